@@ -1,0 +1,1 @@
+"""Symbolic counts of what a kernel does, exact in its integer parameters."""

@@ -1,0 +1,165 @@
+"""Everything that a kernel does, counted: one pass over its launches and instructions."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from loopyperf.counts.arithmetic import Operation
+from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Site
+from loopyperf.counts.footprint import Footprint, large_sizes
+from loopyperf.counts.memory import Direction, Reference, Space, lane_pattern, stride_class
+from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.counts.synchronization import barrier_executions, launch_executions
+from loopyperf.counts.walk import Event, InstructionWalker
+from loopyperf.errors import ParameterError, UncountableError
+from loopyperf.kernel import Kernel, Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Loads or stores of one class."""
+
+    direction: Direction
+    space: Space
+    bits: int
+    stride: str
+    """amortized stride fraction of a global access; empty for local memory"""
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What a launch costs beside its instructions."""
+
+    kind: Literal["barriers", "work-groups", "launches"]
+
+
+Item = Operation | Access | Overhead
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """*number* of *item* for each of the *executions* of *source*."""
+
+    launch: str
+    source: str
+    """instruction id, barrier label or launch"""
+    item: Item
+    number: int
+    executions: QuasiPolynomial
+
+
+@dataclass(frozen=True)
+class KernelCounts:
+    """What a kernel does, as exact functions of its sizes, instruction by instruction."""
+
+    kernel: Kernel
+    counting: Counting
+    tallies: tuple[Tally, ...]
+
+    @cached_property
+    def totals(self) -> Mapping[Item, tuple[tuple[QuasiPolynomial, int], ...]]:
+        """Return for each item its distinct execution counts with their multiplicities."""
+        sums: dict[Item, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        distinct = {id(tally.executions): tally.executions for tally in self.tallies}
+        for tally in self.tallies:
+            sums[tally.item][id(tally.executions)] += tally.number
+        return {
+            item: tuple((distinct[key], number) for key, number in numbers.items()) for item, numbers in sums.items()
+        }
+
+
+def count_kernel(kernel: Kernel, counting: Counting = "executed") -> KernelCounts:
+    """Return everything that *kernel* does, counted exactly.
+
+    Raises :class:`UncountableError`, naming instruction and construct, for what has no exact count.
+    """
+    if counting not in COUNTINGS:
+        raise ParameterError(f"unknown counting {counting!r}; choose one of: {', '.join(COUNTINGS)}")
+    return KernelCounts(kernel, counting, tuple(_Pass(kernel, counting).tallies()))
+
+
+@dataclass(frozen=True)
+class _Sighting:
+    """An event of the walk, with where it happens."""
+
+    site: Site
+    event: Event
+    number: int
+
+
+class _Pass:
+    """One counting of one kernel; what is shared between instructions lives here."""
+
+    def __init__(self, kernel: Kernel, counting: Counting) -> None:
+        self.kernel = kernel
+        self.counter = ExecutionCounter(kernel, counting)
+        self.walker = InstructionWalker(kernel)
+        self._footprints: dict[str, Footprint] = {}
+        self._classes: dict[tuple[frozenset[str], Reference], str] = {}
+
+    def tallies(self) -> Iterator[Tally]:
+        for sighting in self.sightings:
+            yield self._tally(sighting)
+        for launch in self.kernel.launches:
+            yield from self._overheads(launch)
+
+    @cached_property
+    def sightings(self) -> tuple[_Sighting, ...]:
+        return tuple(sighting for launch in self.kernel.launches for sighting in self._walked(launch))
+
+    def _walked(self, launch: Launch) -> Iterator[_Sighting]:
+        for instruction in launch.instructions:
+            events = self.walker.events(instruction)
+            for (conditions, event), number in events.items():
+                site = Site(launch, frozenset(instruction.within_inames), conditions, instruction.id)
+                yield _Sighting(site, event, number)
+
+    def _tally(self, sighting: _Sighting) -> Tally:
+        site, event = sighting.site, sighting.event
+        item = self._access(site, event) if isinstance(event, Reference) else event
+        return Tally(site.launch.name, site.instruction, item, sighting.number, self.counter.executions(site))
+
+    def _overheads(self, launch: Launch) -> Iterator[Tally]:
+        for barrier in launch.barriers:
+            met = barrier_executions(self.counter, launch, barrier)
+            yield Tally(launch.name, barrier.label, Overhead("barriers"), 1, met)
+        launches = launch_executions(self.counter, launch)
+        source = f"launch of {launch.name}"
+        groups = self.counter.work_groups(launch) * launches
+        yield Tally(launch.name, source, Overhead("work-groups"), 1, groups)
+        yield Tally(launch.name, source, Overhead("launches"), 1, launches)
+
+    # {{{ classes of memory accesses
+
+    def _access(self, site: Site, ref: Reference) -> Access:
+        if ref.space == "local":
+            return Access(ref.direction, "local", ref.bits, "")
+        key = (site.inames, ref)
+        if key not in self._classes:
+            self._classes[key] = self._stride_class(site, ref)
+        return Access(ref.direction, "global", ref.bits, self._classes[key])
+
+    def _stride_class(self, site: Site, ref: Reference) -> str:
+        try:
+            pattern = lane_pattern(self.kernel, site.inames, ref, self._large_sizes)
+        except UncountableError as error:
+            raise UncountableError(f"instruction {site.instruction!r}, array {ref.array!r}: {error}") from error
+        if pattern.stride <= 1:
+            return str(pattern.stride)
+        return stride_class(pattern.stride, self._footprint(ref.array).density(site, ref, pattern))
+
+    @cached_property
+    def _large_sizes(self) -> dict[str, int]:
+        return large_sizes(self.kernel)
+
+    def _footprint(self, array: str) -> Footprint:
+        if array not in self._footprints:
+            references = tuple(
+                (s.site, s.event) for s in self.sightings if isinstance(s.event, Reference) and s.event.array == array
+            )
+            self._footprints[array] = Footprint(self.kernel, self.counter, array, references, self._large_sizes)
+        return self._footprints[array]
+
+    # }}}

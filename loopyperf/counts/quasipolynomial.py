@@ -1,0 +1,276 @@
+"""Exact symbolic counts: the number of points of a parametric set, as a piecewise quasi-polynomial.
+
+The only file that touches isl's polynomials. Counting is Barvinok's algorithm as implemented by the barvinok library
+(S. Verdoolaege et al., Counting integer points in parametric polytopes using Barvinok's rational functions,
+Algorithmica 48, 2007), reached through islpy-barvinok.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, reduce
+from typing import Any
+
+import islpy as isl
+
+from loopyperf.counts import closed_form as cf
+from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Constraint, Floor, Piece, Polynomial
+from loopyperf.counts.evaluation import Evaluator, IntegerArray, Total
+from loopyperf.counts.formula import latex, text
+from loopyperf.errors import EngineError, UnboundedDomainError
+
+PARAM = isl.dim_type.param
+DIV = isl.dim_type.div
+Residues = Mapping[str, tuple[int, int]]
+"""What is known of parameters modulo something: name -> (modulus, residue)."""
+
+
+def engine_is_exact() -> bool:
+    """Return whether the installed islpy counts symbolically, i.e. was built with barvinok."""
+    return hasattr(isl.Set, "card")
+
+
+@dataclass(frozen=True)
+class QuasiPolynomial:
+    """A count as an exact function of the kernel's integer parameters.
+
+    Valid where the kernel's assumptions hold; elsewhere evaluation is refused. The assumptions' space has all the
+    parameters of the kernel, and so has the polynomial's.
+    """
+
+    polynomial: isl.PwQPolynomial
+    assumptions: isl.BasicSet
+
+    # {{{ making
+
+    @staticmethod
+    def of_points(domain: isl.Set, assumptions: isl.BasicSet) -> "QuasiPolynomial":
+        """Return the number of integer points of *domain* as a function of its parameters.
+
+        Raises :class:`UnboundedDomainError` if there are infinitely many, :class:`EngineError` without barvinok.
+        """
+        if not engine_is_exact():
+            return QuasiPolynomial._of_points_without_parameters(domain, assumptions)
+        # isl keeps the order of the space that is aligned to, so all counts of a kernel live in the same space.
+        points = domain.align_params(assumptions.get_space()).intersect_params(isl.Set.from_basic_set(assumptions))
+        if not points.is_bounded():
+            raise UnboundedDomainError(f"infinitely many points in {domain}")
+        return QuasiPolynomial(points.card(), assumptions).simplified()
+
+    @staticmethod
+    def _of_points_without_parameters(domain: isl.Set, assumptions: isl.BasicSet) -> "QuasiPolynomial":
+        if domain.involves_dims(PARAM, 0, domain.dim(PARAM)):
+            raise EngineError(
+                "the installed islpy lacks barvinok, so counts cannot be symbolic; "
+                "run: pip install --force-reinstall --no-deps 'islpy-barvinok==2025.2.5.post1'"
+            )
+        if not domain.is_bounded():
+            raise UnboundedDomainError(f"infinitely many points in {domain}")
+        return QuasiPolynomial.constant(domain.count_val().to_python(), assumptions)
+
+    @staticmethod
+    def constant(value: int, assumptions: isl.BasicSet) -> "QuasiPolynomial":
+        """Return the count that is *value* whatever the parameters."""
+        space = assumptions.get_space()
+        polynomial = isl.QPolynomial.val_on_domain(space, isl.Val(value))
+        return QuasiPolynomial(isl.PwQPolynomial.from_qpolynomial(polynomial), assumptions)
+
+    @staticmethod
+    def of_extent(extent: isl.PwAff, assumptions: isl.BasicSet) -> "QuasiPolynomial":
+        """Return the extent of a grid or group axis; negative ones, of empty loops, become zero."""
+        aligned = extent.align_params(assumptions.get_space())
+        zero = isl.PwAff.zero_on_domain(isl.LocalSpace.from_space(aligned.get_domain_space()))
+        return QuasiPolynomial(isl.PwQPolynomial.from_pw_aff(aligned.max(zero)), assumptions).simplified()
+
+    # }}}
+
+    # {{{ arithmetic
+
+    def __add__(self, other: "QuasiPolynomial") -> "QuasiPolynomial":
+        return QuasiPolynomial(self.polynomial.add(other.polynomial), self.assumptions).simplified()
+
+    def __mul__(self, other: "QuasiPolynomial | int") -> "QuasiPolynomial":
+        if isinstance(other, int):
+            return QuasiPolynomial(self.polynomial.scale_val(isl.Val(other)), self.assumptions)
+        return QuasiPolynomial(self.polynomial.mul(other.polynomial), self.assumptions).simplified()
+
+    __rmul__ = __mul__
+
+    def simplified(self) -> "QuasiPolynomial":
+        """Return the same function on the kernel's assumptions, with fewer pieces."""
+        context = isl.Set.from_basic_set(self.assumptions)
+        return QuasiPolynomial(self.polynomial.gist_params(context).coalesce(), self.assumptions)
+
+    # }}}
+
+    # {{{ reading
+
+    @cached_property
+    def form(self) -> ClosedForm:
+        """Return the closed form, with everything folded that the assumptions say of residues."""
+        residues = known_residues(self.assumptions)
+        return _merged(_pieces(self.polynomial, residues))
+
+    @property
+    def is_zero(self) -> bool:
+        """Return whether the count is zero for all parameters."""
+        return not self.form
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Return the names of the parameters that the count depends on."""
+        return cf.parameters([self.form])
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator([self.form], [Total(((0, 1),))], assumption_form(self.assumptions, self.parameters))
+
+    def __call__(self, **sizes: int) -> int:
+        """Return the count at *sizes* as an exact Python integer.
+
+        Raises :class:`ParameterError` for a missing, superfluous or non-integer size, or one that the kernel's
+        assumptions exclude.
+        """
+        return self._evaluator.at(sizes)[0]
+
+    def evaluate(self, **sizes: int | IntegerArray) -> IntegerArray:
+        """Return the count at arrays of sizes, which broadcast together; int64 where it fits, else exact integers."""
+        return self._evaluator.at_arrays(sizes)[0]
+
+    def __str__(self) -> str:
+        return text(self.form)
+
+    def latex(self) -> str:
+        """Return the formula as LaTeX, without delimiters."""
+        return latex(self.form)
+
+    # }}}
+
+
+# {{{ what assumptions say
+
+
+def assumption_form(assumptions: isl.BasicSet, parameters: Collection[str]) -> ClosedForm:
+    """Return a closed form that is 1 where *parameters* can satisfy *assumptions* and 0 elsewhere."""
+    relevant = isl.Set.from_basic_set(assumptions).project_out_except(sorted(parameters), [PARAM])
+    return (Piece(tuple(_conjunctions(relevant)), (((), Fraction(1)),)),)
+
+
+def known_residues(assumptions: isl.BasicSet) -> Residues:
+    """Return for each parameter that is known modulo some number: (modulus, residue)."""
+    residues: dict[str, tuple[int, int]] = {}
+    params = isl.Set.from_basic_set(assumptions)
+    for index in range(params.dim(PARAM)):
+        name = params.get_dim_name(PARAM, index)
+        as_set = params.move_dims(isl.dim_type.set, 0, PARAM, index, 1)
+        stride_info = as_set.get_stride_info(0)
+        stride, offset = stride_info.get_stride().to_python(), stride_info.get_offset()
+        if name is not None and stride > 1 and offset.is_cst():
+            residues[name] = (stride, offset.get_constant_val().to_python() % stride)
+    return residues
+
+
+# }}}
+
+
+# {{{ from isl to closed forms
+
+
+def _pieces(polynomial: isl.PwQPolynomial, residues: Residues) -> Iterator[tuple[isl.Set, Polynomial]]:
+    for domain, quasi in polynomial.get_pieces():
+        names = [str(quasi.get_space().get_dim_name(PARAM, index)) for index in range(quasi.dim(PARAM))]
+        terms = (_term(term, names, residues) for term in quasi.get_terms())
+        total: Polynomial = reduce(cf.added, terms, {})
+        if total:
+            yield domain, total
+
+
+def _merged(pieces: Iterator[tuple[isl.Set, Polynomial]]) -> ClosedForm:
+    domains: dict[tuple[Any, ...], isl.Set] = {}
+    for domain, polynomial in pieces:
+        key = tuple(sorted(polynomial.items(), key=_term_order))
+        domains[key] = domains[key].union(domain) if key in domains else domain
+    return tuple(Piece(tuple(_conjunctions(domain.coalesce())), terms) for terms, domain in domains.items())
+
+
+def _term_order(term: tuple[cf.Monomial, Fraction]) -> tuple[int, str]:
+    return -sum(exponent for _, exponent in term[0]), str(term[0])
+
+
+def _conjunctions(domain: isl.Set) -> Iterator[cf.Conjunction]:
+    for basic in domain.compute_divs().remove_redundancies().get_basic_sets():
+        constraints = (Constraint(_constraint(c), c.is_equality()) for c in basic.get_constraints())
+        # A floor is defined by two inequalities in isl; as a value it needs none.
+        yield tuple(c for c in constraints if not _is_tautology(c))
+
+
+def _is_tautology(constraint: Constraint) -> bool:
+    """Return whether 0 <= numerator - denominator*floor <= denominator - 1 is all that the constraint says."""
+    floors = [(atom, value) for atom, value in constraint.expression.coefficients if isinstance(atom, Floor)]
+    if constraint.is_equality or len(floors) != 1:
+        return False
+    (floor, value) = floors[0]
+    rest = Affine.of(
+        {atom: coefficient for atom, coefficient in constraint.expression.coefficients if atom != floor},
+        constraint.expression.constant,
+    )
+    below = Affine.of(dict(floor.numerator.coefficients), floor.numerator.constant)
+    above = below.scaled(-1)
+    upper = Affine(above.coefficients, above.constant + floor.denominator - 1)
+    return (value == -floor.denominator and rest == below) or (value == floor.denominator and rest == upper)
+
+
+def _constraint(constraint: isl.Constraint) -> Affine:
+    return _affine(constraint.get_aff())
+
+
+def _affine(expression: isl.Aff) -> Affine:
+    coefficients: dict[Atom, Fraction] = {}
+    for index in range(expression.dim(PARAM)):
+        name = expression.get_dim_name(PARAM, index)
+        coefficients[str(name)] = _fraction(expression.get_coefficient_val(PARAM, index))
+    for index in range(expression.dim(DIV)):
+        value = _fraction(expression.get_coefficient_val(DIV, index))
+        if value:
+            coefficients[_floor(expression.get_div(index))] = value
+    return Affine.of(coefficients, _fraction(expression.get_constant_val()))
+
+
+def _floor(expression: isl.Aff) -> Floor:
+    affine = _affine(expression)
+    denominator = affine.common_denominator()
+    return Floor(affine.scaled(denominator), denominator)
+
+
+def _fraction(value: isl.Val) -> Fraction:
+    return Fraction(value.get_num_si(), value.get_den_val().to_python())
+
+
+def _term(term: isl.Term, names: Sequence[str], residues: Residues) -> Polynomial:
+    product = cf.constant(_fraction(term.get_coefficient_val()))
+    for index, name in enumerate(names):
+        product = cf.multiplied(product, cf.power(cf.atom_polynomial(name), term.get_exp(PARAM, index)))
+    for index in range(term.dim(DIV)):
+        exponent = term.get_exp(DIV, index)
+        if exponent:
+            floor = _folded(_floor(term.get_div(index)), residues)
+            product = cf.multiplied(product, cf.power(floor, exponent))
+    return product
+
+
+def _folded(floor: Floor, residues: Residues) -> Polynomial:
+    """Return *floor* as a polynomial, without the floor where what is known of residues makes it affine."""
+    numerator, denominator = floor.numerator, floor.denominator
+    rest = numerator.constant
+    for atom, value in numerator.coefficients:
+        modulus, residue = residues.get(atom, (1, 0)) if isinstance(atom, str) else (1, 0)
+        if (value * modulus) % denominator:
+            return cf.atom_polynomial(floor)
+        rest += value * residue
+    exact = Affine(numerator.coefficients, numerator.constant - rest % denominator)
+    return cf.affine_polynomial(
+        Affine(tuple((a, v / denominator) for a, v in exact.coefficients), exact.constant / denominator)
+    )
+
+
+# }}}

@@ -1,0 +1,91 @@
+"""What can go wrong, each error named for its cause; all descend from :class:`LoopyperfError`.
+
+A message says what was wrong, what was received and what to do next. The command line prints it on one line and
+exits with status 2.
+"""
+
+
+class LoopyperfError(Exception):
+    """Anything that loopyperf refuses, with a message for the person who asked."""
+
+
+class LoopyperfWarning(UserWarning):
+    """Something that loopyperf accepts but that the person who asked should know."""
+
+
+# {{{ kernels and counting
+
+
+class KernelError(LoopyperfError):
+    """The Loopy kernel cannot be analysed as it stands (types, schedule, entry points)."""
+
+
+class UncountableError(LoopyperfError):
+    """Something in the kernel has no exact count; names the instruction and the construct."""
+
+
+class UnboundedDomainError(UncountableError):
+    """An instruction runs over infinitely many points."""
+
+
+class EngineError(LoopyperfError):
+    """The installed islpy cannot count symbolically (it lacks barvinok)."""
+
+
+class ParameterError(LoopyperfError):
+    """A problem size is missing, superfluous, not an integer, or outside the kernel's assumptions."""
+
+
+# }}}
+
+
+# {{{ devices, models, fits
+
+
+class UnknownDeviceError(LoopyperfError):
+    """No device of that name, or none named at all."""
+
+
+class UnknownModelError(LoopyperfError):
+    """No model of that name."""
+
+
+class UnfittedPropertyError(LoopyperfError):
+    """The fit has no weight for a property that the kernel has."""
+
+
+class FitFileError(LoopyperfError):
+    """A fit file that is missing, corrupt or written by a later version."""
+
+
+class IncompatibleRunsError(LoopyperfError):
+    """Measurements of different devices, drivers or protocols were to be treated as one."""
+
+
+class CalibrationError(LoopyperfError):
+    """The measurements do not determine a fit."""
+
+
+# }}}
+
+
+# {{{ measurement
+
+
+class BackendError(LoopyperfError):
+    """The device or its driver cannot be used."""
+
+
+class MeasurementError(LoopyperfError):
+    """A kernel could not be measured, or computed something wrong."""
+
+
+class ArchiveError(LoopyperfError):
+    """A measurement archive that cannot be read."""
+
+
+class KernelFileError(LoopyperfError):
+    """A file of measurement or test kernels that does not hold what it should."""
+
+
+# }}}

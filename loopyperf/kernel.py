@@ -1,0 +1,227 @@
+"""The front door for Loopy: a translation unit becomes a frozen :class:`Kernel`.
+
+Loopy's costly passes (preprocessing, linearization) run once here. What the other layers need of the result is read
+off: the launches, one for each device program, with their instructions in execution order, their barriers, their grid
+and their local memory.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import islpy as isl
+import loopy as lp
+from loopy.diagnostic import LoopyError
+from loopy.kernel import LoopKernel
+from loopy.kernel.array import ArrayBase
+from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
+from loopy.kernel.instruction import InstructionBase
+from loopy.schedule import Barrier as BarrierItem
+from loopy.schedule import CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction, ScheduleItem
+from loopy.translation_unit import TranslationUnit
+from loopy.types import LoopyType
+from pytools.tag import Tag
+
+from loopyperf.errors import KernelError
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A work-group barrier of the schedule."""
+
+    label: str
+    """says before which instruction it stands, e.g. ``"barrier before a_fetch"``"""
+    inames: frozenset[str]
+    """the sequential loops around it, those on the host included"""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One device program of the kernel, with what it launches."""
+
+    name: str
+    instructions: tuple[InstructionBase, ...]
+    """in the order of the schedule; barriers are not among them"""
+    barriers: tuple[Barrier, ...]
+    host_inames: frozenset[str]
+    """loops on the host around the launch"""
+    group_axes: Mapping[int, isl.PwAff]
+    """number of work-groups along each axis of the grid that is used"""
+    local_axes: Mapping[int, isl.PwAff]
+    """number of work-items of a group along each axis that is used"""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A Loopy kernel, preprocessed and linearized, as the other layers see it."""
+
+    loopy_kernel: LoopKernel
+    callables: Mapping[Any, Any]
+    launches: tuple[Launch, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name of the entry point."""
+        return self.loopy_kernel.name
+
+    @cached_property
+    def assumptions(self) -> isl.BasicSet:
+        """Return what the kernel assumes of its parameters, as a set whose space has all :attr:`parameters`."""
+        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=sorted(self.parameters)).params()
+        return self.loopy_kernel.assumptions.align_params(space)
+
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """Return the names of the integer arguments: the only ones whose values can matter for a count."""
+        return frozenset(
+            arg.name
+            for arg in self.loopy_kernel.args
+            if isinstance(arg, ValueArg) and arg.dtype is not None and arg.dtype.is_integral()
+        )
+
+    @cached_property
+    def local_memory(self) -> int | None:
+        """Return the bytes of local memory of a work-group; None where they depend on a parameter."""
+        variables = self.loopy_kernel.temporary_variables.values()
+        sizes = [variable.nbytes for variable in variables if variable.address_space == AddressSpace.LOCAL]
+        known = [size for size in sizes if isinstance(size, int)]
+        return sum(known) if len(known) == len(sizes) else None
+
+    def array(self, name: str) -> ArrayBase | None:
+        """Return the argument or temporary called *name* if it lives in memory, otherwise None.
+
+        Scalar arguments and temporaries whose address space is private do not live in memory.
+        """
+        temporary = self.loopy_kernel.temporary_variables.get(name)
+        if temporary is not None:
+            return None if temporary.address_space == AddressSpace.PRIVATE else temporary
+        argument = self.loopy_kernel.arg_dict.get(name)
+        return argument if isinstance(argument, ArrayBase) else None
+
+    def domain(self, inames: Collection[str]) -> isl.Set:
+        """Return the points that loops over exactly *inames* visit, as a set over these inames.
+
+        Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1).
+        """
+        domain = isl.Set.from_basic_set(self.loopy_kernel.get_inames_domain(frozenset(inames)))
+        return domain.project_out_except(sorted(inames), [isl.dim_type.set])
+
+    def hardware_axis(self, iname: str) -> GroupInameTag | LocalInameTag | None:
+        """Return the grid or group axis that *iname* is mapped to, if any."""
+        tags = cast("frozenset[Tag]", self.loopy_kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)))
+        return cast("GroupInameTag | LocalInameTag | None", next(iter(tags), None))
+
+    def lane_inames(self, inames: Iterable[str]) -> frozenset[str]:
+        """Return those of *inames* that number the work-items along the first axis of a group (``l.0``)."""
+        axes = {iname: self.hardware_axis(iname) for iname in inames}
+        return frozenset(name for name, tag in axes.items() if isinstance(tag, LocalInameTag) and tag.axis == 0)
+
+
+def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
+    """Return *program*, preprocessed and linearized, as a :class:`Kernel`.
+
+    Raises :class:`KernelError` where Loopy cannot infer types or find a schedule, or where there is no single entry
+    point.
+    """
+    unit = _as_translation_unit(program)
+    try:
+        linearized = lp.linearize(lp.preprocess_program(unit))
+    except LoopyError as error:
+        raise KernelError(_explained(unit, error)) from error
+    kernel = linearized.default_entrypoint
+    _check_types(kernel)
+    return Kernel(kernel, linearized.callables_table, tuple(_launches(kernel, linearized.callables_table)))
+
+
+# {{{ from translation unit to kernel
+
+
+def _as_translation_unit(program: object) -> TranslationUnit:
+    if isinstance(program, LoopKernel):
+        program = lp.make_program(program)
+    if not isinstance(program, TranslationUnit):
+        raise KernelError(
+            f"a loopy TranslationUnit or LoopKernel is needed, received {type(program).__name__}; "
+            "build one with loopy.make_kernel(...)"
+        )
+    if len(program.entrypoints) != 1:
+        names = ", ".join(sorted(program.entrypoints)) or "none"
+        raise KernelError(f"one entry point is needed, this translation unit has {names}: choose with unit[name]")
+    return program
+
+
+def _explained(unit: TranslationUnit, error: LoopyError) -> str:
+    name = next(iter(unit.entrypoints))
+    hint = ""
+    if "type" in type(error).__name__.lower() or "infer" in str(error) or "dtype" in str(error):
+        hint = "; state the types of the arguments with loopy.add_and_infer_dtypes(kernel, {...})"
+    return f"loopy cannot prepare kernel {name!r} ({type(error).__name__}): {' '.join(str(error).split())}{hint}"
+
+
+def _check_types(kernel: LoopKernel) -> None:
+    variables: list[Any] = [*kernel.args, *kernel.temporary_variables.values()]
+    untyped = [variable.name for variable in variables if not isinstance(variable.dtype, LoopyType)]
+    if untyped:
+        raise KernelError(
+            f"kernel {kernel.name!r} has arguments without a type: {', '.join(sorted(untyped))}; "
+            "state them with loopy.add_and_infer_dtypes(kernel, {...})"
+        )
+
+
+# }}}
+
+
+# {{{ from schedule to launches
+
+
+def _launches(kernel: LoopKernel, callables: Mapping[Any, Any]) -> Iterator[Launch]:
+    schedule = cast("Sequence[ScheduleItem]", kernel.linearization)
+    outer: list[str] = []
+    start = 0
+    for position, item in enumerate(schedule):
+        if isinstance(item, CallKernel):
+            start = position + 1
+        elif isinstance(item, ReturnFromKernel):
+            yield _launch(kernel, callables, item.kernel_name, schedule[start:position], frozenset(outer))
+        elif isinstance(item, EnterLoop):
+            outer.append(item.iname)
+        elif isinstance(item, LeaveLoop):
+            outer.pop()
+
+
+def _launch(
+    kernel: LoopKernel,
+    callables: Mapping[Any, Any],
+    name: str,
+    block: Sequence[ScheduleItem],
+    host_inames: frozenset[str],
+) -> Launch:
+    instructions = tuple(kernel.id_to_insn[item.insn_id] for item in block if isinstance(item, RunInstruction))
+    group_axes, local_axes = kernel.get_grid_sizes_for_insn_ids_as_dicts(
+        frozenset(insn.id for insn in instructions), cast("Any", callables)
+    )
+    return Launch(
+        name=name,
+        instructions=instructions,
+        barriers=tuple(_barriers(block, host_inames)),
+        host_inames=host_inames,
+        group_axes=group_axes,
+        local_axes=local_axes,
+    )
+
+
+def _barriers(block: Sequence[ScheduleItem], host_inames: frozenset[str]) -> Iterator[Barrier]:
+    loops: list[str] = []
+    for position, item in enumerate(block):
+        if isinstance(item, EnterLoop):
+            loops.append(item.iname)
+        elif isinstance(item, LeaveLoop):
+            loops.pop()
+        elif isinstance(item, BarrierItem) and item.synchronization_kind == "local":
+            following = [later.insn_id for later in block[position:] if isinstance(later, RunInstruction)]
+            label = f"barrier before {following[0]}" if following else "barrier at the end"
+            yield Barrier(label, host_inames | frozenset(loops))
+
+
+# }}}

@@ -1,0 +1,1 @@
+"""Named properties of a kernel: what a fitted model has weights for."""

@@ -1,0 +1,50 @@
+"""The properties of the unified model (Stevens and Klöckner, section 2), by name.
+
+=====================================================  ======================================================
+name                                                   counts
+=====================================================  ======================================================
+``f32 add``, ``f64 mul``, ``f32 div``, ``f32 pow``,    scalar floating-point operations; ``special`` is every
+``f32 special``                                        other function (square roots, exponentials, ...)
+``global load 32-bit stride 1``,                       accesses of global memory by size, direction and
+``global store 64-bit stride 2/2``                     amortized stride fraction
+``global min(load, store) 32-bit stride 1``            the lesser of the kernel's total loads and stores of a class
+``local load 32-bit``, ``local store 32-bit``          accesses of local memory (stores: the paper's future work)
+``barriers``                                           barriers per work-item times work-items
+``work-groups``, ``launches``                          what launching costs
+=====================================================  ======================================================
+"""
+
+from loopyperf.counts.arithmetic import Operation
+from loopyperf.counts.kernel_counts import Access, Item, Overhead
+
+OPERATION_KINDS = frozenset({"add", "mul", "div", "pow", "special"})
+FLOAT_TYPES = frozenset({"f32", "f64"})
+
+
+def property_name(item: Item) -> str | None:
+    """Return the property that *item* belongs to; None where the unified model takes it as free."""
+    match item:
+        case Operation(kind=kind, dtype=dtype):
+            return f"{dtype} {kind}" if kind in OPERATION_KINDS and dtype in FLOAT_TYPES else None
+        case Access(space="local"):
+            return f"local {item.direction} {item.bits}-bit"
+        case Access():
+            return f"global {item.direction} {_size_and_stride(item)}"
+        case Overhead():
+            return item.kind
+
+
+def minimum_name(item: Item) -> str | None:
+    """Return the name of the minimum of loads and stores that a global load takes part in, otherwise None."""
+    if isinstance(item, Access) and item.space == "global" and item.direction == "load":
+        return f"global min(load, store) {_size_and_stride(item)}"
+    return None
+
+
+def matching_store(item: Access) -> Access:
+    """Return the store of the same size and stride class as the load *item*."""
+    return Access("store", item.space, item.bits, item.stride)
+
+
+def _size_and_stride(item: Access) -> str:
+    return f"{item.bits}-bit stride {item.stride}"
