@@ -51,7 +51,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class KernelCounts:
+class KernelTallies:
     """What a kernel does, as exact functions of its sizes, instruction by instruction."""
 
     kernel: Kernel
@@ -70,14 +70,14 @@ class KernelCounts:
         }
 
 
-def count_kernel(kernel: Kernel, counting: Counting = "executed") -> KernelCounts:
+def count_kernel(kernel: Kernel, counting: Counting = "executed") -> KernelTallies:
     """Return everything that *kernel* does, counted exactly.
 
     Raises :class:`UncountableError`, naming instruction and construct, for what has no exact count.
     """
     if counting not in COUNTINGS:
         raise ParameterError(f"unknown counting {counting!r}; choose one of: {', '.join(COUNTINGS)}")
-    return KernelCounts(kernel, counting, tuple(_Pass(kernel, counting).tallies()))
+    return KernelTallies(kernel, counting, tuple(_Pass(kernel, counting).tallies()))
 
 
 @dataclass(frozen=True)

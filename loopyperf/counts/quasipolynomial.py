@@ -25,6 +25,10 @@ Residues = Mapping[str, tuple[int, int]]
 """What is known of parameters modulo something: name -> (modulus, residue)."""
 
 
+ENGINE_REMEDY = "run: pip install --force-reinstall --no-deps 'islpy-barvinok==2025.2.5.post1'"
+"""pip puts plain islpy, which loopy asks for, over islpy-barvinok, so the latter is to be installed last"""
+
+
 def engine_is_exact() -> bool:
     """Return whether the installed islpy counts symbolically, i.e. was built with barvinok."""
     return hasattr(isl.Set, "card")
@@ -60,10 +64,7 @@ class QuasiPolynomial:
     @staticmethod
     def _of_points_without_parameters(domain: isl.Set, assumptions: isl.BasicSet) -> "QuasiPolynomial":
         if domain.involves_dims(PARAM, 0, domain.dim(PARAM)):
-            raise EngineError(
-                "the installed islpy lacks barvinok, so counts cannot be symbolic; "
-                "run: pip install --force-reinstall --no-deps 'islpy-barvinok==2025.2.5.post1'"
-            )
+            raise EngineError(f"the installed islpy lacks barvinok, so a count cannot be symbolic; {ENGINE_REMEDY}")
         if not domain.is_bounded():
             raise UnboundedDomainError(f"infinitely many points in {domain}")
         return QuasiPolynomial.constant(domain.count_val().to_python(), assumptions)

@@ -1,16 +1,16 @@
 """The properties of one kernel: symbolic by name, and evaluated together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
-from typing import TypeVar
 
-from loopyperf.counts.evaluation import Evaluator, IntegerArray, Least, Output, Total
-from loopyperf.counts.kernel_counts import Access, Item, KernelCounts
+import numpy as np
+
+from loopyperf.counts.evaluation import Evaluator, IntegerArray, Least, Total
+from loopyperf.counts.kernel_counts import Access, Item, KernelTallies
 from loopyperf.counts.quasipolynomial import QuasiPolynomial, assumption_form
-from loopyperf.errors import ParameterError
-from loopyperf.kernel import Kernel
+from loopyperf.properties.totals import Totals
 from loopyperf.properties.unified import matching_store, minimum_name, property_name
 
 
@@ -50,40 +50,31 @@ class Minimum:
 
 
 Count = QuasiPolynomial | Minimum
-Size = TypeVar("Size", int, int | IntegerArray)
 
 
 class PropertyVector(Mapping[str, Count]):
     """Property name -> count; only properties that the kernel has are in it."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        totals: Mapping[str, Sequence[tuple[QuasiPolynomial, int]]],
-        minima: Mapping[str, tuple[str, str]],
-    ) -> None:
-        """Sum *totals* (property -> distinct counts with multiplicities); *minima* name two of them each."""
-        self.kernel = kernel
-        self._totals = totals
-        self._minima = minima
-        self._names = (*totals, *minima)
+    def __init__(self, totals: Totals[str]) -> None:
+        """Name *totals*."""
+        self.totals = totals
 
     # {{{ symbolic
 
     def __getitem__(self, name: str) -> Count:
-        if name in self._minima:
-            left, right = self._minima[name]
+        if name in self.totals.minima:
+            left, right = self.totals.minima[name]
             return Minimum(self._sum(left), self._sum(right))
         return self._sum(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self.totals.keys)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self.totals.keys)
 
     def _sum(self, name: str) -> QuasiPolynomial:
-        return reduce(add, (count * multiplicity for count, multiplicity in self._totals[name]))
+        return reduce(add, (count * multiplicity for count, multiplicity in self.totals.sums[name]))
 
     # }}}
 
@@ -92,65 +83,36 @@ class PropertyVector(Mapping[str, Count]):
     @property
     def parameters(self) -> tuple[str, ...]:
         """Return the names of the sizes that are needed to evaluate."""
-        return self._evaluator.parameters
-
-    def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        """Return the exact counts at one size, in the order of the names; raises :class:`ParameterError`."""
-        return self._evaluator.at(self._relevant(sizes))
+        return self.totals.parameters
 
     def evaluate(self, **sizes: int | IntegerArray) -> dict[str, int] | dict[str, IntegerArray]:
         """Return all counts by property name: exact integers, or one array each where any size is an array.
 
         Raises :class:`ParameterError` for missing, superfluous or inadmissible sizes.
         """
-        if all(isinstance(size, int) for size in sizes.values()):
-            return dict(zip(self._names, self.at(sizes), strict=True))  # pyright: ignore[reportArgumentType]
-        return dict(zip(self._names, self._evaluator.at_arrays(self._relevant(sizes)), strict=True))
-
-    def _relevant(self, sizes: Mapping[str, Size]) -> Mapping[str, Size]:
-        """Return *sizes* without those that the kernel takes but no count depends on."""
-        if set(sizes) == set(self.parameters):
-            return sizes
-        strangers = sorted(sizes.keys() - self.kernel.parameters)
-        if strangers:
-            raise ParameterError(
-                f"superfluous size {', '.join(strangers)}: kernel {self.kernel.name!r} takes "
-                f"{', '.join(sorted(self.kernel.parameters)) or 'no sizes'}"
-            )
-        return {name: size for name, size in sizes.items() if name in self.parameters}
-
-    @cached_property
-    def _evaluator(self) -> Evaluator:
-        distinct = {id(count): count for terms in self._totals.values() for count, _ in terms}
-        index = {key: position for position, key in enumerate(distinct)}
-        totals = {
-            name: Total(tuple((index[id(count)], number) for count, number in terms))
-            for name, terms in self._totals.items()
-        }
-        outputs: list[Output] = [*totals.values()]
-        outputs += [Least(totals[left], totals[right]) for left, right in self._minima.values()]
-        forms = [count.form for count in distinct.values()]
-        needed = {name for count in distinct.values() for name in count.parameters}
-        return Evaluator(forms, outputs, assumption_form(self.kernel.assumptions, needed))
+        numbers = {name: size for name, size in sizes.items() if not isinstance(size, np.ndarray)}
+        if len(numbers) == len(sizes):
+            return dict(zip(self.totals.keys, self.totals.at(numbers), strict=True))
+        return dict(zip(self.totals.keys, self.totals.at_arrays(sizes), strict=True))
 
     # }}}
 
 
-def unified_properties(counts: KernelCounts) -> PropertyVector:
+def unified_properties(counts: KernelTallies) -> PropertyVector:
     """Return the unified model's properties of a counted kernel (see :mod:`loopyperf.properties.unified`)."""
-    totals: dict[str, list[tuple[QuasiPolynomial, int]]] = {}
+    sums: dict[str, list[tuple[QuasiPolynomial, int]]] = {}
     for item, terms in counts.totals.items():
         name = property_name(item)
         if name is not None:
-            totals.setdefault(name, []).extend(terms)
-    minima = {name: pair for item in counts.totals for name, pair in _minima(item, totals)}
-    return PropertyVector(counts.kernel, dict(sorted(totals.items())), dict(sorted(minima.items())))
+            sums.setdefault(name, []).extend(terms)
+    minima = {name: pair for item in counts.totals for name, pair in _minima(item, sums)}
+    return PropertyVector(Totals(counts.kernel, dict(sorted(sums.items())), dict(sorted(minima.items()))))
 
 
-def _minima(item: Item, totals: Mapping[str, object]) -> Iterator[tuple[str, tuple[str, str]]]:
+def _minima(item: Item, sums: Mapping[str, object]) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the minimum that the global load *item* takes part in, if the kernel stores in the same class."""
     name, load = minimum_name(item), property_name(item)
     if name is not None and load is not None and isinstance(item, Access):
         store = property_name(matching_store(item))
-        if store is not None and store in totals:
+        if store is not None and store in sums:
             yield name, (load, store)

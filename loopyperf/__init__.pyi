@@ -1,0 +1,13 @@
+from .calibration.fit_files import load_fit as load_fit
+from .calibration.fit_files import save_fit as save_fit
+from .calibration.fits import Fit as Fit
+from .errors import LoopyperfError as LoopyperfError
+from .errors import LoopyperfWarning as LoopyperfWarning
+from .models import MODELS as MODELS
+from .models.result import Estimate as Estimate
+from .oracle.analysis import count as count
+from .oracle.calibrate import calibrate as calibrate
+from .oracle.choice import devices as devices
+from .oracle.estimate import estimate as estimate
+from .oracle.validate import validate as validate
+from .properties.counted_kernel import KernelCounts as KernelCounts

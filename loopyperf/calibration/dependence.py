@@ -1,0 +1,154 @@
+"""Properties that the measured kernels cannot tell apart.
+
+Let a₁…aₙ be the columns of the problem, scaled to unit length. Column j's own part is its distance from the others::
+
+    εⱼ = min over c of ‖aⱼ − Σ_{i≠j} cᵢ aᵢ‖        (1/εⱼ² is its variance inflation factor)
+
+Noise s in the measurements moves a scaled weight by s/εⱼ. Where εⱼ is 0 the weight is arbitrary; where it is below s,
+it is arbitrary in practice. Such columns are left out one by one, the rest is fitted, and the relation that made them
+superfluous is kept: as long as a kernel obeys it, leaving the column out does not change the prediction, since the
+other weights carry its cost; once a kernel breaks it, nobody knows the cost, and :func:`doubts` says so.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
+
+import msgspec
+import numpy as np
+from scipy import linalg, optimize
+
+from loopyperf.calibration.problem import Matrix, Vector
+
+TOLERANCE = 1e-2
+"""Least own part εⱼ (dimensionless) of a column that is fitted. Run times repeat to about 1 % at best, and the property
+that takes all of one kernel's time has a scaled weight of about 1: below this, noise alone could move it by as much."""
+
+_ROUNDING = 1e-9
+"""Coefficients of unit columns below this are rounding errors of an exact dependency."""
+
+Combination = Callable[[Matrix, Vector], Vector]
+"""coefficients that bring a combination of the matrix's columns closest to the vector"""
+
+
+class Indistinguishable(msgspec.Struct, frozen=True):
+    """A group of properties tied together in all measured kernels, so that not all of them have their own weight."""
+
+    left_out: Mapping[str, Mapping[str, float]]
+    """for each property without a weight, what its count was equal to: so many units of each fitted property"""
+    mismatch: float
+    """largest distance of a left-out column from that combination, columns of unit length; about 1e-16 if exact"""
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """Return the names of all properties in the group, fitted and left out, sorted."""
+        return tuple(sorted({*self.left_out, *(name for equal in self.left_out.values() for name in equal)}))
+
+
+def separate(matrix: Matrix, names: Sequence[str], tolerance: float) -> tuple[list[int], tuple[Indistinguishable, ...]]:
+    """Return the indices of the columns to fit, ascending, and the groups of those that cannot be told apart.
+
+    *matrix* is (rows × names), no column of zeros. A column that others make up with coefficients that are not negative
+    goes first (of a total and its parts: the total; then no non-negative fit loses anything), and among equal
+    candidates the later one, so the choice never depends on chance.
+    """
+    scale = np.linalg.norm(matrix, axis=0)
+    # The triangular factor has the geometry of the columns in as few rows as possible.
+    columns = cast("Matrix", linalg.qr(matrix / scale, mode="r")[0])[: len(names)]
+    kept = _kept(columns, tolerance)
+    left_out = [column for column in range(len(names)) if column not in kept]
+    relations: dict[str, dict[str, float]] = {}
+    mismatches: dict[str, float] = {}
+    for column in left_out:
+        factors, mismatches[names[column]] = _relation(columns, kept, column)
+        # Rounded, so that a factor of 1 is written 1.0 and files compare well.
+        relations[names[column]] = {
+            names[other]: float(f"{factor * scale[column] / scale[other]:.12g}") for other, factor in factors.items()
+        }
+    return kept, _groups(relations, mismatches)
+
+
+def _kept(columns: Matrix, tolerance: float) -> list[int]:
+    kept = list(range(columns.shape[1]))
+    for combine in (_non_negative_combination, _combination):
+        for column in reversed(tuple(kept)):
+            others = [other for other in kept if other != column]
+            if others and _distance(columns, others, column, combine) <= tolerance:
+                kept = others
+    return kept
+
+
+def _relation(columns: Matrix, kept: list[int], column: int) -> tuple[dict[int, float], float]:
+    """Return the factors of the kept columns that make up the left-out one, and how far it is from that combination."""
+    factors = _combination(columns[:, kept], columns[:, column])
+    mismatch = float(np.linalg.norm(columns[:, column] - columns[:, kept] @ factors))
+    noise = max(mismatch, _ROUNDING)
+    return {other: float(factor) for other, factor in zip(kept, factors, strict=True) if abs(factor) > noise}, mismatch
+
+
+def _groups(
+    relations: Mapping[str, Mapping[str, float]], mismatches: Mapping[str, float]
+) -> tuple[Indistinguishable, ...]:
+    """Return the relations gathered into groups that share no property."""
+    groups: list[tuple[set[str], list[str]]] = []
+    for name, equal in relations.items():
+        touching = [group for group in groups if group[0] & equal.keys()]
+        groups = [group for group in groups if group not in touching]
+        members = set(equal).union(*(group[0] for group in touching))
+        groups.append((members, [left for group in touching for left in group[1]] + [name]))
+    return tuple(
+        Indistinguishable(
+            left_out={name: relations[name] for name in sorted(left_out)},
+            mismatch=max(mismatches[name] for name in left_out),
+        )
+        for _, left_out in groups
+    )
+
+
+def broken(groups: Iterable[Indistinguishable], properties: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the left-out properties whose count is not what it was in the measured kernels: their cost is unknown.
+
+    *properties* are the counts of one kernel; differences of at most :data:`TOLERANCE` are let pass.
+    """
+    return tuple(
+        name
+        for group in groups
+        for name, equal in group.left_out.items()
+        if not _holds(properties.get(name, 0), _terms(equal, properties))
+    )
+
+
+def doubts(groups: Iterable[Indistinguishable], properties: Mapping[str, int]) -> tuple[str, ...]:
+    """Return one sentence for each property whose weight these counts need but the fit cannot give."""
+    groups = tuple(groups)
+    equals = {name: equal for group in groups for name, equal in group.left_out.items()}
+    return tuple(
+        f"the weight of {name!r} is undetermined: in all kernels of the calibration it was {_spelled(equals[name])}, "
+        f"which would be {sum(_terms(equals[name], properties)):.6g} here, but is {properties.get(name, 0)}"
+        for name in broken(groups, properties)
+    )
+
+
+def _holds(count: int, terms: list[float]) -> bool:
+    # Relative to the terms and not to their sum, which may be nothing but the rounding of factors where terms cancel.
+    return abs(count - sum(terms)) <= TOLERANCE * max(count, sum(map(abs, terms)))
+
+
+def _terms(equal: Mapping[str, float], properties: Mapping[str, int]) -> list[float]:
+    return [factor * properties.get(name, 0) for name, factor in equal.items()]
+
+
+def _spelled(equal: Mapping[str, float]) -> str:
+    return " + ".join(f"{factor:.6g} × {name!r}" for name, factor in equal.items())
+
+
+def _combination(columns: Matrix, target: Vector) -> Vector:
+    return cast("tuple[Vector, ...]", linalg.lstsq(columns, target))[0]
+
+
+def _non_negative_combination(columns: Matrix, target: Vector) -> Vector:
+    return cast("Vector", optimize.nnls(columns, target)[0])
+
+
+def _distance(columns: Matrix, others: list[int], column: int, combine: Combination) -> float:
+    factors = combine(columns[:, others], columns[:, column])
+    return float(np.linalg.norm(columns[:, column] - columns[:, others] @ factors))

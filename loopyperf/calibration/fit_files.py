@@ -1,0 +1,117 @@
+"""Fit files: one fit as JSON, the schema version first, written so that a change shows as few lines in a diff."""
+
+import math
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from loopyperf.calibration.fits import SCHEMA, Fit
+from loopyperf.errors import FitFileError
+
+Document = dict[str, object]
+"""A fit file's contents, as JSON has them."""
+
+UPGRADES: Mapping[int, Callable[[Document], Document]] = {}
+"""For each older schema version, the function that makes its document one of the next: ``{1: upgrade_1_to_2}``."""
+
+_LINE_LENGTH = 120
+_RECALIBRATE = "give the path of a fit file, or make one with `loopyperf calibrate`"
+
+
+def save_fit(fit: Fit, path: str | os.PathLike[str]) -> None:
+    """Write *fit* to *path*, making its folder; whoever reads meanwhile finds the old file or the new one, whole.
+
+    :raises FitFileError: a number in the fit is not finite, or the file cannot be written.
+    """
+    target = Path(path)
+    document = {"schema": SCHEMA, **cast("Document", msgspec.to_builtins(fit, order="deterministic"))}
+    # JSON has no such numbers, and msgspec would write null for them.
+    if not _finite(document):
+        raise FitFileError(f"the fit for {target} holds a number that is not finite, which no file may; fit it again")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Renaming is atomic only within one file system, so the temporary file stands in a folder beside the target.
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
+            temporary = Path(folder, target.name)
+            temporary.write_text(_text(document) + "\n", encoding="utf-8")
+            temporary.replace(target)
+    except OSError as error:
+        raise FitFileError(
+            f"cannot write the fit file {target}: {error.strerror}; choose a path that can be written"
+        ) from error
+
+
+def load_fit(path: str | os.PathLike[str]) -> Fit:
+    """Return the fit in the file at *path*, brought up to the current schema.
+
+    :raises FitFileError: there is no such file, it is corrupt or no fit, or a later loopyperf wrote it.
+    """
+    source = Path(path)
+    try:
+        document = msgspec.json.decode(source.read_bytes())
+    except OSError as error:
+        raise FitFileError(f"cannot read the fit file {source}: {error.strerror}; {_RECALIBRATE}") from error
+    except (ValueError, RecursionError) as error:
+        raise FitFileError(f"the fit file {source} is corrupt: {error}; restore it, or {_RECALIBRATE}") from error
+    current = _upgraded(document, source)
+    current.pop("schema")
+    try:
+        return msgspec.convert(current, Fit)
+    except msgspec.ValidationError as error:
+        raise FitFileError(
+            f"{source} does not hold a fit: {error}; mend it by fits/README.md, or {_RECALIBRATE}"
+        ) from error
+
+
+def _upgraded(document: object, source: Path) -> Document:
+    """Return a copy of *document* in the current schema."""
+    version = cast("Document", document).get("schema") if isinstance(document, dict) else None
+    if type(version) is not int or not (version >= SCHEMA or version in UPGRADES):
+        raise FitFileError(
+            f'{source} is no fit file: it must be a JSON object with "schema": {SCHEMA}, but has '
+            f"{type(document).__name__ if not isinstance(document, dict) else f'schema {version!r}'}; {_RECALIBRATE}"
+        )
+    current = dict(cast("Document", document))
+    if version > SCHEMA:
+        raise FitFileError(_from_the_future(current, source))
+    for step in range(version, SCHEMA):
+        current = UPGRADES[step](current)
+    return current
+
+
+def _from_the_future(document: Document, source: Path) -> str:
+    versions = document.get("versions")
+    writer = cast("Document", versions).get("loopyperf") if isinstance(versions, dict) else None
+    wanted = f"'loopyperf>={writer}'" if isinstance(writer, str) else "--upgrade loopyperf"
+    return (
+        f"{source} has schema {document['schema']}, but loopyperf {metadata.version('loopyperf')} reads schemas up to "
+        f"{SCHEMA}; install a later one: pip install {wanted}"
+    )
+
+
+def _text(value: object, indent: int = 0) -> str:
+    """Return *value* as JSON: each entry of the file's own objects and arrays on one line, deeper ones if they fit."""
+    line = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
+    if isinstance(value, dict):
+        entries = [f"{_text(key)}: {_text(item, indent + 2)}" for key, item in cast("Document", value).items()]
+    elif isinstance(value, (list, tuple)):
+        entries = [_text(item, indent + 2) for item in cast("Sequence[object]", value)]
+    else:
+        return line
+    if not entries or (indent > 2 and indent + len(line) <= _LINE_LENGTH):
+        return line
+    margin = "\n" + " " * indent
+    return line[0] + f"{margin}  " + f",{margin}  ".join(entries) + margin + line[-1]
+
+
+def _finite(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(_finite(item) for item in cast("Document", value).values())
+    if isinstance(value, (list, tuple)):
+        return all(_finite(item) for item in cast("Sequence[object]", value))
+    return not isinstance(value, float) or math.isfinite(value)

@@ -1,0 +1,154 @@
+"""A fit: the weights of one model on one device, with everything needed to judge and to reproduce them.
+
+The fields are those of the files in ``fits/``, whose README describes them; units are seconds.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+
+from loopyperf.calibration.dependence import Indistinguishable
+from loopyperf.calibration.problem import Problem
+from loopyperf.calibration.solver import Solution
+from loopyperf.calibration.validation import CrossValidation, geometric_mean
+from loopyperf.errors import IncompatibleRunsError
+
+SCHEMA = 1
+"""Version of the fit files that this loopyperf writes."""
+
+Setting = bool | int | float | str
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """Where weights come from."""
+
+    model: str
+    """the model that they are for, e.g. ``"linear"``"""
+    device: str
+    """the device's full name, e.g. ``"AMD Radeon R9 Fury"``"""
+    slug: str
+    """the device's short name: that of its folder, e.g. ``"amd-r9-fury"``"""
+    driver: str = ""
+    backend: str = ""
+    """what the kernels were run through, e.g. ``"opencl"``"""
+    versions: Mapping[str, str] = {}
+    """of loopyperf and what it counted and compiled with, by package"""
+    protocol: Mapping[str, Setting] = {}
+    """how the kernels were timed"""
+    counting: Literal["paper", "executed"]
+    """whether instructions count over their own inames only, or as often as the hardware runs them"""
+    created: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    """when the fit was made, in UTC"""
+    source: str = ""
+    """free text, e.g. a citation"""
+    launch_overhead: float | None = None
+    """measured run time of an empty kernel"""
+
+
+class Residual(msgspec.Struct, frozen=True):
+    """What the weights leave unexplained of one observation."""
+
+    kernel_class: str
+    label: str
+    sizes: Mapping[str, int]
+    seconds: float
+    """measured"""
+    residual: float
+    """1 − predicted/measured; negative where the model is too slow"""
+
+
+class ResidualSummary(msgspec.Struct, frozen=True):
+    """Relative residuals of all observations in three numbers."""
+
+    geometric_mean: float
+    """of magnitudes (:func:`loopyperf.calibration.validation.geometric_mean`)"""
+    root_mean_square: float
+    """what the plain fit minimises"""
+    worst: float
+    """largest magnitude"""
+
+
+class Fit(Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Weights with their provenance, as a fit file holds them; all but the provenance and the weights may be empty."""
+
+    weights: Annotated[Mapping[str, float], msgspec.Meta(min_length=1)]
+    """seconds per unit of each property"""
+    undetermined: tuple[Indistinguishable, ...] = ()
+    """properties without a weight of their own, because the measured kernels cannot tell them apart"""
+    ranges: Mapping[str, tuple[int, int]] = {}
+    """least and greatest count of each property among the observations that have it"""
+    rank: int | None = None
+    condition: float | None = None
+    at_bound: tuple[str, ...] = ()
+    """properties whose weight the non-negative fit holds at 0"""
+    options: Mapping[str, Setting] = {}
+    """the solver's"""
+    residual_summary: ResidualSummary | None = None
+    cross_validation: CrossValidation | None = None
+    residuals: tuple[Residual, ...] = ()
+
+
+def make_fit(
+    provenance: Provenance, problem: Problem, solution: Solution, cross_validation: CrossValidation | None = None
+) -> Fit:
+    """Return the fit that records this solution of this problem."""
+    return Fit(
+        **msgspec.structs.asdict(provenance),
+        weights=solution.weights,
+        undetermined=solution.undetermined,
+        ranges=_ranges(problem),
+        rank=solution.rank,
+        condition=solution.condition,
+        at_bound=solution.at_bound,
+        options={
+            "non_negative": solution.non_negative,
+            "ridge": solution.ridge,
+            "tolerance": solution.tolerance,
+        },
+        residual_summary=_summary(solution.residuals),
+        cross_validation=cross_validation,
+        residuals=tuple(
+            Residual(row.kernel_class, row.label, _plain(row.sizes), float(row.seconds), residual)
+            for row, residual in zip(problem.observations, solution.residuals, strict=True)
+        ),
+    )
+
+
+def require_compatible(fits: Sequence[Provenance]) -> None:
+    """Return only if these fits may be merged or compared: same model, device, driver, backend, protocol and counting.
+
+    :raises IncompatibleRunsError: they differ; names the fields and their values.
+    """
+    fields = ("model", "slug", "driver", "backend", "protocol", "counting")
+    values = {field: [getattr(fit, field) for fit in fits] for field in fields}
+    differing = {field: found for field, found in values.items() if any(value != found[0] for value in found)}
+    if differing:
+        listed = "; ".join(
+            f"{field}: {' / '.join(str(value) for value in found)}" for field, found in differing.items()
+        )
+        raise IncompatibleRunsError(
+            f"these fits cannot be merged or compared, because they differ in {', '.join(differing)} ({listed}); "
+            "calibrate again on one device, with one driver, protocol and counting"
+        )
+
+
+def _ranges(problem: Problem) -> dict[str, tuple[int, int]]:
+    counts = {name: [row.properties.get(name, 0) for row in problem.observations] for name in problem.properties}
+    return {name: (int(min(filter(None, values))), int(max(values))) for name, values in counts.items()}
+
+
+def _plain(sizes: Mapping[str, int]) -> dict[str, int]:
+    # Sizes and counts may be NumPy integers, which no file can hold.
+    return {name: int(value) for name, value in sizes.items()}
+
+
+def _summary(residuals: Sequence[float]) -> ResidualSummary:
+    magnitudes = [abs(residual) for residual in residuals]
+    return ResidualSummary(
+        geometric_mean=geometric_mean(magnitudes),
+        root_mean_square=math.sqrt(math.fsum(size * size for size in magnitudes) / len(magnitudes)),
+        worst=max(magnitudes),
+    )

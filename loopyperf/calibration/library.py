@@ -1,0 +1,106 @@
+"""Where fits are kept, and which one is meant: an explicit path beats a person's own fits, which beat the bundled ones.
+
+A fit for a device lies at ``<folder>/<device slug>/<model>.json``.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+
+from loopyperf.calibration.fit_files import load_fit
+from loopyperf.calibration.fits import Fit
+from loopyperf.errors import FitFileError, UnknownDeviceError
+
+DATA_VARIABLE = "LOOPYPERF_DATA"
+"""Environment variable that names another folder for a person's own data, for tests and clusters."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFit:
+    """A fit file that can be found by its device and model."""
+
+    slug: str
+    model: str
+    path: Path
+    origin: Literal["user", "bundled"]
+
+
+def user_data() -> Path:
+    """Return the folder of a person's own data; it need not exist."""
+    data = os.environ.get(DATA_VARIABLE)
+    return Path(data) if data else platformdirs.user_data_path("loopyperf")
+
+
+def user_fits() -> Path:
+    """Return the folder of a person's own fits, where calibration puts them; it need not exist."""
+    return user_data() / "fits"
+
+
+def bundled_fits() -> Path:
+    """Return the folder of the fits that come with loopyperf: inside the installed package, beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    inside = package / "fits"
+    return inside if inside.is_dir() else package.parent / "fits"
+
+
+def known_fits() -> tuple[KnownFit, ...]:
+    """Return all fit files that can be found by name, by device and model, a person's own before a bundled one."""
+    found = [*_listed(user_fits(), "user"), *_listed(bundled_fits(), "bundled")]
+    return tuple(sorted(found, key=lambda known: (known.slug, known.model)))
+
+
+def find_fit(device: str, model: str = "linear", path: str | os.PathLike[str] | None = None) -> Fit:
+    """Return the fit at *path* if given, else a person's own fit of *model* for *device*, else the bundled one.
+
+    *device* is a slug, or a name that becomes one (:func:`slug_of`). A person's own fit that cannot be read is an
+    error; it is never passed over for a bundled one.
+
+    :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
+    :raises FitFileError: there is none of that model, the file cannot be read, or it holds another model's fit.
+    """
+    file = _located(slug_of(device), model) if path is None else path
+    fit = load_fit(file)
+    if fit.model != model:
+        raise FitFileError(
+            f"{os.fspath(file)} holds a fit of the model {fit.model!r}, but {model!r} was asked for; "
+            f"ask for the model {fit.model!r}, or give a fit of {model!r}"
+        )
+    return fit
+
+
+def slug_of(device: str) -> str:
+    """Return a device's name in the form of a folder's: ``"NVIDIA TITAN V"`` becomes ``"nvidia-titan-v"``."""
+    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+
+
+def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownFit]:
+    return [KnownFit(path.parent.name, path.stem, path, origin) for path in folder.glob("*/*.json")]
+
+
+def _located(slug: str, model: str) -> Path:
+    known = known_fits()
+    of_device = [fit for fit in known if fit.slug == slug]
+    if not of_device:
+        raise UnknownDeviceError(_no_such_device(slug, sorted({fit.slug for fit in known})))
+    for fit in of_device:
+        if fit.model == model:
+            return fit.path
+    models = ", ".join(dict.fromkeys(fit.model for fit in of_device))
+    raise FitFileError(
+        f"there is no fit of the model {model!r} for {slug!r}, only of {models}; ask for one of these, "
+        "or run `loopyperf calibrate` on the device"
+    )
+
+
+def _no_such_device(slug: str, known: Sequence[str]) -> str:
+    nearest = sorted(known, key=lambda name: -difflib.SequenceMatcher(None, slug, name).ratio())
+    return (
+        f"there is no fit for the device {slug!r}; known devices, nearest first: {', '.join(nearest) or 'none'}. "
+        "To make one, run `loopyperf calibrate` on the device, or give the path of a fit file"
+    )

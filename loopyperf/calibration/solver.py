@@ -1,0 +1,137 @@
+"""Weights from measurements: relative-error least squares, plain or with weights that cannot be negative.
+
+Scale column i of the problem's matrix A to unit length, ãᵢ = Aᵢ/‖Aᵢ‖, wᵢ = αᵢ‖Aᵢ‖, and leave out what cannot be told
+apart (:mod:`loopyperf.calibration.dependence`). Then::
+
+    minimise ‖1 − Ã w‖² + ρ² ‖w‖²        (non-negative fit: subject to w ≥ 0)
+
+The ridge ρ is dimensionless, because 1, Ã and w are. Source: Stevens and Klöckner, section 4.3 (plain, ρ = 0).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import numpy as np
+from scipy import linalg, optimize
+
+from loopyperf.calibration.dependence import TOLERANCE, Indistinguishable, broken, separate
+from loopyperf.calibration.problem import Matrix, Problem, Vector
+from loopyperf.errors import CalibrationError
+
+RIDGE = 1e-2
+"""Default ρ of the non-negative fit: expected noise over expected size of a scaled weight, 1 % over 1. A combination of
+columns with singular value σ is shrunk by ρ²/(σ² + ρ²): 0.01 % where σ = 1, far below the noise, and by half where
+σ = ρ, which is where noise decides. It also makes the minimum unique."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Fitted weights and how well the measurements determine them."""
+
+    weights: Mapping[str, float]
+    """seconds per unit of each property that could be fitted, in the problem's order"""
+    undetermined: tuple[Indistinguishable, ...]
+    """properties that got no weight because the kernels cannot tell them apart, in groups"""
+    absent: tuple[str, ...]
+    """properties that got no weight because no kernel has a single unit of them"""
+    rank: int
+    """how many weights were fitted: the numerical rank of the matrix, by the tolerance"""
+    condition: float
+    """largest over smallest singular value of the fitted columns, each of unit length"""
+    residuals: tuple[float, ...]
+    """1 − predicted/measured of each observation; negative where the model is too slow"""
+    at_bound: tuple[str, ...]
+    """properties whose weight the non-negative fit holds at 0"""
+    non_negative: bool
+    ridge: float
+    tolerance: float
+
+    def predict(self, properties: Mapping[str, int]) -> float:
+        """Return the predicted run time, in seconds, of a kernel with these counts; what has no weight adds nothing."""
+        return sum(weight * properties.get(name, 0) for name, weight in self.weights.items())
+
+    def unknown(self, properties: Mapping[str, int]) -> tuple[str, ...]:
+        """Return the properties that a kernel with these counts needs a weight for, but which have none."""
+        tied = {name for group in self.undetermined for name in group.left_out}
+        missing = (
+            name for name, count in properties.items() if count and name not in self.weights and name not in tied
+        )
+        return (*missing, *broken(self.undetermined, properties))
+
+
+def solve(
+    problem: Problem, *, non_negative: bool = True, ridge: float | None = None, tolerance: float = TOLERANCE
+) -> Solution:
+    """Return the weights, in seconds per unit, that predict the problem's run times with the least relative error.
+
+    *ridge* is ρ above (dimensionless), by default :data:`RIDGE` for the non-negative fit and 0 for the plain one;
+    *tolerance* is the least own part of a column that is fitted (:mod:`loopyperf.calibration.dependence`).
+
+    :raises CalibrationError: *ridge* or *tolerance* is out of range.
+    """
+    ridge = (RIDGE if non_negative else 0.0) if ridge is None else ridge
+    _check_options(ridge, tolerance)
+    kept, undetermined = separate(problem.matrix, problem.properties, tolerance)
+    names = [problem.properties[column] for column in kept]
+    matrix = problem.matrix[:, kept]
+    scale = np.linalg.norm(matrix, axis=0)
+    singular = np.linalg.svd(matrix / scale, compute_uv=False)
+    weights = _minimise(matrix / scale, non_negative, ridge) / scale
+    return Solution(
+        weights=dict(zip(names, weights.tolist(), strict=True)),
+        undetermined=undetermined,
+        absent=problem.absent,
+        rank=len(kept),
+        condition=float(singular[0] / singular[-1]),
+        residuals=tuple((1.0 - matrix @ weights).tolist()),
+        at_bound=tuple(name for name, weight in zip(names, weights, strict=True) if non_negative and weight == 0),
+        non_negative=non_negative,
+        ridge=ridge,
+        tolerance=tolerance,
+    )
+
+
+class Weighted(Protocol):
+    """Anything with weights in seconds per unit: a :class:`Solution`, a fit."""
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Seconds per unit, by property."""
+        ...
+
+
+def spread(fits: Sequence[Weighted]) -> dict[str, float]:
+    """Return how far each weight varies over several fits: (largest − smallest) / largest magnitude, dimensionless.
+
+    0 means the same weight in all of them, 1 that one of them has 0, more than 1 that the sign changes, and infinity
+    that some of the fits have no such weight. Whether the fits may be compared at all is for
+    :func:`loopyperf.calibration.fits.require_compatible` to say.
+    """
+    names = dict.fromkeys(name for fit in fits for name in fit.weights)
+    return {name: _relative_range([fit.weights.get(name, math.nan) for fit in fits]) for name in names}
+
+
+def _relative_range(weights: list[float]) -> float:
+    if any(math.isnan(weight) for weight in weights):
+        return math.inf
+    largest = max(abs(weight) for weight in weights)
+    return (max(weights) - min(weights)) / largest if largest else 0.0
+
+
+def _minimise(columns: Matrix, non_negative: bool, ridge: float) -> Vector:
+    """Return the scaled weights w; the ridge is so many more rows that ask each of them to be 0."""
+    rows, width = columns.shape
+    augmented = np.vstack([columns, ridge * np.eye(width)])
+    target = np.concatenate([np.ones(rows), np.zeros(width)])
+    if non_negative:
+        return cast("Vector", optimize.nnls(augmented, target)[0])
+    return cast("tuple[Vector, ...]", linalg.lstsq(augmented, target))[0]
+
+
+def _check_options(ridge: float, tolerance: float) -> None:
+    if not (math.isfinite(ridge) and ridge >= 0):
+        raise CalibrationError(f"the ridge must be a number of at least 0, for example {RIDGE}, but is {ridge}")
+    if not 0 < tolerance < 1:
+        raise CalibrationError(f"the tolerance must be between 0 and 1, for example {TOLERANCE}, but is {tolerance}")

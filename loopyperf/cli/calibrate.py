@@ -1,0 +1,66 @@
+"""``loopyperf calibrate``: make the fit of a device."""
+
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from loopyperf.calibration.fits import Fit
+from loopyperf.cli.progress import campaign_bar
+from loopyperf.oracle.calibrate import calibrate as run_calibration
+from loopyperf.units import duration
+
+
+@click.command(
+    epilog="Example: POCL_MAX_PTHREAD_COUNT=1 loopyperf calibrate",
+    context_settings={"show_default": True},
+)
+@click.option("--backend", default="opencl", help="What to measure through.")
+@click.option("--device", help="Part of the device's name; by default the first one.")
+@click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the bundled ones.")
+@click.option("--archive", type=click.Path(path_type=Path), help="Where raw samples go; an existing file is resumed.")
+@click.option("--output", type=click.Path(path_type=Path), help="Where the fit goes; by default where it is found.")
+@click.option("--counting", type=click.Choice(["executed", "paper"]), default="executed", help="How work is counted.")
+def calibrate(
+    backend: str, device: str | None, kernels: Path | None, archive: Path | None, output: Path | None, counting: str
+) -> None:
+    """Measure the measurement kernels on a device and fit the weights of the linear model."""
+    started = time.monotonic()
+    with campaign_bar("measuring") as report:
+        fit = run_calibration(
+            backend,
+            device=device,
+            kernels=kernels,
+            archive=archive,
+            save=output,
+            counting="paper" if counting == "paper" else "executed",
+            progress=report,
+        )
+    show_fit(fit, Console())
+    click.echo(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
+
+
+def show_fit(fit: Fit, console: Console) -> None:
+    """Print the weights of *fit*, and how well the measurements determine them."""
+    table = Table("property", "weight", "at most counted", title=f"{fit.model} model of {fit.device}")
+    table.columns[1].justify = table.columns[2].justify = "right"
+    for name, weight in fit.weights.items():
+        most = f"{fit.ranges[name][1]:.3g}" if name in fit.ranges else ""
+        table.add_row(name, duration(weight), most)
+    console.print(table)
+    for group in fit.undetermined:
+        console.print(f"not told apart by the kernels: {', '.join(group.properties)}", soft_wrap=True)
+    if fit.residual_summary is not None:
+        console.print(
+            f"{len(fit.residuals)} measurements, rank {fit.rank}, condition {fit.condition:.1f}, residuals: geometric "
+            f"mean {fit.residual_summary.geometric_mean:.1%}, worst {fit.residual_summary.worst:.0%}",
+            soft_wrap=True,
+        )
+    if fit.cross_validation is not None:
+        console.print(
+            f"on kernel classes left out: plain {fit.cross_validation.plain:.0%}, non-negative "
+            f"{fit.cross_validation.non_negative:.0%}; the {fit.cross_validation.better} fit was kept",
+            soft_wrap=True,
+        )

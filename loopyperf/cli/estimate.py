@@ -1,0 +1,78 @@
+"""``loopyperf estimate``: how long a kernel in a Python file takes."""
+
+import json
+from collections.abc import Iterable
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from loopyperf.cli.kernel_source import load_program
+from loopyperf.errors import ParameterError
+from loopyperf.models.result import Estimate
+from loopyperf.oracle.estimate import DEFAULT_MODEL
+from loopyperf.oracle.estimate import estimate as ask
+from loopyperf.units import duration
+
+
+@click.command(epilog="Example: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")
+@click.argument("kernel", metavar="FILE.py:FUNCTION")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A size of the kernel; repeat for more.")
+@click.option("--device", help="Short name of a device that there is a fit for (see `loopyperf devices`).")
+@click.option("--model", default=DEFAULT_MODEL, show_default=True, help="Which model answers.")
+@click.option("--fit", help="Path of a fit file, instead of the one for the device.")
+@click.option(
+    "--counting", type=click.Choice(["executed", "paper"]), help="How work is counted; by default as in the fit."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the whole estimate as JSON.")
+def estimate(
+    kernel: str,
+    settings: tuple[str, ...],
+    device: str | None,
+    model: str,
+    fit: str | None,
+    counting: str | None,
+    as_json: bool,
+) -> None:
+    """Predict the run time of the Loopy kernel that FUNCTION in FILE.py builds, and say what it is made of."""
+    answer = ask(
+        load_program(kernel),
+        device=device,
+        model=model,
+        fit=fit,
+        counting=None if counting is None else "paper" if counting == "paper" else "executed",
+        parameters=_sizes(settings),
+    )
+    if as_json:
+        click.echo(json.dumps(answer.to_dict(), indent=2))
+    else:
+        show_estimate(answer, Console())
+
+
+def show_estimate(answer: Estimate, console: Console) -> None:
+    """Print *answer* with its costs by property."""
+    console.print(str(answer), soft_wrap=True, highlight=False)
+    table = Table("property", "count", "each", "time")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    costs = answer.breakdown.by_property()
+    for name in sorted(costs, key=lambda name: -abs(float(costs[name]))):
+        rows = [row for row in answer.breakdown.rows if row.property == name]
+        number = sum(row.count for row in rows)
+        table.add_row(name, f"{number:,}", duration(rows[0].weight), duration(float(costs[name])))
+    console.print(table)
+
+
+def _sizes(settings: Iterable[str]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for setting in settings:
+        name, separator, value = setting.partition("=")
+        if not separator or not name.isidentifier():
+            raise ParameterError(f"a size is written NAME=VALUE, for example n=4096; received {setting!r}")
+        if name in sizes:
+            raise ParameterError(f"size {name} is given twice")
+        try:
+            sizes[name] = int(value)
+        except ValueError as error:
+            raise ParameterError(f"size {name} must be an integer, received {value!r}") from error
+    return sizes

@@ -1,0 +1,59 @@
+"""The program and its table of commands."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+
+from loopyperf.cli.calibrate import calibrate
+from loopyperf.cli.devices import devices
+from loopyperf.cli.doctor import doctor
+from loopyperf.cli.estimate import estimate
+from loopyperf.cli.validate import validate
+from loopyperf.errors import LoopyperfError, LoopyperfWarning
+
+COMMANDS: Mapping[str, click.Command] = {
+    "calibrate": calibrate,
+    "devices": devices,
+    "doctor": doctor,
+    "estimate": estimate,
+    "validate": validate,
+}
+
+
+class Refusal(click.ClickException):
+    """An error of ours, as click shows it."""
+
+    exit_code = 2
+
+
+class Program(click.Group):
+    """The group of all commands, in which an error of ours needs no traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; turn a :class:`LoopyperfError` into one line and exit status 2."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("always", category=LoopyperfWarning)
+            warnings.showwarning = _show_warning
+            try:
+                return super().invoke(ctx)
+            except LoopyperfError as error:
+                raise Refusal(" ".join(str(error).split())) from error
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    Console(stderr=True).print(f"[yellow]Warning:[/] {message}", soft_wrap=True)
+
+
+@click.group(cls=Program, commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="loopyperf")
+def program() -> None:
+    """Predict how long Loopy kernels run on a GPU, without running them."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; *arguments* are the process's own unless given."""
+    program.main(args=arguments, prog_name="loopyperf")

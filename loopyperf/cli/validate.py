@@ -1,0 +1,41 @@
+"""``loopyperf validate``: predict the test kernels, measure them, compare."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from loopyperf.calibration.validation import Prediction, assess
+from loopyperf.cli.progress import campaign_bar
+from loopyperf.oracle.validate import validate as run_validation
+from loopyperf.units import duration
+
+
+@click.command(epilog="Example: POCL_MAX_PTHREAD_COUNT=1 loopyperf validate", context_settings={"show_default": True})
+@click.option("--backend", default="opencl", help="What to measure through.")
+@click.option("--device", help="Part of the device's name; by default the first one.")
+@click.option("--fit", type=click.Path(path_type=Path), help="Path of a fit file, instead of the one for the device.")
+@click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the test kernels.")
+@click.option("--archive", type=click.Path(path_type=Path), help="Where the raw samples go.")
+def validate(backend: str, device: str | None, fit: Path | None, kernels: Path | None, archive: Path | None) -> None:
+    """Predict and measure kernels that no fit has seen; print both, and geometric means of the relative errors."""
+    with campaign_bar("measuring") as report:
+        found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
+    show_predictions(found, Console())
+
+
+def show_predictions(found: Sequence[Prediction], console: Console) -> None:
+    """Print predicted and measured times by kernel and size, and the geometric means of the paper's Table 1."""
+    accuracy = assess(found)
+    table = Table("kernel", "sizes", "predicted", "measured", "error")
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for kernel, mean in accuracy.per_kernel.items():
+        for row in (row for row in found if row.kernel == kernel):
+            sizes = ", ".join(f"{name}={value}" for name, value in row.sizes.items())
+            table.add_row(kernel, sizes, duration(row.predicted), duration(row.measured), f"{row.error:.0%}")
+        table.add_row(kernel, "geometric mean", "", "", f"{mean:.0%}", end_section=True, style="bold")
+    table.add_row("all kernels", "geometric mean", "", "", f"{accuracy.cross_kernel:.0%}", style="bold")
+    console.print(table)

@@ -1,0 +1,198 @@
+"""The archive: a file of JSON lines that only ever grows, safe against a process killed at any byte.
+
+Every record is one line, on disk before the next measurement starts. A killed process leaves at most one partial last
+line; a line counts once its line feed is there, so that partial line is never believed and is cut off by whoever
+appends next. Damage anywhere else is reported, never skipped.
+"""
+
+import fcntl
+import gzip
+import lzma
+import os
+import zlib
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO, Self
+
+from loopyperf.errors import ArchiveError, IncompatibleRunsError
+from loopyperf.measurement.records import Key, Measurement, Run, decode, encode
+
+GZIP_MAGIC = b"\x1f\x8b"
+XZ_MAGIC = b"\xfd7zXZ\x00"
+LINE_START = b'{"record":"'
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What an archive holds, in the order in which it was recorded."""
+
+    runs: tuple[Run, ...]
+    measurements: tuple[Measurement, ...]
+
+    @cached_property
+    def completed(self) -> Mapping[Key, Measurement]:
+        """Return what need not be measured again, by what was measured."""
+        return {measurement.key: measurement for measurement in self.measurements}
+
+
+def read_archive(path: Path) -> Recording:
+    """Return what the archive at *path* holds; it may be compressed by gzip or xz.
+
+    Raises :class:`ArchiveError` naming the line of what cannot be read, and :class:`IncompatibleRunsError` if runs of
+    different devices, drivers or protocols were put into one file.
+    """
+    try:
+        content = _decompressed(path.read_bytes())
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise ArchiveError(f"{path} cannot be read: {error}") from error
+    return _parse(content, path)
+
+
+class Archive:
+    """An archive open for appending, under an exclusive lock; a context manager.
+
+    Raises :class:`ArchiveError` if another process appends to the same file, or if the file holds something else, and
+    :class:`IncompatibleRunsError` if what it holds was measured on another device or by another protocol than *run*.
+    """
+
+    run: Run
+
+    def __init__(self, path: Path, run: Run) -> None:
+        """Open the archive at *path*, creating it if needed, and record that *run* has started."""
+        self.path = path
+        self.run = run
+        with ExitStack() as cleanup:
+            self._file = _open_locked(path)
+            cleanup.callback(self._file.close)
+            content = self._file.read()
+            _check_uncompressed(content, path)
+            recording = _parse(content, path)
+            _check_same_device_and_protocol(recording.runs[-1:], run, path)
+            self._file.truncate(_complete_length(content))
+            self._completed = dict(recording.completed)
+            self._append(encode(run))
+            cleanup.pop_all()
+
+    @property
+    def completed(self) -> Mapping[Key, Measurement]:
+        """Return what this and earlier runs have recorded, by what was measured."""
+        return MappingProxyType(self._completed)
+
+    def append(self, measurement: Measurement) -> None:
+        """Record *measurement*: when this returns, it is on disk."""
+        self._append(encode(measurement))
+        self._completed[measurement.key] = measurement
+
+    def close(self) -> None:
+        """Close the file and let go of the lock."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        """Return the archive, open."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the archive."""
+        self.close()
+
+    def _append(self, line: bytes) -> None:
+        try:
+            self._file.write(line)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except (OSError, ValueError) as error:
+            # The line may be there in part: nothing may follow it before the next opening cuts it off.
+            with suppress(OSError):
+                self._file.close()
+            raise ArchiveError(f"{self.path} cannot be written: {error}; what stands before is safe") from error
+
+
+# {{{ bytes on disk
+
+
+def _open_locked(path: Path) -> BinaryIO:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+b")
+    except OSError as error:
+        raise ArchiveError(f"{path} cannot be opened: {error}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        raise ArchiveError(
+            f"{path} is in use: another process is measuring into it; wait for it, or give another archive path"
+        ) from error
+    except OSError as error:
+        file.close()
+        raise ArchiveError(f"{path} cannot be locked: {error}; give an archive path on a local disk") from error
+    file.seek(0)
+    return file
+
+
+def _decompressed(content: bytes) -> bytes:
+    if content.startswith(GZIP_MAGIC):
+        return gzip.decompress(content)
+    if content.startswith(XZ_MAGIC):
+        return lzma.decompress(content)
+    return content
+
+
+def _check_uncompressed(content: bytes, path: Path) -> None:
+    if content.startswith((GZIP_MAGIC, XZ_MAGIC)):
+        raise ArchiveError(f"{path} is compressed: it can be read, not appended to; unpack it, or give another path")
+
+
+def _complete_length(content: bytes) -> int:
+    return content.rfind(b"\n") + 1
+
+
+# }}}
+
+
+# {{{ from bytes to records
+
+
+def _parse(content: bytes, path: Path) -> Recording:
+    complete = _complete_length(content)
+    _check_cut_off(content[complete:], path)
+    runs: dict[str, Run] = {}
+    measurements: list[Measurement] = []
+    for number, line in enumerate(content[:complete].split(b"\n")[:-1], start=1):
+        try:
+            record = decode(line)
+        except ArchiveError as error:
+            raise ArchiveError(f"{path}, line {number}: {error}") from error
+        if isinstance(record, Run):
+            _check_same_device_and_protocol(tuple(runs.values())[:1], record, path)
+            runs[record.id] = record
+        elif record.run in runs:
+            measurements.append(record)
+        else:
+            raise ArchiveError(f"{path}, line {number}: belongs to run {record.run!r}, which is not recorded before it")
+    return Recording(tuple(runs.values()), tuple(measurements))
+
+
+def _check_cut_off(partial_line: bytes, path: Path) -> None:
+    # Somebody else's file must not lose its last line.
+    if partial_line[: len(LINE_START)] != LINE_START[: len(partial_line)]:
+        raise ArchiveError(
+            f"{path} is not a measurement archive: it ends in {partial_line[:40]!r}; give another archive path"
+        )
+
+
+def _check_same_device_and_protocol(earlier: tuple[Run, ...], run: Run, path: Path) -> None:
+    for other in earlier:
+        differences = other.differences(run)
+        if differences:
+            raise IncompatibleRunsError(
+                f"{path}: the runs started {other.started:%Y-%m-%d %H:%M} and {run.started:%Y-%m-%d %H:%M} must not be "
+                f"mixed, in the later one {', '.join(differences)}; give another archive path"
+            )
+
+
+# }}}

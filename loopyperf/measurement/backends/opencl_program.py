@@ -1,0 +1,175 @@
+"""A Loopy kernel as a fixed list of OpenCL launches, ready to be repeated with hardly any Python in between.
+
+Loopy generates a host program in Python that sets the arguments, computes the grids, runs the loops around launches
+and allocates global temporaries. It is run once against a recorder in place of pyopencl; what it would have launched,
+each launch on its own OpenCL kernel object with its arguments set, is then enqueued as often as wanted.
+"""
+
+import gc
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from inspect import signature
+from struct import pack
+from time import perf_counter
+from typing import Any, NamedTuple, cast
+
+import loopy as lp
+import pyopencl as cl
+from loopy.codegen import TranslationUnitCodeGenerationResult
+from loopy.kernel import LoopKernel
+from loopy.translation_unit import TranslationUnit
+
+from loopyperf.errors import MeasurementError
+
+MOST_LAUNCHES = 1000
+"""What launches more in one run is not timed: 1000 launches take 10 ms before they have computed anything."""
+
+HostProgram = Callable[..., object]
+
+
+class OpenCLProgram:
+    """A Loopy kernel, compiled for a context."""
+
+    kernel: LoopKernel
+
+    def __init__(self, context: cl.Context, unit: TranslationUnit) -> None:
+        """Generate and compile the code of *unit*; raises :class:`MeasurementError` if it is for another target."""
+        if not isinstance(unit.target, lp.PyOpenCLTarget):
+            raise MeasurementError(
+                f"the kernel is built for {type(unit.target).__name__}; build it with target=lp.PyOpenCLTarget()"
+            )
+        self.kernel = unit.default_entrypoint
+        # Loopy's annotation names another class.
+        code = cast("TranslationUnitCodeGenerationResult", cast("object", lp.generate_code_v2(unit)))
+        self._context = context
+        self._program = cl.Program(context, code.device_code()).build(options=self.kernel.options.build_options)
+        self._host_code = code.host_code()
+        self._host_name = code.host_programs[self.kernel.name].name
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Return the names of the arguments that the kernel writes."""
+        return frozenset(self.kernel.get_written_variables() & set(self.kernel.arg_dict))
+
+    def bind(self, arguments: Mapping[str, object]) -> "LaunchSequence":
+        """Return what one run of the kernel launches, given buffers and scalars by argument name.
+
+        Raises :class:`MeasurementError` if it launches more than :data:`MOST_LAUNCHES` times.
+        """
+        recorder = _Recorder(self._context)
+        host = self._host_program(recorder)
+        passed = {name: arguments[name] for name in signature(host).parameters if name in arguments}
+        host(_FreshKernels(self._program), None, **passed, allocator=recorder.allocate)
+        return LaunchSequence(tuple(recorder.launches), (*arguments.values(), *recorder.temporaries))
+
+    def _host_program(self, recorder: "_Recorder") -> HostProgram:
+        # The names that Loopy's host programs use; `pack` without a prefix is for scalars that pyopencl cannot pack.
+        namespace: dict[str, Any] = {"_lpy_cl": recorder, "_lpy_pack": pack, "pack": pack}
+        exec(self._host_code, namespace)
+        return namespace[self._host_name]
+
+
+class Launch(NamedTuple):
+    """One device program with its arguments set, and its grid in work-items."""
+
+    kernel: cl.Kernel
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSequence:
+    """Everything that one run of a kernel launches, in order."""
+
+    launches: tuple[Launch, ...]
+    arguments: tuple[object, ...]
+    """buffers that the launches use: OpenCL does not keep them alive"""
+
+    def run(self, queue: cl.CommandQueue) -> None:
+        """Run the kernel once on *queue*, an in-order one, to its end."""
+        for kernel, global_size, local_size in self.launches:
+            cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
+        queue.finish()
+
+    def time(self, queue: cl.CommandQueue, runs: int) -> tuple[float, ...]:
+        """Return the wall-clock seconds of each of *runs* runs, from the first enqueue to the end of the last launch.
+
+        What the kernel overwrites is not restored between runs.
+        """
+        samples: list[float] = []
+        with _no_garbage_collection():
+            for _ in range(runs):
+                start = perf_counter()
+                self.run(queue)
+                samples.append(perf_counter() - start)
+        return tuple(samples)
+
+
+# {{{ the host program's surroundings
+
+
+class _KeptBuffer(cl.Buffer):
+    """A global temporary: the host program releases it after the last launch, but here the launches are repeated."""
+
+    def release(self) -> None:
+        """Keep the memory; it is freed with the object."""
+
+
+class _FreshKernels:
+    """Stands for the kernels of a program: every access is a new kernel object, whose arguments nobody else sets."""
+
+    def __init__(self, program: cl.Program) -> None:
+        self._program = program
+
+    def __getattr__(self, name: str) -> cl.Kernel:
+        return cl.Kernel(self._program, name)
+
+
+class _Recorder:
+    """Stands for the module pyopencl, and writes down what is enqueued."""
+
+    def __init__(self, context: cl.Context) -> None:
+        self._context = context
+        self.launches: list[Launch] = []
+        self.temporaries: list[cl.Buffer] = []
+
+    def enqueue_nd_range_kernel(
+        self,
+        queue: object,
+        kernel: cl.Kernel,
+        group_counts: tuple[int, ...],
+        group_sizes: tuple[int, ...],
+        *_: object,
+    ) -> None:
+        if len(self.launches) == MOST_LAUNCHES:
+            raise MeasurementError(
+                f"one run of the kernel is more than {MOST_LAUNCHES} launches: the loops around its global barriers "
+                "run on the host; move them into the launches, or measure a smaller size"
+            )
+        # A kernel may have more axes of groups than a group has axes; pyopencl fills the missing ones with 1, as here.
+        group = (*group_sizes, *(1 for _ in group_counts[len(group_sizes) :]))
+        sizes = tuple(count * size for count, size in zip(group_counts, group, strict=True))
+        if all(sizes):  # OpenCL before 2.1 refuses to launch nothing
+            self.launches.append(Launch(kernel, sizes, group))
+
+    def allocate(self, size: int) -> cl.Buffer | None:
+        if not size:
+            return None
+        self.temporaries.append(_KeptBuffer(self._context, cl.mem_flags.READ_WRITE, size))
+        return self.temporaries[-1]
+
+
+# }}}
+
+
+@contextmanager
+def _no_garbage_collection() -> Generator[None]:
+    # Loopy leaves so many objects that a collection takes longer than most kernels.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

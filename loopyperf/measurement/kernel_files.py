@@ -1,0 +1,122 @@
+"""Loading the files of a folder of kernels, wherever it stands, and checking that they hold what they should."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from loopyperf.errors import KernelFileError
+from loopyperf.measurement.configuration import Configuration, Limits
+
+PACKAGE = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFile:
+    """One class of kernels."""
+
+    name: str
+    """its ``NAME``"""
+    path: Path
+    doc: str
+    """the mathematics, and why the kernel is there"""
+    configurations: Callable[[Limits], list[Configuration]]
+
+
+def bundled_folder(name: str) -> Path:
+    """Return the folder of kernels called *name* that comes with loopyperf, e.g. ``"measurement_kernels"``.
+
+    It is inside an installed package, and beside the package in a checkout. Raises :class:`KernelFileError` if it is
+    in neither place.
+    """
+    candidates = (PACKAGE / name, PACKAGE.parent / name)
+    for folder in candidates:
+        if folder.is_dir():
+            return folder
+    places = " and ".join(str(folder) for folder in candidates)
+    raise KernelFileError(f"no folder {name!r} comes with this loopyperf (looked at {places}); reinstall loopyperf")
+
+
+def load_kernel_files(folder: Path) -> tuple[KernelFile, ...]:
+    """Return the kernel files of *folder*, sorted by file name; files whose names start with ``_`` are left out.
+
+    Raises :class:`KernelFileError` naming the file and what is wrong with it: it cannot be imported, lacks ``NAME``,
+    ``configurations`` or a docstring, or has the ``NAME`` of another.
+    """
+    if not folder.is_dir():
+        raise KernelFileError(f"{folder} is not a folder; give the folder that holds the kernel files")
+    files = [_load(path) for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
+    if not files:
+        raise KernelFileError(f"{folder} holds no kernel files (*.py)")
+    _check_distinct_names(files)
+    return tuple(files)
+
+
+def configurations_of(file: KernelFile, limits: Limits) -> tuple[Configuration, ...]:
+    """Return the configurations of *file* for a device with *limits*.
+
+    Raises :class:`KernelFileError` if two have the same label, or one has no sizes.
+    """
+    configurations = tuple(file.configurations(limits))
+    labels = Counter(configuration.label for configuration in configurations)
+    repeated = [label for label, count in labels.items() if count > 1]
+    if repeated:
+        raise KernelFileError(f"{file.path}: several configurations are labelled {repeated[0]!r}; labels must differ")
+    for configuration in configurations:
+        if not configuration.sizes or configuration.steps < 1 or configuration.stride < 1:
+            raise KernelFileError(
+                f"{file.path}: configuration {configuration.label!r} needs sizes, steps >= 1 and stride >= 1; "
+                f"received {len(configuration.sizes)}, {configuration.steps} and {configuration.stride}"
+            )
+    return configurations
+
+
+# {{{ one file
+
+
+def _load(path: Path) -> KernelFile:
+    module = _import(path)
+    name: object = getattr(module, "NAME", None)
+    configurations: object = getattr(module, "configurations", None)
+    doc = (module.__doc__ or "").strip()
+    if not isinstance(name, str) or not name:
+        raise KernelFileError(f'{path} has no NAME; give the kernel class a name: NAME = "..."')
+    if not callable(configurations):
+        raise KernelFileError(f"{path} has no function configurations(limits) that returns a list of Configuration")
+    if not doc:
+        raise KernelFileError(f"{path} has no docstring; say what the kernel computes and why it is there")
+    return KernelFile(name, path, doc, cast("Callable[[Limits], list[Configuration]]", configurations))
+
+
+def _import(path: Path) -> ModuleType:
+    # The name depends on the content: what an edited file defines never passes for what it defined before.
+    digest = sha256(bytes(path.resolve()) + b"\n" + path.read_bytes()).hexdigest()[:16]
+    name = f"loopyperf_kernel_file_{path.stem}_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise KernelFileError(f"{path} cannot be imported as a Python file")
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _check_distinct_names(files: list[KernelFile]) -> None:
+    first: dict[str, KernelFile] = {}
+    for file in files:
+        other = first.setdefault(file.name, file)
+        if other is not file:
+            raise KernelFileError(f"{file.path} and {other.path} both have NAME = {file.name!r}; names must differ")
+
+
+# }}}

@@ -1,0 +1,134 @@
+"""The records of a measurement archive, each one line of JSON: which run, then what it measured.
+
+A line's first field says which record it is. A :class:`Run` carries the schema version; the lines after it, up to the
+next run, are of that schema.
+"""
+
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Annotated, Literal, NamedTuple, Self
+from uuid import uuid4
+
+import msgspec
+
+from loopyperf.errors import ArchiveError, MeasurementError
+from loopyperf.measurement.configuration import Limits, Sizes
+from loopyperf.measurement.environment import Environment, incompatibilities
+from loopyperf.measurement.protocol import Protocol
+
+SCHEMA = 1
+"""The schema that this version writes, and the latest that it reads."""
+
+Kind = Literal["probe", "measurement"]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Key(NamedTuple):
+    """What was measured: two records with equal keys are of the same kernel at the same sizes."""
+
+    kernel_class: str
+    label: str
+    sizes: tuple[tuple[str, int], ...]
+    kind: Kind
+
+    @classmethod
+    def of(cls, kernel_class: str, label: str, sizes: Sizes, kind: Kind) -> Self:
+        """Return the key of a kernel at *sizes*, in whatever order these stand."""
+        return cls(kernel_class, label, tuple(sorted((name, int(value)) for name, value in sizes.items())), kind)
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run", tag_field="record"):
+    """A session in which measurements were taken: where, and by which rules."""
+
+    schema: int = SCHEMA
+    written_by: str
+    """version of loopyperf"""
+    id: str
+    started: datetime
+    """in UTC"""
+    environment: Environment
+    limits: Limits
+    protocol: Protocol
+
+    @classmethod
+    def start(cls, environment: Environment, limits: Limits, protocol: Protocol) -> Self:
+        """Return a run that starts now."""
+        return cls(
+            written_by=metadata.version("loopyperf"),
+            id=uuid4().hex,
+            started=datetime.now(UTC),
+            environment=environment,
+            limits=limits,
+            protocol=protocol,
+        )
+
+    def differences(self, other: "Run") -> tuple[str, ...]:
+        """Return in what *other* differs from this run so that their samples must not stand side by side."""
+        fields = incompatibilities(self.environment, other.environment)
+        reasons = [(name, getattr(self.environment, name), getattr(other.environment, name)) for name in fields]
+        rules = [
+            (f"protocol.{name}", getattr(self.protocol, name), getattr(other.protocol, name))
+            for name in self.protocol.__struct_fields__
+        ]
+        reasons += [rule for rule in rules if rule[1] != rule[2]]
+        return tuple(f"{name} is {received!r} instead of {recorded!r}" for name, recorded, received in reasons)
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True, tag="measurement", tag_field="record"):
+    """The raw samples of one kernel at one size."""
+
+    run: str
+    """the :attr:`Run.id` it belongs to"""
+    kernel_class: str
+    """the ``NAME`` of the kernel file"""
+    label: str
+    """the label of the configuration"""
+    sizes: dict[str, int]
+    kind: Kind
+    samples: Annotated[tuple[Seconds, ...], msgspec.Meta(min_length=1)]
+    """wall-clock seconds of every run, in order"""
+    taken: datetime
+    """when the last sample was in, in UTC"""
+
+    @property
+    def key(self) -> Key:
+        """Return what was measured."""
+        return Key.of(self.kernel_class, self.label, self.sizes, self.kind)
+
+
+class _Header(msgspec.Struct):
+    """What a record of any schema has."""
+
+    schema: int = 0
+    written_by: str = "a later version"
+
+
+def encode(record: Run | Measurement) -> bytes:
+    """Return *record* as one line, line feed included.
+
+    Raises :class:`ArchiveError` for what could not be read back, a sample that is not a number for instance.
+    """
+    try:
+        line = msgspec.json.encode(record)
+    except TypeError as error:
+        raise ArchiveError(f"a record that JSON cannot hold: {error}; received {record}") from error
+    if decode(line) != record:
+        raise ArchiveError(f"a record that does not survive being written: {record}")
+    return line + b"\n"
+
+
+def decode(line: bytes) -> Run | Measurement:
+    """Return the record that *line* holds; raises :class:`ArchiveError` if it is none, or of a later schema."""
+    try:
+        _check_schema(msgspec.json.decode(line, type=_Header))
+        return msgspec.json.decode(line, type=Run | Measurement)
+    except (msgspec.MsgspecError, MeasurementError) as error:
+        raise ArchiveError(f"not a record of a measurement archive ({error})") from error
+
+
+def _check_schema(header: _Header) -> None:
+    if header.schema > SCHEMA:
+        raise ArchiveError(
+            f"written by loopyperf {header.written_by} with schema {header.schema}, and this version reads up to "
+            f"schema {SCHEMA}; install that version: pip install 'loopyperf>={header.written_by}'"
+        )

@@ -1,0 +1,137 @@
+"""What every model answers: an :class:`Estimate` whose explanation adds up to it."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.units import duration
+
+Seconds = float | NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One property's cost in one instruction."""
+
+    property: str
+    source: str
+    """instruction id, barrier or launch; empty where a batch of sizes is not attributed to instructions"""
+    count: Any
+    weight: float
+    """seconds per unit"""
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """The rows that an estimate is the sum of."""
+
+    rows: tuple[Row, ...]
+
+    def by_property(self) -> dict[str, Seconds]:
+        """Return property -> seconds; ``math.fsum`` of the values is the estimate to the last bit."""
+        return self._grouped(lambda row: row.property)
+
+    def by_source(self) -> dict[str, Seconds]:
+        """Return instruction, barrier or launch -> seconds; adds up like :meth:`by_property`."""
+        return self._grouped(lambda row: row.source)
+
+    def _grouped(self, key: Callable[[Row], str]) -> dict[str, Seconds]:
+        parts: dict[str, list[Seconds]] = {}
+        for row in self.rows:
+            parts.setdefault(key(row), []).append(row.seconds)
+        sums = [total(values) for values in parts.values()]
+        return dict(zip(parts, adding_up_to(total([row.seconds for row in self.rows]), sums), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long a kernel takes, with the reason why."""
+
+    kernel: str
+    sizes: Mapping[str, Any]
+    device: str
+    model: str
+    counting: str
+    seconds: Seconds
+    """run time; an array where sizes were arrays"""
+    breakdown: Breakdown
+    interval: tuple[Seconds, Seconds] | None = None
+    """a range for the run time, where the model states one"""
+    notes: tuple[str, ...] = ()
+    """what the estimate assumes, leaves out or extrapolates"""
+
+    def __float__(self) -> float:
+        return float(self.seconds)
+
+    @property
+    def bound(self) -> str:
+        """Return the property that costs most (in a batch: summed over all sizes)."""
+        costs = {name: float(np.sum(seconds)) for name, seconds in self.breakdown.by_property().items()}
+        return max(costs, key=lambda name: costs[name], default="nothing")
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        where = f"{self.kernel}({sizes}) on {self.device}, model {self.model}"
+        if isinstance(self.seconds, np.ndarray):
+            return f"{where}: {self.seconds.size} times from {_range(self.seconds)}, most of it for {self.bound}"
+        notes = "".join(f"\n  note: {note}" for note in self.notes)
+        return f"{where}: {duration(self.seconds)}, most of it for {self.bound}{notes}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as plain values that JSON can hold; arrays become lists."""
+        return {
+            "kernel": self.kernel,
+            "sizes": {name: _plain(value) for name, value in self.sizes.items()},
+            "device": self.device,
+            "model": self.model,
+            "counting": self.counting,
+            "seconds": _plain(self.seconds),
+            "bound": self.bound,
+            "interval": None if self.interval is None else [_plain(end) for end in self.interval],
+            "notes": list(self.notes),
+            "breakdown": [
+                {
+                    "property": row.property,
+                    "source": row.source,
+                    "count": _plain(row.count),
+                    "weight": row.weight,
+                    "seconds": _plain(row.seconds),
+                }
+                for row in self.breakdown.rows
+            ],
+        }
+
+
+def total(parts: Sequence[Seconds]) -> Seconds:
+    """Return the sum of *parts*, correctly rounded where they are numbers."""
+    if any(isinstance(part, np.ndarray) for part in parts):
+        return cast("NDArray[np.float64]", np.sum(np.broadcast_arrays(*parts), axis=0))
+    return math.fsum(float(part) for part in parts)
+
+
+def adding_up_to(whole: Seconds, parts: Iterable[Seconds]) -> list[Seconds]:
+    """Return *parts* with the last bit of the largest one chosen so that their sum is *whole*.
+
+    For parts that are *whole* up to rounding; arrays are returned as they are.
+    """
+    adjusted = list(parts)
+    if isinstance(whole, np.ndarray) or not adjusted:
+        return adjusted
+    largest = max(range(len(adjusted)), key=lambda index: abs(adjusted[index]))
+    adjusted[largest] += whole - total(adjusted)
+    return adjusted
+
+
+def _range(values: NDArray[np.float64]) -> str:
+    return f"{duration(float(values.min()))} to {duration(float(values.max()))}" if values.size else "none"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return cast("NDArray[Any]", value).tolist()
+    return cast("np.generic", value).item() if isinstance(value, np.generic) else value

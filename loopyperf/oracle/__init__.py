@@ -1,0 +1,1 @@
+"""What users call: questions in, estimates out."""

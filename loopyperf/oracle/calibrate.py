@@ -1,0 +1,158 @@
+"""From a device to a fit: measure the measurement kernels, count them, fit the weights, keep everything."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import Fit, Provenance, make_fit
+from loopyperf.calibration.library import user_data, user_fits
+from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.calibration.solver import solve
+from loopyperf.calibration.validation import cross_validate
+from loopyperf.counts.execution import Counting
+from loopyperf.errors import CalibrationError
+from loopyperf.measurement.archive import Archive, Recording, read_archive
+from loopyperf.measurement.backends import open_backend
+from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.campaign import EMPTY_KERNEL, Progress, run_campaign
+from loopyperf.measurement.configuration import Configuration
+from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.records import Measurement, Run
+from loopyperf.oracle.analysis import count
+from loopyperf.properties.counted_kernel import KernelCounts
+
+MODEL = "linear"
+ProgressReport = Callable[[Progress], None]
+
+
+def calibrate(
+    backend: str | Backend = "opencl",
+    *,
+    device: str | None = None,
+    kernels: Path | None = None,
+    archive: Path | None = None,
+    save: Path | None = None,
+    protocol: Protocol | None = None,
+    counting: Counting = "executed",
+    progress: ProgressReport | None = None,
+) -> Fit:
+    """Return the linear model's weights for a device, from measurements taken now.
+
+    Every raw sample goes into *archive* (by default in the user data folder, where an interrupted calibration is
+    resumed and a finished one is kept under its date); the fit is saved to *save* (by default where
+    :func:`loopyperf.estimate` finds it). *kernels* is a folder of kernel files, by default the bundled measurement
+    kernels.
+
+    Raises :class:`BackendError` without a device, :class:`MeasurementError` for a kernel that computes something
+    wrong, :class:`IncompatibleRunsError` for an archive of another device or protocol.
+    """
+    machine = open_backend(backend, device=device) if isinstance(backend, str) else backend
+    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
+    path = archive or archive_folder(machine) / "unfinished.jsonl"
+    measure(machine, files, path, protocol or Protocol(), progress)
+    fit = fit_recording(read_archive(path), files, counting)
+    save_fit(fit, save or user_fits() / fit.slug / f"{fit.model}.json")
+    if archive is None:
+        path.rename(path.with_name(f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}.jsonl"))
+    return fit
+
+
+def archive_folder(machine: Backend) -> Path:
+    """Return the folder of a person's own archives of a device; it need not exist."""
+    return user_data() / "archives" / machine.environment.slug
+
+
+def measure(
+    machine: Backend,
+    files: Sequence[KernelFile],
+    path: Path,
+    protocol: Protocol,
+    progress: ProgressReport | None,
+) -> tuple[Measurement, ...]:
+    """Return the measurements of *files* on *machine*; those that the archive at *path* has are not taken again."""
+    run = Run.start(machine.environment, machine.limits, protocol)
+    with Archive(path, run) as records:
+        if progress is None:
+            return run_campaign(machine, files, records)
+        return run_campaign(machine, files, records, progress=progress)
+
+
+def fit_recording(recording: Recording, files: Sequence[KernelFile], counting: Counting = "executed") -> Fit:
+    """Return the fit of the linear model to everything that an archive holds.
+
+    Plain or non-negative least squares, whichever better predicts kernel classes that it was not fitted to. Raises
+    :class:`CalibrationError` where there is nothing to fit.
+    """
+    problem = pose_problem(observations(recording, files, counting))
+    validated = cross_validate(problem)
+    solution = solve(problem, non_negative=validated.better == "non-negative")
+    return make_fit(_provenance(recording, counting), problem, solution, validated)
+
+
+# {{{ from measurements to observations
+
+
+def observations(recording: Recording, files: Iterable[KernelFile], counting: Counting) -> list[Observation]:
+    """Return the measurements of an archive with the properties of what was measured, counted now from *files*.
+
+    Raises :class:`CalibrationError` for a measurement of a kernel that *files* do not have.
+    """
+    if not recording.runs:
+        raise CalibrationError("the archive holds no run; measure first, with `loopyperf calibrate`")
+    run = recording.runs[-1]
+    configurations = {(file.name, c.label): c for file in files for c in configurations_of(file, run.limits)}
+    counted: dict[tuple[str, str], KernelCounts] = {}
+    found: list[Observation] = []
+    for measurement in recording.measurements:
+        key = (measurement.kernel_class, measurement.label)
+        if measurement.kind == "measurement":
+            if key not in counted:
+                counted[key] = count(_configuration(configurations, key).build(), counting)
+            found.append(_observation(measurement, counted[key], run.protocol))
+    return found
+
+
+def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[str, str]) -> Configuration:
+    if key not in known:
+        raise CalibrationError(
+            f"the archive has measurements of {key[0]!r}, configuration {key[1]!r}, which the kernel files do not "
+            "have; give the folder of kernels that were measured"
+        )
+    return known[key]
+
+
+def _observation(measurement: Measurement, counted: KernelCounts, protocol: Protocol) -> Observation:
+    properties = counted.properties()
+    sizes = measurement.sizes
+    return Observation(
+        kernel_class=measurement.kernel_class,
+        label=measurement.label,
+        sizes=sizes,
+        properties=dict(zip(properties, properties.totals.at(sizes), strict=True)),
+        seconds=protocol.measured_time(measurement.samples),
+    )
+
+
+def _provenance(recording: Recording, counting: Counting) -> Provenance:
+    run = recording.runs[-1]
+    empty = [m for m in recording.measurements if m.kernel_class == EMPTY_KERNEL and m.kind == "measurement"]
+    return Provenance(
+        model=MODEL,
+        device=run.environment.device,
+        slug=run.environment.slug,
+        driver=run.environment.driver,
+        backend=run.environment.backend,
+        versions=run.environment.versions,
+        protocol=msgspec.to_builtins(run.protocol),
+        counting=counting,
+        created=datetime.now(UTC),
+        source="loopyperf calibrate",
+        launch_overhead=min((run.protocol.measured_time(m.samples) for m in empty), default=None),
+    )
+
+
+# }}}

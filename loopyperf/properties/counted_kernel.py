@@ -1,0 +1,61 @@
+"""A counted kernel with its properties: what :func:`loopyperf.count` returns."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from loopyperf.counts.execution import Counting
+from loopyperf.counts.kernel_counts import KernelTallies, count_kernel
+from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.kernel import Kernel
+from loopyperf.properties.totals import Totals
+from loopyperf.properties.unified import property_name
+from loopyperf.properties.vector import PropertyVector, unified_properties
+
+
+class KernelCounts(KernelTallies):
+    """What a kernel does, as exact functions of its sizes, by instruction and by property."""
+
+    def properties(self) -> PropertyVector:
+        """Return the unified model's properties: name -> count as a function of the sizes."""
+        return self._properties
+
+    @cached_property
+    def _properties(self) -> PropertyVector:
+        return unified_properties(self)
+
+    @cached_property
+    def _by_source(self) -> Totals[tuple[str, str]]:
+        """Return the total of each property in each instruction, barrier and launch."""
+        sums: dict[tuple[str, str], list[tuple[QuasiPolynomial, int]]] = {}
+        for tally in self.tallies:
+            name = property_name(tally.item)
+            if name is not None:
+                sums.setdefault((name, tally.source), []).append((tally.executions, tally.number))
+        return Totals(self.kernel, sums, {})
+
+    def shares(self, sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
+        """Return property -> instruction, barrier or launch -> exact count at *sizes*.
+
+        The minimum of loads and stores is made up of the instructions of whichever are fewer. Raises
+        :class:`ParameterError` for inadmissible sizes.
+        """
+        shares: dict[str, dict[str, int]] = {name: {} for name in self._properties}
+        for (name, source), count in zip(self._by_source.keys, self._by_source.at(sizes), strict=True):
+            shares[name][source] = count
+        for name, sides in self._properties.totals.minima.items():
+            shares[name] = dict(min((shares[side] for side in sides), key=lambda parts: sum(parts.values())))
+        return shares
+
+    def __str__(self) -> str:
+        width = max(map(len, self._properties), default=0)
+        lines = [f"  {name:{width}}  {count}" for name, count in self._properties.items()]
+        return "\n".join([f"{self.kernel.name}, {self.counting} counting", *lines])
+
+
+def count_properties(kernel: Kernel, counting: Counting = "executed") -> KernelCounts:
+    """Return everything that *kernel* does, counted exactly, with its properties.
+
+    Raises :class:`UncountableError`, naming instruction and construct, for what has no exact count.
+    """
+    counted = count_kernel(kernel, counting)
+    return KernelCounts(counted.kernel, counted.counting, counted.tallies)

@@ -1,0 +1,65 @@
+"""Sums and minima of a kernel's counts, evaluated together."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Generic, TypeVar
+
+from loopyperf.counts.evaluation import Evaluator, IntegerArray, Least, Output, Total
+from loopyperf.counts.quasipolynomial import QuasiPolynomial, assumption_form
+from loopyperf.errors import ParameterError
+from loopyperf.kernel import Kernel
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+Terms = Sequence[tuple[QuasiPolynomial, int]]
+"""distinct counts with their multiplicities, to be summed"""
+
+
+class Totals(Generic[Key]):
+    """Named sums of counts of one kernel, and minima of such sums; a count that several share is evaluated once."""
+
+    def __init__(self, kernel: Kernel, sums: Mapping[Key, Terms], minima: Mapping[Key, tuple[Key, Key]]) -> None:
+        """Sum *sums*; each of *minima* is the lesser of two of them."""
+        self.kernel = kernel
+        self.sums = sums
+        self.minima = minima
+        self.keys: tuple[Key, ...] = (*sums, *minima)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the names of the sizes that are needed to evaluate."""
+        return self._evaluator.parameters
+
+    def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the exact values at one size, in the order of the keys; raises :class:`ParameterError`."""
+        return self._evaluator.at(self._relevant(sizes))
+
+    def at_arrays(self, sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
+        """Return the values at arrays of sizes, in the order of the keys; raises :class:`ParameterError`."""
+        return self._evaluator.at_arrays(self._relevant(sizes))
+
+    def _relevant(self, sizes: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Return *sizes* without those that the kernel takes but no count depends on."""
+        if set(sizes) == set(self.parameters):
+            return sizes
+        strangers = sorted(set(sizes) - self.kernel.parameters)
+        if strangers:
+            raise ParameterError(
+                f"superfluous size {', '.join(strangers)}: kernel {self.kernel.name!r} takes "
+                f"{', '.join(sorted(self.kernel.parameters)) or 'no sizes'}"
+            )
+        return {name: size for name, size in sizes.items() if name in self.parameters}
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        distinct = {id(count): count for terms in self.sums.values() for count, _ in terms}
+        index = {key: position for position, key in enumerate(distinct)}
+        sums = {
+            name: Total(tuple((index[id(count)], number) for count, number in terms))
+            for name, terms in self.sums.items()
+        }
+        outputs: list[Output] = [*sums.values()]
+        outputs += [Least(sums[left], sums[right]) for left, right in self.minima.values()]
+        needed = {name for count in distinct.values() for name in count.parameters}
+        forms = [count.form for count in distinct.values()]
+        return Evaluator(forms, outputs, assumption_form(self.kernel.assumptions, needed))

@@ -1,0 +1,75 @@
+"""A kernel that does nothing, launched as if each work-item had an element of an n × n matrix to work on.
+
+Stevens and Klöckner, section 4.1, ninth class. The class is in the set for the two properties of overhead: the launch
+(constant) and the number of work-groups. Its time is also what the harness holds the other kernels' smallest sizes
+against (section 4.2).
+
+The ladder doubles the smallest multiple of lcm(gx, gy) from 256 on, which is a power of two where the paper's 2^(p+t)
+is a multiple of the group's sides. There is no array, so memory sets no limit. The harness takes six entries.
+
+Counts: n²/(gx·gy) work-groups, one launch, nothing else.
+"""
+
+from functools import partial
+from math import lcm
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+NAME = "empty kernel"
+
+Group = tuple[int, int]
+
+LARGEST = 2**15
+"""The paper's largest n: 2^(p+t) with p = 10, t = 5."""
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return one configuration for each 2-D group size that the device can hold."""
+    return [
+        Configuration(
+            label=f"group {columns}x{rows}",
+            build=partial(empty, (columns, rows)),
+            sizes=tuple(ladder((columns, rows))),
+            arguments=arguments,
+            reference=nothing,
+            steps=6,
+        )
+        for columns, rows in limits.groups_2d()
+        if columns * rows <= limits.group_size
+    ]
+
+
+def ladder(group: Group) -> list[Sizes]:
+    """Return the sizes from about 256 on, doubling up to the paper's largest."""
+    smallest = -(-256 // lcm(*group)) * lcm(*group)
+    sides = (smallest << t for t in range(LARGEST.bit_length()))
+    return [{"n": n} for n in sides if n <= LARGEST]
+
+
+def empty(group: Group) -> lp.TranslationUnit:
+    """Return the kernel for groups of (extent of l.0, extent of l.1) work-items."""
+    columns, rows = group
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        # Without an instruction that has the inames, loopy would launch a single work-item.
+        "... nop {inames=i:j}",
+        [lp.ValueArg("n", np.int32)],
+        name="empty",
+        assumptions=f"n mod {lcm(columns, rows)} = 0 and n >= {lcm(columns, rows)}",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "i", rows, outer_tag="g.1", inner_tag="l.1")
+    return lp.split_iname(knl, "j", columns, outer_tag="g.0", inner_tag="l.0")
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return n, the only argument."""
+    return {"n": np.int32(sizes["n"])}
+
+
+def nothing(arguments: Arguments) -> dict[str, Array]:
+    """Return no array: none is written."""
+    return {}

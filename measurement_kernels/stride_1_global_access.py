@@ -1,0 +1,80 @@
+"""Copies of vectors and of sums of vectors: out[i] = a[i]; out[i] = a[i] + b[i] + c[i] + d[i]; out[i] = i, float32.
+
+Stevens and Klöckner, section 4.1, fifth class. A work-item stores one element. The class is in the set for loads and
+stores of stride 1 that stream from and to memory, at three ratios of loads to stores (1, 4 and 0), which is what tells
+the weights of loads, of stores and of min(loads, stores) apart.
+
+The ladder doubles the smallest multiple of the group size from 2^10 on, which is a power of two where the paper's
+2^(p+t) is a multiple of the group size; the harness takes nine entries.
+
+Counts: n loads and n stores; 4n loads, 3n additions, n stores; n stores (and n conversions of i to float32).
+"""
+
+from functools import partial
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+NAME = "stride-1 global access"
+
+INPUTS = {"copy": ("a",), "sum of four": ("a", "b", "c", "d"), "index": ()}
+"""The arrays that each form loads."""
+
+LARGEST = 2**28
+"""The paper's largest n: 2^(p+t) with p = 20, t = 8."""
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return the paper's three forms for each 1-D group size, as far as the device can hold them."""
+    groups = [group for group in limits.groups_1d() if group <= limits.group_size]
+    candidates = [configuration(form, group, limits) for form in INPUTS for group in groups]
+    return [candidate for candidate in candidates if candidate.sizes]
+
+
+def configuration(form: str, group: int, limits: Limits) -> Configuration:
+    """Return one form in groups of ``group`` work-items."""
+    return Configuration(
+        label=f"{form}, group {group}",
+        build=partial(copy, form, group),
+        sizes=tuple(ladder(form, group, limits)),
+        arguments=partial(arguments, form),
+        reference=partial(copied, form),
+        steps=9,
+    )
+
+
+def ladder(form: str, group: int, limits: Limits) -> list[Sizes]:
+    """Return the sizes from about 2^10 on, doubling up to the paper's largest or the device's memory."""
+    smallest = -(-(2**10) // group) * group
+    lengths = (smallest << t for t in range(LARGEST.bit_length()))
+    return [{"n": n} for n in lengths if n <= LARGEST and 4 * (len(INPUTS[form]) + 1) * n <= limits.global_memory]
+
+
+def copy(form: str, group: int) -> lp.TranslationUnit:
+    """Return the kernel of one form for groups of ``group`` work-items."""
+    names = INPUTS[form]
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "out[i] = " + (" + ".join(f"{name}[i]" for name in names) or "i"),
+        [lp.GlobalArg(name, np.float32, shape="n") for name in (*names, "out")] + [lp.ValueArg("n", np.int32)],
+        name="stride_1_global_access",
+        assumptions=f"n mod {group} = 0 and n >= {group}",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def arguments(form: str, rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return random input vectors and an out of zeros."""
+    n = sizes["n"]
+    inputs = {name: rng.random(n, dtype=np.float32) for name in INPUTS[form]}
+    return {**inputs, "out": np.zeros(n, dtype=np.float32), "n": np.int32(n)}
+
+
+def copied(form: str, arguments: Arguments) -> dict[str, Array]:
+    """Return out."""
+    inputs = [np.asarray(arguments[name]) for name in INPUTS[form]]
+    index = np.arange(int(arguments["n"]), dtype=np.float32)
+    return {"out": np.sum(inputs, axis=0) if inputs else index}

@@ -1,0 +1,113 @@
+"""Five-point stencil with a quadratic source term on n × n points, row-major, float32.
+
+    out[i,j] = u[i,j]² − 1 − 4·u[i+1,j+1] + u[i+2,j+1] + u[i,j+1] + u[i+1,j+2] + u[i+1,j]      for 0 ≤ i, j < n
+
+Stevens and Klöckner, section 5, first test kernel. u is (n+2) × (n+2): the points and their halo. A work-item computes
+one point, with j along l.0; the group of gx × gy work-items fetches its gy × gx points and their halo, a tile of
+(gy+2) × (gx+2), into local memory, in up to four rounds of which all but the first are nearly empty.
+
+The source term reads u at the tile's corner, not at the stencil's centre: so it is a sixth local load in each point,
+which the paper's printed predictions ask for, and the corners of the halo are used.
+
+It is a test of halos: loads that do not come in whole groups, and a fetch most of whose work-items have nothing to do.
+
+Counts in each point: 6 additions, 1 multiplication, 1 exponentiation (``u**2``, which loopy's C code makes ``u*u``, and
+so reads u[i,j] twice unless the compiler merges the two), 6 local loads, 1 store, 1 barrier. In each group:
+(gx+2)·(gy+2) loads and local stores.
+"""
+
+from functools import partial
+from math import lcm
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+NAME = "finite difference"
+
+Group = tuple[int, int]
+
+GROUP = (16, 16)
+"""The one group size that the paper reports: 256 work-items, as (extent of l.0, extent of l.1)."""
+
+LARGEST = 2**14
+"""The paper's largest n: 2^(p+t) with p = 11, t = 3."""
+
+
+def configurations(limits: Limits, group: Group = GROUP) -> list[Configuration]:
+    """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
+    columns, rows = group
+    sizes = ladder(group, limits)
+    fits = columns * rows <= limits.group_size and 4 * (rows + 2) * (columns + 2) <= limits.local_memory
+    if not (sizes and fits):
+        return []
+    return [
+        Configuration(
+            label=f"group {columns}x{rows}",
+            build=partial(finite_difference, group),
+            sizes=tuple(sizes),
+            arguments=arguments,
+            reference=stencil,
+        )
+    ]
+
+
+def ladder(group: Group, limits: Limits) -> list[Sizes]:
+    """Return the sizes from about 64 on, doubling up to the paper's largest or the device's memory."""
+    smallest = -(-64 // lcm(*group)) * lcm(*group)
+    sides = (smallest << t for t in range(LARGEST.bit_length()))
+    return [{"n": n} for n in sides if n <= LARGEST and 4 * ((n + 2) ** 2 + n**2) <= limits.global_memory]
+
+
+def finite_difference(group: Group = GROUP) -> lp.TranslationUnit:
+    """Return the stencil for groups of (extent of l.0, extent of l.1) work-items."""
+    columns, rows = group
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        "out[i, j] = u[i, j]**2 - 1 - 4*u[i+1, j+1] + u[i+2, j+1] + u[i, j+1] + u[i+1, j+2] + u[i+1, j]",
+        [
+            lp.GlobalArg("u", np.float32, shape="n + 2, n + 2"),
+            lp.GlobalArg("out", np.float32, shape="n, n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="finite_difference",
+        assumptions=f"n mod {lcm(columns, rows)} = 0 and n >= {lcm(columns, rows)}",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "i", rows, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", columns, outer_tag="g.0", inner_tag="l.0")
+    return with_tile(knl, group)
+
+
+def with_tile(knl: lp.TranslationUnit, group: Group) -> lp.TranslationUnit:
+    """Return the kernel with the group's points and their halo fetched into local memory, columns along l.0."""
+    knl = lp.add_prefetch(
+        knl,
+        "u",
+        ["i_inner", "j_inner"],
+        dim_arg_names=["u_row", "u_column"],
+        default_tag=None,
+        temporary_name="u_tile",
+        temporary_address_space=lp.AddressSpace.LOCAL,
+        fetch_outer_inames="i_outer, j_outer",
+        fetch_bounding_box=True,
+    )
+    knl = lp.split_iname(knl, "u_row", group[1], inner_tag="l.1")
+    knl = lp.split_iname(knl, "u_column", group[0], inner_tag="l.0")
+    return lp.prioritize_loops(knl, "u_row_outer, u_column_outer")
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return a random u and an out of zeros. u is between 4 and 5, so that out is far from zero and loses no digits."""
+    n = sizes["n"]
+    u = 4 + rng.random((n + 2, n + 2), dtype=np.float32)
+    return {"u": u, "out": np.zeros((n, n), dtype=np.float32), "n": np.int32(n)}
+
+
+def stencil(arguments: Arguments) -> dict[str, Array]:
+    """Return out."""
+    u = np.asarray(arguments["u"], dtype=np.float64)
+    source = u[:-2, :-2] ** 2 - 1
+    laplacian = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
+    return {"out": (source + laplacian).astype(np.float32)}

@@ -1,0 +1,117 @@
+"""Tiled product of an n × 8n and an 8n × n matrix: c[i,j] = Σₖ a[i,k]·b[k,j], row-major, float32.
+
+Stevens and Klöckner, section 5, second test kernel: "n = l = m/8". A work-item computes one element of c, with j along
+l.0; a group of gx × gy work-items shares a tile of a, gy × d, and one of b, d × gx, with d = min(gx, gy).
+
+It tests whether weights that were fitted on other shapes of the same product (the measurement class "matrix
+multiplication") carry over to one with long sums and few work-groups.
+
+The sizes: m = 8n doubles up to 2^(p+t) with the paper's p = 10, t = 3. Read as a size of n, that would be 2⁴²
+multiplications, which no time in the paper's Table 1 allows.
+
+Counts: n·m·l additions and as many multiplications, 2·n·m·l local loads, n·m·l/gx loads of a, n·m·l/gy of b, n·l
+stores, 2·m/d barriers in each of the n·l work-items.
+"""
+
+from functools import partial
+from math import lcm
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+NAME = "skinny matrix multiplication"
+
+Group = tuple[int, int]
+
+GROUP = (16, 16)
+"""The one group size that the paper reports: 256 work-items, as (extent of l.0, extent of l.1)."""
+
+LARGEST = 2**13
+"""The paper's largest m: 2^(p+t) with p = 10, t = 3."""
+
+
+def configurations(limits: Limits, group: Group = GROUP) -> list[Configuration]:
+    """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
+    columns, rows = group
+    sizes = ladder(group, limits)
+    fits = columns * rows <= limits.group_size and 4 * min(group) * (rows + columns) <= limits.local_memory
+    if not (sizes and fits):
+        return []
+    return [
+        Configuration(
+            label=f"group {columns}x{rows}",
+            build=partial(skinny_matrix_multiplication, group),
+            sizes=tuple(sizes),
+            arguments=arguments,
+            reference=product,
+        )
+    ]
+
+
+def ladder(group: Group, limits: Limits) -> list[Sizes]:
+    """Return the sizes from one tile a side on, doubling up to the paper's largest or the device's memory."""
+    sides = (lcm(*group) << t for t in range(LARGEST.bit_length()))
+    return [
+        {"n": n, "m": 8 * n, "l": n}
+        for n in sides
+        if 8 * n <= LARGEST and 4 * (8 + 8 + 1) * n * n <= limits.global_memory
+    ]
+
+
+def skinny_matrix_multiplication(group: Group = GROUP) -> lp.TranslationUnit:
+    """Return the tiled product for groups of (extent of l.0, extent of l.1) work-items."""
+    columns, rows = group
+    knl = lp.make_kernel(
+        "{[i, j, k]: 0 <= i < n and 0 <= j < l and 0 <= k < m}",
+        "c[i, j] = sum(k, a[i, k]*b[k, j])",
+        [
+            lp.GlobalArg("a", np.float32, shape="n, m"),
+            lp.GlobalArg("b", np.float32, shape="m, l"),
+            lp.GlobalArg("c", np.float32, shape="n, l"),
+            lp.ValueArg("n, m, l", np.int32),
+        ],
+        name="skinny_matrix_multiplication",
+        assumptions=f"n mod {rows} = 0 and m mod {min(group)} = 0 and l mod {columns} = 0"
+        f" and n >= {rows} and m >= {min(group)} and l >= {columns}",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "i", rows, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", columns, outer_tag="g.0", inner_tag="l.0")
+    knl = lp.split_iname(knl, "k", min(group))
+    knl = with_tile(knl, "a", ["i_inner", "k_inner"])
+    knl = with_tile(knl, "b", ["k_inner", "j_inner"])
+    return lp.prioritize_loops(knl, "k_outer, k_inner")
+
+
+def with_tile(knl: lp.TranslationUnit, array: str, swept: list[str]) -> lp.TranslationUnit:
+    """Return the kernel with the group fetching what it reads of an array over the swept inames, columns along l.0."""
+    row, column = f"{array}_row", f"{array}_column"
+    knl = lp.add_prefetch(
+        knl,
+        array,
+        swept,
+        dim_arg_names=[row, column],
+        default_tag=None,
+        temporary_name=f"{array}_tile",
+        temporary_address_space=lp.AddressSpace.LOCAL,
+        fetch_outer_inames="i_outer, j_outer, k_outer",
+    )
+    return lp.tag_inames(knl, {row: "l.1", column: "l.0"})
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return random matrices a and b, and a c of zeros. No element is negative, so that sums lose no digits."""
+    n, m = sizes["n"], sizes["m"]
+    return {
+        "a": rng.random((n, m), dtype=np.float32),
+        "b": rng.random((m, n), dtype=np.float32),
+        "c": np.zeros((n, n), dtype=np.float32),
+        **{name: np.int32(size) for name, size in sizes.items()},
+    }
+
+
+def product(arguments: Arguments) -> dict[str, Array]:
+    """Return c = a·b."""
+    return {"c": np.matmul(arguments["a"], arguments["b"])}

@@ -1,0 +1,253 @@
+"""Fit files: what is written is read back, whole or not at all, and what is no fit is refused with a reason."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopyperf.calibration import Fit, fit_files, load_fit, save_fit
+from loopyperf.errors import FitFileError
+
+SMALLEST = {
+    "schema": 1,
+    "model": "linear",
+    "device": "A",
+    "slug": "a",
+    "counting": "paper",
+    "weights": {"launches": 1.0},
+}
+"""A file with nothing but the required fields."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a" / "linear.json"
+
+
+def written(path: Path, contents: bytes | dict[str, Any]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(contents if isinstance(contents, bytes) else json.dumps(contents).encode())
+    return path
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(FitFileError) as refused:
+        load_fit(path)
+    assert str(path) in str(refused.value)
+    return str(refused.value)
+
+
+# {{{ round trip
+
+
+def test_a_fit_is_read_back_as_it_was_saved(fit: Fit, path: Path):
+    save_fit(fit, path)
+    assert load_fit(path) == fit
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.text())
+def test_any_weights_and_any_text_are_read_back_exactly(tmp_path_factory, weights: dict[str, float], text: str):
+    path = tmp_path_factory.mktemp("fits") / "fit.json"
+    fit = Fit(model="linear", device=text, slug="a", counting="paper", weights=weights)
+    save_fit(fit, path)
+    assert load_fit(path) == fit
+
+
+def test_only_the_required_fields_are_needed(path: Path):
+    fit = load_fit(written(path, SMALLEST))
+    assert fit == Fit(model="linear", device="A", slug="a", counting="paper", weights={"launches": 1.0})
+
+
+def test_the_schema_version_comes_first(fit: Fit, path: Path):
+    save_fit(fit, path)
+    assert next(iter(json.loads(path.read_text("utf-8")).items())) == ("schema", 1)
+
+
+def test_equal_fits_make_equal_files(fit: Fit, path: Path):
+    reordered = msgspec.structs.replace(fit, weights=dict(reversed(fit.weights.items())))
+    save_fit(fit, path)
+    save_fit(reordered, path.with_name("other.json"))
+    assert path.read_bytes() == path.with_name("other.json").read_bytes()
+
+
+def test_one_changed_weight_changes_one_line(fit: Fit, path: Path):
+    save_fit(fit, path)
+    before = path.read_text("utf-8").splitlines()
+    save_fit(msgspec.structs.replace(fit, weights={**fit.weights, "f32 add": 1.0}), path)
+    after = path.read_text("utf-8").splitlines()
+    assert [new for old, new in zip(before, after, strict=True) if old != new] == ['    "f32 add": 1.0,']
+
+
+# }}}
+
+
+# {{{ refused files
+
+
+def test_a_missing_file_is_refused(path: Path):
+    assert "No such file" in refusal(path)
+    assert "loopyperf calibrate" in refusal(path)
+
+
+def test_a_folder_is_refused(tmp_path: Path):
+    assert "directory" in refusal(tmp_path)
+
+
+def test_every_truncation_of_a_file_is_refused(fit: Fit, path: Path):
+    save_fit(msgspec.structs.replace(fit, residuals=()), path)
+    whole = path.read_bytes()
+    for length in range(len(whole) - len("}\n") + 1):
+        assert "is corrupt" in refusal(written(path, whole[:length]))
+
+
+@pytest.mark.parametrize("contents", [b"", b"weights", b'{"schema": 1,}', b'{"schema": "\xff"}', b"[" * 10**5])
+def test_what_is_no_json_is_refused_as_corrupt(path: Path, contents: bytes):
+    assert "is corrupt" in refusal(written(path, contents))
+
+
+@pytest.mark.parametrize(
+    ("contents", "received"),
+    [
+        (b"[1]", "list"),
+        (b"1.0", "float"),
+        (b"{}", "schema None"),
+        (b'{"schema": "1"}', "schema '1'"),
+        (b'{"schema": true}', "schema True"),
+        (b'{"schema": 1.0}', "schema 1.0"),
+        (b'{"schema": 0}', "schema 0"),
+    ],
+)
+def test_what_has_no_known_schema_is_refused_saying_what_it_has(path: Path, contents: bytes, received: str):
+    assert f'must be a JSON object with "schema": 1, but has {received};' in refusal(written(path, contents))
+
+
+@pytest.mark.parametrize("field", ["model", "device", "slug", "counting", "weights"])
+def test_a_file_without_a_required_field_is_refused_naming_it(path: Path, field: str):
+    contents = {name: value for name, value in SMALLEST.items() if name != field}
+    assert f"missing required field `{field}`" in refusal(written(path, contents))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "complaint"),
+    [
+        ("weights", {}, "length >= 1"),
+        ("weights", {"launches": "1"}, "Expected `float`, got `str`"),
+        ("weights", {"launches": None}, "Expected `float`, got `null`"),
+        ("weights", [1.0], "Expected `object`, got `array`"),
+        ("counting", "guessed", "Invalid enum value 'guessed'"),
+        ("created", "2026-07-14T12:00:00", "timezone"),
+        ("ranges", {"launches": [1]}, "length 2"),
+        ("wieghts", {}, "unknown field `wieghts`"),
+    ],
+)
+def test_a_field_of_the_wrong_shape_is_refused_naming_it(path: Path, field: str, value: object, complaint: str):
+    message = refusal(written(path, {**SMALLEST, field: value}))
+    assert complaint in message
+    assert field in message
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_a_weight_that_is_not_finite_is_refused(path: Path, number: str):
+    contents = json.dumps(SMALLEST).replace("1.0", number).encode()
+    assert number in contents.decode()
+    assert "is corrupt" in refusal(written(path, contents))
+
+
+def test_a_file_from_the_future_is_refused_with_the_loopyperf_that_wrote_it(path: Path):
+    message = refusal(written(path, {"schema": 7, "versions": {"loopyperf": "3.2.1"}, "weights": "of another shape"}))
+    assert "has schema 7" in message
+    assert "reads schemas up to 1" in message
+    assert message.endswith("pip install 'loopyperf>=3.2.1'")
+
+
+@pytest.mark.parametrize("versions", [{}, {"versions": 3}, {"versions": {"loopyperf": 4}}])
+def test_a_file_from_the_future_that_names_no_loopyperf_asks_for_the_newest(path: Path, versions: dict[str, Any]):
+    assert refusal(written(path, {"schema": 2, **versions})).endswith("pip install --upgrade loopyperf")
+
+
+# }}}
+
+
+# {{{ upgrades
+
+
+def test_an_older_file_goes_through_each_upgrade_in_turn(path: Path, monkeypatch: pytest.MonkeyPatch):
+    def upgrade_1_to_2(document: fit_files.Document) -> fit_files.Document:
+        return {**document, "device": f"{document['device']}, second"}
+
+    def upgrade_2_to_3(document: fit_files.Document) -> fit_files.Document:
+        return {**document, "device": f"{document['device']}, third"}
+
+    monkeypatch.setattr(fit_files, "SCHEMA", 3)
+    monkeypatch.setattr(fit_files, "UPGRADES", {1: upgrade_1_to_2, 2: upgrade_2_to_3})
+    assert load_fit(written(path, SMALLEST)).device == "A, second, third"
+    assert load_fit(written(path, {**SMALLEST, "schema": 2})).device == "A, third"
+    assert load_fit(written(path, {**SMALLEST, "schema": 3})).device == "A"
+
+
+def test_every_older_schema_has_its_upgrade():
+    assert list(fit_files.UPGRADES) == list(range(1, fit_files.SCHEMA))
+
+
+# }}}
+
+
+# {{{ saving
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("field", ["weights", "residuals"])
+def test_a_number_that_is_not_finite_is_not_saved(fit: Fit, path: Path, field: str, number: float):
+    save_fit(fit, path)
+    before = path.read_bytes()
+    spoilt = {
+        "weights": {**fit.weights, "f32 add": number},
+        "residuals": (msgspec.structs.replace(fit.residuals[0], residual=number),),
+    }
+    with pytest.raises(FitFileError, match="not finite"):
+        save_fit(msgspec.structs.replace(fit, **{field: spoilt[field]}), path)
+    assert path.read_bytes() == before
+
+
+def test_the_old_file_stands_until_the_new_one_is_whole(fit: Fit, path: Path, monkeypatch: pytest.MonkeyPatch):
+    save_fit(fit, path)
+    newer = msgspec.structs.replace(fit, source="newer")
+    seen: list[tuple[Fit, Fit]] = []
+    replace = Path.replace
+
+    def watched(self: Path, target: Path) -> Path:
+        seen.append((load_fit(target), load_fit(self)))
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", watched)
+    save_fit(newer, path)
+    assert seen == [(fit, newer)]
+    assert load_fit(path) == newer
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_save_that_fails_leaves_the_old_file_and_no_debris(fit: Fit, path: Path, monkeypatch: pytest.MonkeyPatch):
+    save_fit(fit, path)
+
+    def refused(self: Path, target: Path) -> Path:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(FitFileError, match=rf"{path}: Permission denied; choose"):
+        save_fit(msgspec.structs.replace(fit, source="newer"), path)
+    assert load_fit(path) == fit
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_path_below_a_file_cannot_be_written(fit: Fit, path: Path):
+    save_fit(fit, path)
+    with pytest.raises(FitFileError, match="cannot write"):
+        save_fit(fit, path / "linear.json")
+
+
+# }}}

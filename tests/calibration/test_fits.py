@@ -1,0 +1,105 @@
+"""What a fit records of its calibration, and which fits may be compared."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from loopyperf.calibration import (
+    Fit,
+    Observation,
+    load_fit,
+    make_fit,
+    pose_problem,
+    require_compatible,
+    save_fit,
+    solve,
+    spread,
+)
+from loopyperf.errors import IncompatibleRunsError
+
+
+def test_a_fit_records_the_solution(fit: Fit, observations):
+    solution = solve(pose_problem(observations))
+    assert fit.weights == solution.weights
+    assert fit.undetermined == solution.undetermined
+    assert [group.properties for group in fit.undetermined] == [("barriers", "local store 32-bit")]
+    assert (fit.rank, fit.condition, fit.at_bound) == (3, solution.condition, ())
+    assert fit.options == {"non_negative": True, "ridge": 0.01, "tolerance": 0.01}
+
+
+def test_a_fit_keeps_its_provenance(fit: Fit, provenance):
+    for field in provenance.__struct_fields__:
+        assert getattr(fit, field) == getattr(provenance, field)
+
+
+def test_ranges_leave_out_kernels_that_have_none_of_a_property(fit: Fit):
+    assert fit.ranges == {
+        "barriers": (10**6, 10**6),
+        "f32 add": (10**5, 10**7),
+        "launches": (1, 1),
+        "local store 32-bit": (10**6, 10**6),
+    }
+
+
+def test_each_observation_keeps_its_residual(fit: Fit, observations):
+    assert [(row.kernel_class, row.label, row.sizes, row.seconds) for row in fit.residuals] == [
+        (row.kernel_class, row.label, row.sizes, row.seconds) for row in observations
+    ]
+    for row, recorded in zip(observations, fit.residuals, strict=True):
+        predicted = sum(weight * row.properties[name] for name, weight in fit.weights.items())
+        assert recorded.residual == pytest.approx(1 - predicted / row.seconds, abs=1e-12)  # rounding only
+
+
+def test_the_residual_summary_is_of_magnitudes(provenance):
+    # One unit in 1 s and in 3 s: the plain fit has α = 1.2 and residuals −0.2 and 0.6.
+    problem = pose_problem(Observation("class", "label", {}, {"launches": 1}, seconds) for seconds in (1.0, 3.0))
+    summary = make_fit(provenance, problem, solve(problem, non_negative=False)).residual_summary
+    assert summary is not None
+    assert summary.geometric_mean == pytest.approx(0.12**0.5, rel=1e-9)
+    assert summary.root_mean_square == pytest.approx(0.2**0.5, rel=1e-9)
+    assert summary.worst == pytest.approx(0.6, rel=1e-9)
+
+
+def test_a_fit_of_numpy_numbers_can_be_saved(provenance, tmp_path):
+    row = Observation("class", "label", {"n": np.int64(4)}, {"launches": np.int64(1)}, np.float64(2.0))
+    problem = pose_problem([row])
+    save_fit(make_fit(provenance, problem, solve(problem, non_negative=False)), tmp_path / "fit.json")
+    assert load_fit(tmp_path / "fit.json").weights == pytest.approx({"launches": 2.0})
+
+
+def test_two_calibrations_of_one_device_may_be_compared(fit: Fit):
+    again = msgspec.structs.replace(
+        fit,
+        created=datetime(2027, 1, 1, tzinfo=UTC),
+        versions={"loopyperf": "0.2.0"},
+        weights={**fit.weights, "f32 add": fit.weights["f32 add"] / 2},
+    )
+    require_compatible([fit, again])
+    assert spread([fit, again]) == {"barriers": 0.0, "f32 add": 0.5, "launches": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("model", "overlap"),
+        ("slug", "amd-r9-fury"),
+        ("driver", "NVIDIA CUDA 999"),
+        ("backend", "cuda"),
+        ("protocol", {"runs": 31}),
+        ("counting", "paper"),
+    ],
+)
+def test_fits_that_differ_in_one_thing_are_refused_naming_it(fit: Fit, field: str, value: Any):
+    other = msgspec.structs.replace(fit, **{field: value})
+    with pytest.raises(IncompatibleRunsError, match=rf"differ in {field} \({field}: ") as refusal:
+        require_compatible([fit, fit, other])
+    assert f"{getattr(fit, field)} / {value}" in str(refusal.value)
+
+
+def test_all_differing_fields_are_named(fit: Fit):
+    other = msgspec.structs.replace(fit, driver="another", counting="paper")
+    with pytest.raises(IncompatibleRunsError, match="differ in driver, counting "):
+        require_compatible([fit, other])

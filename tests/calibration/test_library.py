@@ -1,0 +1,114 @@
+"""Which fit is meant: an explicit path, else a person's own, else a bundled one."""
+
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from loopyperf.calibration import Fit, find_fit, known_fits, load_fit, save_fit, slug_of, user_fits
+from loopyperf.calibration.library import bundled_fits
+from loopyperf.errors import FitFileError, UnknownDeviceError
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for a person's own data."""
+    monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def fit_from(source: str, model: str = "linear") -> Fit:
+    return Fit(model=model, device="D", slug="d", counting="paper", source=source, weights={"launches": 1.0})
+
+
+def test_a_bundled_fit_is_found_by_its_device():
+    assert find_fit("amd-r9-fury") == load_fit(bundled_fits() / "amd-r9-fury" / "linear.json")
+
+
+def test_ones_own_fit_beats_the_bundled_one():
+    save_fit(fit_from("own"), user_fits() / "amd-r9-fury" / "linear.json")
+    assert find_fit("amd-r9-fury").source == "own"
+
+
+def test_an_explicit_path_beats_ones_own_fit(tmp_path: Path):
+    save_fit(fit_from("own"), user_fits() / "amd-r9-fury" / "linear.json")
+    save_fit(fit_from("explicit"), tmp_path / "mine.json")
+    assert find_fit("amd-r9-fury", path=tmp_path / "mine.json").source == "explicit"
+
+
+def test_an_explicit_path_that_is_not_there_is_refused_although_another_fit_is_known(tmp_path: Path):
+    with pytest.raises(FitFileError, match=r"mine\.json"):
+        find_fit("amd-r9-fury", path=tmp_path / "mine.json")
+
+
+def test_ones_own_fit_that_is_corrupt_is_refused_and_not_passed_over():
+    own = user_fits() / "amd-r9-fury" / "linear.json"
+    own.parent.mkdir(parents=True)
+    own.write_text("{")
+    with pytest.raises(FitFileError, match="corrupt"):
+        find_fit("amd-r9-fury")
+
+
+def test_an_explicit_path_with_another_models_fit_is_refused(tmp_path: Path):
+    save_fit(fit_from("", model="overlap"), tmp_path / "mine.json")
+    with pytest.raises(FitFileError, match=r"mine\.json holds a fit of the model 'overlap', but 'linear' was asked"):
+        find_fit("d", path=tmp_path / "mine.json")
+
+
+def test_a_device_may_be_given_by_its_name():
+    save_fit(fit_from("own"), user_fits() / "nvidia-titan-v" / "linear.json")
+    assert find_fit("NVIDIA TITAN V").source == "own"
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("NVIDIA TITAN V", "nvidia-titan-v"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "intel-r-xeon-r-cpu-2-20ghz"),
+        ("amd-r9-fury", "amd-r9-fury"),
+    ],
+)
+def test_a_slug_is_lower_case_words_joined_by_hyphens(name: str, slug: str):
+    assert slug_of(name) == slug
+
+
+def test_an_unknown_device_is_refused_listing_the_known_ones_nearest_first():
+    for slug in ("amd-r9-furry", "nvidia-titan-v"):
+        save_fit(fit_from("own"), user_fits() / slug / "linear.json")
+    with pytest.raises(UnknownDeviceError) as refused:
+        find_fit("nvidia-titan-x")
+    message = str(refused.value)
+    assert "'nvidia-titan-x'" in message
+    assert "nearest first: nvidia-titan-v, " in message
+    assert "amd-r9-furry" in message
+    assert "amd-r9-fury" in message.replace("amd-r9-furry", "")
+    assert "loopyperf calibrate" in message
+
+
+def test_a_model_without_a_fit_is_refused_listing_those_with_one():
+    save_fit(fit_from("own", model="overlap"), user_fits() / "amd-r9-fury" / "overlap.json")
+    with pytest.raises(FitFileError, match=r"model 'learned' for 'amd-r9-fury', only of linear, overlap;"):
+        find_fit("amd-r9-fury", "learned")
+
+
+def test_known_fits_say_where_they_come_from_ones_own_first(data: Path):
+    own = data / "fits" / "amd-r9-fury" / "linear.json"
+    save_fit(fit_from("own"), own)
+    bundled = bundled_fits() / "amd-r9-fury" / "linear.json"
+    of_device = [known for known in known_fits() if known.slug == "amd-r9-fury"]
+    assert [(known.model, known.path, known.origin) for known in of_device] == [
+        ("linear", own, "user"),
+        ("linear", bundled, "bundled"),
+    ]
+
+
+@pytest.mark.parametrize("unset", [True, False])
+def test_without_the_variable_ones_own_fits_are_in_the_user_data_folder(
+    unset: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(platformdirs, "user_data_path", lambda name: tmp_path / "share" / name)
+    if unset:
+        monkeypatch.delenv("LOOPYPERF_DATA")
+    else:
+        monkeypatch.setenv("LOOPYPERF_DATA", "")
+    assert user_fits() == tmp_path / "share" / "loopyperf" / "fits"

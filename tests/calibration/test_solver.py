@@ -1,0 +1,170 @@
+"""Weights from measurements: what is minimised, what is recovered, what is said about the rest."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from loopyperf.calibration import Observation, pose_problem, solve, spread
+from loopyperf.calibration.solver import RIDGE
+from loopyperf.errors import CalibrationError
+
+NAMES = ("barriers", "f32 add", "launches", "work-groups")
+COUNTS = np.random.default_rng(2016).integers(1, 10**6, (12, 4))
+"""Twelve kernels of all scales, well conditioned: the condition number of the scaled matrix is below 20."""
+
+
+def observe(counts: np.ndarray, seconds: np.ndarray) -> list[Observation]:
+    return [
+        Observation("class", f"row {row}", {}, dict(zip(NAMES, line.tolist(), strict=False)), float(time))
+        for row, (line, time) in enumerate(zip(counts, seconds, strict=True))
+    ]
+
+
+def fit(counts, seconds, **options):
+    return solve(pose_problem(observe(np.array(counts), np.array(seconds))), **options)
+
+
+def weights_within(least: float, greatest: float):
+    return st.lists(st.floats(least, greatest), min_size=4, max_size=4).map(lambda values: np.array(values) * 1e-12)
+
+
+@settings(deadline=None)
+@given(weights_within(-1.0, 10.0))
+def test_the_plain_fit_recovers_the_weights_of_noiseless_times_exactly(true):
+    seconds = COUNTS @ true
+    assume((seconds > 1e-9).all())
+    solution = fit(COUNTS, seconds, non_negative=False)
+    # rounding only, of the largest weight times the condition number
+    np.testing.assert_allclose(list(solution.weights.values()), true, atol=1e-11 * np.abs(true).max(), rtol=1e-6)
+    assert solution.rank == 4
+    assert np.abs(solution.residuals).max() < 1e-9
+
+
+@settings(deadline=None)
+@given(weights_within(0.1, 10.0))
+def test_the_non_negative_fit_recovers_them_up_to_what_the_ridge_shrinks(true):
+    seconds = COUNTS @ true
+    solution = fit(COUNTS, seconds)
+    scale = np.linalg.norm(COUNTS / seconds[:, np.newaxis], axis=0)
+    least_singular = np.linalg.svd(COUNTS / seconds[:, np.newaxis] / scale, compute_uv=False)[-1]
+    error = np.linalg.norm((np.array(list(solution.weights.values())) - true) * scale)
+    # Optimality of w over w ≥ 0 gives (σ² + ρ²) ‖w − w₀‖ ≤ ρ² ‖w₀‖ for the least singular value σ.
+    assert error <= RIDGE**2 / (least_singular**2 + RIDGE**2) * np.linalg.norm(true * scale)
+
+
+@pytest.mark.parametrize("non_negative", [True, False])
+@settings(deadline=None)
+@given(st.floats(1e-6, 1e6), st.integers(0, 2**32 - 1))
+def test_times_in_another_unit_give_weights_in_that_unit(non_negative: bool, factor: float, seed: int):
+    seconds = np.random.default_rng(seed).uniform(1e-4, 1e-2, 12)
+    once = fit(COUNTS, seconds, non_negative=non_negative)
+    scaled = fit(COUNTS, seconds * factor, non_negative=non_negative)
+    assert scaled.at_bound == once.at_bound
+    largest = max(abs(weight) for weight in once.weights.values())
+    for name, weight in once.weights.items():
+        # rounding only, of the largest weight times the condition number
+        assert scaled.weights[name] / factor == pytest.approx(weight, rel=1e-6, abs=1e-9 * largest)
+
+
+def test_relative_and_not_absolute_error_is_minimised():
+    # Two kernels of one unit each, 1 s and 3 s. Relative: Σ (1 − α/T)² is least at α = Σ 1/T / Σ 1/T² = (4/3)/(10/9).
+    # Absolute least squares would give the mean, 2.
+    assert fit([[1], [1]], [1.0, 3.0], non_negative=False).weights["barriers"] == pytest.approx(1.2, rel=1e-12)
+
+
+def test_a_weight_that_would_be_negative_is_held_at_zero_and_named():
+    # A = [[10, 0], [10, 1]] / T with T = (10, 9): the plain fit is exact with weights 1 and −1. With the second weight
+    # at 0 the first is Σ a / Σ a² for a = (1, 10/9).
+    plain = fit([[10, 0], [10, 1]], [10.0, 9.0], non_negative=False)
+    assert plain.weights == pytest.approx({"barriers": 1.0, "f32 add": -1.0}, rel=1e-12)
+    assert plain.at_bound == ()
+    bounded = fit([[10, 0], [10, 1]], [10.0, 9.0], ridge=0.0)
+    assert bounded.weights == pytest.approx({"barriers": (1 + 10 / 9) / (1 + 100 / 81), "f32 add": 0.0}, rel=1e-12)
+    assert bounded.at_bound == ("f32 add",)
+
+
+@pytest.mark.parametrize("non_negative", [True, False])
+def test_the_ridge_shrinks_a_unit_column_by_its_square_whatever_the_units(non_negative: bool):
+    # One kernel of 500 units in 2 s: the scaled column is 1, so (1 − w)² + ρ² w² is least at w = 1 / (1 + ρ²).
+    solution = fit([[500]], [2.0], ridge=0.5, non_negative=non_negative)
+    assert solution.weights["barriers"] == pytest.approx(2.0 / 500 / 1.25, rel=1e-12)
+    assert solution.residuals == pytest.approx([0.2], rel=1e-12)
+
+
+def test_the_plain_fit_has_no_ridge_and_the_non_negative_one_a_light_one():
+    assert fit([[1]], [1.0], non_negative=False).ridge == 0.0
+    assert fit([[1]], [1.0]).ridge == RIDGE
+
+
+def test_residuals_are_negative_where_the_model_is_too_slow():
+    # α = 1.2 from above, so 1 − 1.2/1 and 1 − 1.2/3
+    assert fit([[1], [1]], [1.0, 3.0], non_negative=False).residuals == pytest.approx([-0.2, 0.6], rel=1e-12)
+
+
+def test_orthogonal_columns_have_condition_one_whatever_their_scales():
+    solution = fit([[10**6, 0], [0, 1]], [1.0, 1.0])
+    assert solution.condition == pytest.approx(1.0, rel=1e-12)
+    assert solution.rank == 2
+
+
+def test_the_condition_is_that_of_the_scaled_columns():
+    # Columns (1, 0) and (1, 1)/√2 have the Gram matrix [[1, c], [c, 1]], c = 1/√2, with singular values √(1 ± c).
+    c = math.sqrt(0.5)
+    assert fit([[7, 9], [0, 9]], [1.0, 1.0]).condition == pytest.approx(math.sqrt((1 + c) / (1 - c)), rel=1e-12)
+
+
+@pytest.mark.parametrize("non_negative", [True, False])
+def test_one_weight_carries_the_cost_of_columns_that_always_come_together(non_negative: bool):
+    # T = 3·barriers + 5·adds with two adds per barrier: 13 s per barrier, and adds are left out
+    solution = fit([[1, 2], [4, 8]], [13.0, 52.0], non_negative=non_negative, ridge=0.0)
+    assert solution.weights == pytest.approx({"barriers": 13.0}, rel=1e-12)
+    assert [group.left_out for group in solution.undetermined] == [{"f32 add": {"barriers": 2.0}}]
+    assert solution.rank == 1
+    assert solution.predict({"barriers": 3, "f32 add": 6}) == pytest.approx(39.0, rel=1e-12)
+
+
+def test_fewer_kernels_than_properties_leave_weights_undetermined():
+    solution = fit([[1, 2, 3, 4], [1, 0, 0, 1]], [1.0, 1.0])
+    assert solution.rank == len(solution.weights) == 2
+    named = {name for group in solution.undetermined for name in group.properties}
+    assert named >= set(NAMES) - solution.weights.keys()
+
+
+def test_unknown_are_unmeasured_properties_and_broken_ties_but_no_kept_ones():
+    solution = fit([[1, 2], [4, 8]], [13.0, 52.0])
+    assert solution.unknown({"barriers": 3, "f32 add": 6}) == ()
+    assert solution.unknown({"barriers": 3, "f32 add": 6, "f64 div": 1, "f64 mul": 0}) == ("f64 div",)
+    assert solution.unknown({"barriers": 3, "f32 add": 7}) == ("f32 add",)
+
+
+def test_properties_that_no_kernel_has_are_passed_on():
+    problem = pose_problem([Observation("class", "label", {}, {"launches": 1, "f64 div": 0}, 1.0)])
+    assert solve(problem).absent == ("f64 div",)
+
+
+@pytest.mark.parametrize("options", [{"ridge": -1.0}, {"ridge": math.nan}, {"tolerance": 0.0}, {"tolerance": 1.0}])
+def test_options_out_of_range_are_refused_with_their_value(options: dict[str, float]):
+    ((name, value),) = options.items()
+    with pytest.raises(CalibrationError, match=rf"the {name} must be.*is {value}"):
+        fit([[1]], [1.0], **options)
+
+
+@dataclass
+class Weights:
+    weights: dict[str, float]
+
+
+def test_spread_is_the_range_of_each_weight_relative_to_its_largest_magnitude():
+    fits = [
+        Weights({"same": 2.0, "differs": 3.0, "at bound": 0.0, "sign": -1.0, "zero": 0.0}),
+        Weights({"same": 2.0, "differs": 4.0, "at bound": 5.0, "sign": 1.0, "zero": 0.0}),
+    ]
+    assert spread(fits) == {"same": 0.0, "differs": 0.25, "at bound": 1.0, "sign": 2.0, "zero": 0.0}
+
+
+def test_a_weight_that_one_fit_lacks_has_infinite_spread():
+    assert spread([Weights({"a": 1.0}), Weights({"a": 1.0, "b": 1.0})]) == {"a": 0.0, "b": math.inf}

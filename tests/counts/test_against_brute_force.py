@@ -1,0 +1,44 @@
+"""Symbolic counts of every measurement and test kernel against enumeration, at five sizes and for both countings."""
+
+import islpy as isl
+import pytest
+from brute_force import brute_force
+
+from loopyperf.kernel import Kernel, load_kernel
+from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
+from loopyperf.properties.counted_kernel import count_properties
+
+LIMITS = Limits(group_size=256, local_memory=2**16, global_memory=2**30)
+
+
+def kernels():
+    """Yield one configuration of each form of each class: two group shapes, a square one and one that is not."""
+    for folder in ("measurement_kernels", "test_kernels"):
+        for file in load_kernel_files(bundled_folder(folder)):
+            for configuration in configurations_of(file, LIMITS):
+                if not any(other in configuration.label for other in ("16x14", "224", "k=512", "k=728")):
+                    yield pytest.param(configuration, id=f"{file.name}, {configuration.label}")
+
+
+def smallest_sizes(kernel: Kernel) -> dict[str, int]:
+    """Return the smallest sizes that the kernel's assumptions admit."""
+    params = isl.Set.from_basic_set(kernel.assumptions)
+    names = [params.get_dim_name(isl.dim_type.param, i) for i in range(params.dim(isl.dim_type.param))]
+    as_set = params.move_dims(isl.dim_type.set, 0, isl.dim_type.param, 0, len(names))
+    point = as_set.lexmin().sample_point()
+    return {
+        name: point.get_coordinate_val(isl.dim_type.set, index).to_python() for index, name in enumerate(names)
+    }
+
+
+@pytest.mark.parametrize("configuration", list(kernels()))
+def test_symbolic_counts_equal_enumeration(configuration: Configuration) -> None:
+    kernel = load_kernel(configuration.build())
+    smallest = smallest_sizes(kernel)
+    for counting in ("paper", "executed"):
+        properties = count_properties(kernel, counting).properties()
+        for factor in range(1, 6):
+            sizes = {name: size * factor for name, size in smallest.items()}
+            symbolic = {name: count for name, count in properties.evaluate(**sizes).items() if count}
+            assert brute_force(kernel, sizes, counting) == symbolic, (counting, sizes)

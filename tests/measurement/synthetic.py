@@ -1,0 +1,102 @@
+"""A device made of arithmetic: kernels that take a known time, on a clock that nobody waits for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.configuration import Configuration, Limits, Sizes
+from loopyperf.measurement.environment import Environment
+from loopyperf.measurement.kernel_files import KernelFile
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.records import Run
+
+LIMITS = Limits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
+TICK = 2.0**-20
+"""seconds; about a microsecond, and sums of ticks are exact"""
+LAUNCH = 10 * TICK
+"""seconds that the synthetic device takes for an empty kernel"""
+
+
+def environment(**changes: Any) -> Environment:
+    fields: dict[str, Any] = {
+        "backend": "synthetic",
+        "platform": "arithmetic 1.0",
+        "vendor": "nobody",
+        "device": "Synthetic Device 9000",
+        "driver": "1.0",
+        "versions": {"python": "3.11.7"},
+        "operating_system": "Linux x86_64",
+        "cpu_count": 2,
+    }
+    return Environment(**fields | changes)
+
+
+def run(protocol: Protocol | None = None, limits: Limits = LIMITS, **changes: Any) -> Run:
+    return Run.start(environment(**changes), limits, protocol or Protocol())
+
+
+@cache
+def scale_kernel() -> lp.TranslationUnit:
+    """b[i] = 2 a[i], groups of 16: 8 n bytes of arguments."""
+    unit = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = 2*a[i]",
+        [lp.GlobalArg("a,b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="scale",
+        assumptions="n >= 1",
+        target=lp.PyOpenCLTarget(),
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def scale_arguments(rng: np.random.Generator, sizes: Sizes) -> dict[str, Any]:
+    n = sizes["n"]
+    return {
+        "a": rng.random(n, dtype=np.float32),
+        "b": np.zeros(n, np.float32),
+        "n": np.int32(n),
+    }
+
+
+def configuration(
+    label: str = "group 16", ladder: tuple[int, ...] = (16, 32, 64, 128), **changes: Any
+) -> Configuration:
+    fields: dict[str, Any] = {
+        "label": label,
+        "build": scale_kernel,
+        "sizes": tuple({"n": n} for n in ladder),
+        "arguments": scale_arguments,
+        "reference": lambda arguments: {"b": 2 * arguments["a"]},
+    }
+    return Configuration(**fields | changes)
+
+
+def kernel_file(name: str, *configurations: Configuration) -> KernelFile:
+    return KernelFile(name, Path(f"{name}.py"), "a test", lambda limits: list(configurations))
+
+
+def linear_time(case: Case) -> float:
+    """Half a launch and a tick for each n; the empty kernel is the launch alone."""
+    return LAUNCH if case.kernel_class == "empty kernel" else LAUNCH / 2 + TICK * case.sizes["n"]
+
+
+@dataclass
+class SyntheticBackend:
+    """Answers with *seconds* of the case, every other run twice as slow, and writes down what it was asked."""
+
+    seconds: Callable[[Case], float] = linear_time
+    limits: Limits = LIMITS
+    environment: Environment = field(default_factory=environment)
+    calls: list[tuple[str, str, int, int]] = field(default_factory=list)
+
+    def time(self, case: Case, runs: int) -> tuple[float, ...]:
+        self.calls.append((case.kernel_class, case.configuration.label, case.sizes["n"], runs))
+        seconds = self.seconds(case)
+        return tuple(seconds if run % 2 else 2 * seconds for run in range(runs))

@@ -1,0 +1,282 @@
+import gzip
+import lzma
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopyperf.errors import ArchiveError, IncompatibleRunsError
+from loopyperf.measurement.archive import Archive, read_archive
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.records import Key, Measurement, Run, decode, encode
+
+from .synthetic import run
+
+FIRST = run()
+
+
+def measurement(n: int = 16, run: Run = FIRST, **changes) -> Measurement:
+    fields = {
+        "run": run.id,
+        "kernel_class": "transpose",
+        "label": "tile, group 16x16",
+        "sizes": {"n": n},
+        "kind": "measurement",
+        "samples": tuple(1e-3 / (i + 3) for i in range(5)),
+        "taken": datetime.now(UTC),
+    }
+    return Measurement(**fields | changes)
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "fits" / "samples.jsonl"
+
+
+@pytest.fixture
+def recorded(path) -> tuple[Measurement, ...]:
+    """What stands in the archive at *path*."""
+    measurements = tuple(measurement(n) for n in (16, 32, 64))
+    with Archive(path, FIRST) as archive:
+        for record in measurements:
+            archive.append(record)
+    return measurements
+
+
+# {{{ what is written is read back
+
+
+@given(
+    samples=st.lists(st.floats(0, 1e3), min_size=1, max_size=40),
+    sizes=st.dictionaries(st.text(min_size=1), st.integers(-(2**63), 2**63 - 1)),
+    label=st.text(),
+)
+def test_a_record_survives_being_written(samples, sizes, label):
+    record = measurement(samples=tuple(samples), sizes=sizes, label=label)
+    line = encode(record)
+    assert line.count(b"\n") == 1
+    assert record == decode(line)
+
+
+def test_an_archive_holds_what_was_appended(path, recorded):
+    recording = read_archive(path)
+    assert recording.runs == (FIRST,)
+    assert recorded == recording.measurements
+
+
+def test_a_measurement_is_on_disk_when_append_returns(path):
+    with Archive(path, FIRST) as archive:
+        archive.append(measurement())
+        assert len(read_archive(path).measurements) == 1
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_a_compressed_archive_reads_the_same(path, recorded, compress):
+    compressed = path.with_suffix(".packed")
+    compressed.write_bytes(compress(path.read_bytes()))
+    assert read_archive(path) == read_archive(compressed)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_a_compressed_archive_that_was_cut_off_is_refused(path, recorded, compress):
+    packed = compress(path.read_bytes())
+    path.write_bytes(packed[:-9])
+    with pytest.raises(ArchiveError, match="cannot be read"):
+        read_archive(path)
+
+
+def test_a_compressed_archive_is_not_appended_to(path, recorded):
+    packed = gzip.compress(path.read_bytes())
+    path.write_bytes(packed)
+    with pytest.raises(ArchiveError, match="compressed"):
+        Archive(path, run())
+    assert packed == path.read_bytes()
+
+
+@pytest.mark.parametrize("samples", [(float("nan"),), (float("inf"),), (-1.0,), ()])
+def test_what_could_not_be_read_back_is_not_written(path, samples):
+    with Archive(path, FIRST) as archive:
+        with pytest.raises(ArchiveError):
+            archive.append(measurement(samples=samples))
+        archive.append(measurement())
+    assert len(read_archive(path).measurements) == 1
+
+
+def test_keys_do_not_depend_on_the_order_of_sizes():
+    assert Key.of("k", "l", {"n": 1, "m": 2}, "probe") == Key.of("k", "l", {"m": 2, "n": 1}, "probe")
+
+
+def test_a_missing_archive_cannot_be_read(tmp_path):
+    with pytest.raises(ArchiveError, match=r"nowhere\.jsonl cannot be read"):
+        read_archive(tmp_path / "nowhere.jsonl")
+
+
+# }}}
+
+
+# {{{ killed processes
+
+
+@pytest.fixture
+def no_waiting_for_the_disk(monkeypatch):
+    """A thousand openings take seconds otherwise; what survives a power cut is not what these tests look at."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
+@pytest.mark.usefixtures("no_waiting_for_the_disk")
+def test_a_last_line_cut_off_anywhere_is_measured_again(path, recorded):
+    complete = path.read_bytes()
+    last_line = complete.splitlines(keepends=True)[-1]
+    second = run()
+    for cut in range(1, len(last_line) + 1):
+        path.write_bytes(complete[:-cut])
+        assert recorded[:-1] == read_archive(path).measurements
+        with Archive(path, second) as archive:
+            assert {record.key for record in recorded[:-1]} == set(archive.completed)
+            archive.append(measurement(64, run=second))
+        assert complete[: -len(last_line)] == path.read_bytes()[: len(complete) - len(last_line)]
+        assert [record.sizes["n"] for record in read_archive(path).measurements] == [16, 32, 64]
+
+
+@pytest.mark.usefixtures("no_waiting_for_the_disk")
+def test_a_run_cut_off_anywhere_leaves_an_archive_that_can_be_appended_to(path):
+    line = encode(FIRST)
+    path.parent.mkdir()
+    for length in range(len(line)):
+        path.write_bytes(line[:length])
+        assert read_archive(path).runs == ()
+        Archive(path, FIRST).close()
+        assert line == path.read_bytes()
+
+
+def test_a_killed_process_loses_at_most_the_record_it_was_writing(path):
+    script = (
+        "import sys; from pathlib import Path; from datetime import UTC, datetime\n"
+        "from loopyperf.measurement.archive import Archive\n"
+        "from loopyperf.measurement.records import Measurement, decode\n"
+        "run = decode(sys.argv[2].encode()); archive = Archive(Path(sys.argv[1]), run)\n"
+        "for n in range(10**9):\n"
+        "    archive.append(Measurement(run=run.id, kernel_class='k', label='l', sizes={'n': n}, kind='probe',\n"
+        "                               samples=(1.0,) * 30, taken=datetime.now(UTC)))\n"
+        "    print(n, flush=True)\n"
+    )
+    arguments = [sys.executable, "-c", script, str(path), encode(FIRST).decode()]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        announced = [int(next(writer.stdout)) for _ in range(20)]
+        with pytest.raises(ArchiveError, match="in use"):
+            Archive(path, run())
+        writer.send_signal(signal.SIGKILL)
+        announced += [int(line) for line in writer.stdout if line.endswith("\n")]
+    with Archive(path, run()) as archive:  # the lock went with the process
+        sizes = sorted(record.sizes["n"] for record in archive.completed.values())
+    assert list(range(len(sizes))) == sizes
+    assert len(announced) <= len(sizes) <= len(announced) + 1
+
+
+def test_nothing_follows_a_record_that_could_not_be_written(path, monkeypatch):
+    def disk_is_full(file):
+        raise OSError("no space left")
+
+    archive = Archive(path, FIRST)
+    archive.append(measurement(16))
+    monkeypatch.setattr(os, "fsync", disk_is_full)
+    with pytest.raises(ArchiveError, match="no space left"):
+        archive.append(measurement(32))
+    monkeypatch.undo()
+    with pytest.raises(ArchiveError, match="cannot be written"):
+        archive.append(measurement(64))
+    assert read_archive(path).measurements[0].sizes == {"n": 16}
+    Archive(path, run()).close()
+
+
+# }}}
+
+
+# {{{ what is refused
+
+
+def test_a_corrupt_line_is_named(path, recorded):
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = lines[2].replace(b"32", b"3,2")
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(ArchiveError, match="line 3"):
+        read_archive(path)
+    with pytest.raises(ArchiveError, match="line 3"):
+        Archive(path, run())
+
+
+def test_a_corrupt_last_line_with_its_line_feed_is_no_cut_off(path, recorded):
+    path.write_bytes(path.read_bytes()[:-10] + b"\n")
+    with pytest.raises(ArchiveError, match="line 4"):
+        read_archive(path)
+
+
+def test_a_measurement_of_no_recorded_run_is_named(path, recorded):
+    with path.open("ab") as file:
+        file.write(encode(measurement(run=run())))
+    with pytest.raises(ArchiveError, match="line 5"):
+        read_archive(path)
+
+
+def test_another_file_keeps_its_last_line(tmp_path):
+    other = tmp_path / "notes.txt"
+    other.write_text("do not lose this")
+    with pytest.raises(ArchiveError, match="not a measurement archive"):
+        Archive(other, FIRST)
+    assert other.read_text() == "do not lose this"
+
+
+def test_an_archive_from_the_future_says_what_to_install(path):
+    path.parent.mkdir()
+    path.write_bytes(b'{"record":"run","schema":2,"written_by":"7.5.0","everything":"else"}\n')
+    with pytest.raises(ArchiveError, match=r"line 1.*loopyperf>=7\.5\.0"):
+        read_archive(path)
+
+
+def test_an_archive_with_a_protocol_that_cannot_be_is_refused(path, recorded):
+    path.write_bytes(path.read_bytes().replace(b'"dropped":4', b'"dropped":40'))
+    with pytest.raises(ArchiveError, match=r"line 1: .*dropped=40"):
+        read_archive(path)
+
+
+def test_two_processes_do_not_append_to_the_same_archive(path):
+    with Archive(path, FIRST), pytest.raises(ArchiveError, match="in use"):
+        Archive(path, run())
+    Archive(path, run()).close()
+
+
+def test_a_refused_archive_is_not_kept_locked(path, recorded):
+    with pytest.raises(IncompatibleRunsError):
+        Archive(path, run(driver="2.0"))
+    Archive(path, run()).close()
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (run(driver="535.1"), r"driver is '535\.1' instead of '1\.0'"),
+        (run(device="another"), "device is 'another' instead of 'Synthetic Device 9000'"),
+        (run(threads=2), "threads is 2 instead of None"),
+        (run(Protocol(runs=10)), r"protocol\.runs is 10 instead of 30"),
+        (run(Protocol(dropped=2), backend="b"), r"backend is 'b' .* protocol\.dropped is 2 instead of 4"),
+    ],
+)
+def test_incompatible_runs_are_not_mixed(path, recorded, other, message):
+    before = path.read_bytes()
+    with pytest.raises(IncompatibleRunsError, match=f"{message}.*another archive path"):
+        Archive(path, other)
+    assert before == path.read_bytes()
+    with path.open("ab") as file:
+        file.write(encode(other))
+    with pytest.raises(IncompatibleRunsError, match=message):
+        read_archive(path)
+
+
+# }}}

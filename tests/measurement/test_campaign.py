@@ -1,0 +1,166 @@
+from dataclasses import replace
+
+import pytest
+
+from loopyperf.errors import IncompatibleRunsError, MeasurementError
+from loopyperf.measurement.archive import Archive, read_archive
+from loopyperf.measurement.campaign import Progress, run_campaign
+from loopyperf.measurement.protocol import Protocol
+
+from .synthetic import LAUNCH, LIMITS, TICK, SyntheticBackend, configuration, environment, kernel_file, linear_time, run
+
+# The synthetic kernel takes half a launch and n ticks: n = 5 is the first to run as long as the launch of 10 ticks.
+LADDER = tuple(range(1, 40))
+EMPTY = kernel_file("empty kernel", configuration("group 16", (4, 8, 16), steps=2))
+SCALE = kernel_file("scale", configuration("group 16", LADDER), configuration("group 32", LADDER, stride=2))
+FILES = (SCALE, EMPTY)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "samples.jsonl"
+
+
+def measure(path, backend=None, files=FILES, protocol=None, **options):
+    backend = backend or SyntheticBackend()
+    with Archive(path, run(protocol, backend.limits)) as archive:
+        return run_campaign(backend, files, archive, **options)
+
+
+def sizes_of(measurements, kernel_class, label="group 16"):
+    return [m.sizes["n"] for m in measurements if (m.kernel_class, m.label) == (kernel_class, label)]
+
+
+def test_the_empty_kernel_comes_first_and_at_its_smallest_size(path):
+    backend = SyntheticBackend()
+    measure(path, backend)
+    assert backend.calls[0] == ("empty kernel", "group 16", 4, 30)
+
+
+def test_every_kernel_is_measured_from_the_launch_overhead_on(path):
+    measurements = measure(path)
+    assert sizes_of(measurements, "scale") == [5, 6, 7, 8]
+    assert sizes_of(measurements, "scale", "group 32") == [5, 7, 9, 11]
+
+
+def test_the_overhead_factor_moves_the_first_size(path):
+    # three launches are 30 ticks = 5 ticks + 25 ticks
+    assert sizes_of(measure(path, protocol=Protocol(overhead_factor=3)), "scale") == [25, 26, 27, 28]
+
+
+def test_the_empty_kernel_is_never_skipped_for_being_short(path):
+    measurements = measure(path, protocol=Protocol(overhead_factor=3))
+    assert sizes_of(measurements, "empty kernel") == [4, 8]
+
+
+def test_no_size_runs_longer_than_the_protocol_allows(path):
+    backend = SyntheticBackend()
+    measurements = measure(path, backend, protocol=Protocol(longest_run=11 * TICK))
+    assert sizes_of(measurements, "scale") == [5, 6]
+    probed = [n for kernel_class, label, n, _ in backend.calls if (kernel_class, label) == ("scale", "group 16")]
+    assert max(probed) == 7  # the one that was found to run too long
+
+
+def test_no_size_needs_more_memory_than_the_device_has(path):
+    backend = SyntheticBackend(limits=replace(LIMITS, global_memory=8 * 6))  # n = 6: two arrays of six floats
+    assert sizes_of(measure(path, backend), "scale") == [5, 6]
+    assert max(n for *_, n, _ in backend.calls) == 6
+
+
+def test_a_kernel_is_built_once_for_all_its_sizes(path):
+    built = []
+
+    def build():
+        built.append(1)
+        return configuration().build()
+
+    measure(path, files=(EMPTY, kernel_file("scale", configuration("group 16", LADDER, build=build))))
+    assert len(built) == 1
+
+
+def test_probes_and_all_raw_samples_are_archived(path):
+    measurements = measure(path)
+    recorded = read_archive(path).measurements
+    assert all(measurement in recorded for measurement in measurements)
+    assert {len(m.samples) for m in recorded if m.kind == "probe"} == {3}
+    assert {len(m.samples) for m in recorded if m.kind == "measurement"} == {30}
+    probed = [m.sizes["n"] for m in recorded if m.kind == "probe" and m.key[:2] == ("scale", "group 16")]
+    assert probed == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_measurement_counts_for_its_kernel_time(path):
+    largest = measure(path)[-1]
+    assert Protocol().measured_time(largest.samples) == LAUNCH / 2 + 11 * TICK
+
+
+def test_a_finished_campaign_measures_nothing_when_resumed(path):
+    first = measure(path)
+    backend = SyntheticBackend()
+    assert first == measure(path, backend)
+    assert backend.calls == []
+
+
+@pytest.mark.parametrize("killed_after", [1, 2, 5, 11, 20])
+def test_a_resumed_campaign_measures_only_what_is_missing(path, tmp_path, killed_after):
+    class KilledError(Exception):
+        pass
+
+    class Mortal(SyntheticBackend):
+        def time(self, case, runs):
+            if len(self.calls) == killed_after:
+                raise KilledError
+            return super().time(case, runs)
+
+    first, second, whole = Mortal(), SyntheticBackend(), SyntheticBackend()
+    with pytest.raises(KilledError):
+        measure(path, first)
+    resumed = measure(path, second)
+    undisturbed = measure(tmp_path / "whole.jsonl", whole)
+    assert whole.calls == first.calls + second.calls
+    assert [m.key for m in undisturbed] == [m.key for m in resumed]
+
+
+def test_progress_counts_configurations(path):
+    shown = []
+    measure(path, progress=shown.append)
+    assert shown == [
+        Progress(0, 3, "empty kernel", "group 16"),
+        Progress(1, 3, "scale", "group 16"),
+        Progress(2, 3, "scale", "group 32"),
+        Progress(3, 3, "scale", "group 32"),
+    ]
+
+
+def fails_on_group_16(case):
+    if case.kernel_class == "scale" and case.configuration.label == "group 16":
+        raise MeasurementError(f"{case}: wrong")
+    return linear_time(case)
+
+
+def test_a_kernel_that_fails_ends_the_campaign(path):
+    with pytest.raises(MeasurementError, match='scale, "group 16", n=1: wrong'):
+        measure(path, SyntheticBackend(fails_on_group_16))
+
+
+def test_a_failure_that_is_taken_care_of_ends_only_its_configuration(path):
+    failures = []
+    measurements = measure(
+        path, SyntheticBackend(fails_on_group_16), on_failure=lambda *failure: failures.append(failure)
+    )
+    assert [(kernel_class, failed.label) for kernel_class, failed, _ in failures] == [("scale", "group 16")]
+    assert sizes_of(measurements, "scale", "group 32") == [5, 7, 9, 11]
+
+
+def test_the_launch_overhead_may_come_from_the_archive(path):
+    measure(path, files=(EMPTY,))
+    assert sizes_of(measure(path, files=(SCALE,)), "scale") == [5, 6, 7, 8]
+
+
+def test_a_campaign_without_an_empty_kernel_is_refused(path):
+    with pytest.raises(MeasurementError, match='have an "empty kernel"'):
+        measure(path, files=(SCALE,))
+
+
+def test_an_archive_opened_for_another_device_is_refused(path):
+    with pytest.raises(IncompatibleRunsError, match="they differ in driver"):
+        measure(path, SyntheticBackend(environment=environment(driver="2.0")))

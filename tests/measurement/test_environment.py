@@ -1,0 +1,56 @@
+import platform
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from loopyperf.measurement.environment import Environment, device_slug, incompatibilities
+
+from .synthetic import environment
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("NVIDIA TITAN V", "nvidia-titan-v"),
+        ("pthread-AMD EPYC", "pocl-amd-epyc"),
+        ("cpu-znver3-AMD EPYC 7B13", "pocl-znver3-amd-epyc-7b13"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "intel-xeon-cpu-2-20ghz"),
+        (" Tesla K40c ", "tesla-k40c"),
+        ("../../etc/passwd", "etc-passwd"),
+    ],
+)
+def test_slug_is_a_folder_name(name, slug):
+    assert slug == device_slug(name)
+
+
+def test_slug_of_a_slug_is_the_same():
+    slug = device_slug("pthread-AMD EPYC")
+    assert slug == device_slug(slug)
+
+
+@pytest.mark.parametrize("field", ["device", "driver", "platform", "backend", "vendor"])
+def test_a_difference_that_changes_times_is_incompatible(field):
+    assert incompatibilities(environment(), environment(**{field: "another"})) == (field,)
+
+
+def test_another_number_of_threads_is_incompatible():
+    assert incompatibilities(environment(threads=1), environment(threads="unset")) == ("threads",)
+
+
+def test_another_python_is_compatible():
+    assert incompatibilities(environment(), environment(versions={"python": "3.12.0"})) == ()
+
+
+def test_versions_of_what_generates_the_code_are_recorded():
+    here = Environment.here(backend="b", platform="p", vendor="v", device="d", driver="1")
+    assert {"python", "loopyperf", "loopy", "numpy"} <= set(here.versions)
+
+
+def test_neither_host_name_nor_paths_are_recorded():
+    here = Environment.here(backend="b", platform="p", vendor="v", device="d", driver="1")
+    text = msgspec.json.encode(here).decode()
+    assert platform.node() not in text
+    assert socket.gethostname() not in text
+    assert str(Path.home()) not in text

@@ -1,0 +1,302 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import loopy as lp
+import numpy as np
+import pyopencl as cl
+import pytest
+
+from loopyperf.errors import BackendError, LoopyperfWarning, MeasurementError
+from loopyperf.measurement.backends import open_backend, opencl_device
+from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.opencl import OpenCLBackend
+from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment
+from loopyperf.measurement.backends.opencl_program import OpenCLProgram
+
+from .synthetic import configuration, scale_kernel
+
+
+@pytest.fixture(scope="module")
+def backend() -> OpenCLBackend:
+    return OpenCLBackend()
+
+
+def make(domains, instructions, data, **options) -> lp.TranslationUnit:
+    options = {"target": lp.PyOpenCLTarget(), "lang_version": (2018, 2), "assumptions": "n >= 1"} | options
+    return lp.make_kernel(domains, instructions, data, **options)
+
+
+def reversal_kernel() -> lp.TranslationUnit:
+    """t = 2 a in the first launch, b = reversed t in the second: t is a temporary in global memory."""
+    unit = make(
+        "{[i, j]: 0 <= i, j < n}",
+        """
+        t[i] = 2*a[i]           {id=write}
+        ... gbarrier            {id=barrier, dep=write}
+        b[j] = t[n-1-j] + s     {dep=barrier}
+        """,
+        [
+            lp.GlobalArg("a,b", np.float32, shape="n"),
+            lp.TemporaryVariable("t", np.float32, shape="n", address_space=lp.AddressSpace.GLOBAL),
+            lp.ValueArg("s", np.float32),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="reversal",
+    )
+    unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    return lp.split_iname(unit, "j", 32, outer_tag="g.0", inner_tag="l.0")
+
+
+def relaxation_kernel() -> lp.TranslationUnit:
+    """Two launches in a loop on the host: t = a shifted by one, plus the step's number, then a = t."""
+    unit = make(
+        ["{[k]: 0 <= k < steps}", "{[i, j]: 0 <= i, j < n}"],
+        """
+        for k
+            ... gbarrier                {id=before}
+            t[i] = a[(i+1) % n] + k     {id=shift, dep=*before}
+            ... gbarrier                {id=between, dep=*shift}
+            a[j] = t[j]                 {id=back, dep=*between}
+        end
+        """,
+        [
+            lp.GlobalArg("a", np.float32, shape="n"),
+            lp.TemporaryVariable("t", np.float32, shape="n", address_space=lp.AddressSpace.GLOBAL),
+            lp.ValueArg("n, steps", np.int32),
+        ],
+        assumptions="n >= 1 and steps >= 1",
+        seq_dependencies=False,
+    )
+    unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    return lp.split_iname(unit, "j", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def vector(rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.random(n, dtype=np.float32)
+
+
+REVERSAL = configuration(
+    "two launches",
+    build=reversal_kernel,
+    arguments=lambda rng, sizes: {
+        "a": vector(rng, sizes["n"]),
+        "b": np.zeros(sizes["n"], np.float32),
+        "s": np.float32(0.25),
+        "n": np.int32(sizes["n"]),
+    },
+    reference=lambda arguments: {"b": (2 * arguments["a"])[::-1] + arguments["s"]},
+)
+
+
+def relaxed(arguments):
+    """The sum of the steps' numbers is added, and everything moves by one in each step."""
+    steps = int(arguments["steps"])
+    return {"a": np.roll(arguments["a"], -steps) + steps * (steps - 1) / 2}
+
+
+RELAXATION = configuration(
+    "launches in a loop",
+    build=relaxation_kernel,
+    arguments=lambda rng, sizes: {
+        "a": vector(rng, sizes["n"]),
+        "n": np.int32(sizes["n"]),
+        "steps": np.int32(sizes["steps"]),
+    },
+    reference=relaxed,
+)
+
+
+# {{{ what is timed
+
+
+@pytest.mark.parametrize(
+    ("measured", "sizes"),
+    [(configuration(), {"n": 1000}), (REVERSAL, {"n": 1000}), (RELAXATION, {"n": 100, "steps": 5})],
+)
+def test_a_right_kernel_is_timed(backend, measured, sizes):
+    samples = backend.time(Case("test", measured, sizes), 7)
+    assert len(samples) == 7
+    assert all(seconds > 0 for seconds in samples)
+
+
+def test_more_work_takes_longer(backend):
+    # 2**21 floats are copied in about a millisecond, 16 within the launch of some 20 µs.
+    small, large = (min(backend.time(Case("test", configuration(), {"n": n}), 5)) for n in (16, 2**21))
+    assert large > 5 * small
+
+
+def test_a_kernel_is_compiled_once_for_all_its_sizes(backend):
+    built = []
+
+    def build():
+        built.append(1)
+        return scale_kernel()
+
+    measured = configuration(build=build)
+    for n in (16, 32, 16):
+        backend.time(Case("test", measured, {"n": n}), 2)
+    assert len(built) == 1
+
+
+def test_the_grid_of_each_launch_is_its_own():
+    context = cl.Context([choose_device()])
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4000)
+    bound = OpenCLProgram(context, reversal_kernel()).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
+    # 1000 elements are 63 groups of 16 and 32 groups of 32
+    assert [launch[1:] for launch in bound.launches] == [((1008,), (16,)), ((1024,), (32,))]
+    assert [launch.kernel.function_name for launch in bound.launches] == ["reversal", "reversal_0"]
+
+
+def test_a_loop_on_the_host_is_unrolled_into_launches():
+    context = cl.Context([choose_device()])
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 400)
+    program = OpenCLProgram(context, relaxation_kernel())
+    assert len(program.bind({"a": buffer, "n": 100, "steps": 5}).launches) == 10
+    with pytest.raises(MeasurementError, match="more than 1000 launches"):
+        program.bind({"a": buffer, "n": 100, "steps": 501})
+
+
+def test_an_array_by_columns_is_passed_as_it_is(backend):
+    def build():
+        return make(
+            "{[i, j]: 0 <= i < n and 0 <= j < 3}",
+            "b[i, j] = a[i, j] + i",
+            [
+                lp.GlobalArg("a", np.float64, shape="n, 3", order="F"),
+                lp.GlobalArg("b", np.float64, shape="n, 3", order="C"),
+                lp.ValueArg("n", np.int32),
+            ],
+        )
+
+    def arguments(rng, sizes):
+        n = sizes["n"]
+        return {"a": np.asfortranarray(rng.random((n, 3))), "b": np.zeros((n, 3)), "n": np.int32(n)}
+
+    measured = configuration(
+        build=build,
+        arguments=arguments,
+        reference=lambda arguments: {"b": arguments["a"] + np.arange(5)[:, None]},
+        tolerance=0.0,
+    )
+    assert len(backend.time(Case("test", measured, {"n": 5}), 2)) == 2
+
+
+def test_buffers_are_freed_when_the_next_size_comes(backend):
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    measured = configuration()
+    backend.time(Case("test", measured, {"n": 2**20}), 1)
+    before = resident_bytes()
+    for step in range(20):  # 8 MiB in two buffers each
+        backend.time(Case("test", measured, {"n": 2**20 + 16 * step}), 1)
+    assert resident_bytes() - before < 5 * 2**23
+
+
+# }}}
+
+
+# {{{ what is refused
+
+
+def test_a_wrong_result_is_refused(backend):
+    wrong = configuration("group 16", reference=lambda arguments: {"b": 2 * arguments["a"] + 1})
+    with pytest.raises(MeasurementError, match='scale, "group 16", n=64: array b is wrong: its largest error is'):
+        backend.time(Case("scale", wrong, {"n": 64}), 2)
+
+
+def test_a_kernel_that_does_not_compile_is_named(backend):
+    def build():
+        broken = lp.CInstruction("i", "not C at all;", read_variables=frozenset(), assignees=("b[i]",))
+        return make(
+            "{[i]: 0 <= i < n}", [broken], [lp.GlobalArg("b", np.float32, shape="n"), lp.ValueArg("n", np.int32)]
+        )
+
+    with pytest.raises(MeasurementError, match=r'broken, "group 16", n=16: (.|\n)*undeclared identifier'):
+        backend.time(Case("broken", configuration(build=build), {"n": 16}), 2)
+
+
+def test_a_kernel_that_loopy_cannot_schedule_is_named(backend):
+    def build():
+        return make("{[i]: 0 <= i < n}", "b[i] = nowhere[i]", [lp.GlobalArg("b", np.float32, shape="n"), "..."])
+
+    with pytest.raises(MeasurementError, match='untyped, "group 16", n=16: '):
+        backend.time(Case("untyped", configuration(build=build), {"n": 16}), 2)
+
+
+def test_a_kernel_for_another_target_is_refused(backend):
+    def build():
+        return make(
+            "{[i]: 0 <= i < n}",
+            "b[i] = 1",
+            [lp.GlobalArg("b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+            target=lp.CudaTarget(),
+        )
+
+    with pytest.raises(MeasurementError, match="built for CudaTarget; build it with"):
+        backend.time(Case("test", configuration(build=build), {"n": 16}), 2)
+
+
+def test_a_failure_leaves_the_backend_usable(backend):
+    test_a_wrong_result_is_refused(backend)
+    assert len(backend.time(Case("scale", configuration(), {"n": 64}), 2)) == 2
+
+
+# }}}
+
+
+# {{{ the device
+
+
+def test_a_device_is_found_by_part_of_its_name_or_platform():
+    device = choose_device()
+    assert device == choose_device(device.name.strip().upper())
+    assert device.platform == choose_device(device.platform.name[:5].lower()).platform
+
+
+def test_a_missing_device_is_answered_with_those_there_are():
+    with pytest.raises(BackendError, match=rf"'Voodoo 2'.*{choose_device().platform.name}"):
+        open_backend("opencl", device="Voodoo 2")
+
+
+def test_a_machine_without_devices_says_how_to_get_one(monkeypatch):
+    monkeypatch.setattr(opencl_device.cl, "get_platforms", list)
+    with pytest.raises(BackendError, match=r"no OpenCL device .* pip install 'loopyperf\[opencl\]'"):
+        OpenCLBackend()
+
+
+def test_limits_are_those_of_the_device(backend):
+    device = choose_device()
+    assert backend.limits.group_size == device.max_work_group_size
+    assert backend.limits.global_memory <= device.max_mem_alloc_size
+
+
+def test_threads_that_pocl_was_not_told_are_recorded_and_warned_of(monkeypatch):
+    device = next(device for device in opencl_device.available_devices() if opencl_device.pocl_threads(device))
+    monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", "3")
+    assert describe_environment(device).threads == 3
+    monkeypatch.delenv("POCL_MAX_PTHREAD_COUNT")
+    with pytest.warns(LoopyperfWarning, match="POCL_MAX_PTHREAD_COUNT=1"):
+        assert describe_environment(device).threads == "unset"
+
+
+def test_everything_but_the_opencl_backend_works_without_pyopencl():
+    script = (
+        "import sys; sys.modules['pyopencl'] = None\n"
+        "import loopyperf.measurement.campaign, loopyperf.measurement.backends.replay\n"
+        "from loopyperf.measurement.backends import open_backend\n"
+        "from loopyperf.errors import BackendError\n"
+        "try: open_backend('opencl')\n"
+        "except BackendError as error: print(error)\n"
+    )
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "pip install 'loopyperf[opencl]'" in finished.stdout
+
+
+def test_an_unknown_backend_is_answered_with_the_known_ones():
+    with pytest.raises(BackendError, match="'metal'; there are opencl, replay"):
+        open_backend("metal")
+
+
+# }}}

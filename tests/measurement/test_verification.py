@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+
+from loopyperf.errors import MeasurementError
+from loopyperf.measurement.verification import relative_error, verify
+
+
+def test_error_is_relative_to_the_largest_magnitude():
+    expected = np.array([1e-6, -4.0, 2.0], np.float32)
+    result = np.array([1.0, -4.0, 2.0], np.float32)  # off by 1 - 1e-6, against a scale of 4
+    assert relative_error(result, expected) == pytest.approx(0.25, rel=1e-5)
+
+
+def test_error_of_zeros_is_absolute():
+    assert relative_error(np.array([0.0, 0.5]), np.zeros(2)) == 0.5
+
+
+def test_unsigned_integers_do_not_wrap_around():
+    assert relative_error(np.array([1], np.uint8), np.array([2], np.uint8)) == 0.5
+
+
+def test_error_of_complex_numbers_is_their_distance():
+    assert relative_error(np.array([3 + 4j]), np.array([5 + 0j])) == pytest.approx(abs(-2 + 4j) / 5)
+
+
+def test_arrays_without_elements_agree():
+    assert relative_error(np.zeros((0, 3)), np.zeros((0, 3))) == 0.0
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_what_is_not_a_number_is_never_within_the_tolerance(wrong):
+    with pytest.raises(MeasurementError, match="array b is wrong"):
+        verify({"b": np.array([1.0, wrong])}, {"b": np.array([1.0, 2.0])}, tolerance=1e9)
+    with pytest.raises(MeasurementError, match="array b is wrong"):
+        verify({"b": np.array([1.0, wrong])}, {"b": np.array([1.0, wrong])}, tolerance=1e9)
+
+
+def test_a_wrong_array_is_named_with_its_error():
+    with pytest.raises(MeasurementError, match=r"array c is wrong: its largest error is 0\.1 .* tolerance 0\.0001"):
+        verify({"b": np.ones(2), "c": np.array([0.9, 1])}, {"b": np.ones(2), "c": np.ones(2)}, tolerance=1e-4)
+
+
+def test_a_reference_of_another_shape_is_not_broadcast():
+    with pytest.raises(MeasurementError, match="shape"):
+        verify({"b": np.ones((3, 3))}, {"b": np.ones(3)}, tolerance=1e-4)
+
+
+@pytest.mark.parametrize(("results", "reference"), [(["b"], []), ([], ["b"]), (["b"], ["c"])])
+def test_every_written_array_needs_its_reference_and_no_other_has_one(results, reference):
+    with pytest.raises(MeasurementError, match="must be the same arrays"):
+        verify({name: np.ones(1) for name in results}, {name: np.ones(1) for name in reference}, tolerance=1.0)
