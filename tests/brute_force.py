@@ -27,27 +27,47 @@ Points = dict[str, np.ndarray]
 """iname -> its value at each point"""
 
 
-def brute_force(kernel: Kernel, sizes: Mapping[str, int], counting: str) -> dict[str, int]:
-    """Return the unified model's properties of *kernel* at *sizes*, by enumeration; zero counts are left out."""
-    totals: Counter[str] = Counter()
+COUNTINGS = ("paper", "executed")
+
+
+def brute_force(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Return counting -> the unified model's properties of *kernel* at *sizes*, by enumeration.
+
+    Counts of zero are left out.
+    """
+    totals = {counting: Counter[str]() for counting in COUNTINGS}
     accesses: list[_Access] = []
     for launch in kernel.launches:
-        totals["launches"] += 1
         groups, items = _extents(launch.group_axes, sizes), _extents(launch.local_axes, sizes)
-        totals["work-groups"] += math.prod(groups.values())
-        for barrier in launch.barriers:
-            totals["barriers"] += _barrier_passes(kernel, launch, barrier.inames, sizes, groups) * math.prod(
-                items.values()
-            )
+        overheads = _overheads(kernel, launch, sizes, groups, items)
         for instruction in launch.instructions:
             points = _points(kernel.loopy_kernel, frozenset(instruction.within_inames), sizes)
-            copies = _copies(kernel, instruction.within_inames, groups, items) if counting == "executed" else 1
+            copies = {"paper": 1, "executed": _copies(kernel, instruction.within_inames, groups, items)}
             visitor = _Visitor(kernel, points, sizes, copies)
             visitor.visit(instruction)
-            totals.update(visitor.operations)
             accesses.extend(visitor.accesses)
-    totals.update(_access_classes(kernel, accesses, sizes))
-    _add_minima(totals)
+            for counting in COUNTINGS:
+                totals[counting].update({k: v * copies[counting] for k, v in visitor.operations.items()})
+        for counting in COUNTINGS:
+            totals[counting].update(overheads)
+    _add_access_classes(totals, accesses)
+    return {counting: _finished(totals[counting]) for counting in COUNTINGS}
+
+
+def _overheads(kernel: Kernel, launch: Launch, sizes: Any, groups: Any, items: Any) -> dict[str, int]:
+    passes = sum(_barrier_passes(kernel, launch, barrier.inames, sizes, groups) for barrier in launch.barriers)
+    return {
+        "launches": 1,
+        "work-groups": math.prod(groups.values()),
+        "barriers": passes * math.prod(items.values()),
+    }
+
+
+def _finished(totals: Counter[str]) -> dict[str, int]:
+    for name in list(totals):
+        stores = totals.get(name.replace("load", "store"), 0)
+        if name.startswith("global load ") and stores:
+            totals[name.replace("load", "min(load, store)")] = min(totals[name], stores)
     return {name: int(number) for name, number in totals.items() if number}
 
 
@@ -115,12 +135,16 @@ def _copies(kernel: Kernel, inames: Any, groups: Mapping[int, int], items: Mappi
     )
 
 
-def _barrier_passes(kernel: Kernel, launch: Launch, loops: frozenset[str], sizes: Mapping[str, int], groups: Any) -> int:
+def _barrier_passes(
+    kernel: Kernel, launch: Launch, loops: frozenset[str], sizes: Mapping[str, int], groups: Any
+) -> int:
     """Return how often all groups together pass a barrier, where loop bounds may differ between groups."""
     around = [insn for insn in launch.instructions if loops <= insn.within_inames]
     if not loops:
         return math.prod(groups.values())
-    group_inames = {i for insn in around for i in insn.within_inames if isinstance(kernel.hardware_axis(i), GroupInameTag)}
+    group_inames = {
+        i for insn in around for i in insn.within_inames if isinstance(kernel.hardware_axis(i), GroupInameTag)
+    }
     one_per_axis = {kernel.hardware_axis(iname).axis: iname for iname in sorted(group_inames)}
     points = _points(kernel.loopy_kernel, loops | frozenset(one_per_axis.values()), sizes)
     missing = math.prod(extent for axis, extent in groups.items() if axis not in one_per_axis)
@@ -138,12 +162,12 @@ class _Access:
     direction: str
     array: str
     bits: int
-    copies: int
+    copies: Mapping[str, int]
+    """by counting"""
     addresses: np.ndarray
-    lanes: np.ndarray | None
-    """value of l.0 at each point; None if the instruction does not use it"""
-    others: np.ndarray
-    """values of all other inames at each point"""
+    """in elements, at each point"""
+    stride: int
+    """elements from one lane to the next, the same at all points"""
 
 
 _OPERATIONS = {prim.Sum: "add", prim.Quotient: "div", prim.FloorDiv: "div", prim.Remainder: "div", prim.Power: "pow"}
@@ -152,7 +176,7 @@ _OPERATIONS = {prim.Sum: "add", prim.Quotient: "div", prim.FloorDiv: "div", prim
 class _Visitor:
     """Visits the expressions of one instruction, with the points at which they are evaluated."""
 
-    def __init__(self, kernel: Kernel, points: Points, sizes: Mapping[str, int], copies: int) -> None:
+    def __init__(self, kernel: Kernel, points: Points, sizes: Mapping[str, int], copies: Mapping[str, int]) -> None:
         self.kernel, self.points, self.copies = kernel, points, copies
         self.context: dict[str, Any] = {**sizes, **points}
         self.number = len(next(iter(points.values())))
@@ -210,7 +234,7 @@ class _Visitor:
     def add(self, expr: Any, kind: str, number: int, active: np.ndarray) -> None:
         dtype = self.types(expr).numpy_dtype
         if kind and dtype.kind == "f" and number > 0:
-            self.operations[f"f{8 * dtype.itemsize} {kind}"] += number * int(active.sum()) * self.copies
+            self.operations[f"f{8 * dtype.itemsize} {kind}"] += number * int(active.sum())
 
     def access(self, expr: Any, direction: str, active: np.ndarray) -> None:
         name = expr.name if isinstance(expr, prim.Variable) else expr.aggregate.name
@@ -219,18 +243,20 @@ class _Visitor:
             return
         bits = 8 * array.dtype.itemsize
         if array.address_space == AddressSpace.LOCAL:
-            self.operations[f"local {direction} {bits}-bit"] += int(active.sum()) * self.copies
+            self.operations[f"local {direction} {bits}-bit"] += int(active.sum())
             return
-        address = np.zeros(self.number, int)
+        address = self.address(expr, array, self.context)
+        lanes = {lane: self.points[lane] + 1 for lane in self.kernel.lane_inames(name for name in self.points if name)}
+        strides = np.unique(np.abs(self.address(expr, array, {**self.context, **lanes}) - address))
+        assert len(strides) <= 1, f"{name}: no single lane stride, but {strides}"
+        self.accesses.append(_Access(direction, name, bits, self.copies, address[active], int(sum(strides))))
+
+    def address(self, expr: Any, array: Any, context: Mapping[str, Any]) -> np.ndarray:
+        """Return the element's address at each point, in elements."""
+        result = np.zeros(self.number, int)
         for index, tag in zip(getattr(expr, "index_tuple", ()), array.dim_tags or (), strict=True):
-            address = address + np.asarray(evaluate(index, self.context)) * int(evaluate(tag.stride, self.context))
-        lane = sorted(self.kernel.lane_inames(name for name in self.points if name))
-        others = [values for name, values in self.points.items() if name and name not in lane]
-        stacked = np.stack(others, axis=1) if others else np.zeros((self.number, 0), int)
-        lanes = self.points[lane[0]][active] if lane else None
-        self.accesses.append(
-            _Access(direction, name, bits, self.copies, address[active], lanes, stacked[active])
-        )
+            result = result + np.asarray(evaluate(index, context)) * int(evaluate(tag.stride, context))
+        return result
 
 
 # }}}
@@ -239,18 +265,17 @@ class _Visitor:
 # {{{ classes
 
 
-def _access_classes(kernel: Kernel, accesses: list[_Access], sizes: Mapping[str, int]) -> Counter[str]:
+def _add_access_classes(totals: Mapping[str, Counter[str]], accesses: list[_Access]) -> None:
     arrays = {access.array for access in accesses}
     cells = {a: np.unique(np.concatenate([x.addresses for x in accesses if x.array == a])) for a in arrays}
-    totals: Counter[str] = Counter()
     for access in accesses:
         name = f"global {access.direction} {access.bits}-bit stride {_stride_class(access, cells[access.array])}"
-        totals[name] += len(access.addresses) * access.copies
-    return totals
+        for counting in COUNTINGS:
+            totals[counting][name] += len(access.addresses) * access.copies[counting]
 
 
 def _stride_class(access: _Access, cells: np.ndarray) -> str:
-    stride = _lane_stride(access)
+    stride = access.stride
     if stride <= 1:
         return str(stride)
     parts = min(stride, 4)
@@ -264,25 +289,6 @@ def _stride_class(access: _Access, cells: np.ndarray) -> str:
     density = Fraction(max(int(used), 1), len(between))
     share = min(max(math.ceil(density * parts), 1), parts)
     return f"{share}/{stride if stride <= 4 else '>4'}"
-
-
-def _lane_stride(access: _Access) -> int:
-    if access.lanes is None or not len(access.lanes):
-        return 0
-    order = np.lexsort((access.lanes, *access.others.T))
-    lanes, address, others = access.lanes[order], access.addresses[order], access.others[order]
-    neighbours = (np.diff(lanes) == 1) & np.all(np.diff(others, axis=0) == 0, axis=1)
-    strides = np.unique(np.abs(np.diff(address)[neighbours]))
-    assert len(strides) == 1, f"{access.array}: no single lane stride, but {strides}"
-    return int(strides[0])
-
-
-def _add_minima(totals: Counter[str]) -> None:
-    for name in list(totals):
-        if name.startswith("global load "):
-            stores = totals.get(name.replace("load", "store"), 0)
-            if stores:
-                totals[name.replace("load", "min(load, store)")] = min(totals[name], stores)
 
 
 # }}}

@@ -6,42 +6,23 @@ Let a₁…aₙ be the columns of the problem, scaled to unit length. Column j's
 
 Noise s in the measurements moves a scaled weight by s/εⱼ. Where εⱼ is 0 the weight is arbitrary; where it is below s,
 it is arbitrary in practice. Such columns are left out one by one, the rest is fitted, and the relation that made them
-superfluous is kept: as long as a kernel obeys it, leaving the column out does not change the prediction, since the
-other weights carry its cost; once a kernel breaks it, nobody knows the cost, and :func:`doubts` says so.
+superfluous is kept (:mod:`loopyperf.calibration.indistinguishable`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-import msgspec
 import numpy as np
 from scipy import linalg, optimize
 
+from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.calibration.problem import Matrix, Vector
-
-TOLERANCE = 1e-2
-"""Least own part εⱼ (dimensionless) of a column that is fitted. Run times repeat to about 1 % at best, and the property
-that takes all of one kernel's time has a scaled weight of about 1: below this, noise alone could move it by as much."""
 
 _ROUNDING = 1e-9
 """Coefficients of unit columns below this are rounding errors of an exact dependency."""
 
 Combination = Callable[[Matrix, Vector], Vector]
 """coefficients that bring a combination of the matrix's columns closest to the vector"""
-
-
-class Indistinguishable(msgspec.Struct, frozen=True):
-    """A group of properties tied together in all measured kernels, so that not all of them have their own weight."""
-
-    left_out: Mapping[str, Mapping[str, float]]
-    """for each property without a weight, what its count was equal to: so many units of each fitted property"""
-    mismatch: float
-    """largest distance of a left-out column from that combination, columns of unit length; about 1e-16 if exact"""
-
-    @property
-    def properties(self) -> tuple[str, ...]:
-        """Return the names of all properties in the group, fitted and left out, sorted."""
-        return tuple(sorted({*self.left_out, *(name for equal in self.left_out.values() for name in equal)}))
 
 
 def separate(matrix: Matrix, names: Sequence[str], tolerance: float) -> tuple[list[int], tuple[Indistinguishable, ...]]:
@@ -102,43 +83,6 @@ def _groups(
         )
         for _, left_out in groups
     )
-
-
-def broken(groups: Iterable[Indistinguishable], properties: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the left-out properties whose count is not what it was in the measured kernels: their cost is unknown.
-
-    *properties* are the counts of one kernel; differences of at most :data:`TOLERANCE` are let pass.
-    """
-    return tuple(
-        name
-        for group in groups
-        for name, equal in group.left_out.items()
-        if not _holds(properties.get(name, 0), _terms(equal, properties))
-    )
-
-
-def doubts(groups: Iterable[Indistinguishable], properties: Mapping[str, int]) -> tuple[str, ...]:
-    """Return one sentence for each property whose weight these counts need but the fit cannot give."""
-    groups = tuple(groups)
-    equals = {name: equal for group in groups for name, equal in group.left_out.items()}
-    return tuple(
-        f"the weight of {name!r} is undetermined: in all kernels of the calibration it was {_spelled(equals[name])}, "
-        f"which would be {sum(_terms(equals[name], properties)):.6g} here, but is {properties.get(name, 0)}"
-        for name in broken(groups, properties)
-    )
-
-
-def _holds(count: int, terms: list[float]) -> bool:
-    # Relative to the terms and not to their sum, which may be nothing but the rounding of factors where terms cancel.
-    return abs(count - sum(terms)) <= TOLERANCE * max(count, sum(map(abs, terms)))
-
-
-def _terms(equal: Mapping[str, float], properties: Mapping[str, int]) -> list[float]:
-    return [factor * properties.get(name, 0) for name, factor in equal.items()]
-
-
-def _spelled(equal: Mapping[str, float]) -> str:
-    return " + ".join(f"{factor:.6g} × {name!r}" for name, factor in equal.items())
 
 
 def _combination(columns: Matrix, target: Vector) -> Vector:

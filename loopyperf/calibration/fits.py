@@ -3,17 +3,14 @@
 The fields are those of the files in ``fits/``, whose README describes them; units are seconds.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
 
-from loopyperf.calibration.dependence import Indistinguishable
-from loopyperf.calibration.problem import Problem
-from loopyperf.calibration.solver import Solution
-from loopyperf.calibration.validation import CrossValidation, geometric_mean
+from loopyperf.calibration.accuracy import CrossValidation
+from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.errors import IncompatibleRunsError
 
 SCHEMA = 1
@@ -64,7 +61,7 @@ class ResidualSummary(msgspec.Struct, frozen=True):
     """Relative residuals of all observations in three numbers."""
 
     geometric_mean: float
-    """of magnitudes (:func:`loopyperf.calibration.validation.geometric_mean`)"""
+    """of magnitudes (:func:`loopyperf.calibration.accuracy.geometric_mean`)"""
     root_mean_square: float
     """what the plain fit minimises"""
     worst: float
@@ -91,32 +88,6 @@ class Fit(Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     residuals: tuple[Residual, ...] = ()
 
 
-def make_fit(
-    provenance: Provenance, problem: Problem, solution: Solution, cross_validation: CrossValidation | None = None
-) -> Fit:
-    """Return the fit that records this solution of this problem."""
-    return Fit(
-        **msgspec.structs.asdict(provenance),
-        weights=solution.weights,
-        undetermined=solution.undetermined,
-        ranges=_ranges(problem),
-        rank=solution.rank,
-        condition=solution.condition,
-        at_bound=solution.at_bound,
-        options={
-            "non_negative": solution.non_negative,
-            "ridge": solution.ridge,
-            "tolerance": solution.tolerance,
-        },
-        residual_summary=_summary(solution.residuals),
-        cross_validation=cross_validation,
-        residuals=tuple(
-            Residual(row.kernel_class, row.label, _plain(row.sizes), float(row.seconds), residual)
-            for row, residual in zip(problem.observations, solution.residuals, strict=True)
-        ),
-    )
-
-
 def require_compatible(fits: Sequence[Provenance]) -> None:
     """Return only if these fits may be merged or compared: same model, device, driver, backend, protocol and counting.
 
@@ -133,22 +104,3 @@ def require_compatible(fits: Sequence[Provenance]) -> None:
             f"these fits cannot be merged or compared, because they differ in {', '.join(differing)} ({listed}); "
             "calibrate again on one device, with one driver, protocol and counting"
         )
-
-
-def _ranges(problem: Problem) -> dict[str, tuple[int, int]]:
-    counts = {name: [row.properties.get(name, 0) for row in problem.observations] for name in problem.properties}
-    return {name: (int(min(filter(None, values))), int(max(values))) for name, values in counts.items()}
-
-
-def _plain(sizes: Mapping[str, int]) -> dict[str, int]:
-    # Sizes and counts may be NumPy integers, which no file can hold.
-    return {name: int(value) for name, value in sizes.items()}
-
-
-def _summary(residuals: Sequence[float]) -> ResidualSummary:
-    magnitudes = [abs(residual) for residual in residuals]
-    return ResidualSummary(
-        geometric_mean=geometric_mean(magnitudes),
-        root_mean_square=math.sqrt(math.fsum(size * size for size in magnitudes) / len(magnitudes)),
-        worst=max(magnitudes),
-    )

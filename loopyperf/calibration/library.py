@@ -5,7 +5,6 @@ A fit for a device lies at ``<folder>/<device slug>/<model>.json``.
 
 import difflib
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import platformdirs
 from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import FitFileError, UnknownDeviceError
+from loopyperf.measurement.environment import device_slug
 
 DATA_VARIABLE = "LOOPYPERF_DATA"
 """Environment variable that names another folder for a person's own data, for tests and clusters."""
@@ -58,13 +58,13 @@ def known_fits() -> tuple[KnownFit, ...]:
 def find_fit(device: str, model: str = "linear", path: str | os.PathLike[str] | None = None) -> Fit:
     """Return the fit at *path* if given, else a person's own fit of *model* for *device*, else the bundled one.
 
-    *device* is a slug, or a name that becomes one (:func:`slug_of`). A person's own fit that cannot be read is an
-    error; it is never passed over for a bundled one.
+    *device* is a slug, or a name that becomes one (:func:`loopyperf.measurement.environment.device_slug`). A person's
+    own fit that cannot be read is an error; it is never passed over for a bundled one.
 
     :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
     :raises FitFileError: there is none of that model, the file cannot be read, or it holds another model's fit.
     """
-    file = _located(slug_of(device), model) if path is None else path
+    file = _located(device_slug(device), model) if path is None else path
     fit = load_fit(file)
     if fit.model != model:
         raise FitFileError(
@@ -72,11 +72,6 @@ def find_fit(device: str, model: str = "linear", path: str | os.PathLike[str] | 
             f"ask for the model {fit.model!r}, or give a fit of {model!r}"
         )
     return fit
-
-
-def slug_of(device: str) -> str:
-    """Return a device's name in the form of a folder's: ``"NVIDIA TITAN V"`` becomes ``"nvidia-titan-v"``."""
-    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 
 def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownFit]:

@@ -16,7 +16,8 @@ from typing import Protocol, cast
 import numpy as np
 from scipy import linalg, optimize
 
-from loopyperf.calibration.dependence import TOLERANCE, Indistinguishable, broken, separate
+from loopyperf.calibration.dependence import separate
+from loopyperf.calibration.indistinguishable import TOLERANCE, Indistinguishable, broken
 from loopyperf.calibration.problem import Matrix, Problem, Vector
 from loopyperf.errors import CalibrationError
 

@@ -1,103 +1,10 @@
-"""How well fitted weights predict: errors as the paper tabulates them, and on kernel classes that were not fitted.
+"""How well fitted weights predict kernel classes that they were not fitted to."""
 
-The error of one prediction is e = |predicted − measured| / measured. Errors are summarised by their geometric mean, per
-kernel over its sizes and across kernels over the kernels' means (Stevens and Klöckner, section 5 and Table 1; the table
-prints measured before predicted times, contrary to its caption).
-"""
-
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-
-import msgspec
-
-from loopyperf.calibration.dependence import TOLERANCE
+from loopyperf.calibration.accuracy import ClassErrors, CrossValidation, geometric_mean
+from loopyperf.calibration.indistinguishable import TOLERANCE
 from loopyperf.calibration.problem import Observation, Problem, pose_problem
 from loopyperf.calibration.solver import Solution, solve
 from loopyperf.errors import CalibrationError
-
-LEAST_ERROR = 1e-3
-"""Smaller errors count as this one. A single exact hit would make a geometric mean 0, whatever the other errors, and to
-leave it out would punish the hit; run times repeat to about 1 %, so an error below 0.1 % is luck and means no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """A predicted run time beside the measured one, both in seconds."""
-
-    kernel: str
-    sizes: Mapping[str, int]
-    predicted: float
-    measured: float
-
-    @property
-    def error(self) -> float:
-        """Return |predicted − measured| / measured, dimensionless."""
-        return abs(self.predicted - self.measured) / self.measured
-
-
-@dataclass(frozen=True, slots=True)
-class Accuracy:
-    """Geometric means of relative absolute errors (dimensionless) of many predictions."""
-
-    per_kernel: Mapping[str, float]
-    """over each kernel's sizes"""
-    cross_kernel: float
-    """over the kernels' means, so that a kernel with more sizes has no more weight"""
-
-
-class ClassErrors(msgspec.Struct, frozen=True):
-    """Errors on one class of kernels, predicted by weights fitted to all other classes."""
-
-    kernel_class: str
-    observations: int
-    predictable: int
-    """how many of them need only weights that the other classes determine"""
-    plain: float
-    """geometric mean of the plain fit's relative absolute errors over those; over all observations if there are none"""
-    non_negative: float
-    """the same of the non-negative fit"""
-    unknown: tuple[str, ...] = ()
-    """the properties whose weights the others need, but the other classes do not determine"""
-
-
-class CrossValidation(msgspec.Struct, frozen=True):
-    """Leave-one-class-out errors of the plain and the non-negative fit."""
-
-    classes: tuple[ClassErrors, ...]
-    compared: tuple[str, ...]
-    """the classes that the next two figures rest on: those with predictable observations; all if there are none"""
-    plain: float
-    """geometric mean of the compared classes' errors"""
-    non_negative: float
-
-    @property
-    def better(self) -> str:
-        """Return which fit generalises better, ``"plain"`` or ``"non-negative"``; in a tie the latter."""
-        return "plain" if self.plain < self.non_negative else "non-negative"
-
-
-def geometric_mean(errors: Iterable[float]) -> float:
-    """Return the geometric mean of relative errors (dimensionless), those below :data:`LEAST_ERROR` counted as that.
-
-    :raises CalibrationError: there are no errors.
-    """
-    logarithms = [math.log(max(error, LEAST_ERROR)) for error in errors]
-    if not logarithms:
-        raise CalibrationError("the mean of no errors was asked for; predict at least one measured kernel")
-    return math.exp(math.fsum(logarithms) / len(logarithms))
-
-
-def assess(predictions: Iterable[Prediction]) -> Accuracy:
-    """Return the geometric mean errors per kernel and across kernels (Stevens and Klöckner, Table 1).
-
-    :raises CalibrationError: there are no predictions.
-    """
-    errors: dict[str, list[float]] = {}
-    for prediction in predictions:
-        errors.setdefault(prediction.kernel, []).append(prediction.error)
-    per_kernel = {kernel: geometric_mean(values) for kernel, values in errors.items()}
-    return Accuracy(per_kernel, geometric_mean(per_kernel.values()))
 
 
 def cross_validate(problem: Problem, *, ridge: float | None = None, tolerance: float = TOLERANCE) -> CrossValidation:

@@ -7,7 +7,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from loopyperf.calibration.validation import Prediction, assess
+from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.oracle.validate import validate as run_validation
 from loopyperf.units import duration

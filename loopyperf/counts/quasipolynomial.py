@@ -53,21 +53,13 @@ class QuasiPolynomial:
 
         Raises :class:`UnboundedDomainError` if there are infinitely many, :class:`EngineError` without barvinok.
         """
-        if not engine_is_exact():
-            return QuasiPolynomial._of_points_without_parameters(domain, assumptions)
         # isl keeps the order of the space that is aligned to, so all counts of a kernel live in the same space.
         points = domain.align_params(assumptions.get_space()).intersect_params(isl.Set.from_basic_set(assumptions))
         if not points.is_bounded():
             raise UnboundedDomainError(f"infinitely many points in {domain}")
+        if not engine_is_exact():
+            return QuasiPolynomial.constant(_number_without_engine(points, assumptions), assumptions)
         return QuasiPolynomial(points.card(), assumptions).simplified()
-
-    @staticmethod
-    def _of_points_without_parameters(domain: isl.Set, assumptions: isl.BasicSet) -> "QuasiPolynomial":
-        if domain.involves_dims(PARAM, 0, domain.dim(PARAM)):
-            raise EngineError(f"the installed islpy lacks barvinok, so a count cannot be symbolic; {ENGINE_REMEDY}")
-        if not domain.is_bounded():
-            raise UnboundedDomainError(f"infinitely many points in {domain}")
-        return QuasiPolynomial.constant(domain.count_val().to_python(), assumptions)
 
     @staticmethod
     def constant(value: int, assumptions: isl.BasicSet) -> "QuasiPolynomial":
@@ -146,6 +138,15 @@ class QuasiPolynomial:
         return latex(self.form)
 
     # }}}
+
+
+def _number_without_engine(points: isl.Set, assumptions: isl.BasicSet) -> int:
+    """Return the number of points where the assumptions leave each parameter one value, which isl alone can count."""
+    for index in range(assumptions.dim(PARAM)):
+        involved = points.involves_dims(PARAM, index, 1)
+        if involved and not assumptions.plain_get_val_if_fixed(PARAM, index).is_int():
+            raise EngineError(f"the installed islpy lacks barvinok, so a count cannot be symbolic; {ENGINE_REMEDY}")
+    return points.project_out(PARAM, 0, points.dim(PARAM)).count_val().to_python()
 
 
 # {{{ what assumptions say

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 
 from loopyperf.calibration.fit_files import save_fit
-from loopyperf.calibration.fits import Fit, Provenance, make_fit
+from loopyperf.calibration.fits import Fit, Provenance
+from loopyperf.calibration.fitting import make_fit
 from loopyperf.calibration.library import user_data, user_fits
 from loopyperf.calibration.problem import Observation, pose_problem
 from loopyperf.calibration.solver import solve

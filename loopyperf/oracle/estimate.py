@@ -4,14 +4,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from loopyperf.calibration.dependence import doubts
 from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.indistinguishable import doubts
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import ParameterError
 from loopyperf.models import model_card
 from loopyperf.models.linear import Shares, linear_time
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import Program, count
+from loopyperf.oracle.analysis import Program, count_at
 from loopyperf.oracle.choice import chosen_fit
 from loopyperf.properties.counted_kernel import KernelCounts
 
@@ -40,8 +40,8 @@ def estimate(
     """
     card = model_card(model)
     weights = fit if isinstance(fit, Fit) else chosen_fit(card.name, device, fit)
-    counted = count(program, counting or weights.counting)
-    return estimate_counted(counted, weights, _merged(parameters, sizes))
+    merged = _merged(parameters, sizes)
+    return estimate_counted(count_at(program, counting or weights.counting, merged), weights, merged)
 
 
 def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> Estimate:

@@ -1,15 +1,17 @@
 """Predicting kernels that were never fitted, and measuring them: how good a fit is."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.validation import Prediction
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
+from loopyperf.models.linear import Shares, linear_time
 from loopyperf.oracle.calibrate import ProgressReport, archive_folder, measure, observations
 from loopyperf.oracle.choice import chosen_fit
 
@@ -49,11 +51,16 @@ def predictions(recording: Recording, files: tuple[KernelFile, ...], fit: Fit) -
         Prediction(
             kernel=row.kernel_class,
             sizes=row.sizes,
-            predicted=sum(fit.weights.get(name, 0.0) * number for name, number in row.properties.items()),
+            predicted=float(linear_time(fit.weights, _whole(row.properties)).seconds),
             measured=row.seconds,
         )
         for row in observations(relevant, files, fit.counting)
     )
+
+
+def _whole(properties: Mapping[str, int]) -> Shares:
+    """Return counts that are not attributed to instructions in the form that models take."""
+    return {name: {"": number} for name, number in properties.items()}
 
 
 def _empty_kernel() -> tuple[KernelFile, ...]:

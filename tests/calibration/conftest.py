@@ -4,7 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from loopyperf.calibration import Fit, Observation, Provenance, cross_validate, make_fit, pose_problem, solve
+from loopyperf.calibration.fits import Fit, Provenance
+from loopyperf.calibration.fitting import make_fit
+from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.calibration.solver import solve
+from loopyperf.calibration.validation import cross_validate
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import optimize
 
-from loopyperf.calibration import Observation, doubts, pose_problem, solve
-from loopyperf.calibration.dependence import Indistinguishable, broken, separate
-from loopyperf.calibration.solver import Solution
+from loopyperf.calibration.dependence import separate
+from loopyperf.calibration.indistinguishable import Indistinguishable, broken, doubts
+from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.calibration.solver import Solution, solve
 
 EXACT = 1e-8
 """A tolerance that only exact dependencies are below: small integers leave no smaller distances."""

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopyperf.calibration import Fit, fit_files, load_fit, save_fit
+from loopyperf.calibration import fit_files
+from loopyperf.calibration.fit_files import load_fit, save_fit
+from loopyperf.calibration.fits import Fit
 from loopyperf.errors import FitFileError
 
 SMALLEST = {

@@ -7,17 +7,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from loopyperf.calibration import (
-    Fit,
-    Observation,
-    load_fit,
-    make_fit,
-    pose_problem,
-    require_compatible,
-    save_fit,
-    solve,
-    spread,
-)
+from loopyperf.calibration.fit_files import load_fit, save_fit
+from loopyperf.calibration.fits import Fit, require_compatible
+from loopyperf.calibration.fitting import make_fit
+from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.calibration.solver import solve, spread
 from loopyperf.errors import IncompatibleRunsError
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from loopyperf.calibration import Fit, find_fit, known_fits, load_fit, save_fit, slug_of, user_fits
-from loopyperf.calibration.library import bundled_fits
+from loopyperf.calibration.fit_files import load_fit, save_fit
+from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.library import bundled_fits, find_fit, known_fits, user_fits
 from loopyperf.errors import FitFileError, UnknownDeviceError
+from loopyperf.measurement.environment import device_slug
 
 
 @pytest.fixture(autouse=True)
@@ -58,18 +60,6 @@ def test_an_explicit_path_with_another_models_fit_is_refused(tmp_path: Path):
 def test_a_device_may_be_given_by_its_name():
     save_fit(fit_from("own"), user_fits() / "nvidia-titan-v" / "linear.json")
     assert find_fit("NVIDIA TITAN V").source == "own"
-
-
-@pytest.mark.parametrize(
-    ("name", "slug"),
-    [
-        ("NVIDIA TITAN V", "nvidia-titan-v"),
-        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "intel-r-xeon-r-cpu-2-20ghz"),
-        ("amd-r9-fury", "amd-r9-fury"),
-    ],
-)
-def test_a_slug_is_lower_case_words_joined_by_hyphens(name: str, slug: str):
-    assert slug_of(name) == slug
 
 
 def test_an_unknown_device_is_refused_listing_the_known_ones_nearest_first():

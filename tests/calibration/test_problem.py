@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from loopyperf.calibration import Observation, pose_problem
+from loopyperf.calibration.problem import Observation, pose_problem
 from loopyperf.errors import CalibrationError
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from loopyperf.calibration import Observation, pose_problem, solve, spread
-from loopyperf.calibration.solver import RIDGE
+from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.calibration.solver import RIDGE, solve, spread
 from loopyperf.errors import CalibrationError
 
 NAMES = ("barriers", "f32 add", "launches", "work-groups")

@@ -2,8 +2,10 @@
 
 import pytest
 
-from loopyperf.calibration import Observation, Prediction, assess, cross_validate, pose_problem, validation
-from loopyperf.calibration.validation import LEAST_ERROR, CrossValidation, geometric_mean
+from loopyperf.calibration import validation
+from loopyperf.calibration.accuracy import LEAST_ERROR, CrossValidation, Prediction, assess, geometric_mean
+from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.calibration.validation import cross_validate
 from loopyperf.errors import CalibrationError
 
 # Stevens and Klöckner, Table 1: (measured, predicted) in ms for sizes a to d, and the printed geometric mean. The
