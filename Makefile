@@ -1,22 +1,27 @@
-# make env    the virtual environment in .venv, everything pinned (needs Python 3.11-3.13, make, a C compiler)
-# make demo   calibrates this machine's OpenCL device, predicts and measures the test kernels
-# make test   ruff, pyright, pytest
+# make env          the virtual environment in .venv, everything pinned (needs Python 3.11 to 3.13 and a C compiler)
+# make demo         calibrates this machine's OpenCL device, then predicts and measures the test kernels
+# make test         ruff, pyright, pytest
+# make test-slow    the tests that do not fit into `make test`
+# make test-oldest  the tests with the oldest supported versions, in a virtual environment of their own
 PYTHON ?= python3
-BARVINOK = islpy-barvinok==2025.2.5.post1
-VENV = .venv
+VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
+BARVINOK ?= islpy-barvinok==2025.2.5.post1
 BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 STAMP = $(VENV)/.installed
 
 # One thread: with more, PoCL's times on a shared machine vary by a factor of two.
 export POCL_MAX_PTHREAD_COUNT = 1
 
-.PHONY: env demo test test-slow lint clean
+.PHONY: env demo test test-slow test-oldest lint clean
 env: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt Makefile
+# pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
+$(STAMP): pyproject.toml $(CONSTRAINTS) Makefile
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[opencl,dev]"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps $(BARVINOK)
+	$(PIP) install -c $(CONSTRAINTS) -e ".[opencl,dev]"
+	$(PIP) install --force-reinstall --no-deps $(BARVINOK)
 	$(BIN)/python -c "import islpy; print('counting engine:', islpy.Set('[n] -> {[i]: 0 <= i < n}').card())"
 	touch $@
 
@@ -26,14 +31,18 @@ lint: env
 	$(BIN)/pyright
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 test-slow: env
 	$(BIN)/python -m pytest -m slow
+
+test-oldest:
+	$(MAKE) env VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt BARVINOK=islpy-barvinok==2025.2.5
+	.venv-oldest/bin/python -m pytest -n 2 -p no:cacheprovider
 
 demo: env
 	$(BIN)/loopyperf calibrate
 	$(BIN)/loopyperf validate
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest build dist .pytest_cache .ruff_cache .hypothesis

@@ -56,7 +56,7 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
         document = msgspec.json.decode(source.read_bytes())
     except OSError as error:
         raise FitFileError(f"cannot read the fit file {source}: {error.strerror}; {_RECALIBRATE}") from error
-    except (ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise FitFileError(f"the fit file {source} is corrupt: {error}; restore it, or {_RECALIBRATE}") from error
     current = _upgraded(document, source)
     current.pop("schema")

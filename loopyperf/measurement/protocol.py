@@ -22,8 +22,9 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
     """seconds; a size whose single run takes longer is not measured"""
     probe_runs: int = 3
     """runs that find out how long a size takes before it is measured"""
-    overhead_factor: float = 1.0
-    """a size is measured if it runs at least this many times the launch of an empty kernel"""
+    overhead_factor: float = 2.0
+    """a size is measured if it runs at least this many times as long as an empty kernel; a run includes its launch, so
+    that at 2 a kernel's own work takes at least as long as launching it"""
 
     def __post_init__(self) -> None:
         """Refuse rules that leave no sample."""

@@ -55,7 +55,7 @@ def test_the_empty_kernel_is_never_skipped_for_being_short(path):
 
 def test_no_size_runs_longer_than_the_protocol_allows(path):
     backend = SyntheticBackend()
-    measurements = measure(path, backend, protocol=Protocol(longest_run=11 * TICK))
+    measurements = measure(path, backend, protocol=Protocol(overhead_factor=1.0, longest_run=11 * TICK))
     assert sizes_of(measurements, "scale") == [5, 6]
     probed = [n for kernel_class, label, n, _ in backend.calls if (kernel_class, label) == ("scale", "group 16")]
     assert max(probed) == 7  # the one that was found to run too long
