@@ -12,18 +12,18 @@ from typing import Any, cast
 
 import islpy as isl
 import loopy as lp
-from loopy.diagnostic import LoopyError
-from loopy.kernel import LoopKernel
+import numpy as np
+from loopy.kernel import KernelState, LoopKernel, tools
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
 from loopy.kernel.instruction import InstructionBase
 from loopy.schedule import Barrier as BarrierItem
 from loopy.schedule import CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction, ScheduleItem
-from loopy.translation_unit import TranslationUnit
+from loopy.translation_unit import TranslationUnit, resolve_callables
 from loopy.types import LoopyType
 from pytools.tag import Tag
 
-from loopyperf.errors import KernelError
+from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Launch:
     """number of work-groups along each axis of the grid that is used"""
     local_axes: Mapping[int, isl.PwAff]
     """number of work-items of a group along each axis that is used"""
+    local_memory: int | None
+    """bytes of local memory of a work-group; None where they depend on a parameter"""
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,6 @@ class Kernel:
             if isinstance(arg, ValueArg) and arg.dtype is not None and arg.dtype.is_integral()
         )
 
-    @cached_property
-    def local_memory(self) -> int | None:
-        """Return the bytes of local memory of a work-group; None where they depend on a parameter."""
-        variables = self.loopy_kernel.temporary_variables.values()
-        sizes = [variable.nbytes for variable in variables if variable.address_space == AddressSpace.LOCAL]
-        known = [size for size in sizes if isinstance(size, int)]
-        return sum(known) if len(known) == len(sizes) else None
-
     def array(self, name: str) -> ArrayBase | None:
         """Return the argument or temporary called *name* if it lives in memory, otherwise None.
 
@@ -104,8 +98,7 @@ class Kernel:
 
         Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1).
         """
-        domain = isl.Set.from_basic_set(self.loopy_kernel.get_inames_domain(frozenset(inames)))
-        return domain.project_out_except(sorted(inames), [isl.dim_type.set])
+        return _domain(self.loopy_kernel, inames)
 
     def hardware_axis(self, iname: str) -> GroupInameTag | LocalInameTag | None:
         """Return the grid or group axis that *iname* is mapped to, if any."""
@@ -117,21 +110,42 @@ class Kernel:
         axes = {iname: self.hardware_axis(iname) for iname in inames}
         return frozenset(name for name, tag in axes.items() if isinstance(tag, LocalInameTag) and tag.axis == 0)
 
+    @cached_property
+    def lane_variables(self) -> frozenset[str]:
+        """Return the private temporaries whose values may differ between the work-items along ``l.0``."""
+        variables = self.loopy_kernel.temporary_variables
+        private = {name for name, variable in variables.items() if variable.address_space == AddressSpace.PRIVATE}
+        instructions = [insn for launch in self.launches for insn in launch.instructions]
+        found: frozenset[str] = frozenset()
+        while True:
+            writers = [
+                i for i in instructions if self.lane_inames(i.within_inames) or found & i.read_dependency_names()
+            ]
+            written = private.intersection(name for insn in writers for name in insn.assignee_var_names())
+            if written <= found:
+                return found
+            found |= written
+
 
 def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
     """Return *program*, preprocessed and linearized, as a :class:`Kernel`.
 
     Raises :class:`KernelError` where Loopy cannot infer types or find a schedule, or where there is no single entry
-    point.
+    point, and :class:`UnboundedDomainError` where Loopy needs bounds that a loop does not have.
     """
     unit = _as_translation_unit(program)
     try:
         linearized = lp.linearize(lp.preprocess_program(unit))
-    except LoopyError as error:
-        raise KernelError(_explained(unit, error)) from error
+    except Exception as error:  # Loopy lets through what isl, pymbolic and Python itself raise
+        raise _refusal(unit.default_entrypoint, error) from error
     kernel = linearized.default_entrypoint
     _check_types(kernel)
     return Kernel(kernel, linearized.callables_table, tuple(_launches(kernel, linearized.callables_table)))
+
+
+def _domain(kernel: LoopKernel, inames: Collection[str]) -> isl.Set:
+    domain = isl.Set.from_basic_set(kernel.get_inames_domain(frozenset(inames)))
+    return domain.project_out_except(sorted(inames), [isl.dim_type.set])
 
 
 # {{{ from translation unit to kernel
@@ -139,7 +153,7 @@ def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
 
 def _as_translation_unit(program: object) -> TranslationUnit:
     if isinstance(program, LoopKernel):
-        program = lp.make_program(program)
+        return _unit_of(program)
     if not isinstance(program, TranslationUnit):
         raise KernelError(
             f"a loopy TranslationUnit or LoopKernel is needed, received {type(program).__name__}; "
@@ -147,16 +161,36 @@ def _as_translation_unit(program: object) -> TranslationUnit:
         )
     if len(program.entrypoints) != 1:
         names = ", ".join(sorted(program.entrypoints)) or "none"
-        raise KernelError(f"one entry point is needed, this translation unit has {names}: choose with unit[name]")
+        raise KernelError(
+            f"one entry point is needed, this translation unit has {names}: choose with unit.with_entrypoints(name)"
+        )
     return program
 
 
-def _explained(unit: TranslationUnit, error: LoopyError) -> str:
-    name = next(iter(unit.entrypoints))
+def _unit_of(kernel: LoopKernel) -> TranslationUnit:
+    """Return *kernel* as a translation unit, the functions it calls looked up anew: a LoopKernel has no table."""
+    unresolved = kernel.copy(state=KernelState.INITIAL, linearization=None)
+    unit = resolve_callables(lp.make_program(unresolved).with_entrypoints(kernel.name))
+    try:
+        tools.get_resolved_callable_ids_called_by_knl(unit.default_entrypoint, unit.callables_table)
+    except KeyError as error:
+        raise KernelError(
+            f"kernel {kernel.name!r} calls {error.args[0]!r}, which only its translation unit defines: pass that unit"
+        ) from error
+    return unit
+
+
+def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:
+    for instruction in kernel.instructions:
+        if not _domain(kernel, instruction.within_inames).is_bounded():
+            inames = ", ".join(sorted(instruction.within_inames))
+            return UnboundedDomainError(f"instruction {instruction.id!r}: its loops ({inames}) have no bounds")
     hint = ""
     if "type" in type(error).__name__.lower() or "infer" in str(error) or "dtype" in str(error):
         hint = "; state the types of the arguments with loopy.add_and_infer_dtypes(kernel, {...})"
-    return f"loopy cannot prepare kernel {name!r} ({type(error).__name__}): {' '.join(str(error).split())}{hint}"
+    return KernelError(
+        f"loopy cannot prepare kernel {kernel.name!r} ({type(error).__name__}): {' '.join(str(error).split())}{hint}"
+    )
 
 
 def _check_types(kernel: LoopKernel) -> None:
@@ -208,7 +242,18 @@ def _launch(
         host_inames=host_inames,
         group_axes=group_axes,
         local_axes=local_axes,
+        local_memory=_local_memory(kernel, instructions),
     )
+
+
+def _local_memory(kernel: LoopKernel, instructions: Collection[InstructionBase]) -> int | None:
+    """Return the bytes of the local arrays that *instructions* use, those that share their storage once."""
+    used = {name for insn in instructions for name in cast("Collection[str]", insn.dependency_names())}
+    variables = kernel.temporary_variables
+    local = [v for v in variables.values() if v.name in used and v.address_space == AddressSpace.LOCAL]
+    sizes = [variables[name].nbytes for name in {variable.base_storage or variable.name for variable in local}]
+    known = [int(size) for size in sizes if isinstance(size, (int, np.integer))]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def _barriers(block: Sequence[ScheduleItem], host_inames: frozenset[str]) -> Iterator[Barrier]:

@@ -39,11 +39,10 @@ import loopy as lp
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
 
 NAME = "arithmetic operations"
 
-Group = tuple[int, int]
 Values = NDArray[np.float64]
 
 OPERATIONS = 8
@@ -85,28 +84,20 @@ CHAINS = {
 
 def configurations(limits: Limits) -> list[Configuration]:
     """Return one configuration for each kind, length of the sum and 2-D group size that the device can hold."""
-    groups = [(x, y) for x, y in limits.groups_2d() if x * y <= limits.group_size]
-    candidates = [configuration(kind, k, group, limits) for kind in CHAINS for k in STEPS for group in groups]
-    return [candidate for candidate in candidates if candidate.sizes]
+    return [configuration(kind, k, group) for kind in CHAINS for k in STEPS for group in limits.groups_2d()]
 
 
-def configuration(kind: str, k: int, group: Group, limits: Limits) -> Configuration:
+def configuration(kind: str, k: int, group: Group) -> Configuration:
     """Return sums of length ``k`` for groups of (extent of l.0, extent of l.1) work-items."""
+    sides = doubling(at_least=32, multiple_of=lcm(*group), at_most=LARGEST)
     return Configuration(
         label=f"{kind}, k={k}, group {group[0]}x{group[1]}",
         build=partial(arithmetic_operations, kind, group),
-        sizes=tuple(ladder(k, group, limits)),
+        sizes=tuple({"n": n, "k": k} for n in sides),
         arguments=partial(arguments, kind),
         reference=partial(sums, kind),
         steps=3,
     )
-
-
-def ladder(k: int, group: Group, limits: Limits) -> list[Sizes]:
-    """Return the sizes from n = 32 or so on, doubling up to the paper's largest or the device's memory."""
-    smallest = -(-32 // lcm(*group)) * lcm(*group)
-    sides = (smallest << t for t in range(LARGEST.bit_length()))
-    return [{"n": n, "k": k} for n in sides if n <= LARGEST and 4 * n * n <= limits.global_memory]
 
 
 def arithmetic_operations(kind: str, group: Group) -> lp.TranslationUnit:

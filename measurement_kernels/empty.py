@@ -16,11 +16,9 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
 
 NAME = "empty kernel"
-
-Group = tuple[int, int]
 
 LARGEST = 2**15
 """The paper's largest n: 2^(p+t) with p = 10, t = 5."""
@@ -30,23 +28,15 @@ def configurations(limits: Limits) -> list[Configuration]:
     """Return one configuration for each 2-D group size that the device can hold."""
     return [
         Configuration(
-            label=f"group {columns}x{rows}",
-            build=partial(empty, (columns, rows)),
-            sizes=tuple(ladder((columns, rows))),
+            label=f"group {group[0]}x{group[1]}",
+            build=partial(empty, group),
+            sizes=tuple({"n": n} for n in doubling(at_least=256, multiple_of=lcm(*group), at_most=LARGEST)),
             arguments=arguments,
             reference=nothing,
             steps=6,
         )
-        for columns, rows in limits.groups_2d()
-        if columns * rows <= limits.group_size
+        for group in limits.groups_2d()
     ]
-
-
-def ladder(group: Group) -> list[Sizes]:
-    """Return the sizes from about 256 on, doubling up to the paper's largest."""
-    smallest = -(-256 // lcm(*group)) * lcm(*group)
-    sides = (smallest << t for t in range(LARGEST.bit_length()))
-    return [{"n": n} for n in sides if n <= LARGEST]
 
 
 def empty(group: Group) -> lp.TranslationUnit:

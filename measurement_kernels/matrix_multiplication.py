@@ -21,14 +21,18 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.tiles import with_local_tile
 
 NAME = "matrix multiplication"
 
-Group = tuple[int, int]
-
-SIDES = {"n=m=l": (2, 2, 2), "n=m, l=n/2": (2, 2, 1), "n=l, m=n/2": (2, 1, 2), "m=l, n=m/2": (1, 2, 2)}
-"""The paper's shape cases: n, m and l in units of half the longest side."""
+SIDES = {
+    "n=m=l": {"n": 2, "m": 2, "l": 2},
+    "n=m, l=n/2": {"n": 2, "m": 2, "l": 1},
+    "n=l, m=n/2": {"n": 2, "m": 1, "l": 2},
+    "m=l, n=m/2": {"n": 1, "m": 2, "l": 2},
+}
+"""The paper's shape cases, in units of half the longest side."""
 
 LARGEST = 2**12
 """The paper's longest side: 2^(p+t) with p = 9, t = 3."""
@@ -36,44 +40,30 @@ LARGEST = 2**12
 
 def configurations(limits: Limits) -> list[Configuration]:
     """Return the paper's shape cases for each 2-D group size, as far as the device can hold them."""
-    groups = [group for group in limits.groups_2d() if fits(group, limits)]
-    candidates = [configuration(case, group, limits) for case in SIDES for group in groups]
-    return [candidate for candidate in candidates if candidate.sizes]
+    groups = [group for group in limits.groups_2d() if bytes_of_tiles(group) <= limits.local_memory]
+    return [configuration(case, group) for case in SIDES for group in groups]
 
 
-def configuration(case: str, group: Group, limits: Limits) -> Configuration:
+def configuration(case: str, group: Group) -> Configuration:
     """Return one shape case for groups of (extent of l.0, extent of l.1) work-items."""
+    halves = doubling(at_least=1, multiple_of=lcm(*group), at_most=LARGEST // 2)
     return Configuration(
         label=f"{case}, group {group[0]}x{group[1]}",
         build=partial(matrix_multiplication, group),
-        sizes=tuple(ladder(case, group, limits)),
+        sizes=tuple({name: side * half for name, side in SIDES[case].items()} for half in halves),
         arguments=arguments,
         reference=product,
     )
 
 
-def fits(group: Group, limits: Limits) -> bool:
-    """Return whether the device can hold such a group and its two tiles."""
-    columns, rows = group
-    tiles = 4 * min(group) * (rows + columns)
-    return columns * rows <= limits.group_size and tiles <= limits.local_memory
-
-
-def ladder(case: str, group: Group, limits: Limits) -> list[Sizes]:
-    """Return the sizes from two tiles a side, doubling up to the paper's largest or the device's memory."""
-    halves = (lcm(*group) << t for t in range(LARGEST.bit_length()))
-    sizes = [{name: side * half for name, side in zip("nml", SIDES[case], strict=True)} for half in halves]
-    return [s for s in sizes if max(s.values()) <= LARGEST and bytes_of_matrices(s) <= limits.global_memory]
+def bytes_of_tiles(group: Group) -> int:
+    """Return the bytes of a group's two tiles together."""
+    return 4 * min(group) * sum(group)
 
 
 def shapes(sizes: Sizes) -> dict[str, tuple[int, int]]:
     """Return the shapes of the three matrices by name."""
     return {"a": (sizes["n"], sizes["m"]), "b": (sizes["m"], sizes["l"]), "c": (sizes["n"], sizes["l"])}
-
-
-def bytes_of_matrices(sizes: Sizes) -> int:
-    """Return the bytes of the three matrices together."""
-    return 4 * sum(rows * columns for rows, columns in shapes(sizes).values())
 
 
 def matrix_multiplication(group: Group) -> lp.TranslationUnit:
@@ -97,25 +87,10 @@ def matrix_multiplication(group: Group) -> lp.TranslationUnit:
     knl = lp.split_iname(knl, "i", rows, outer_tag="g.1", inner_tag="l.1")
     knl = lp.split_iname(knl, "j", columns, outer_tag="g.0", inner_tag="l.0")
     knl = lp.split_iname(knl, "k", depth)
-    knl = with_tile(knl, "a", ["i_inner", "k_inner"])
-    knl = with_tile(knl, "b", ["k_inner", "j_inner"])
+    for array, swept in ("a", "i_inner, k_inner"), ("b", "k_inner, j_inner"):
+        axes = {f"{array}_row": "l.1", f"{array}_column": "l.0"}
+        knl = with_local_tile(knl, array, swept=swept, outer="i_outer, j_outer, k_outer", axes=axes)
     return lp.prioritize_loops(knl, "k_outer, k_inner")
-
-
-def with_tile(knl: lp.TranslationUnit, array: str, swept: list[str]) -> lp.TranslationUnit:
-    """Return the kernel with the group fetching what it reads of an array over the swept inames, columns along l.0."""
-    row, column = f"{array}_row", f"{array}_column"
-    knl = lp.add_prefetch(
-        knl,
-        array,
-        swept,
-        dim_arg_names=[row, column],
-        default_tag=None,
-        temporary_name=f"{array}_tile",
-        temporary_address_space=lp.AddressSpace.LOCAL,
-        fetch_outer_inames="i_outer, j_outer, k_outer",
-    )
-    return lp.tag_inames(knl, {row: "l.1", column: "l.0"})
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:

@@ -16,11 +16,9 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
 
 NAME = "naive matrix multiplication"
-
-Group = tuple[int, int]
 
 LARGEST = 2**12
 """The paper's largest n: 2^(p+t) with p = 9, t = 3."""
@@ -30,22 +28,14 @@ def configurations(limits: Limits) -> list[Configuration]:
     """Return one configuration for each 2-D group size that the device can hold."""
     return [
         Configuration(
-            label=f"group {columns}x{rows}",
-            build=partial(naive_matrix_multiplication, (columns, rows)),
-            sizes=tuple(sizes),
+            label=f"group {group[0]}x{group[1]}",
+            build=partial(naive_matrix_multiplication, group),
+            sizes=tuple({"n": n} for n in doubling(at_least=32, multiple_of=lcm(*group), at_most=LARGEST)),
             arguments=arguments,
             reference=product,
         )
-        for columns, rows in limits.groups_2d()
-        if columns * rows <= limits.group_size and (sizes := ladder((columns, rows), limits))
+        for group in limits.groups_2d()
     ]
-
-
-def ladder(group: Group, limits: Limits) -> list[Sizes]:
-    """Return the sizes from about 32 on, doubling up to the paper's largest or the device's memory."""
-    smallest = -(-32 // lcm(*group)) * lcm(*group)
-    sides = (smallest << t for t in range(LARGEST.bit_length()))
-    return [{"n": n} for n in sides if n <= LARGEST and 3 * 4 * n * n <= limits.global_memory]
 
 
 def naive_matrix_multiplication(group: Group) -> lp.TranslationUnit:

@@ -15,7 +15,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
 
 NAME = "stride-1 global access"
 
@@ -28,28 +28,19 @@ LARGEST = 2**28
 
 def configurations(limits: Limits) -> list[Configuration]:
     """Return the paper's three forms for each 1-D group size, as far as the device can hold them."""
-    groups = [group for group in limits.groups_1d() if group <= limits.group_size]
-    candidates = [configuration(form, group, limits) for form in INPUTS for group in groups]
-    return [candidate for candidate in candidates if candidate.sizes]
+    return [configuration(form, group) for form in INPUTS for group in limits.groups_1d()]
 
 
-def configuration(form: str, group: int, limits: Limits) -> Configuration:
+def configuration(form: str, group: int) -> Configuration:
     """Return one form in groups of ``group`` work-items."""
     return Configuration(
         label=f"{form}, group {group}",
         build=partial(copy, form, group),
-        sizes=tuple(ladder(form, group, limits)),
+        sizes=tuple({"n": n} for n in doubling(at_least=2**10, multiple_of=group, at_most=LARGEST)),
         arguments=partial(arguments, form),
         reference=partial(copied, form),
         steps=9,
     )
-
-
-def ladder(form: str, group: int, limits: Limits) -> list[Sizes]:
-    """Return the sizes from about 2^10 on, doubling up to the paper's largest or the device's memory."""
-    smallest = -(-(2**10) // group) * group
-    lengths = (smallest << t for t in range(LARGEST.bit_length()))
-    return [{"n": n} for n in lengths if n <= LARGEST and 4 * (len(INPUTS[form]) + 1) * n <= limits.global_memory]
 
 
 def copy(form: str, group: int) -> lp.TranslationUnit:

@@ -14,7 +14,8 @@ the last one perhaps by part of the rows, in each round by gy of the gx lanes al
 average, as loopy's automatic distribution ("l.auto") does it. In square groups each work-item fetches one element.
 
 The sizes: the ladder doubles the smallest multiple of lcm(gx, gy) from 64 on, which is a power of two where the paper's
-2^(p+t) is a multiple of the group's sides, so that tiles always divide the matrix.
+2^(p+t) is a multiple of the group's sides, so that tiles always divide the matrix. The groups are the paper's: 2-D Med
+on every device that does not get the small set, the Titan X among them.
 
 Counts: n² loads, n² stores; with a tile also n² local loads, n² local stores and one barrier in each work-item.
 """
@@ -25,11 +26,10 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.tiles import with_local_tile
 
 NAME = "transpose"
-
-Group = tuple[int, int]
 
 FORMS = ("tile", "stride-1 stores", "stride-1 loads")
 
@@ -39,27 +39,19 @@ LARGEST = 2**14
 
 def configurations(limits: Limits) -> list[Configuration]:
     """Return the three forms for each 2-D group size, as far as the device can hold them."""
-    groups = [(x, y) for x, y in limits.groups_2d() if x * y <= limits.group_size and 4 * x * y <= limits.local_memory]
-    candidates = [configuration(form, group, limits) for form in FORMS for group in groups]
-    return [candidate for candidate in candidates if candidate.sizes]
+    groups = [(x, y) for x, y in limits.groups_2d(unless_small="medium") if 4 * x * y <= limits.local_memory]
+    return [configuration(form, group) for form in FORMS for group in groups]
 
 
-def configuration(form: str, group: Group, limits: Limits) -> Configuration:
+def configuration(form: str, group: Group) -> Configuration:
     """Return one form for groups of (extent of l.0, extent of l.1) work-items."""
     return Configuration(
         label=f"{form}, group {group[0]}x{group[1]}",
         build=partial(transpose, form, group),
-        sizes=tuple(ladder(group, limits)),
+        sizes=tuple({"n": n} for n in doubling(at_least=64, multiple_of=lcm(*group), at_most=LARGEST)),
         arguments=arguments,
         reference=transposed,
     )
-
-
-def ladder(group: Group, limits: Limits) -> list[Sizes]:
-    """Return the sizes from about 64 on, doubling up to the paper's largest or the device's memory."""
-    smallest = -(-64 // lcm(*group)) * lcm(*group)
-    sides = (smallest << t for t in range(LARGEST.bit_length()))
-    return [{"n": n} for n in sides if n <= LARGEST and 2 * 4 * n * n <= limits.global_memory]
 
 
 def transpose(form: str, group: Group) -> lp.TranslationUnit:
@@ -75,30 +67,10 @@ def transpose(form: str, group: Group) -> lp.TranslationUnit:
     )
     knl = lp.split_iname(knl, lane, group[0], outer_tag="g.0", inner_tag="l.0")
     knl = lp.split_iname(knl, row, group[1], outer_tag="g.1", inner_tag="l.1")
-    return with_tile(knl, group) if form == "tile" else knl
-
-
-def with_tile(knl: lp.TranslationUnit, group: Group) -> lp.TranslationUnit:
-    """Return the kernel with the group's tile of a fetched into local memory, its columns along l.0."""
-    knl = lp.add_prefetch(
-        knl,
-        "a",
-        ["j_inner", "i_inner"],
-        dim_arg_names=["a_row", "a_column"],
-        default_tag=None,
-        temporary_name="a_tile",
-        temporary_address_space=lp.AddressSpace.LOCAL,
-        fetch_outer_inames="i_outer, j_outer",
-    )
-    knl = over_lanes(knl, "a_row", group[0], "l.1", group[1])
-    return over_lanes(knl, "a_column", group[1], "l.0", group[0])
-
-
-def over_lanes(knl: lp.TranslationUnit, iname: str, extent: int, axis: str, lanes: int) -> lp.TranslationUnit:
-    """Return the kernel with an iname spread over the lanes of a local axis, in rounds where they are too few."""
-    if extent <= lanes:
-        return lp.tag_inames(knl, {iname: axis})
-    return lp.split_iname(knl, iname, lanes, inner_tag=axis)
+    if form != "tile":
+        return knl
+    axes = {"a_row": "l.1", "a_column": "l.0"}
+    return with_local_tile(knl, "a", swept="j_inner, i_inner", outer="i_outer, j_outer", axes=axes)
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:

@@ -7,7 +7,7 @@ for loads and stores that stream from and to memory: of stride 1, and of strides
 Here n is the number of values computed, and the vectors have s·n elements: the paper leaves open whether its n counts
 values or elements, and this way all three strides launch the same groups. α and β are arguments, so that no compiler
 folds them. The ladder doubles the smallest multiple of the group size from 2^10 on; the harness takes every other entry
-(the paper's n = 2^(p+2t)).
+(the paper's n = 2^(p+2t)). The groups are the paper's: 1-D Large on every device that does not get the small set.
 
 Counts: 2n multiplications, n additions, 2n loads and n stores of stride s.
 """
@@ -17,7 +17,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
 
 NAME = "vector scale and add"
 
@@ -29,28 +29,19 @@ LARGEST = 2**27
 
 def configurations(limits: Limits) -> list[Configuration]:
     """Return the paper's three strides for each 1-D group size, as far as the device can hold them."""
-    groups = [group for group in limits.groups_1d() if group <= limits.group_size]
-    candidates = [configuration(stride, group, limits) for stride in STRIDES for group in groups]
-    return [candidate for candidate in candidates if candidate.sizes]
+    return [configuration(stride, group) for stride in STRIDES for group in limits.groups_1d(unless_small="large")]
 
 
-def configuration(stride: int, group: int, limits: Limits) -> Configuration:
+def configuration(stride: int, group: int) -> Configuration:
     """Return the sum at every ``stride``-th element in groups of ``group`` work-items."""
     return Configuration(
         label=f"stride {stride}, group {group}",
         build=partial(scale_and_add, stride, group),
-        sizes=tuple(ladder(stride, group, limits)),
+        sizes=tuple({"n": n} for n in doubling(at_least=2**10, multiple_of=group, at_most=LARGEST)),
         arguments=partial(arguments, stride),
         reference=partial(weighted_sum, stride),
         stride=2,
     )
-
-
-def ladder(stride: int, group: int, limits: Limits) -> list[Sizes]:
-    """Return the sizes from about 2^10 on, doubling up to the paper's largest or the device's memory."""
-    smallest = -(-(2**10) // group) * group
-    lengths = (smallest << t for t in range(LARGEST.bit_length()))
-    return [{"n": n} for n in lengths if n <= LARGEST and 3 * 4 * stride * n <= limits.global_memory]
 
 
 def scale_and_add(stride: int, group: int) -> lp.TranslationUnit:

@@ -19,11 +19,9 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
 
 NAME = "convolution"
-
-Group = tuple[int, int]
 
 GROUP = (16, 16)
 """The one group size that the paper reports: 256 work-items, as (extent of l.0, extent of l.1)."""
@@ -37,25 +35,17 @@ W = 3
 
 def configurations(limits: Limits, group: Group = GROUP) -> list[Configuration]:
     """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
-    sizes = ladder(group, limits)
-    if not sizes or group[0] * group[1] > limits.group_size:
+    if group[0] * group[1] > limits.group_size:
         return []
     return [
         Configuration(
             label=f"group {group[0]}x{group[1]}",
             build=partial(convolution, group),
-            sizes=tuple(sizes),
+            sizes=tuple({"n": n} for n in doubling(at_least=16, multiple_of=lcm(*group), at_most=LARGEST)),
             arguments=arguments,
             reference=filtered,
         )
     ]
-
-
-def ladder(group: Group, limits: Limits) -> list[Sizes]:
-    """Return the sizes from about 16 on, doubling up to the paper's largest or the device's memory."""
-    smallest = -(-16 // lcm(*group)) * lcm(*group)
-    sides = (smallest << t for t in range(LARGEST.bit_length()))
-    return [{"n": n} for n in sides if n <= LARGEST and 4 * 9 * ((n + 2 * W) ** 2 + 49 + n**2) <= limits.global_memory]
 
 
 def convolution(group: Group = GROUP) -> lp.TranslationUnit:

@@ -22,11 +22,10 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.tiles import with_local_tile
 
 NAME = "finite difference"
-
-Group = tuple[int, int]
 
 GROUP = (16, 16)
 """The one group size that the paper reports: 256 work-items, as (extent of l.0, extent of l.1)."""
@@ -38,26 +37,17 @@ LARGEST = 2**14
 def configurations(limits: Limits, group: Group = GROUP) -> list[Configuration]:
     """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
     columns, rows = group
-    sizes = ladder(group, limits)
-    fits = columns * rows <= limits.group_size and 4 * (rows + 2) * (columns + 2) <= limits.local_memory
-    if not (sizes and fits):
+    if columns * rows > limits.group_size or 4 * (rows + 2) * (columns + 2) > limits.local_memory:
         return []
     return [
         Configuration(
             label=f"group {columns}x{rows}",
             build=partial(finite_difference, group),
-            sizes=tuple(sizes),
+            sizes=tuple({"n": n} for n in doubling(at_least=64, multiple_of=lcm(*group), at_most=LARGEST)),
             arguments=arguments,
             reference=stencil,
         )
     ]
-
-
-def ladder(group: Group, limits: Limits) -> list[Sizes]:
-    """Return the sizes from about 64 on, doubling up to the paper's largest or the device's memory."""
-    smallest = -(-64 // lcm(*group)) * lcm(*group)
-    sides = (smallest << t for t in range(LARGEST.bit_length()))
-    return [{"n": n} for n in sides if n <= LARGEST and 4 * ((n + 2) ** 2 + n**2) <= limits.global_memory]
 
 
 def finite_difference(group: Group = GROUP) -> lp.TranslationUnit:
@@ -77,24 +67,8 @@ def finite_difference(group: Group = GROUP) -> lp.TranslationUnit:
     )
     knl = lp.split_iname(knl, "i", rows, outer_tag="g.1", inner_tag="l.1")
     knl = lp.split_iname(knl, "j", columns, outer_tag="g.0", inner_tag="l.0")
-    return with_tile(knl, group)
-
-
-def with_tile(knl: lp.TranslationUnit, group: Group) -> lp.TranslationUnit:
-    """Return the kernel with the group's points and their halo fetched into local memory, columns along l.0."""
-    knl = lp.add_prefetch(
-        knl,
-        "u",
-        ["i_inner", "j_inner"],
-        dim_arg_names=["u_row", "u_column"],
-        default_tag=None,
-        temporary_name="u_tile",
-        temporary_address_space=lp.AddressSpace.LOCAL,
-        fetch_outer_inames="i_outer, j_outer",
-        fetch_bounding_box=True,
-    )
-    knl = lp.split_iname(knl, "u_row", group[1], inner_tag="l.1")
-    knl = lp.split_iname(knl, "u_column", group[0], inner_tag="l.0")
+    axes = {"u_row": "l.1", "u_column": "l.0"}
+    knl = with_local_tile(knl, "u", swept="i_inner, j_inner", outer="i_outer, j_outer", axes=axes)
     return lp.prioritize_loops(knl, "u_row_outer, u_column_outer")
 
 

@@ -22,7 +22,8 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.tiles import with_local_tile
 
 NAME = "n-body"
 
@@ -37,24 +38,17 @@ EPSILON = 2.0**-10
 
 def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
-    sizes = ladder(group, limits)
-    if not sizes or group > limits.group_size or 4 * 3 * group > limits.local_memory:
+    if group > limits.group_size or 4 * 3 * group > limits.local_memory:
         return []
     return [
         Configuration(
             label=f"group {group}",
             build=partial(n_body, group),
-            sizes=tuple(sizes),
+            sizes=tuple({"n": n} for n in doubling(at_least=1, multiple_of=group, at_most=LARGEST)),
             arguments=arguments,
             reference=inverse_distances,
         )
     ]
-
-
-def ladder(group: int, limits: Limits) -> list[Sizes]:
-    """Return the sizes from one group on, doubling up to the paper's largest or the device's memory."""
-    numbers = (group << t for t in range(LARGEST.bit_length()))
-    return [{"n": n} for n in numbers if n <= LARGEST and 4 * (3 + 1) * n <= limits.global_memory]
 
 
 def n_body(group: int = GROUP) -> lp.TranslationUnit:
@@ -80,22 +74,8 @@ def n_body(group: int = GROUP) -> lp.TranslationUnit:
     )
     knl = lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
     knl = lp.split_iname(knl, "j", group)
-    return with_blocks(knl)
-
-
-def with_blocks(knl: lp.TranslationUnit) -> lp.TranslationUnit:
-    """Return the kernel with the far positions fetched into local memory, one block after the other."""
-    knl = lp.add_prefetch(
-        knl,
-        "x$far",
-        ["j_inner"],
-        dim_arg_names=["coordinate", "position"],
-        default_tag=None,
-        temporary_name="x_block",
-        temporary_address_space=lp.AddressSpace.LOCAL,
-        fetch_outer_inames="i_outer, j_outer",
-    )
-    knl = lp.tag_inames(knl, {"position": "l.0"})
+    axes = {"coordinate": None, "position": "l.0"}
+    knl = with_local_tile(knl, "x$far", swept="j_inner", outer="i_outer, j_outer", axes=axes, name="x_block")
     return lp.prioritize_loops(knl, "j_outer, coordinate")
 
 

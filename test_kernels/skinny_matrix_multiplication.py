@@ -19,11 +19,10 @@ from math import lcm
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Group, Limits, Sizes, doubling
+from loopyperf.measurement.tiles import with_local_tile
 
 NAME = "skinny matrix multiplication"
-
-Group = tuple[int, int]
 
 GROUP = (16, 16)
 """The one group size that the paper reports: 256 work-items, as (extent of l.0, extent of l.1)."""
@@ -35,28 +34,17 @@ LARGEST = 2**13
 def configurations(limits: Limits, group: Group = GROUP) -> list[Configuration]:
     """Return the kernel in groups of (extent of l.0, extent of l.1) work-items, if the device can hold them."""
     columns, rows = group
-    sizes = ladder(group, limits)
-    fits = columns * rows <= limits.group_size and 4 * min(group) * (rows + columns) <= limits.local_memory
-    if not (sizes and fits):
+    if columns * rows > limits.group_size or 4 * min(group) * (rows + columns) > limits.local_memory:
         return []
+    sides = doubling(at_least=1, multiple_of=lcm(*group), at_most=LARGEST // 8)
     return [
         Configuration(
             label=f"group {columns}x{rows}",
             build=partial(skinny_matrix_multiplication, group),
-            sizes=tuple(sizes),
+            sizes=tuple({"n": n, "m": 8 * n, "l": n} for n in sides),
             arguments=arguments,
             reference=product,
         )
-    ]
-
-
-def ladder(group: Group, limits: Limits) -> list[Sizes]:
-    """Return the sizes from one tile a side on, doubling up to the paper's largest or the device's memory."""
-    sides = (lcm(*group) << t for t in range(LARGEST.bit_length()))
-    return [
-        {"n": n, "m": 8 * n, "l": n}
-        for n in sides
-        if 8 * n <= LARGEST and 4 * (8 + 8 + 1) * n * n <= limits.global_memory
     ]
 
 
@@ -80,25 +68,10 @@ def skinny_matrix_multiplication(group: Group = GROUP) -> lp.TranslationUnit:
     knl = lp.split_iname(knl, "i", rows, outer_tag="g.1", inner_tag="l.1")
     knl = lp.split_iname(knl, "j", columns, outer_tag="g.0", inner_tag="l.0")
     knl = lp.split_iname(knl, "k", min(group))
-    knl = with_tile(knl, "a", ["i_inner", "k_inner"])
-    knl = with_tile(knl, "b", ["k_inner", "j_inner"])
+    for array, swept in ("a", "i_inner, k_inner"), ("b", "k_inner, j_inner"):
+        axes = {f"{array}_row": "l.1", f"{array}_column": "l.0"}
+        knl = with_local_tile(knl, array, swept=swept, outer="i_outer, j_outer, k_outer", axes=axes)
     return lp.prioritize_loops(knl, "k_outer, k_inner")
-
-
-def with_tile(knl: lp.TranslationUnit, array: str, swept: list[str]) -> lp.TranslationUnit:
-    """Return the kernel with the group fetching what it reads of an array over the swept inames, columns along l.0."""
-    row, column = f"{array}_row", f"{array}_column"
-    knl = lp.add_prefetch(
-        knl,
-        array,
-        swept,
-        dim_arg_names=[row, column],
-        default_tag=None,
-        temporary_name=f"{array}_tile",
-        temporary_address_space=lp.AddressSpace.LOCAL,
-        fetch_outer_inames="i_outer, j_outer, k_outer",
-    )
-    return lp.tag_inames(knl, {row: "l.1", column: "l.0"})
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:

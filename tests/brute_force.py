@@ -7,9 +7,10 @@ them with NumPy, and adds up. It knows nothing of quasi-polynomials, of barvinok
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import islpy as isl
@@ -20,6 +21,7 @@ from loopy.kernel.instruction import MultiAssignmentBase
 from loopy.symbolic import pw_aff_to_expr
 from loopy.type_inference import TypeReader
 from pymbolic import evaluate
+from pymbolic.mapper.evaluator import EvaluationMapper
 
 from loopyperf.kernel import Kernel, Launch
 
@@ -30,36 +32,50 @@ Points = dict[str, np.ndarray]
 COUNTINGS = ("paper", "executed")
 
 
-def brute_force(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
+def brute_force(
+    kernel: Kernel, sizes: Mapping[str, int], class_sizes: Mapping[str, int] | None = None
+) -> dict[str, dict[str, int]]:
     """Return counting -> the unified model's properties of *kernel* at *sizes*, by enumeration.
 
-    Counts of zero are left out.
+    Stride classes describe large problems: they are taken at *class_sizes*, by default at *sizes* themselves. Counts of
+    zero are left out.
     """
     totals = {counting: Counter[str]() for counting in COUNTINGS}
-    accesses: list[_Access] = []
-    for launch in kernel.launches:
-        groups, items = _extents(launch.group_axes, sizes), _extents(launch.local_axes, sizes)
-        overheads = _overheads(kernel, launch, sizes, groups, items)
-        for instruction in launch.instructions:
-            points = _points(kernel.loopy_kernel, frozenset(instruction.within_inames), sizes)
-            copies = {"paper": 1, "executed": _copies(kernel, instruction.within_inames, groups, items)}
-            visitor = _Visitor(kernel, points, sizes, copies)
-            visitor.visit(instruction)
-            accesses.extend(visitor.accesses)
-            for counting in COUNTINGS:
-                totals[counting].update({k: v * copies[counting] for k, v in visitor.operations.items()})
-        for counting in COUNTINGS:
-            totals[counting].update(overheads)
-    _add_access_classes(totals, accesses)
+    visited = _visited(kernel, sizes)
+    classes = _classes(visited if class_sizes is None else _visited(kernel, class_sizes))
+    for launch, instruction in _instructions(kernel):
+        visitor = visited[instruction.id]
+        copies = {"paper": 1, "executed": _copies(kernel, launch, instruction.within_inames, sizes)}
+        names = [*visitor.operations.items()]
+        named = zip(classes[instruction.id], visitor.accesses, strict=True)
+        names += [(name, len(access.addresses)) for name, access in named]
+        for counting, (name, number) in product(COUNTINGS, names):
+            totals[counting][name] += number * copies[counting]
+    for launch, counting in product(kernel.launches, COUNTINGS):
+        totals[counting].update(_overheads(kernel, launch, sizes))
     return {counting: _finished(totals[counting]) for counting in COUNTINGS}
 
 
-def _overheads(kernel: Kernel, launch: Launch, sizes: Any, groups: Any, items: Any) -> dict[str, int]:
-    passes = sum(_barrier_passes(kernel, launch, barrier.inames, sizes, groups) for barrier in launch.barriers)
+def _instructions(kernel: Kernel) -> Iterator[tuple[Launch, Any]]:
+    return ((launch, instruction) for launch in kernel.launches for instruction in launch.instructions)
+
+
+def _visited(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, "_Visitor"]:
+    visitors: dict[str, _Visitor] = {}
+    for _, instruction in _instructions(kernel):
+        points = _points(kernel.loopy_kernel, frozenset(instruction.within_inames), sizes)
+        visitors[instruction.id] = _Visitor(kernel, points, sizes)
+        visitors[instruction.id].visit(instruction)
+    return visitors
+
+
+def _overheads(kernel: Kernel, launch: Launch, sizes: Mapping[str, int]) -> dict[str, int]:
+    launches = _number_of_points(_points(kernel.loopy_kernel, launch.host_inames, sizes))
+    passes = sum(_barrier_passes(kernel, launch, barrier.inames, sizes) for barrier in launch.barriers)
     return {
-        "launches": 1,
-        "work-groups": math.prod(groups.values()),
-        "barriers": passes * math.prod(items.values()),
+        "launches": launches,
+        "work-groups": launches * math.prod(_extents(launch.group_axes, sizes).values()),
+        "barriers": passes * math.prod(_extents(launch.local_axes, sizes).values()),
     }
 
 
@@ -122,33 +138,67 @@ def _number(value: isl.Val) -> int:
     return value.to_python()
 
 
+def _number_of_points(points: Points) -> int:
+    return len(next(iter(points.values())))
+
+
 def _extents(axes: Mapping[int, isl.PwAff], sizes: Mapping[str, int]) -> dict[int, int]:
-    return {axis: int(evaluate(pw_aff_to_expr(extent, int_ok=True), dict(sizes))) for axis, extent in axes.items()}
+    values = {axis: evaluate(pw_aff_to_expr(extent, int_ok=True), dict(sizes)) for axis, extent in axes.items()}
+    return {axis: max(int(value), 0) for axis, value in values.items()}
 
 
-def _copies(kernel: Kernel, inames: Any, groups: Mapping[int, int], items: Mapping[int, int]) -> int:
+def _copies(kernel: Kernel, launch: Launch, inames: Iterable[str], sizes: Mapping[str, int]) -> int:
+    """Return how many work-items run the same point, along hardware axes that *inames* leave unused."""
     tags = [kernel.hardware_axis(iname) for iname in inames]
     used_groups = {tag.axis for tag in tags if isinstance(tag, GroupInameTag)}
     used_items = {tag.axis for tag in tags if isinstance(tag, LocalInameTag)}
+    groups, items = _extents(launch.group_axes, sizes), _extents(launch.local_axes, sizes)
     return math.prod(n for axis, n in groups.items() if axis not in used_groups) * math.prod(
         n for axis, n in items.items() if axis not in used_items
     )
 
 
-def _barrier_passes(
-    kernel: Kernel, launch: Launch, loops: frozenset[str], sizes: Mapping[str, int], groups: Any
-) -> int:
-    """Return how often all groups together pass a barrier, where loop bounds may differ between groups."""
+def _barrier_passes(kernel: Kernel, launch: Launch, loops: frozenset[str], sizes: Mapping[str, int]) -> int:
+    """Return how often all groups together pass a barrier inside *loops*, whose bounds may differ between groups."""
     around = [insn for insn in launch.instructions if loops <= insn.within_inames]
-    if not loops:
-        return math.prod(groups.values())
-    group_inames = {
-        i for insn in around for i in insn.within_inames if isinstance(kernel.hardware_axis(i), GroupInameTag)
+    axes = {
+        iname: kernel.hardware_axis(iname).axis
+        for iname in sorted({iname for insn in around for iname in insn.within_inames}, reverse=True)
+        if isinstance(kernel.hardware_axis(iname), GroupInameTag)
     }
-    one_per_axis = {kernel.hardware_axis(iname).axis: iname for iname in sorted(group_inames)}
-    points = _points(kernel.loopy_kernel, loops | frozenset(one_per_axis.values()), sizes)
-    missing = math.prod(extent for axis, extent in groups.items() if axis not in one_per_axis)
-    return len(next(iter(points.values()))) * missing
+    chosen = {axis: iname for iname, axis in axes.items()}  # one iname for each axis
+    passes = _passes_by_group(kernel, loops, [chosen[axis] for axis in sorted(chosen)], sizes)
+    extents = [extent for _, extent in sorted(_extents(launch.group_axes, sizes).items())]
+    present = [axis in chosen for axis in sorted(launch.group_axes)]
+    # An axis matters if moving along it alone changes the passes; along another all groups of the launch pass alike.
+    matters = [_matters(passes, place) for place in range(len(chosen))]
+    alike = math.prod(n for n, here in zip(extents, present, strict=True) if not here)
+    inside = [n for n, here in zip(extents, present, strict=True) if here]
+    alike *= math.prod(n for n, matter in zip(inside, matters, strict=True) if not matter)
+    distinct = {tuple(np.array(group)[matters].tolist()): points for group, points in passes.items()}
+    return alike * sum(map(len, distinct.values()))
+
+
+Passes = dict[tuple[int, ...], frozenset[tuple[int, ...]]]
+"""group -> the points of the loops that it passes"""
+
+
+def _passes_by_group(kernel: Kernel, loops: frozenset[str], groups: list[str], sizes: Mapping[str, int]) -> Passes:
+    ranges = [np.unique(_points(kernel.loopy_kernel, frozenset([iname]), sizes)[iname]).tolist() for iname in groups]
+    points = _points(kernel.loopy_kernel, loops | frozenset(groups), sizes)
+    names = (*groups, *sorted(loops))
+    rows = zip(*(points[iname].tolist() for iname in names), strict=True) if names else [()] * _number_of_points(points)
+    found: dict[tuple[int, ...], set[tuple[int, ...]]] = {group: set() for group in product(*ranges)}
+    for row in rows:
+        found[row[: len(groups)]].add(row[len(groups) :])
+    return {group: frozenset(passed) for group, passed in found.items()}
+
+
+def _matters(passes: Passes, place: int) -> bool:
+    along: dict[tuple[int, ...], set[frozenset[tuple[int, ...]]]] = {}
+    for group, passed in passes.items():
+        along.setdefault(group[:place] + group[place + 1 :], set()).add(passed)
+    return any(len(different) > 1 for different in along.values())
 
 
 # }}}
@@ -162,8 +212,6 @@ class _Access:
     direction: str
     array: str
     bits: int
-    copies: Mapping[str, int]
-    """by counting"""
     addresses: np.ndarray
     """in elements, at each point"""
     stride: int
@@ -176,10 +224,10 @@ _OPERATIONS = {prim.Sum: "add", prim.Quotient: "div", prim.FloorDiv: "div", prim
 class _Visitor:
     """Visits the expressions of one instruction, with the points at which they are evaluated."""
 
-    def __init__(self, kernel: Kernel, points: Points, sizes: Mapping[str, int], copies: Mapping[str, int]) -> None:
-        self.kernel, self.points, self.copies = kernel, points, copies
-        self.context: dict[str, Any] = {**sizes, **points}
-        self.number = len(next(iter(points.values())))
+    def __init__(self, kernel: Kernel, points: Points, sizes: Mapping[str, int]) -> None:
+        self.kernel, self.points = kernel, points
+        self.evaluate = _PointwiseEvaluator({**sizes, **points})
+        self.number = _number_of_points(points)
         self.types = TypeReader(kernel.loopy_kernel, kernel.callables)
         self.operations: Counter[str] = Counter()
         self.accesses: list[_Access] = []
@@ -189,12 +237,17 @@ class _Visitor:
             return
         active = np.ones(self.number, bool)
         for predicate in instruction.predicates:
-            active &= np.broadcast_to(evaluate(predicate, self.context), active.shape).astype(bool)
+            self.expression(predicate, active)
+        for predicate in instruction.predicates:
+            active = active & self.holds(predicate)
         self.expression(instruction.expression, active)
         for assignee in instruction.assignees:
             self.access(assignee, "store", active)
             for index in getattr(assignee, "index_tuple", ()):
                 self.expression(index, active)
+
+    def holds(self, condition: Any) -> np.ndarray:
+        return np.broadcast_to(self.evaluate(condition), (self.number,)).astype(bool)
 
     def expression(self, expr: Any, active: np.ndarray) -> None:
         if not isinstance(expr, prim.ExpressionNode):
@@ -203,7 +256,7 @@ class _Visitor:
             self.access(expr, "load", active)
             children = list(getattr(expr, "index_tuple", ()))
         elif isinstance(expr, prim.If):
-            holds = np.broadcast_to(evaluate(expr.condition, self.context), active.shape).astype(bool)
+            holds = self.holds(expr.condition)
             self.expression(expr.then, active & holds)
             self.expression(expr.else_, active & ~holds)
             children = [expr.condition]
@@ -214,9 +267,9 @@ class _Visitor:
 
     def operation(self, expr: Any, active: np.ndarray) -> list[Any]:
         if isinstance(expr, prim.Call):
-            name = self.kernel.callables[expr.function.name].name
-            kind = "" if "abs" in name else "" if name in ("min", "max", "fmin", "fmax") else "special"
-            self.add(expr, "pow" if name == "pow" else kind, 1, active)
+            name = str(self.kernel.callables[expr.function.name].name)
+            free = "abs" in name or "make_tuple" in name or "ArgExtOp" in name or name in ("min", "max", "fmin", "fmax")
+            self.add(expr, "" if free else "pow" if name == "pow" else "special", 1, active)
             return list(expr.parameters)
         if isinstance(expr, prim.Product):
             factors = [child for child in expr.children if not (isinstance(child, (int, float)) and child == -1)]
@@ -232,8 +285,10 @@ class _Visitor:
         )
 
     def add(self, expr: Any, kind: str, number: int, active: np.ndarray) -> None:
+        if not kind or number == 0:
+            return
         dtype = self.types(expr).numpy_dtype
-        if kind and dtype.kind == "f" and number > 0:
+        if dtype.kind == "f":
             self.operations[f"f{8 * dtype.itemsize} {kind}"] += number * int(active.sum())
 
     def access(self, expr: Any, direction: str, active: np.ndarray) -> None:
@@ -245,18 +300,35 @@ class _Visitor:
         if array.address_space == AddressSpace.LOCAL:
             self.operations[f"local {direction} {bits}-bit"] += int(active.sum())
             return
-        address = self.address(expr, array, self.context)
+        address = self.address(expr, array, {})
         lanes = {lane: self.points[lane] + 1 for lane in self.kernel.lane_inames(name for name in self.points if name)}
-        strides = np.unique(np.abs(self.address(expr, array, {**self.context, **lanes}) - address))
+        strides = np.unique(np.abs(self.address(expr, array, lanes) - address))
         assert len(strides) <= 1, f"{name}: no single lane stride, but {strides}"
-        self.accesses.append(_Access(direction, name, bits, self.copies, address[active], int(sum(strides))))
+        self.accesses.append(_Access(direction, name, bits, address[active], int(sum(strides))))
 
-    def address(self, expr: Any, array: Any, context: Mapping[str, Any]) -> np.ndarray:
-        """Return the element's address at each point, in elements."""
+    def address(self, expr: Any, array: Any, moved: Mapping[str, Any]) -> np.ndarray:
+        """Return the element's address at each point, in elements, with some inames *moved*."""
+        evaluator = _PointwiseEvaluator({**self.evaluate.context, **moved})
         result = np.zeros(self.number, int)
         for index, tag in zip(getattr(expr, "index_tuple", ()), array.dim_tags or (), strict=True):
-            result = result + np.asarray(evaluate(index, context)) * int(evaluate(tag.stride, context))
+            result = result + np.asarray(evaluator(index)) * int(evaluator(tag.stride))
         return result
+
+
+class _PointwiseEvaluator(EvaluationMapper):
+    """Evaluates at all points at once; pymbolic's own logic asks arrays for one truth value."""
+
+    def map_logical_and(self, expr: prim.LogicalAnd) -> Any:
+        return np.logical_and.reduce(np.broadcast_arrays(*map(self.rec, expr.children)))
+
+    def map_logical_or(self, expr: prim.LogicalOr) -> Any:
+        return np.logical_or.reduce(np.broadcast_arrays(*map(self.rec, expr.children)))
+
+    def map_logical_not(self, expr: prim.LogicalNot) -> Any:
+        return np.logical_not(self.rec(expr.child))
+
+    def map_if(self, expr: prim.If) -> Any:
+        return np.where(self.rec(expr.condition), self.rec(expr.then), self.rec(expr.else_))
 
 
 # }}}
@@ -265,29 +337,37 @@ class _Visitor:
 # {{{ classes
 
 
-def _add_access_classes(totals: Mapping[str, Counter[str]], accesses: list[_Access]) -> None:
-    arrays = {access.array for access in accesses}
-    cells = {a: np.unique(np.concatenate([x.addresses for x in accesses if x.array == a])) for a in arrays}
-    for access in accesses:
-        name = f"global {access.direction} {access.bits}-bit stride {_stride_class(access, cells[access.array])}"
-        for counting in COUNTINGS:
-            totals[counting][name] += len(access.addresses) * access.copies[counting]
+EDGE = Fraction(1, 64)
+"""of a half, third or quarter: what is more than that tips a class"""
+
+
+def _classes(visited: Mapping[str, _Visitor]) -> dict[str, list[str]]:
+    """Return for each instruction the properties that its accesses of global memory belong to, in their order."""
+    found = [access for visitor in visited.values() for access in visitor.accesses]
+    cells = {
+        a: np.unique(np.concatenate([x.addresses for x in found if x.array == a])) for a in {x.array for x in found}
+    }
+    return {
+        name: [f"global {x.direction} {x.bits}-bit stride {_stride_class(x, cells[x.array])}" for x in visitor.accesses]
+        for name, visitor in visited.items()
+    }
 
 
 def _stride_class(access: _Access, cells: np.ndarray) -> str:
+    """Of the cells between each lane's address and the next one's, how many are touched? Marked on a line of cells."""
     stride = access.stride
-    if stride <= 1:
+    if stride <= 1 or not len(access.addresses):
         return str(stride)
     parts = min(stride, 4)
-    # Of the cells between each lane's address and the next one's, how many are touched? Marked on a line of cells.
-    starts = np.unique(access.addresses)
-    marks = np.zeros(starts.max() - starts.min() + stride + 1, int)
-    np.add.at(marks, starts - starts.min(), 1)
-    np.add.at(marks, starts - starts.min() + stride, -1)
-    between = starts.min() + np.flatnonzero(np.cumsum(marks))
-    used = np.isin(between, cells).sum() - (stride - 1)
-    density = Fraction(max(int(used), 1), len(between))
-    share = min(max(math.ceil(density * parts), 1), parts)
+    lanes = np.unique(access.addresses)
+    neighboured = lanes[np.isin(lanes + stride, lanes)]
+    lanes = neighboured if len(neighboured) else lanes
+    marks = np.zeros(lanes.max() - lanes.min() + stride + 1, int)
+    np.add.at(marks, lanes - lanes.min(), 1)
+    np.add.at(marks, lanes - lanes.min() + stride, -1)
+    between = lanes.min() + np.flatnonzero(np.cumsum(marks))
+    density = Fraction(int(np.isin(between, cells).sum()), len(between))
+    share = min(max(math.ceil(density * parts - EDGE), 1), parts)
     return f"{share}/{stride if stride <= 4 else '>4'}"
 
 

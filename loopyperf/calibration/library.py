@@ -5,8 +5,10 @@ A fit for a device lies at ``<folder>/<device slug>/<model>.json``.
 
 import difflib
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +16,7 @@ import platformdirs
 
 from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.errors import FitFileError, UnknownDeviceError
+from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.measurement.environment import device_slug
 
 DATA_VARIABLE = "LOOPYPERF_DATA"
@@ -33,8 +35,11 @@ class KnownFit:
 
 def user_data() -> Path:
     """Return the folder of a person's own data; it need not exist."""
-    data = os.environ.get(DATA_VARIABLE)
-    return Path(data) if data else platformdirs.user_data_path("loopyperf")
+    return Path(_user_data())
+
+
+def _user_data() -> str:
+    return os.environ.get(DATA_VARIABLE) or platformdirs.user_data_dir("loopyperf")
 
 
 def user_fits() -> Path:
@@ -42,6 +47,7 @@ def user_fits() -> Path:
     return user_data() / "fits"
 
 
+@cache
 def bundled_fits() -> Path:
     """Return the folder of the fits that come with loopyperf: inside the installed package, beside it in a checkout."""
     package = Path(__file__).parents[1]
@@ -64,30 +70,69 @@ def find_fit(device: str, model: str = "linear", path: str | os.PathLike[str] | 
     :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
     :raises FitFileError: there is none of that model, the file cannot be read, or it holds another model's fit.
     """
-    file = _located(device_slug(device), model) if path is None else path
-    fit = load_fit(file)
+    file = _located(device_slug(device), model) if path is None else os.fspath(path)
+    fit = _read(file)
     if fit.model != model:
         raise FitFileError(
-            f"{os.fspath(file)} holds a fit of the model {fit.model!r}, but {model!r} was asked for; "
+            f"{file} holds a fit of the model {fit.model!r}, but {model!r} was asked for; "
             f"ask for the model {fit.model!r}, or give a fit of {model!r}"
         )
     return fit
+
+
+# {{{ reading, once for each state of a file
+
+Stamp = tuple[int, ...]
+"""what tells one state of a file from another"""
+
+_SETTLING = 2_000_000_000
+"""nanoseconds: two changes of a file that follow each other faster than the file system's clock have the same stamp"""
+
+_known: dict[str, tuple[Stamp, Fit]] = {}
+
+
+def _read(file: str) -> Fit:
+    """Return the fit in *file* as it is now; an unchanged file is not read again, one that has just changed is."""
+    try:
+        status = os.stat(file)  # noqa: PTH116 - see _located
+    except OSError:
+        return load_fit(file)
+    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    known = _known.get(file)
+    if known is not None and known[0] == stamp:
+        return known[1]
+    fit = load_fit(file)
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLING:
+        _known[file] = (stamp, fit)
+    return fit
+
+
+# }}}
+
+
+# {{{ finding
 
 
 def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownFit]:
     return [KnownFit(path.parent.name, path.stem, path, origin) for path in folder.glob("*/*.json")]
 
 
-def _located(slug: str, model: str) -> Path:
+def _located(slug: str, model: str) -> str:
+    # Strings, because this is in the inner loop of searches and a Path takes as long to make as a file to find.
+    for folder in (f"{_user_data()}/fits", str(bundled_fits())):
+        file = f"{folder}/{slug}/{model}.json"
+        if os.path.lexists(file):
+            return file
+    raise _no_fit(slug, model)
+
+
+def _no_fit(slug: str, model: str) -> LoopyperfError:
     known = known_fits()
     of_device = [fit for fit in known if fit.slug == slug]
     if not of_device:
-        raise UnknownDeviceError(_no_such_device(slug, sorted({fit.slug for fit in known})))
-    for fit in of_device:
-        if fit.model == model:
-            return fit.path
+        return UnknownDeviceError(_no_such_device(slug, sorted({fit.slug for fit in known})))
     models = ", ".join(dict.fromkeys(fit.model for fit in of_device))
-    raise FitFileError(
+    return FitFileError(
         f"there is no fit of the model {model!r} for {slug!r}, only of {models}; ask for one of these, "
         "or run `loopyperf calibrate` on the device"
     )
@@ -99,3 +144,6 @@ def _no_such_device(slug: str, known: Sequence[str]) -> str:
         f"there is no fit for the device {slug!r}; known devices, nearest first: {', '.join(nearest) or 'none'}. "
         "To make one, run `loopyperf calibrate` on the device, or give the path of a fit file"
     )
+
+
+# }}}

@@ -8,13 +8,15 @@ from rich.console import Console
 from rich.table import Table
 
 from loopyperf.calibration.fits import Fit
+from loopyperf.cli.console import standard_output
 from loopyperf.cli.progress import campaign_bar
+from loopyperf.counts.execution import COUNTINGS, Counting
 from loopyperf.oracle.calibrate import calibrate as run_calibration
 from loopyperf.units import duration
 
 
 @click.command(
-    epilog="Example: POCL_MAX_PTHREAD_COUNT=1 loopyperf calibrate",
+    epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf calibrate",
     context_settings={"show_default": True},
 )
 @click.option("--backend", default="opencl", help="What to measure through.")
@@ -22,9 +24,14 @@ from loopyperf.units import duration
 @click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the bundled ones.")
 @click.option("--archive", type=click.Path(path_type=Path), help="Where raw samples go; an existing file is resumed.")
 @click.option("--output", type=click.Path(path_type=Path), help="Where the fit goes; by default where it is found.")
-@click.option("--counting", type=click.Choice(["executed", "paper"]), default="executed", help="How work is counted.")
+@click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
 def calibrate(
-    backend: str, device: str | None, kernels: Path | None, archive: Path | None, output: Path | None, counting: str
+    backend: str,
+    device: str | None,
+    kernels: Path | None,
+    archive: Path | None,
+    output: Path | None,
+    counting: Counting,
 ) -> None:
     """Measure the measurement kernels on a device and fit the weights of the linear model."""
     started = time.monotonic()
@@ -35,10 +42,10 @@ def calibrate(
             kernels=kernels,
             archive=archive,
             save=output,
-            counting="paper" if counting == "paper" else "executed",
+            counting=counting,
             progress=report,
         )
-    show_fit(fit, Console())
+    show_fit(fit, standard_output())
     click.echo(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
 
 
@@ -51,16 +58,14 @@ def show_fit(fit: Fit, console: Console) -> None:
         table.add_row(name, duration(weight), most)
     console.print(table)
     for group in fit.undetermined:
-        console.print(f"not told apart by the kernels: {', '.join(group.properties)}", soft_wrap=True)
+        console.print(f"not told apart by the kernels: {', '.join(group.properties)}")
     if fit.residual_summary is not None:
         console.print(
             f"{len(fit.residuals)} measurements, rank {fit.rank}, condition {fit.condition:.1f}, residuals: geometric "
-            f"mean {fit.residual_summary.geometric_mean:.1%}, worst {fit.residual_summary.worst:.0%}",
-            soft_wrap=True,
+            f"mean {fit.residual_summary.geometric_mean:.1%}, worst {fit.residual_summary.worst:.0%}"
         )
     if fit.cross_validation is not None:
         console.print(
             f"on kernel classes left out: plain {fit.cross_validation.plain:.0%}, non-negative "
-            f"{fit.cross_validation.non_negative:.0%}; the {fit.cross_validation.better} fit was kept",
-            soft_wrap=True,
+            f"{fit.cross_validation.non_negative:.0%}; the {fit.cross_validation.better} fit was kept"
         )

@@ -3,14 +3,14 @@
 import json
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.library import known_fits
+from loopyperf.cli.console import standard_output
 
 
-@click.command(epilog="Example: loopyperf devices --json")
+@click.command(epilog="\b\nExample: loopyperf devices --json")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def devices(as_json: bool) -> None:
     """List the devices that there is a fit for, your own first where both exist."""
@@ -26,4 +26,4 @@ def devices(as_json: bool) -> None:
     for entry, fit in known:
         made = fit.created.date().isoformat() if fit.created else ""
         table.add_row(entry.slug, fit.device, entry.model, entry.origin, made, fit.counting)
-    Console().print(table)
+    standard_output().print(table)

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import click
-from rich.console import Console
+from rich.text import Text
 
+from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.library import known_fits
+from loopyperf.cli.console import standard_output
 from loopyperf.counts.quasipolynomial import ENGINE_REMEDY, engine_is_exact
-from loopyperf.errors import BackendError
+from loopyperf.errors import BackendError, FitFileError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import installed_versions
 
@@ -17,19 +19,25 @@ from loopyperf.measurement.environment import installed_versions
 class Finding:
     """One thing looked at."""
 
-    fine: bool
-    essential: bool
     text: str
+    fine: bool = True
+    essential: bool = False
+
+    @property
+    def mark(self) -> Text:
+        """Return the word that stands before the text."""
+        if self.fine:
+            return Text("ok  ", "green")
+        return Text("bad ", "red") if self.essential else Text("none", "yellow")
 
 
-@click.command(epilog="Example: loopyperf doctor")
+@click.command(epilog="\b\nExample: loopyperf doctor")
 def doctor() -> None:
     """Check the installation; exit with status 1 if something essential is broken."""
-    console = Console()
-    findings = list(examine())
+    console = standard_output()
+    findings = tuple(examine())
     for finding in findings:
-        mark = "[green]ok[/]  " if finding.fine else "[red]bad[/] " if finding.essential else "[yellow]none[/]"
-        console.print(f"{mark} {finding.text}", soft_wrap=True, highlight=False)
+        console.print(finding.mark, finding.text)
     if any(finding.essential and not finding.fine for finding in findings):
         raise SystemExit(1)
 
@@ -37,18 +45,32 @@ def doctor() -> None:
 def examine() -> Iterator[Finding]:
     """Yield what was found: versions, the counting engine, the local device, the fits."""
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
-    yield Finding(True, True, f"installed: {versions}")
+    yield Finding(f"installed: {versions}")
+    yield _engine()
+    yield _device()
+    yield from _fits()
+
+
+def _engine() -> Finding:
     exact = engine_is_exact()
     engine = "barvinok: counts are symbolic and exact" if exact else f"islpy without barvinok; {ENGINE_REMEDY}"
-    yield Finding(exact, True, f"counting engine: {engine}")
-    yield _device()
-    fits = ", ".join(f"{fit.slug} ({fit.model}, {fit.origin})" for fit in known_fits())
-    yield Finding(bool(fits), False, f"fits: {fits or 'none; make one with `loopyperf calibrate`'}")
+    return Finding(f"counting engine: {engine}", fine=exact, essential=True)
 
 
 def _device() -> Finding:
     try:
         environment = open_backend("opencl").environment
     except BackendError as error:
-        return Finding(False, False, f"OpenCL device: {error}")
-    return Finding(True, False, f"OpenCL device: {environment.device}; short name {environment.slug}")
+        return Finding(f"OpenCL device: {error}", fine=False)
+    return Finding(f"OpenCL device: {environment.device}; short name {environment.slug}")
+
+
+def _fits() -> Iterator[Finding]:
+    known = known_fits()
+    fits = ", ".join(f"{fit.slug} ({fit.model}, {fit.origin})" for fit in known)
+    yield Finding(f"fits: {fits or 'none; make one with `loopyperf calibrate`'}", fine=bool(known))
+    for fit in known:
+        try:
+            load_fit(fit.path)
+        except FitFileError as error:
+            yield Finding(f"fit: {error}", fine=False, essential=True)

@@ -7,7 +7,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from loopyperf.cli.console import standard_output
 from loopyperf.cli.kernel_source import load_program
+from loopyperf.counts.execution import COUNTINGS, Counting
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.estimate import DEFAULT_MODEL
@@ -15,15 +17,13 @@ from loopyperf.oracle.estimate import estimate as ask
 from loopyperf.units import duration
 
 
-@click.command(epilog="Example: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")
+@click.command(epilog="\b\nExample: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")
 @click.argument("kernel", metavar="FILE.py:FUNCTION")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A size of the kernel; repeat for more.")
 @click.option("--device", help="Short name of a device that there is a fit for (see `loopyperf devices`).")
 @click.option("--model", default=DEFAULT_MODEL, show_default=True, help="Which model answers.")
 @click.option("--fit", help="Path of a fit file, instead of the one for the device.")
-@click.option(
-    "--counting", type=click.Choice(["executed", "paper"]), help="How work is counted; by default as in the fit."
-)
+@click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole estimate as JSON.")
 def estimate(
     kernel: str,
@@ -31,7 +31,7 @@ def estimate(
     device: str | None,
     model: str,
     fit: str | None,
-    counting: str | None,
+    counting: Counting | None,
     as_json: bool,
 ) -> None:
     """Predict the run time of the Loopy kernel that FUNCTION in FILE.py builds, and say what it is made of."""
@@ -40,18 +40,18 @@ def estimate(
         device=device,
         model=model,
         fit=fit,
-        counting=None if counting is None else "paper" if counting == "paper" else "executed",
+        counting=counting,
         parameters=_sizes(settings),
     )
     if as_json:
         click.echo(json.dumps(answer.to_dict(), indent=2))
     else:
-        show_estimate(answer, Console())
+        show_estimate(answer, standard_output())
 
 
 def show_estimate(answer: Estimate, console: Console) -> None:
     """Print *answer* with its costs by property."""
-    console.print(str(answer), soft_wrap=True, highlight=False)
+    console.print(str(answer))
     table = Table("property", "count", "each", "time")
     for column in table.columns[1:]:
         column.justify = "right"

@@ -1,7 +1,7 @@
 """Kernels named on the command line as ``FILE.py:FUNCTION``."""
 
-import importlib.util
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,10 +19,7 @@ def load_program(source: str) -> Any:
         raise KernelFileError(f"a kernel is written FILE.py:FUNCTION, for example matmul.py:tiled; received {source!r}")
     module = _imported(Path(file))
     if not hasattr(module, name):
-        functions = [
-            key for key, value in vars(module).items() if callable(value) and value.__module__ == module.__name__
-        ]
-        raise KernelFileError(f"{file} has no {name!r}; it defines: {', '.join(functions) or 'no functions'}")
+        raise KernelFileError(f"{file} has no {name!r}; it defines: {', '.join(_functions(module)) or 'no functions'}")
     built = getattr(module, name)
     if not callable(built) or hasattr(built, "entrypoints"):
         return built
@@ -32,16 +29,31 @@ def load_program(source: str) -> Any:
         raise KernelFileError(f"{source}() failed with {type(error).__name__}: {error}") from error
 
 
+def _functions(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if callable(value) and getattr(value, "__module__", None) == module.__name__
+    ]
+
+
 def _imported(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = _module_name(path)
+    spec = spec_from_file_location(name, path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise KernelFileError(f"no Python file at {path}")
-    module = importlib.util.module_from_spec(spec)
     # Loopy's disk cache pickles what a kernel refers to, so the module must be importable by its name.
-    sys.modules[path.stem] = module
+    module = sys.modules[name] = module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module
+
+
+def _module_name(path: Path) -> str:
+    """Return the file's own name, unless a module of that name is in use, as for a kernel in ``copy.py``."""
+    loaded = sys.modules.get(path.stem)
+    in_use = loaded is not None and getattr(loaded, "__file__", None) != str(path)
+    return f"loopyperf_kernel_in_{path.stem}" if in_use else path.stem

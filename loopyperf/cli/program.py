@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.text import Text
 
 from loopyperf.cli.calibrate import calibrate
+from loopyperf.cli.console import standard_error
 from loopyperf.cli.devices import devices
 from loopyperf.cli.doctor import doctor
 from loopyperf.cli.estimate import estimate
@@ -45,10 +46,10 @@ class Program(click.Group):
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    Console(stderr=True).print(f"[yellow]Warning:[/] {message}", soft_wrap=True)
+    standard_error().print(Text("Warning:", "yellow"), message)
 
 
-@click.group(cls=Program, commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("loopyperf", cls=Program, commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="loopyperf")
 def program() -> None:
     """Predict how long Loopy kernels run on a GPU, without running them."""
@@ -56,4 +57,4 @@ def program() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; *arguments* are the process's own unless given."""
-    program.main(args=arguments, prog_name="loopyperf")
+    program.main(args=arguments, prog_name=program.name)

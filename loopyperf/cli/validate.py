@@ -8,12 +8,16 @@ from rich.console import Console
 from rich.table import Table
 
 from loopyperf.calibration.accuracy import Prediction, assess
+from loopyperf.cli.console import standard_output
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.oracle.validate import validate as run_validation
 from loopyperf.units import duration
 
 
-@click.command(epilog="Example: POCL_MAX_PTHREAD_COUNT=1 loopyperf validate", context_settings={"show_default": True})
+@click.command(
+    epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf validate",
+    context_settings={"show_default": True},
+)
 @click.option("--backend", default="opencl", help="What to measure through.")
 @click.option("--device", help="Part of the device's name; by default the first one.")
 @click.option("--fit", type=click.Path(path_type=Path), help="Path of a fit file, instead of the one for the device.")
@@ -23,7 +27,7 @@ def validate(backend: str, device: str | None, fit: Path | None, kernels: Path |
     """Predict and measure kernels that no fit has seen; print both, and geometric means of the relative errors."""
     with campaign_bar("measuring") as report:
         found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
-    show_predictions(found, Console())
+    show_predictions(found, standard_output())
 
 
 def show_predictions(found: Sequence[Prediction], console: Console) -> None:

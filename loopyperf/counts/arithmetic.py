@@ -17,6 +17,8 @@ POWER_FUNCTIONS = frozenset({"pow", "powf", "pown", "powr"})
 MIN_MAX_FUNCTIONS = frozenset({"min", "max", "fmin", "fmax", "fminf", "fmaxf"})
 SIGN_FUNCTIONS = frozenset({"abs", "fabs", "fabsf"})
 """an operand modifier of the machine, free like a unary minus"""
+COMPLEX_PARTS = frozenset({"real", "imag", "conj"})
+"""free: they choose registers, or change a sign"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def _kind_and_number(expression: Any) -> tuple[Kind, int]:
 
 def function_operation(name: str, dtype: LoopyType) -> Operation | None:
     """Return the operation that a call of the scalar function *name* performs; None if it is free."""
-    if name in SIGN_FUNCTIONS:
+    if name in SIGN_FUNCTIONS | COMPLEX_PARTS:
         return None
     if name in POWER_FUNCTIONS:
         return Operation("pow", dtype_name(dtype))

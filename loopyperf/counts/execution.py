@@ -54,18 +54,17 @@ class Site:
 class ExecutionCounter:
     """Counts how often sites run, each distinct set of points once."""
 
-    def __init__(self, kernel: Kernel, counting: Counting) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.counting = counting
         self._domains: dict[tuple[frozenset[str], Conditions], isl.Set] = {}
         self._counts: dict[Any, QuasiPolynomial] = {}
 
-    def executions(self, site: Site) -> QuasiPolynomial:
+    def executions(self, site: Site, counting: Counting) -> QuasiPolynomial:
         """Return how often *site* runs, over all work-items of its launch.
 
         Raises :class:`UncountableError` where bounds or conditions depend on data.
         """
-        axes = tuple(self._unused_axes(site)) if self.counting == "executed" else ()
+        axes = tuple(self._unused_axes(site)) if counting == "executed" else ()
         key = (site.inames, site.conditions, axes, id(site.launch) if axes else None)
         if key not in self._counts:
             factors = [self._extent(site.launch, kind, axis) for kind, axis in axes]
@@ -75,8 +74,9 @@ class ExecutionCounter:
     def _points_counted(self, site: Site) -> QuasiPolynomial:
         key = (site.inames, site.conditions)
         if key not in self._counts:
+            points = self.points(site)
             try:
-                self._counts[key] = QuasiPolynomial.of_points(self.points(site), self.kernel.assumptions)
+                self._counts[key] = QuasiPolynomial.of_points(points, self.kernel.assumptions)
             except UncountableError as error:
                 raise type(error)(f"instruction {site.instruction!r}: {error}") from error
         return self._counts[key]
@@ -91,7 +91,7 @@ class ExecutionCounter:
     def _loops(self, site: Site) -> isl.Set:
         domain = self.kernel.domain(site.inames)
         names = domain.get_var_names_not_none(isl.dim_type.param)
-        unknown = [name for name in names if name not in self.kernel.parameters and _constrains(domain, name)]
+        unknown = sorted(name for name in names if name not in self.kernel.parameters and _constrains(domain, name))
         if unknown:
             raise UncountableError(
                 f"instruction {site.instruction!r}: its loops ({', '.join(sorted(site.inames))}) have bounds that "

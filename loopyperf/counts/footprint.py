@@ -1,12 +1,11 @@
 """Which cells of an array a kernel touches, and how densely (Stevens and Klöckner, Algorithm 2).
 
 The density of an access is the touched share of the cells between each lane's address and the next lane's. Classes
-describe large problems: densities are taken at one large admissible size, exactly, and the end of the array, where a
-last lane has no neighbour, does not tip a class.
+describe large problems: densities are taken at one large admissible size, exactly. The end of the array, where a last
+lane has no neighbour, is left out.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, reduce
 
@@ -16,41 +15,69 @@ from loopy.symbolic import get_access_map
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.memory import LanePattern, Reference, element_strides
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 
 PARAM = isl.dim_type.param
-LARGE_SIZES = tuple(2**exponent for exponent in (20, 16, 12, 10, 8, 6, 4, 2, 0))
+SET = isl.dim_type.set
+LARGE = tuple(2**exponent for exponent in (20, 16, 12, 10, 8, 6, 4, 2, 0))
+
+
+# {{{ large sizes
 
 
 def large_sizes(kernel: Kernel) -> dict[str, int]:
     """Return one size that the kernel's assumptions admit, each parameter as large as 2^20 if it may be."""
+    return _sample(kernel, isl.Set.from_basic_set(kernel.assumptions))
+
+
+def spacious_sizes(kernel: Kernel, points: isl.Set) -> dict[str, int]:
+    """Return one admissible size at which *points* reach as far as 2^20 along each dimension if they may.
+
+    Where all parameters are equally large, a loop from m to n is empty.
+    """
     admissible = isl.Set.from_basic_set(kernel.assumptions)
-    for name in sorted(kernel.parameters):
-        bounds = (_at_least(admissible.get_space(), name, size) for size in LARGE_SIZES)
-        admissible = next((s for s in (admissible & bound for bound in bounds) if not s.is_empty()), admissible)
+    for dim in range(points.dim(SET)):
+        admissible = _enlarged(admissible, points.dim_max(dim).sub(points.dim_min(dim)))
+    return _sample(kernel, admissible)
+
+
+def _sample(kernel: Kernel, admissible: isl.Set) -> dict[str, int]:
+    places = {name: admissible.get_var_dict()[name][1] for name in sorted(kernel.parameters)}
+    for place in places.values():
+        space = isl.LocalSpace.from_space(admissible.get_space())
+        admissible = _enlarged(admissible, isl.PwAff.var_on_domain(space, PARAM, place))
     point = admissible.sample_point()
-    return {
-        name: point.get_coordinate_val(PARAM, admissible.get_var_dict()[name][1]).to_python()
-        for name in kernel.parameters
-    }
+    return {name: point.get_coordinate_val(PARAM, place).to_python() for name, place in places.items()}
 
 
-def _at_least(space: isl.Space, name: str, size: int) -> isl.Set:
-    constraint = isl.Constraint.ineq_from_names(space, {name: 1, 1: -size})
-    return isl.Set.universe(space).add_constraint(constraint)
+def _enlarged(admissible: isl.Set, quantity: isl.PwAff) -> isl.Set:
+    """Return those of *admissible* at which *quantity* is large, or all if it never is."""
+    space = isl.LocalSpace.from_space(quantity.get_domain_space())
+    bounds = (isl.PwAff.from_aff(isl.Aff.val_on_domain(space, isl.Val(size))) for size in LARGE)
+    larger = (admissible & quantity.ge_set(bound) for bound in bounds)
+    return next((sizes for sizes in larger if not sizes.is_empty()), admissible)
 
 
-@dataclass(frozen=True)
+# }}}
+
+
 class Footprint:
     """The cells of one array that a kernel touches at *sizes*."""
 
-    kernel: Kernel
-    counter: ExecutionCounter
-    array: str
-    references: tuple[tuple[Site, Reference], ...]
-    sizes: Mapping[str, int]
+    def __init__(
+        self,
+        counter: ExecutionCounter,
+        array: str,
+        references: Sequence[tuple[Site, Reference]],
+        sizes: Mapping[str, int],
+    ) -> None:
+        """Take the cells of *array* that *references* touch."""
+        self.counter = counter
+        self.references = references
+        self.sizes = sizes
+        self._strides = element_strides(counter.kernel, array, sizes)
 
     @cached_property
     def cells(self) -> isl.Set:
@@ -59,36 +86,59 @@ class Footprint:
 
     def touched(self, site: Site, ref: Reference) -> isl.Set:
         """Return the cells that *ref* touches at *site*."""
-        points = self.counter.points(site)
         try:
-            return _fixed(get_access_map(points, ref.index or ()).range(), self.sizes).coalesce()
+            access = get_access_map(self.counter.points(site), ref.index or ())
         except UnableToDetermineAccessRangeError as error:
             raise UncountableError(
                 f"instruction {site.instruction!r}: the cells of {ref.array!r} that it touches are not an affine "
                 "function of its loops, so how densely they lie is not known"
             ) from error
+        return _fixed(access, self.sizes).range().coalesce()
 
-    def density(self, site: Site, ref: Reference, pattern: LanePattern) -> Fraction:
-        """Return the touched share of the cells between neighbouring lanes, without the array's end."""
-        between = self._between_lanes(self.touched(site, ref), pattern)
-        filled = _number(between)
-        used = _number(between & self.cells)
-        return Fraction(max(used - (pattern.stride - 1), 1), filled)
+    def density(self, site: Site, ref: Reference, pattern: LanePattern) -> Fraction | None:
+        """Return the touched share of the cells between neighbouring lanes; None where no lane has a neighbour."""
+        touched = self.touched(site, ref)
+        neighboured = touched & touched.apply(self._to_neighbour(pattern).reverse())
+        return None if neighboured.is_empty() else self._filled(neighboured, pattern)
 
-    def _between_lanes(self, cells: isl.Set, pattern: LanePattern) -> isl.Set:
-        """Return the cells from each of *cells* up to where the next lane's address is."""
-        strides = element_strides(self.kernel, self.array, self.sizes)
-        moved = max(range(len(strides)), key=lambda axis: abs(pattern.steps[axis] * strides[axis]))
-        step = pattern.steps[moved]
-        low, high = (0, step) if step > 0 else (step + 1, 1)
-        tests = [f"x{moved} + {low} <= y{moved} < x{moved} + {high}"]
-        for axis, stride in enumerate(strides):
-            if stride > strides[moved]:
+    def density_of_lone_lanes(self, site: Site, ref: Reference, pattern: LanePattern) -> Fraction:
+        """Return the touched share of the cells up to where each lane's neighbour would be."""
+        return self._filled(self.touched(site, ref), pattern)
+
+    def _filled(self, lanes: isl.Set, pattern: LanePattern) -> Fraction:
+        between = lanes.apply(self._up_to_neighbour(pattern))
+        return Fraction(number_of_points(between & self.cells), number_of_points(between))
+
+    # {{{ from lane to lane
+
+    def _upward(self, pattern: LanePattern) -> tuple[int, tuple[int, ...]]:
+        """Return the axis that moves most in memory, and the steps to the neighbour that it moves up to."""
+        lengths = [abs(step * stride) for step, stride in zip(pattern.steps, self._strides, strict=True)]
+        axis = max(range(len(lengths)), key=lengths.__getitem__)
+        sign = 1 if pattern.steps[axis] > 0 else -1
+        return axis, tuple(sign * step for step in pattern.steps)
+
+    def _to_neighbour(self, pattern: LanePattern) -> isl.Map:
+        _, steps = self._upward(pattern)
+        return _cell_map(len(steps), (f"y{axis} = x{axis} + {step}" for axis, step in enumerate(steps)))
+
+    def _up_to_neighbour(self, pattern: LanePattern) -> isl.Map:
+        """Return the map from a lane's cell to all cells before its neighbour's."""
+        moved, steps = self._upward(pattern)
+        tests = [f"x{moved} <= y{moved} < x{moved} + {steps[moved]}"]
+        for axis, stride in enumerate(self._strides):
+            if 0 < stride < self._strides[moved]:
+                tests.append(f"0 <= y{axis} < {_extent(self._strides, axis)}")
+            elif axis != moved:
                 tests.append(f"y{axis} = x{axis}")
-            elif stride < strides[moved]:
-                tests.append(f"0 <= y{axis} < {_extent(strides, axis)}")
-        before, after = (", ".join(f"{letter}{axis}" for axis in range(len(strides))) for letter in "xy")
-        return cells.apply(isl.Map(f"{{ [{before}] -> [{after}] : {' and '.join(tests)} }}"))
+        return _cell_map(len(steps), tests)
+
+    # }}}
+
+
+def _cell_map(axes: int, tests: Iterable[str]) -> isl.Map:
+    before, after = (", ".join(f"{letter}{axis}" for axis in range(axes)) for letter in "xy")
+    return isl.Map(f"{{ [{before}] -> [{after}] : {' and '.join(tests)} }}")
 
 
 def _extent(strides: Sequence[int], axis: int) -> int:
@@ -96,11 +146,7 @@ def _extent(strides: Sequence[int], axis: int) -> int:
     return min(stride for stride in strides if stride > strides[axis]) // strides[axis]
 
 
-def _fixed(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
-    for name, (kind, index) in points.get_var_dict(PARAM).items():
-        points = points.fix_val(kind, index, isl.Val(sizes[name]))
-    return points.project_out(PARAM, 0, points.dim(PARAM))
-
-
-def _number(cells: isl.Set) -> int:
-    return QuasiPolynomial.of_points(cells, isl.BasicSet("{ : }"))()
+def _fixed(access: isl.Map, sizes: Mapping[str, int]) -> isl.Map:
+    for name, (kind, index) in access.get_var_dict(PARAM).items():
+        access = access.fix_val(kind, index, isl.Val(sizes[name]))
+    return access.project_out(PARAM, 0, access.dim(PARAM))

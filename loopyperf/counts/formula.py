@@ -22,8 +22,14 @@ class _Plain:
     times, at_least, conjunction, disjunction = "*", ">=", " and ", " or "
 
     @staticmethod
+    def name(parameter: str) -> str:
+        return parameter
+
+    @staticmethod
     def floor(numerator: str, denominator: int) -> str:
-        return f"floor(({numerator})/{denominator})"
+        return (
+            f"floor({numerator}/{denominator})" if numerator.isidentifier() else f"floor(({numerator})/{denominator})"
+        )
 
     @staticmethod
     def power(base: str, exponent: int) -> str:
@@ -40,6 +46,11 @@ class _Plain:
 
 class _Latex:
     times, at_least, conjunction, disjunction = r" \, ", r"\geq", r" \land ", r" \lor "
+
+    @staticmethod
+    def name(parameter: str) -> str:
+        escaped = parameter.replace("_", r"\_")
+        return parameter if len(parameter) == 1 else rf"\mathit{{{escaped}}}"
 
     @staticmethod
     def floor(numerator: str, denominator: int) -> str:
@@ -76,7 +87,7 @@ def _conjunction(conjunction: Conjunction, notation: _Notation) -> str:
         modulo = _as_modulo(constraint.expression) if constraint.is_equality else None
         if modulo:
             parameter, modulus, residue = modulo
-            tests.append(f"{notation.modulo(parameter, modulus)} = {residue}")
+            tests.append(f"{notation.modulo(notation.name(parameter), modulus)} = {residue}")
         elif constraint.is_equality:
             tests.append(_comparison(constraint.expression, "=", notation))
         else:
@@ -101,8 +112,10 @@ def _as_modulo(expression: Affine) -> tuple[str, int, int] | None:
         case [(str() as name, Fraction(numerator=1, denominator=1)), (Floor() as floor, modulus)]:
             inner = floor.numerator.coefficients
             residue = int(-expression.constant * sign)
-            if inner == ((name, Fraction(1)),) and floor.denominator == -modulus:
-                return name, floor.denominator, residue
+            # With n + c in the floor, the equality says that n + c leaves the remainder c + r, if that is one.
+            possible = 0 <= residue + floor.numerator.constant < floor.denominator
+            if inner == ((name, Fraction(1)),) and floor.denominator == -modulus and possible:
+                return name, floor.denominator, residue % floor.denominator
         case _:
             pass
     return None
@@ -122,7 +135,7 @@ def _term(monomial: Monomial, value: Fraction, notation: _Notation) -> str:
 
 
 def _power(atom: Atom, exponent: int, notation: _Notation) -> str:
-    base = atom if isinstance(atom, str) else _floor(atom, notation)
+    base = notation.name(atom) if isinstance(atom, str) else _floor(atom, notation)
     return base if exponent == 1 else notation.power(base, exponent)
 
 
@@ -131,7 +144,8 @@ def _floor(floor: Floor, notation: _Notation) -> str:
 
 
 def _affine(expression: Affine, notation: _Notation) -> str:
-    terms = [_term(((atom, 1),), value, notation) for atom, value in expression.coefficients]
+    ordered = sorted(expression.coefficients, key=lambda pair: pair[1] < 0)
+    terms = [_term(((atom, 1),), value, notation) for atom, value in ordered]
     if expression.constant or not terms:
         terms.append(str(expression.constant))
     return _sum(terms)

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Literal
 
 from loopyperf.counts.arithmetic import Operation
-from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Site
-from loopyperf.counts.footprint import Footprint, large_sizes
+from loopyperf.counts.execution import COUNTINGS, Conditions, Counting, ExecutionCounter, Site
+from loopyperf.counts.footprint import Footprint, large_sizes, spacious_sizes
 from loopyperf.counts.memory import Direction, Reference, Space, lane_pattern, stride_class
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.synchronization import barrier_executions, launch_executions
@@ -94,10 +94,11 @@ class _Pass:
 
     def __init__(self, kernel: Kernel, counting: Counting) -> None:
         self.kernel = kernel
-        self.counter = ExecutionCounter(kernel, counting)
+        self.counting: Counting = counting
+        self.counter = ExecutionCounter(kernel)
         self.walker = InstructionWalker(kernel)
-        self._footprints: dict[str, Footprint] = {}
-        self._classes: dict[tuple[frozenset[str], Reference], str] = {}
+        self._footprints: dict[tuple[str, tuple[int, ...]], Footprint] = {}
+        self._classes: dict[tuple[frozenset[str], Conditions, Reference], str] = {}
 
     def tallies(self) -> Iterator[Tally]:
         for sighting in self.sightings:
@@ -118,8 +119,9 @@ class _Pass:
 
     def _tally(self, sighting: _Sighting) -> Tally:
         site, event = sighting.site, sighting.event
+        executions = self.counter.executions(site, self.counting)
         item = self._access(site, event) if isinstance(event, Reference) else event
-        return Tally(site.launch.name, site.instruction, item, sighting.number, self.counter.executions(site))
+        return Tally(site.launch.name, site.instruction, item, sighting.number, executions)
 
     def _overheads(self, launch: Launch) -> Iterator[Tally]:
         for barrier in launch.barriers:
@@ -136,30 +138,40 @@ class _Pass:
     def _access(self, site: Site, ref: Reference) -> Access:
         if ref.space == "local":
             return Access(ref.direction, "local", ref.bits, "")
-        key = (site.inames, ref)
+        key = (site.inames, site.conditions, ref)
         if key not in self._classes:
             self._classes[key] = self._stride_class(site, ref)
         return Access(ref.direction, "global", ref.bits, self._classes[key])
 
     def _stride_class(self, site: Site, ref: Reference) -> str:
         try:
-            pattern = lane_pattern(self.kernel, site.inames, ref, self._large_sizes)
+            pattern = lane_pattern(self.kernel, site, ref, self._large_sizes)
         except UncountableError as error:
             raise UncountableError(f"instruction {site.instruction!r}, array {ref.array!r}: {error}") from error
         if pattern.stride <= 1:
             return str(pattern.stride)
-        return stride_class(pattern.stride, self._footprint(ref.array).density(site, ref, pattern))
+        density = self._footprint(ref.array, self._large_sizes).density(site, ref, pattern)
+        return stride_class(pattern.stride, density) if density is not None else self._sparse_class(site, ref)
+
+    def _sparse_class(self, site: Site, ref: Reference) -> str:
+        """Return the stride class of an access without two neighbouring lanes where all sizes are equally large."""
+        sizes = spacious_sizes(self.kernel, self.counter.points(site))
+        pattern = lane_pattern(self.kernel, site, ref, sizes)
+        footprint = self._footprint(ref.array, sizes)
+        density = footprint.density(site, ref, pattern)
+        return stride_class(pattern.stride, density or footprint.density_of_lone_lanes(site, ref, pattern))
 
     @cached_property
     def _large_sizes(self) -> dict[str, int]:
         return large_sizes(self.kernel)
 
-    def _footprint(self, array: str) -> Footprint:
-        if array not in self._footprints:
-            references = tuple(
+    def _footprint(self, array: str, sizes: Mapping[str, int]) -> Footprint:
+        key = (array, tuple(sizes.values()))
+        if key not in self._footprints:
+            references = [
                 (s.site, s.event) for s in self.sightings if isinstance(s.event, Reference) and s.event.array == array
-            )
-            self._footprints[array] = Footprint(self.kernel, self.counter, array, references, self._large_sizes)
-        return self._footprints[array]
+            ]
+            self._footprints[key] = Footprint(self.counter, array, references, sizes)
+        return self._footprints[key]
 
     # }}}

@@ -4,7 +4,7 @@ Classes of Stevens and Klöckner, section 2.1: the lane stride of a global acces
 data between two lanes that the kernel uses (the amortized stride fraction).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -19,11 +19,15 @@ from loopy.types import LoopyType
 from pymbolic import evaluate
 from pymbolic.mapper import UnsupportedExpressionError
 
+from loopyperf.counts.execution import Site
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 
 Direction = Literal["load", "store"]
 Space = Literal["global", "local"]
+
+EDGE = Fraction(1, 64)
+"""of a part: so little more than a half, a third or a quarter is the edge of an array, and tips no class"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +70,33 @@ def element_type(array: ArrayBase) -> LoopyType:
 def stride_class(stride: int, density: Fraction) -> str:
     """Return the amortized stride fraction, e.g. ``"1"``, ``"2/3"``, ``"4/>4"``.
 
-    *density* is the used share of the cells between two lanes; it is rounded up to halves, thirds or quarters and is
-    disregarded for strides 0 and 1.
+    *density* is the used share of the cells between two lanes; it is rounded up to halves, thirds or quarters, save for
+    an EDGE, and is disregarded for strides 0 and 1.
     """
     if stride <= 1:
         return str(stride)
     parts = min(stride, 4)
-    used = min(max(ceil(density * parts), 1), parts)
+    used = min(max(ceil(density * parts - EDGE), 1), parts)
     return f"{used}/{stride}" if stride <= 4 else f"{used}/>4"
 
 
 # {{{ lane patterns
 
 
-def lane_pattern(kernel: Kernel, inames: Iterable[str], ref: Reference, sizes: Mapping[str, int]) -> LanePattern:
+def lane_pattern(kernel: Kernel, site: Site, ref: Reference, sizes: Mapping[str, int]) -> LanePattern:
     """Return how *ref* moves along ``l.0``, evaluated at the (large) *sizes* where it depends on parameters.
 
     Raises :class:`UncountableError` where the address is not affine in the lane.
     """
-    lanes = kernel.lane_inames(inames)
+    lanes = kernel.lane_inames(site.inames)
     index = ref.index or ()
+    for expression in index if 0 in site.launch.local_axes else ():
+        others = get_dependencies(expression) - site.inames - kernel.parameters
+        private = sorted(others & kernel.lane_variables) if others else ()
+        if private:
+            raise UncountableError(
+                f"the index {expression} depends on {', '.join(private)}, computed by each work-item"
+            )
     steps = tuple(_step(expression, lanes, sizes) for expression in index)
     strides = element_strides(kernel, ref.array, sizes)
     return LanePattern(steps, abs(sum(step * stride for step, stride in zip(steps, strides, strict=True))))

@@ -15,7 +15,8 @@ import islpy as isl
 
 from loopyperf.counts import closed_form as cf
 from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Constraint, Floor, Piece, Polynomial
-from loopyperf.counts.evaluation import Evaluator, IntegerArray, Total
+from loopyperf.counts.compilation import Total
+from loopyperf.counts.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.formula import latex, text
 from loopyperf.errors import EngineError, UnboundedDomainError
 
@@ -65,7 +66,7 @@ class QuasiPolynomial:
     def constant(value: int, assumptions: isl.BasicSet) -> "QuasiPolynomial":
         """Return the count that is *value* whatever the parameters."""
         space = assumptions.get_space()
-        polynomial = isl.QPolynomial.val_on_domain(space, isl.Val(value))
+        polynomial = isl.QPolynomial.val_on_domain(space, isl.Val(str(value)))
         return QuasiPolynomial(isl.PwQPolynomial.from_qpolynomial(polynomial), assumptions)
 
     @staticmethod
@@ -84,7 +85,7 @@ class QuasiPolynomial:
 
     def __mul__(self, other: "QuasiPolynomial | int") -> "QuasiPolynomial":
         if isinstance(other, int):
-            return QuasiPolynomial(self.polynomial.scale_val(isl.Val(other)), self.assumptions)
+            return QuasiPolynomial(self.polynomial.scale_val(isl.Val(str(other))), self.assumptions)
         return QuasiPolynomial(self.polynomial.mul(other.polynomial), self.assumptions).simplified()
 
     __rmul__ = __mul__
@@ -105,24 +106,19 @@ class QuasiPolynomial:
         return _merged(_pieces(self.polynomial, residues))
 
     @property
-    def is_zero(self) -> bool:
-        """Return whether the count is zero for all parameters."""
-        return not self.form
-
-    @property
     def parameters(self) -> frozenset[str]:
         """Return the names of the parameters that the count depends on."""
         return cf.parameters([self.form])
 
     @cached_property
     def _evaluator(self) -> Evaluator:
-        return Evaluator([self.form], [Total(((0, 1),))], assumption_form(self.assumptions, self.parameters))
+        return Evaluator([self.form], [Total(((0, 1),))], SizeAssumptions(self.assumptions))
 
     def __call__(self, **sizes: int) -> int:
-        """Return the count at *sizes* as an exact Python integer.
+        """Return the count at *sizes* as an exact Python integer; the kernel's other sizes may be among them.
 
-        Raises :class:`ParameterError` for a missing, superfluous or non-integer size, or one that the kernel's
-        assumptions exclude.
+        Raises :class:`ParameterError` for a size that is missing, not an integer or not the kernel's, and for sizes
+        that the kernel's assumptions exclude.
         """
         return self._evaluator.at(sizes)[0]
 
@@ -149,13 +145,32 @@ def _number_without_engine(points: isl.Set, assumptions: isl.BasicSet) -> int:
     return points.project_out(PARAM, 0, points.dim(PARAM)).count_val().to_python()
 
 
+def number_of_points(domain: isl.Set) -> int:
+    """Return the number of integer points of the bounded *domain*, which has no parameters."""
+    if not engine_is_exact():
+        return domain.count_val().to_python()
+    count = domain.card()
+    return count.eval(isl.Point.zero(count.get_domain_space())).to_python()
+
+
 # {{{ what assumptions say
 
 
-def assumption_form(assumptions: isl.BasicSet, parameters: Collection[str]) -> ClosedForm:
-    """Return a closed form that is 1 where *parameters* can satisfy *assumptions* and 0 elsewhere."""
-    relevant = isl.Set.from_basic_set(assumptions).project_out_except(sorted(parameters), [PARAM])
-    return (Piece(tuple(_conjunctions(relevant)), (((), Fraction(1)),)),)
+@dataclass(frozen=True, slots=True)
+class SizeAssumptions:
+    """A kernel's assumptions; their space has all its parameters."""
+
+    basic_set: isl.BasicSet
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """Return the names of all sizes that the kernel takes."""
+        return frozenset(self.basic_set.get_var_names_not_none(PARAM))
+
+    def on(self, parameters: Collection[str]) -> ClosedForm:
+        """Return a closed form that is 1 where the assumptions admit *parameters*, whatever the others, else 0."""
+        relevant = isl.Set.from_basic_set(self.basic_set).project_out_except(sorted(parameters), [PARAM])
+        return (Piece(tuple(_conjunctions(relevant)), (((), Fraction(1)),)),)
 
 
 def known_residues(assumptions: isl.BasicSet) -> Residues:
@@ -245,7 +260,8 @@ def _floor(expression: isl.Aff) -> Floor:
 
 
 def _fraction(value: isl.Val) -> Fraction:
-    return Fraction(value.get_num_si(), value.get_den_val().to_python())
+    denominator = value.get_den_val()
+    return Fraction((value * denominator).to_python(), denominator.to_python())
 
 
 def _term(term: isl.Term, names: Sequence[str], residues: Residues) -> Polynomial:

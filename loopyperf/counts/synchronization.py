@@ -1,7 +1,5 @@
 """Barriers, work-groups and launches, read off the schedule (Stevens and Klöckner, sections 2.3, 2.4 and 3.2)."""
 
-from collections.abc import Iterator
-
 import islpy as isl
 from loopy.kernel.data import GroupInameTag
 
@@ -13,41 +11,41 @@ from loopyperf.kernel import Barrier, Kernel, Launch
 def barrier_executions(counter: ExecutionCounter, launch: Launch, barrier: Barrier) -> QuasiPolynomial:
     """Return how often work-items of *launch* meet *barrier*: barriers per work-item times work-items.
 
-    All work-items of all groups meet a barrier, whatever the counting; only its loops, whose trip counts may differ
-    from group to group, say how often.
+    Whatever the counting, all work-items of a group meet a barrier. How often may differ from group to group: the loops
+    around it may, and Loopy puts conditions that hold for whole groups outside of barriers.
     """
-    inames = barrier.inames | frozenset(_deciding_groups(counter.kernel, launch, barrier))
-    site = Site(launch, inames, frozenset(), barrier.label)
-    return ExecutionCounter(counter.kernel, "executed").executions(site)
+    inames = barrier.inames | _deciding_groups(counter.kernel, launch, barrier)
+    return counter.executions(Site(launch, inames, frozenset(), barrier.label), "executed")
 
 
 def launch_executions(counter: ExecutionCounter, launch: Launch) -> QuasiPolynomial:
     """Return how often *launch* is launched: once, or once for each pass of the host loops around it."""
     site = Site(launch, launch.host_inames, frozenset(), f"launch of {launch.name}")
-    return ExecutionCounter(counter.kernel, "paper").executions(site)
+    return counter.executions(site, "paper")
 
 
-def _deciding_groups(kernel: Kernel, launch: Launch, barrier: Barrier) -> Iterator[str]:
-    """Yield the group inames, one for each axis, on which the trip counts of the barrier's loops depend."""
-    seen: set[int] = set()
-    inside = {
-        iname for insn in launch.instructions if barrier.inames <= insn.within_inames for iname in insn.within_inames
-    }
-    for iname in sorted(inside):
-        tag = kernel.hardware_axis(iname)
-        if isinstance(tag, GroupInameTag) and tag.axis not in seen and _depends(kernel, barrier.inames, iname):
-            seen.add(tag.axis)
-            yield iname
+def _deciding_groups(kernel: Kernel, launch: Launch, barrier: Barrier) -> frozenset[str]:
+    """Return the group inames, one for each axis, on which it depends how often a group meets the barrier."""
+    groups = frozenset(_groups_around(kernel, launch, barrier).values())
+    together = kernel.domain(barrier.inames | groups)
+    return frozenset(iname for iname in groups if _depends(together, kernel.domain([iname]), iname))
 
 
-def _depends(kernel: Kernel, loops: frozenset[str], iname: str) -> bool:
-    """Return whether the points of *loops* differ between values of *iname*."""
-    together = kernel.domain([*loops, iname])
-    apart = _embedded(kernel.domain(loops), together) & _embedded(kernel.domain([iname]), together)
-    return not apart.is_subset(together)
+def _groups_around(kernel: Kernel, launch: Launch, barrier: Barrier) -> dict[int, str]:
+    """Return axis -> the group iname of the instructions inside the barrier's loops."""
+    axes: dict[int, str] = {}
+    for instruction in launch.instructions:
+        if barrier.inames <= instruction.within_inames:
+            tags = {iname: kernel.hardware_axis(iname) for iname in sorted(instruction.within_inames)}
+            for iname, tag in tags.items():
+                if isinstance(tag, GroupInameTag):
+                    axes.setdefault(tag.axis, iname)
+    return axes
 
 
-def _embedded(domain: isl.Set, into: isl.Set) -> isl.Set:
-    """Return *domain* with the dimensions of *into* that it lacks, unconstrained."""
-    aligned, _ = isl.align_two(domain, into)
-    return aligned
+def _depends(together: isl.Set, alone: isl.Set, iname: str) -> bool:
+    """Return whether the other coordinates of *together* differ between the values *alone* of *iname*."""
+    kind, place = together.get_var_dict()[iname]
+    others = together.eliminate(kind, place, 1)
+    embedded, _ = isl.align_two(alone, together)
+    return not (others & embedded).is_subset(together)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pymbolic.primitives as prim
 from loopy.diagnostic import LoopyError
-from loopy.kernel.function_interface import CallableKernel
+from loopy.kernel.function_interface import CallableKernel, InKernelCallable
 from loopy.kernel.instruction import (
     Assignment,
     BarrierInstruction,
@@ -15,12 +15,20 @@ from loopy.kernel.instruction import (
     MultiAssignmentBase,
     NoOpInstruction,
 )
+from loopy.library.function import MakeTupleCallable
+from loopy.library.reduction import ArgExtOpCallable
 from loopy.symbolic import ResolvedFunction
 from loopy.type_inference import TypeReader
 from loopy.types import LoopyType
-from pymbolic.mapper import Mapper
+from pymbolic.mapper import Mapper, UnsupportedExpressionError
 
-from loopyperf.counts.arithmetic import Operation, function_operation, operations
+from loopyperf.counts.arithmetic import (
+    COMPLEX_PARTS,
+    Operation,
+    dtype_name,
+    function_operation,
+    operations,
+)
 from loopyperf.counts.execution import Condition, Conditions
 from loopyperf.counts.memory import Direction, Reference, reference
 from loopyperf.errors import UncountableError
@@ -73,7 +81,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
             self._visit(instruction)
         except UncountableError as error:
             raise UncountableError(f"instruction {instruction.id!r}: {error}") from error
-        except LoopyError as error:
+        except (LoopyError, NotImplementedError, UnsupportedExpressionError) as error:  # of Loopy's type inference
             raise UncountableError(f"instruction {instruction.id!r}: {type(error).__name__}: {error}") from error
         return self._events
 
@@ -199,10 +207,22 @@ class InstructionWalker(Mapper[None, [Conditions]]):
         callee = self.kernel.callables[expr.function.name]
         if isinstance(callee, CallableKernel):
             raise UncountableError(f"no count for a call of the kernel {expr.function.name!r}")
-        operation = function_operation(callee.name, self._dtype(expr))
+        operation = self._function(callee, expr)
         if operation is not None:
             self._record(operation, conditions)
         self._rec_all(expr.parameters, conditions)
+
+    def _function(self, callee: InKernelCallable, expr: prim.Call) -> Operation | None:
+        if isinstance(callee, MakeTupleCallable):
+            return None
+        if isinstance(callee, ArgExtOpCallable):
+            return function_operation("max", self._dtype(expr))
+        results = [key for key in callee.arg_id_to_dtype or () if isinstance(key, int) and key < 0]
+        if len(results) != 1:
+            raise UncountableError(f"no count for {callee.name}, a function of {len(results)} results")
+        for parameter in expr.parameters if callee.name not in COMPLEX_PARTS else ():
+            dtype_name(self._dtype(parameter))
+        return function_operation(callee.name, self._dtype(expr))
 
     def map_if(self, expr: prim.If, conditions: Conditions) -> None:
         self.rec(expr.condition, conditions)
@@ -214,4 +234,6 @@ class InstructionWalker(Mapper[None, [Conditions]]):
     def handle_unsupported_expression(self, expr: Any, conditions: Conditions) -> None:
         raise UncountableError(f"no count for {type(expr).__name__} in {expr}")
 
-    map_foreign = map_constant
+    def map_foreign(self, expr: Any, conditions: Conditions) -> None:
+        if not prim.is_constant(expr):
+            raise UncountableError(f"no count for {type(expr).__name__} in an expression: {expr}")

@@ -1,17 +1,16 @@
 """Loading the files of a folder of kernels, wherever it stands, and checking that they hold what they should."""
 
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import cast
 
 from loopyperf.errors import KernelFileError
 from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.kernel_package import kernel_package
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -43,16 +42,20 @@ def bundled_folder(name: str) -> Path:
 
 
 def load_kernel_files(folder: Path) -> tuple[KernelFile, ...]:
-    """Return the kernel files of *folder*, sorted by file name; files whose names start with ``_`` are left out.
+    """Return the kernel files of *folder*, sorted by file name.
+
+    Files whose names start with ``_`` are no kernel files but what these share: ``from ._stencil import laplacian``.
 
     Raises :class:`KernelFileError` naming the file and what is wrong with it: it cannot be imported, lacks ``NAME``,
     ``configurations`` or a docstring, or has the ``NAME`` of another.
     """
     if not folder.is_dir():
         raise KernelFileError(f"{folder} is not a folder; give the folder that holds the kernel files")
-    files = [_load(path) for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
-    if not files:
+    paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith(("_", "."))]
+    if not paths:
         raise KernelFileError(f"{folder} holds no kernel files (*.py)")
+    package = _package(folder)
+    files = [_load(path, package) for path in paths]
     _check_distinct_names(files)
     return tuple(files)
 
@@ -79,8 +82,15 @@ def configurations_of(file: KernelFile, limits: Limits) -> tuple[Configuration, 
 # {{{ one file
 
 
-def _load(path: Path) -> KernelFile:
-    module = _import(path)
+def _package(folder: Path) -> str:
+    try:
+        return kernel_package(folder)
+    except OSError as error:
+        raise KernelFileError(f"a file in {folder} cannot be read: {error}") from error
+
+
+def _load(path: Path, package: str) -> KernelFile:
+    module = _import(path, package)
     name: object = getattr(module, "NAME", None)
     configurations: object = getattr(module, "configurations", None)
     doc = (module.__doc__ or "").strip()
@@ -93,22 +103,13 @@ def _load(path: Path) -> KernelFile:
     return KernelFile(name, path, doc, cast("Callable[[Limits], list[Configuration]]", configurations))
 
 
-def _import(path: Path) -> ModuleType:
-    # The name depends on the content: what an edited file defines never passes for what it defined before.
-    digest = sha256(bytes(path.resolve()) + b"\n" + path.read_bytes()).hexdigest()[:16]
-    name = f"loopyperf_kernel_file_{path.stem}_{digest}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise KernelFileError(f"{path} cannot be imported as a Python file")
-    module = sys.modules[name] = module_from_spec(spec)
+def _import(path: Path, package: str) -> ModuleType:
+    if "." in path.stem:
+        raise KernelFileError(f"{path} cannot be imported: a module's name has no dot; rename the file")
     try:
-        spec.loader.exec_module(module)
+        return import_module(f"{package}.{path.stem}")
     except Exception as error:
-        del sys.modules[name]
         raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    return module
 
 
 def _check_distinct_names(files: list[KernelFile]) -> None:

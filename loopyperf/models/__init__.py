@@ -1,37 +1,22 @@
-"""Performance models: arithmetic on counts, graphs, devices and samples.
-
-:data:`MODELS` says of each what it needs to be asked with.
-"""
+"""Performance models: arithmetic on counts, graphs, devices and samples. :data:`MODELS` has all of them by name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
 
 from loopyperf.errors import UnknownModelError
+from loopyperf.models.interface import FittedModel
+from loopyperf.models.linear import linear_time
 
-Need = Literal["fit", "device", "samples"]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCard:
-    """What a model is called, what it needs, and what it says, in one line."""
-
-    name: str
-    needs: frozenset[Need]
-    summary: str
-
-
-MODELS: Mapping[str, ModelCard] = {
-    "linear": ModelCard(
+MODELS: Mapping[str, FittedModel] = {
+    "linear": FittedModel(
         name="linear",
-        needs=frozenset({"fit"}),
         summary="weighted sum of counts, nothing overlaps (Stevens and Klöckner)",
+        time=linear_time,
     ),
 }
 
 
-def model_card(name: str) -> ModelCard:
-    """Return what is known of the model *name*; raises :class:`UnknownModelError` listing those there are."""
+def find_model(name: str) -> FittedModel:
+    """Return the model called *name*; raises :class:`UnknownModelError` listing those there are."""
     if name not in MODELS:
         raise UnknownModelError(f"unknown model {name!r}; there are: {', '.join(MODELS)}")
     return MODELS[name]

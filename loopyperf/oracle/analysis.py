@@ -2,11 +2,11 @@
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import islpy as isl
-import loopy as lp
+import numpy as np
 from loopy.kernel import LoopKernel
 from loopy.translation_unit import TranslationUnit
 
@@ -39,20 +39,42 @@ def count_at(program: Program, counting: Counting, sizes: Mapping[str, Any]) -> 
     """Return what a Loopy kernel does, able to be evaluated at *sizes*.
 
     Like :func:`count` where islpy has barvinok. Without it, one size can still be counted exactly: once the kernel
-    assumes its sizes to be just these, the counts are plain numbers.
+    assumes its sizes to be just these, the counts are plain numbers. Raises :class:`EngineError` for arrays of sizes
+    then, and :class:`ParameterError` for sizes that are missing, not integers or outside the kernel's assumptions.
     """
-    if engine_is_exact() or not all(isinstance(size, int) for size in sizes.values()):
+    if engine_is_exact() or any(isinstance(size, np.ndarray) for size in sizes.values()):
         return count(program, counting)
     kernel = _remembered(program).kernel
-    named = {name: size for name, size in sizes.items() if name in kernel.parameters}
-    equalities = " and ".join(f"{name} = {size}" for name, size in named.items())
-    if not equalities:
-        return count(program, counting)
-    asked = isl.BasicSet(f"[{', '.join(named)}] -> {{ : {equalities} }}")
-    if kernel.assumptions.intersect(asked.align_params(kernel.assumptions.get_space())).is_empty():
+    return count_properties(_assuming(kernel, _integers(kernel, sizes)), counting)
+
+
+# {{{ counting without barvinok
+
+
+def _integers(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
+    missing = sorted(kernel.parameters - set(sizes))
+    if missing:
+        raise ParameterError(f"missing size {', '.join(missing)}; kernel {kernel.name!r} takes it")
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+            raise ParameterError(f"size {name} must be an integer, received {size!r} ({type(size).__name__})")
+    return {name: int(sizes[name]) for name in sorted(kernel.parameters)}
+
+
+def _assuming(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
+    """Return *kernel* with the assumption that its sizes are *sizes*; its schedule stays what it is."""
+    equalities = " and ".join(f"{name} = {size}" for name, size in sizes.items())
+    asked = isl.BasicSet(f"[{', '.join(sizes)}] -> {{ : {equalities} }}")
+    assumptions = kernel.assumptions.intersect(asked.align_params(kernel.assumptions.get_space()))
+    if assumptions.is_empty():
         raise ParameterError(f"{equalities} is outside what the kernel assumes: {kernel.assumptions}")
-    assuming = cast("Program", lp.assume(cast("Any", program), equalities))
-    return count_properties(load_kernel(assuming), counting)
+    return replace(kernel, loopy_kernel=kernel.loopy_kernel.copy(assumptions=assumptions))
+
+
+# }}}
+
+
+# {{{ remembering
 
 
 @dataclass(slots=True)
@@ -72,3 +94,6 @@ def _remembered(program: Any) -> _Analysis:
         weakref.finalize(program, _analyses.pop, key, None)
         _analyses[key] = analysis
     return _analyses[key]
+
+
+# }}}

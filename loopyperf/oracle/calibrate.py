@@ -1,6 +1,6 @@
 """From a device to a fit: measure the measurement kernels, count them, fit the weights, keep everything."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,25 +9,25 @@ import msgspec
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import make_fit
-from loopyperf.calibration.library import user_data, user_fits
+from loopyperf.calibration.library import user_fits
 from loopyperf.calibration.problem import Observation, pose_problem
 from loopyperf.calibration.solver import solve
 from loopyperf.calibration.validation import cross_validate
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import CalibrationError
-from loopyperf.measurement.archive import Archive, Recording, read_archive
-from loopyperf.measurement.backends import open_backend
+from loopyperf.measurement.archive import Recording
 from loopyperf.measurement.backends.interface import Backend
-from loopyperf.measurement.campaign import EMPTY_KERNEL, Progress, run_campaign
+from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.records import Measurement, Run
+from loopyperf.measurement.records import Measurement
 from loopyperf.oracle.analysis import count
+from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.properties.counted_kernel import KernelCounts
 
 MODEL = "linear"
-ProgressReport = Callable[[Progress], None]
+"""the model that is calibrated"""
 
 
 def calibrate(
@@ -51,35 +51,14 @@ def calibrate(
     Raises :class:`BackendError` without a device, :class:`MeasurementError` for a kernel that computes something
     wrong, :class:`IncompatibleRunsError` for an archive of another device or protocol.
     """
-    machine = open_backend(backend, device=device) if isinstance(backend, str) else backend
+    machine = opened(backend, device)
     files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
-    path = archive or archive_folder(machine) / "unfinished.jsonl"
-    measure(machine, files, path, protocol or Protocol(), progress)
-    fit = fit_recording(read_archive(path), files, counting)
+    path = archive or unfinished_archive(machine, "calibration")
+    fit = fit_recording(measure(machine, files, path, protocol, progress), files, counting)
     save_fit(fit, save or user_fits() / fit.slug / f"{fit.model}.json")
     if archive is None:
-        path.rename(path.with_name(f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}.jsonl"))
+        keep(path)
     return fit
-
-
-def archive_folder(machine: Backend) -> Path:
-    """Return the folder of a person's own archives of a device; it need not exist."""
-    return user_data() / "archives" / machine.environment.slug
-
-
-def measure(
-    machine: Backend,
-    files: Sequence[KernelFile],
-    path: Path,
-    protocol: Protocol,
-    progress: ProgressReport | None,
-) -> tuple[Measurement, ...]:
-    """Return the measurements of *files* on *machine*; those that the archive at *path* has are not taken again."""
-    run = Run.start(machine.environment, machine.limits, protocol)
-    with Archive(path, run) as records:
-        if progress is None:
-            return run_campaign(machine, files, records)
-        return run_campaign(machine, files, records, progress=progress)
 
 
 def fit_recording(recording: Recording, files: Sequence[KernelFile], counting: Counting = "executed") -> Fit:

@@ -2,25 +2,32 @@
 
 import os
 import warnings
+from functools import cache
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits
-from loopyperf.errors import BackendError, LoopyperfWarning, UnknownDeviceError
+from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
+from loopyperf.measurement.environment import device_slug
 
 DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
 
+FitChoice = Fit | str | os.PathLike[str]
+"""a fit, or the path of one"""
 
-def chosen_fit(model: str, device: str | None, path: str | os.PathLike[str] | None) -> Fit:
-    """Return the fit at *path* if given, else the one of *model* for the device that is meant.
+
+def chosen_fit(model: str, device: str | None, fit: FitChoice | None) -> Fit:
+    """Return *fit* (read, if it is a path), else the fit of *model* for the device that is meant.
 
     The device is the argument, else the environment variable ``LOOPYPERF_DEVICE``, else the local OpenCL device if
     there is a fit for it. Raises :class:`UnknownDeviceError` where that leaves none, :class:`FitFileError` for a file
-    that is none.
+    that is none, and for a fit of another model or device than was asked for.
     """
-    if path is not None:
-        return find_fit("", model, path)
-    return find_fit(device or os.environ.get(DEVICE_VARIABLE) or _fitted_local_device(), model)
+    if fit is None:
+        return find_fit(_meant(device), model)
+    chosen = fit if isinstance(fit, Fit) else find_fit("", path=fit, model=model)
+    _check_asked_for(chosen, model, device)
+    return chosen
 
 
 def devices() -> tuple[str, ...]:
@@ -28,13 +35,32 @@ def devices() -> tuple[str, ...]:
     return tuple(sorted({fit.slug for fit in known_fits()}))
 
 
+def _check_asked_for(fit: Fit, model: str, device: str | None) -> None:
+    if fit.model != model:
+        raise FitFileError(
+            f"the fit is of the model {fit.model!r}, but {model!r} was asked for; ask for the fit's model, or give "
+            f"a fit of {model!r}"
+        )
+    if device is not None and device_slug(device) != fit.slug:
+        raise FitFileError(
+            f"the fit is for the device {fit.slug!r}, but {device!r} was asked for; give the fit alone, or the "
+            "device alone"
+        )
+
+
+# {{{ which device
+
+
+def _meant(device: str | None) -> str:
+    if device is not None:
+        return device
+    return os.environ.get(DEVICE_VARIABLE) or _fitted_local_device()
+
+
 def _fitted_local_device() -> str:
     """Return the short name of this machine's OpenCL device, if there is a fit for it."""
     try:
-        with warnings.catch_warnings():
-            # Backends warn of settings that spoil measurements; nothing is measured here.
-            warnings.simplefilter("ignore", LoopyperfWarning)
-            local = open_backend("opencl").environment.slug
+        local = _local_device(os.environ.get("PYOPENCL_CTX"))
     except BackendError as error:
         raise UnknownDeviceError(f"no device was named and this machine has none ({error}); {_how()}") from error
     if local not in devices():
@@ -42,8 +68,20 @@ def _fitted_local_device() -> str:
     return local
 
 
+@cache
+def _local_device(pyopencl_choice: str | None) -> str:
+    """Return the short name of the device that pyopencl chooses; opening it takes longer than an estimate."""
+    with warnings.catch_warnings():
+        # Backends warn of settings that spoil measurements; nothing is measured here.
+        warnings.simplefilter("ignore", LoopyperfWarning)
+        return open_backend("opencl").environment.slug
+
+
 def _how() -> str:
     return (
         f"name one of {', '.join(devices())} with device=... or in {DEVICE_VARIABLE}, "
         "or make a fit for this machine with `loopyperf calibrate`"
     )
+
+
+# }}}

@@ -1,18 +1,20 @@
 """How long will this kernel take? :func:`estimate` finds the fit, counts the kernel and asks the model."""
 
-import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.indistinguishable import doubts
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import ParameterError
-from loopyperf.models import model_card
-from loopyperf.models.linear import Shares, linear_time
+from loopyperf.models import find_model
+from loopyperf.models.interface import Count, Shares
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, count_at
-from loopyperf.oracle.choice import chosen_fit
+from loopyperf.oracle.choice import FitChoice, chosen_fit
 from loopyperf.properties.counted_kernel import KernelCounts
 
 DEFAULT_MODEL = "linear"
@@ -20,10 +22,11 @@ DEFAULT_MODEL = "linear"
 
 def estimate(
     program: Program,
+    /,
     *,
     device: str | None = None,
     model: str = DEFAULT_MODEL,
-    fit: Fit | str | os.PathLike[str] | None = None,
+    fit: FitChoice | None = None,
     counting: Counting | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -38,16 +41,19 @@ def estimate(
     Raises :class:`UnknownModelError`, :class:`UnknownDeviceError`, :class:`FitFileError`, :class:`KernelError`,
     :class:`UncountableError` and :class:`ParameterError`, each saying what to do.
     """
-    card = model_card(model)
-    weights = fit if isinstance(fit, Fit) else chosen_fit(card.name, device, fit)
+    asked = find_model(model)
+    chosen = chosen_fit(asked.name, device, fit)
     merged = _merged(parameters, sizes)
-    return estimate_counted(count_at(program, counting or weights.counting, merged), weights, merged)
+    return estimate_counted(count_at(program, counting or chosen.counting, merged), chosen, merged)
 
 
 def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> Estimate:
     """Return how long a counted kernel runs at *sizes* on the device of *fit*; see :func:`estimate`."""
     shares = _shares(counted, sizes)
-    answer = linear_time(fit.weights, shares)
+    try:
+        answer = find_model(fit.model).time(fit.weights, shares)
+    except OverflowError as error:
+        raise ParameterError(f"at {dict(sizes)} the kernel does more than a floating-point time can tell") from error
     return Estimate(
         kernel=counted.kernel.name,
         sizes=dict(sizes),
@@ -60,26 +66,67 @@ def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) 
     )
 
 
-def _merged(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> dict[str, Any]:
-    twice = sorted(set(parameters or {}) & set(sizes))
+# {{{ sizes
+
+
+def _merged(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
+    if parameters is None:
+        return sizes
+    twice = sorted(set(parameters) & set(sizes))
     if twice:
         raise ParameterError(f"size {', '.join(twice)} is given twice, as a keyword and in parameters")
-    return {**(parameters or {}), **sizes}
+    return {**parameters, **sizes}
 
 
 def _shares(counted: KernelCounts, sizes: Mapping[str, Any]) -> Shares:
     """Return the counts by property and source at one size; by property alone in a batch."""
-    if any(hasattr(size, "shape") and size.shape for size in sizes.values()):
-        return {name: {"": counts} for name, counts in counted.properties().evaluate(**sizes).items()}
-    return counted.shares(sizes)
+    shapes = {name: cast("NDArray[Any]", size).shape for name, size in sizes.items() if isinstance(size, np.ndarray)}
+    if not shapes:
+        return counted.shares(sizes)
+    shape = _common_shape(shapes)
+    counts = counted.properties().evaluate(**sizes)
+    return {name: {"": _spread(np.asarray(count), shape)} for name, count in counts.items()}
 
 
-def _notes(counted: KernelCounts, fit: Fit, unfitted: tuple[str, ...], shares: Shares) -> list[str]:
+def _spread(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Return *counts*, one number where no array of sizes matters for them, in the shape of the batch."""
+    return np.broadcast_to(counts.astype(np.float64) if counts.dtype == object else counts, shape)
+
+
+def _common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError as error:
+        received = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ParameterError(f"arrays of sizes must broadcast together, received the shapes {received}") from error
+
+
+# }}}
+
+
+# {{{ notes
+
+
+def _notes(counted: KernelCounts, fit: Fit, unfitted: tuple[str, ...], shares: Shares) -> Iterator[str]:
     explained = {name for group in fit.undetermined for name in group.left_out}
-    notes = [f"no weight for {name!r} in the fit: taken as free" for name in unfitted if name not in explained]
-    totals = {name: sum(parts.values()) for name, parts in shares.items()}
-    if not any(hasattr(total, "shape") for total in totals.values()):
-        notes.extend(doubts(fit.undetermined, totals))
+    yield from (f"no weight for {name!r} in the fit: taken as free" for name in unfitted if name not in explained)
+    if fit.undetermined:
+        doubted = (sentence for totals in _samples(shares) for sentence in doubts(fit.undetermined, totals))
+        yield from dict.fromkeys(doubted)
     if counted.counting != fit.counting:
-        notes.append(f"the fit was made with the {fit.counting!r} counting, this is the {counted.counting!r} counting")
-    return notes
+        yield f"the fit was made with the {fit.counting!r} counting, this is the {counted.counting!r} counting"
+
+
+def _samples(shares: Shares) -> Iterator[dict[str, int]]:
+    """Yield the counts by property; in a batch, those at its first and at its last size."""
+    lengths = {count.size for parts in shares.values() for count in parts.values() if isinstance(count, np.ndarray)}
+    places = [0, max(lengths) - 1] if lengths else [0]
+    for place in places if places[-1] >= 0 else []:
+        yield {name: sum(_at(count, place) for count in parts.values()) for name, parts in shares.items()}
+
+
+def _at(count: Count, index: int) -> int:
+    return int(count.flat[index]) if isinstance(count, np.ndarray) else count
+
+
+# }}}

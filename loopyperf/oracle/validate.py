@@ -1,26 +1,29 @@
 """Predicting kernels that were never fitted, and measuring them: how good a fit is."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
-from loopyperf.measurement.archive import Recording, read_archive
-from loopyperf.measurement.backends import open_backend
+from loopyperf.errors import LoopyperfWarning
+from loopyperf.measurement.archive import Recording
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.models.linear import Shares, linear_time
-from loopyperf.oracle.calibrate import ProgressReport, archive_folder, measure, observations
-from loopyperf.oracle.choice import chosen_fit
+from loopyperf.models import find_model
+from loopyperf.models.interface import Shares
+from loopyperf.oracle.calibrate import MODEL, observations
+from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
+from loopyperf.oracle.choice import FitChoice, chosen_fit
 
 
 def validate(
     backend: str | Backend = "opencl",
     *,
     device: str | None = None,
-    fit: Fit | Path | None = None,
+    fit: FitChoice | None = None,
     kernels: Path | None = None,
     archive: Path | None = None,
     protocol: Protocol | None = None,
@@ -29,29 +32,33 @@ def validate(
     """Return predicted and measured run times of the test kernels on a device, by kernel and size.
 
     *fit* is by default the one for the device; *kernels* a folder of kernel files, by default the bundled test
-    kernels; *archive* where the raw samples go, by default a file of its own in the user data folder.
+    kernels; *archive* where the raw samples go, by default in the user data folder, where an interrupted validation is
+    resumed and a finished one is kept under its date.
+
+    Warns if *fit* was made for another device.
 
     Raises what :func:`loopyperf.calibrate` and :func:`loopyperf.estimate` raise.
     """
-    machine = open_backend(backend, device=device) if isinstance(backend, str) else backend
-    weights = fit if isinstance(fit, Fit) else chosen_fit("linear", machine.environment.slug, fit)
+    machine = opened(backend, device)
+    chosen = _chosen_fit(machine, fit)
     tested = load_kernel_files(kernels or bundled_folder("test_kernels"))
-    path = archive or archive_folder(machine) / "validation.jsonl"
+    path = archive or unfinished_archive(machine, "validation")
+    found = predictions(measure(machine, _with_empty_kernel(tested), path, protocol, progress), tested, chosen)
     if archive is None:
-        path.unlink(missing_ok=True)
-    measure(machine, [*_empty_kernel(), *tested], path, protocol or Protocol(), progress)
-    return predictions(read_archive(path), tested, weights)
+        keep(path)
+    return found
 
 
-def predictions(recording: Recording, files: tuple[KernelFile, ...], fit: Fit) -> tuple[Prediction, ...]:
-    """Return the linear model's time beside the measured one for every recorded measurement of *files*."""
+def predictions(recording: Recording, files: Sequence[KernelFile], fit: Fit) -> tuple[Prediction, ...]:
+    """Return the time of the fit's model beside the measured one for every recorded measurement of *files*."""
+    model = find_model(fit.model)
     names = {file.name for file in files}
     relevant = Recording(recording.runs, tuple(m for m in recording.measurements if m.kernel_class in names))
     return tuple(
         Prediction(
             kernel=row.kernel_class,
             sizes=row.sizes,
-            predicted=float(linear_time(fit.weights, _whole(row.properties)).seconds),
+            predicted=float(model.time(fit.weights, _whole(row.properties)).seconds),
             measured=row.seconds,
         )
         for row in observations(relevant, files, fit.counting)
@@ -63,7 +70,24 @@ def _whole(properties: Mapping[str, int]) -> Shares:
     return {name: {"": number} for name, number in properties.items()}
 
 
-def _empty_kernel() -> tuple[KernelFile, ...]:
-    """Return the kernel whose launch says from which size on the others are worth measuring."""
-    files = load_kernel_files(bundled_folder("measurement_kernels"))
-    return tuple(file for file in files if file.name == EMPTY_KERNEL)
+def _chosen_fit(machine: Backend, fit: FitChoice | None) -> Fit:
+    slug = machine.environment.slug
+    if fit is None:
+        return chosen_fit(MODEL, slug, None)
+    chosen = chosen_fit(MODEL, None, fit)
+    if chosen.slug != slug:
+        warnings.warn(
+            f"the fit is for {chosen.slug!r}, the kernels are measured on {slug!r}: the errors say how alike the two "
+            "devices are, not how good the fit is",
+            LoopyperfWarning,
+            stacklevel=3,
+        )
+    return chosen
+
+
+def _with_empty_kernel(files: tuple[KernelFile, ...]) -> tuple[KernelFile, ...]:
+    """Return *files* with the kernel whose launch says from which size on the others are worth measuring."""
+    if any(file.name == EMPTY_KERNEL for file in files):
+        return files
+    bundled = load_kernel_files(bundled_folder("measurement_kernels"))
+    return (*(file for file in bundled if file.name == EMPTY_KERNEL), *files)

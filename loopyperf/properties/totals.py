@@ -4,13 +4,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Generic, TypeVar
 
-from loopyperf.counts.evaluation import Evaluator, IntegerArray, Least, Output, Total
-from loopyperf.counts.quasipolynomial import QuasiPolynomial, assumption_form
-from loopyperf.errors import ParameterError
+from loopyperf.counts.compilation import Least, Output, Total
+from loopyperf.counts.evaluation import Evaluator, IntegerArray
+from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
 from loopyperf.kernel import Kernel
 
 Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
 Terms = Sequence[tuple[QuasiPolynomial, int]]
 """distinct counts with their multiplicities, to be summed"""
 
@@ -32,23 +31,11 @@ class Totals(Generic[Key]):
 
     def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the exact values at one size, in the order of the keys; raises :class:`ParameterError`."""
-        return self._evaluator.at(self._relevant(sizes))
+        return self._evaluator.at(sizes)
 
     def at_arrays(self, sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
         """Return the values at arrays of sizes, in the order of the keys; raises :class:`ParameterError`."""
-        return self._evaluator.at_arrays(self._relevant(sizes))
-
-    def _relevant(self, sizes: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Return *sizes* without those that the kernel takes but no count depends on."""
-        if set(sizes) == set(self.parameters):
-            return sizes
-        strangers = sorted(set(sizes) - self.kernel.parameters)
-        if strangers:
-            raise ParameterError(
-                f"superfluous size {', '.join(strangers)}: kernel {self.kernel.name!r} takes "
-                f"{', '.join(sorted(self.kernel.parameters)) or 'no sizes'}"
-            )
-        return {name: size for name, size in sizes.items() if name in self.parameters}
+        return self._evaluator.at_arrays(sizes)
 
     @cached_property
     def _evaluator(self) -> Evaluator:
@@ -60,6 +47,5 @@ class Totals(Generic[Key]):
         }
         outputs: list[Output] = [*sums.values()]
         outputs += [Least(sums[left], sums[right]) for left, right in self.minima.values()]
-        needed = {name for count in distinct.values() for name in count.parameters}
         forms = [count.form for count in distinct.values()]
-        return Evaluator(forms, outputs, assumption_form(self.kernel.assumptions, needed))
+        return Evaluator(forms, outputs, SizeAssumptions(self.kernel.assumptions))

@@ -7,9 +7,10 @@ from operator import add
 
 import numpy as np
 
-from loopyperf.counts.evaluation import Evaluator, IntegerArray, Least, Total
+from loopyperf.counts.compilation import Least, Total
+from loopyperf.counts.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.kernel_counts import Access, Item, KernelTallies
-from loopyperf.counts.quasipolynomial import QuasiPolynomial, assumption_form
+from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
 from loopyperf.properties.totals import Totals
 from loopyperf.properties.unified import matching_store, minimum_name, property_name
 
@@ -38,7 +39,7 @@ class Minimum:
     def _evaluator(self) -> Evaluator:
         least = Least(Total(((0, 1),)), Total(((1, 1),)))
         forms = [self.left.form, self.right.form]
-        return Evaluator(forms, [least], assumption_form(self.left.assumptions, self.parameters))
+        return Evaluator(forms, [least], SizeAssumptions(self.left.assumptions))
 
     def __str__(self) -> str:
         return str(self.left) if self.left.form == self.right.form else f"min({self.left}, {self.right})"

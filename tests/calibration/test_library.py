@@ -9,7 +9,6 @@ from loopyperf.calibration.fit_files import load_fit, save_fit
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import bundled_fits, find_fit, known_fits, user_fits
 from loopyperf.errors import FitFileError, UnknownDeviceError
-from loopyperf.measurement.environment import device_slug
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +95,7 @@ def test_known_fits_say_where_they_come_from_ones_own_first(data: Path):
 def test_without_the_variable_ones_own_fits_are_in_the_user_data_folder(
     unset: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(platformdirs, "user_data_path", lambda name: tmp_path / "share" / name)
+    monkeypatch.setattr(platformdirs, "user_data_dir", lambda name: str(tmp_path / "share" / name))
     if unset:
         monkeypatch.delenv("LOOPYPERF_DATA")
     else:

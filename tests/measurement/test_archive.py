@@ -265,7 +265,10 @@ def test_a_refused_archive_is_not_kept_locked(path, recorded):
         (run(device="another"), "device is 'another' instead of 'Synthetic Device 9000'"),
         (run(threads=2), "threads is 2 instead of None"),
         (run(Protocol(overhead_factor=1.0, runs=10)), r"protocol\.runs is 10 instead of 30"),
-        (run(Protocol(overhead_factor=1.0, dropped=2), backend="b"), r"backend is 'b' .* protocol\.dropped is 2 instead of 4"),
+        (
+            run(Protocol(overhead_factor=1.0, dropped=2), backend="b"),
+            r"backend is 'b' .* protocol\.dropped is 2 instead of 4",
+        ),
     ],
 )
 def test_incompatible_runs_are_not_mixed(path, recorded, other, message):

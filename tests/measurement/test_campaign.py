@@ -48,6 +48,11 @@ def test_the_overhead_factor_moves_the_first_size(path):
     assert sizes_of(measure(path, protocol=Protocol(overhead_factor=3)), "scale") == [25, 26, 27, 28]
 
 
+def test_by_default_a_kernel_works_as_long_as_its_launch_takes(path):
+    # two launches are 20 ticks = 5 ticks + 15 ticks
+    assert sizes_of(measure(path, protocol=Protocol()), "scale") == [15, 16, 17, 18]
+
+
 def test_the_empty_kernel_is_never_skipped_for_being_short(path):
     measurements = measure(path, protocol=Protocol(overhead_factor=3))
     assert sizes_of(measurements, "empty kernel") == [4, 8]

@@ -1,4 +1,8 @@
+import os
 import pickle
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -37,17 +41,15 @@ def marker(path: Path):
 def test_files_are_sorted_by_file_name_and_private_ones_left_out(tmp_path):
     write(tmp_path, "b.py", "first by name")
     write(tmp_path, "a.py", "second by name")
-    (tmp_path / "_shared.py").write_text("no kernel")
-    (tmp_path / "README.md").write_text("no kernel")
+    for other in ("_shared.py", ".#a.py", "README.md"):
+        (tmp_path / other).write_text("no kernel")
     files = load_kernel_files(tmp_path)
     assert [file.name for file in files] == ["second by name", "first by name"]
     assert files[0].doc == "b = 2 a: a test."
     assert files[0].configurations(LIMITS) == []
 
 
-def test_what_a_file_defines_pickles(tmp_path):
-    loaded = marker(write(tmp_path, "scale.py", "scale"))
-    assert pickle.loads(pickle.dumps(loaded())).__class__ is loaded
+# {{{ one state of a file is one module
 
 
 def test_an_unchanged_file_is_loaded_once(tmp_path):
@@ -55,11 +57,50 @@ def test_an_unchanged_file_is_loaded_once(tmp_path):
     assert marker(path) is marker(path)
 
 
-def test_an_edited_file_is_loaded_again(tmp_path):
+def test_an_edited_file_is_loaded_again(tmp_path, monkeypatch):
+    # Both states have the same length and are of the same second: bytecode on disk would not tell them apart.
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     path = write(tmp_path, "scale.py", "scale", value=1)
     before = marker(path)
     write(tmp_path, "scale.py", "scale", value=2)
     assert (before.value, marker(path).value) == (1, 2)
+    assert [path] == list(tmp_path.iterdir())
+
+
+def test_a_file_that_could_not_be_imported_is_tried_again(tmp_path, monkeypatch):
+    path = write(tmp_path, "scale.py", "scale")
+    path.write_text(path.read_text() + "import os\nos.environ['LOOPYPERF_KERNEL_FILE_TEST']\n")
+    with pytest.raises(KernelFileError, match=r"scale\.py cannot be imported: KeyError"):
+        load_kernel_files(tmp_path)
+    monkeypatch.setenv("LOOPYPERF_KERNEL_FILE_TEST", "set")
+    assert len(load_kernel_files(tmp_path)) == 1
+
+
+def test_what_a_file_defines_pickles(tmp_path):
+    loaded = marker(write(tmp_path, "scale.py", "scale"))
+    assert pickle.loads(pickle.dumps(loaded())).__class__ is loaded
+
+
+def test_what_a_file_defined_before_an_edit_still_pickles(tmp_path):
+    path = write(tmp_path, "scale.py", "scale", value=1)
+    before = pickle.dumps(marker(path)())
+    write(tmp_path, "scale.py", "scale", value=2)
+    assert (pickle.loads(before).value, marker(path).value) == (1, 2)
+
+
+def value_of(loaded) -> tuple[int, int]:
+    return os.getpid(), loaded.value
+
+
+def test_what_a_file_defines_pickles_into_a_forked_worker(tmp_path):
+    (tmp_path / "_shared.py").write_text("class Marker:\n    value = 7\n")
+    path = write(tmp_path, "scale.py", "scale")
+    path.write_text(path.read_text().partition("class Marker")[0] + "from ._shared import Marker\n")
+    loaded = marker(path)
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        process, value = pool.submit(value_of, loaded()).result()
+    assert process != os.getpid()
+    assert value == 7
 
 
 def test_files_of_the_same_name_in_two_folders_are_two_modules(tmp_path):
@@ -68,6 +109,100 @@ def test_files_of_the_same_name_in_two_folders_are_two_modules(tmp_path):
     one = marker(write(tmp_path / "measured", "scale.py", "scale"))
     other = marker(write(tmp_path / "tested", "scale.py", "scale"))
     assert one.__module__ != other.__module__
+
+
+# }}}
+
+
+# {{{ what files share
+
+SHARING = '''"""b = {factor} a: a test."""
+
+from ._shared import Marker, scaled_configurations
+
+NAME = "scale by {factor}"
+
+
+def configurations(limits):
+    return scaled_configurations({factor})
+'''
+
+
+def write_shared(folder: Path, value: int = 0) -> None:
+    (folder / "_shared.py").write_text(
+        f"def scaled_configurations(factor):\n    return []\n\n\nclass Marker:\n    value = {value}\n"
+    )
+
+
+def test_files_share_what_a_private_one_holds(tmp_path):
+    write_shared(tmp_path)
+    for factor in (2, 3):
+        (tmp_path / f"scale_{factor}.py").write_text(SHARING.format(factor=factor))
+    two, three = load_kernel_files(tmp_path)
+    assert (two.name, three.name) == ("scale by 2", "scale by 3")
+    assert two.configurations(LIMITS) == []
+    assert two.configurations.__globals__["Marker"] is three.configurations.__globals__["Marker"]
+
+
+def test_an_edited_shared_file_is_loaded_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = tmp_path / "scale.py"
+    path.write_text(SHARING.format(factor=2))
+    write_shared(tmp_path, value=1)
+    before = marker(path)
+    write_shared(tmp_path, value=2)
+    after = marker(path)
+    assert (before.value, after.value) == (1, 2)
+    assert all(pickle.loads(pickle.dumps(loaded())).__class__ is loaded for loaded in (before, after))
+
+
+def test_a_file_imports_the_state_of_another_that_it_was_loaded_with(tmp_path):
+    write_shared(tmp_path, value=1)
+    path = write(tmp_path, "late.py", "late")
+    path.write_text(
+        path.read_text()
+        + "    @staticmethod\n    def shared():\n        from ._shared import Marker\n        return Marker\n"
+    )
+    loaded = marker(path)
+    write_shared(tmp_path, value=2)
+    assert loaded.shared().value == 1
+
+
+def test_files_may_import_each_other(tmp_path):
+    write(tmp_path, "a.py", "first")
+    write(tmp_path, "b.py", "second")
+    (tmp_path / "b.py").write_text((tmp_path / "b.py").read_text() + "from .a import Marker\n")
+    first, second = load_kernel_files(tmp_path)
+    assert first.configurations.__globals__["Marker"] is second.configurations.__globals__["Marker"]
+
+
+def test_a_file_knows_where_it_stands(tmp_path):
+    path = write(tmp_path, "scale.py", "scale")
+    (file,) = load_kernel_files(tmp_path)
+    assert Path(file.configurations.__globals__["__file__"]) == path.resolve()
+
+
+@pytest.mark.parametrize(
+    ("shared", "message"),
+    [
+        ("def scaled_configurations(factor) return []\n", "SyntaxError: .*_shared.py, line 1"),
+        ("Marker = no_such_name\n", "NameError"),
+        ("Marker = 1\n", "ImportError: cannot import name 'scaled_configurations' .*_shared.py"),
+        (None, r"ModuleNotFoundError: .*\._shared"),
+    ],
+)
+def test_a_file_whose_shared_part_is_wrong_is_named(tmp_path, shared, message):
+    (tmp_path / "scale.py").write_text(SHARING.format(factor=2))
+    if shared is not None:
+        (tmp_path / "_shared.py").write_text(shared)
+    with pytest.raises(KernelFileError, match=rf"scale\.py cannot be imported: {message}"):
+        load_kernel_files(tmp_path)
+
+
+# }}}
+
+
+# {{{ what is refused
 
 
 @pytest.mark.parametrize(
@@ -86,6 +221,19 @@ def test_files_of_the_same_name_in_two_folders_are_two_modules(tmp_path):
 def test_a_file_that_lacks_something_is_named(tmp_path, content, message):
     (tmp_path / "lacking.py").write_text(content)
     with pytest.raises(KernelFileError, match=rf"lacking\.py {message}"):
+        load_kernel_files(tmp_path)
+
+
+def test_a_file_whose_name_is_no_module_name_is_named(tmp_path):
+    write(tmp_path, "scale.v2.py", "scale")
+    with pytest.raises(KernelFileError, match=r"scale\.v2\.py cannot be imported: .* no dot; rename"):
+        load_kernel_files(tmp_path)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    write(tmp_path, "scale.py", "scale")
+    (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
+    with pytest.raises(KernelFileError, match=r"cannot be read: .*gone\.py"):
         load_kernel_files(tmp_path)
 
 
@@ -112,6 +260,9 @@ def test_configurations_that_cannot_be_told_apart_are_refused():
 def test_a_configuration_that_cannot_be_measured_is_refused(changes):
     with pytest.raises(KernelFileError, match="'lacking' needs sizes"):
         configurations_of(kernel_file("k", configuration("lacking", **changes)), LIMITS)
+
+
+# }}}
 
 
 def test_a_bundled_folder_is_inside_the_package_or_beside_it(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ imported when that backend is opened and not before.
 
 from collections.abc import Mapping
 from importlib import import_module
+from inspect import signature
 from types import MappingProxyType
 
 from loopyperf.errors import BackendError
@@ -23,9 +24,16 @@ BACKENDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 def open_backend(name: str, **options: object) -> Backend:
     """Return the backend called *name*, made with *options* (see the class that :data:`BACKENDS` names).
 
-    Raises :class:`BackendError` for an unknown name, for a package that is not installed, and where there is no device.
+    Raises :class:`BackendError` for an unknown name, for options that it does not take, for a package that is not
+    installed, and where there is no device.
     """
     if name not in BACKENDS:
         raise BackendError(f"no backend is called {name!r}; there are {', '.join(sorted(BACKENDS))}")
     module, backend = BACKENDS[name]
-    return getattr(import_module(module), backend)(**options)
+    make = getattr(import_module(module), backend)
+    try:
+        signature(make).bind(**options)
+    except TypeError as error:
+        given = ", ".join(f"{option}={value!r}" for option, value in options.items()) or "nothing"
+        raise BackendError(f"the backend {name!r} cannot be opened with {given}: {error}") from error
+    return make(**options)

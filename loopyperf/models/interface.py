@@ -1,0 +1,47 @@
+"""What a model is to those who ask it: a name, what it needs, and its answer, a time with its rows."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.models.exact_sum import Seconds
+from loopyperf.models.result import Breakdown
+
+Need = Literal["fit", "device", "samples"]
+
+Weights = Mapping[str, float]
+"""property -> seconds per unit"""
+
+Count = int | NDArray[np.int64] | NDArray[np.float64]
+"""an exact integer, or an array over sizes, of floats where a count needs more than 63 bits"""
+
+Shares = Mapping[str, Mapping[str, Count]]
+"""property -> source -> count"""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTime:
+    """A model's time with the rows that it is the sum of."""
+
+    seconds: Seconds
+    breakdown: Breakdown
+    unfitted: tuple[str, ...] = ()
+    """properties that the kernel has and the fit has no weight for; they are taken as free"""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedModel:
+    """A model that turns counts into time by weights fitted to measurements of the device."""
+
+    name: str
+    summary: str
+    """what it assumes, in one line"""
+    time: Callable[[Weights, Shares], ModelTime]
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Return what the model must be given besides the kernel."""
+        return frozenset({"fit"})

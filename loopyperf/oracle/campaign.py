@@ -1,0 +1,54 @@
+"""Measuring kernels for a person: on the device that is meant, into an archive that is resumed until it is finished."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from loopyperf.calibration.library import user_data
+from loopyperf.measurement.archive import Archive, Recording, read_archive
+from loopyperf.measurement.backends import open_backend
+from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.campaign import Progress, run_campaign
+from loopyperf.measurement.kernel_files import KernelFile
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.records import Run
+
+ProgressReport = Callable[[Progress], None]
+
+UNFINISHED = "unfinished"
+"""stands in the name of an archive that a campaign was interrupted in, and that the next one resumes"""
+
+
+def opened(backend: str | Backend, device: str | None) -> Backend:
+    """Return *backend*, opened by its name if that is what it is, on *device* if one is named."""
+    if not isinstance(backend, str):
+        return backend
+    return open_backend(backend) if device is None else open_backend(backend, device=device)
+
+
+def unfinished_archive(machine: Backend, purpose: str) -> Path:
+    """Return where a person's own measurements for *purpose* go until they are finished; it may not exist."""
+    return user_data() / "archives" / machine.environment.slug / f"{UNFINISHED}-{purpose}.jsonl"
+
+
+def keep(archive: Path) -> None:
+    """Let a date take the place of "unfinished" in the name of *archive*, so that the next campaign starts another."""
+    finished = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S.%f}"
+    archive.rename(archive.with_name(archive.name.replace(UNFINISHED, finished)))
+
+
+def measure(
+    machine: Backend,
+    files: Sequence[KernelFile],
+    archive: Path,
+    protocol: Protocol | None,
+    progress: ProgressReport | None,
+) -> Recording:
+    """Return what *archive* holds when *files* have been measured on *machine*; what it has is not run again."""
+    run = Run.start(machine.environment, machine.limits, protocol or Protocol())
+    with Archive(archive, run) as records:
+        if progress is None:
+            run_campaign(machine, files, records)
+        else:
+            run_campaign(machine, files, records, progress=progress)
+    return read_archive(archive)

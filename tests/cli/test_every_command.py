@@ -1,0 +1,327 @@
+"""What holds for every command of the COMMANDS table, and what each does with bad input."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from kernels import doubled
+from small_campaign import write_kernel_files
+
+import loopyperf as lpp
+from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.library import bundled_fits
+from loopyperf.cli import doctor as doctor_file
+from loopyperf.cli.program import COMMANDS, program
+from loopyperf.errors import BackendError
+from loopyperf.measurement import backends
+
+ROOT = Path(__file__).parents[2]
+KERNELS = str(ROOT / "tests" / "kernels.py")
+DOUBLED = f"{KERNELS}:doubled"
+ON_FURY = ("--device", "amd-r9-fury")
+
+
+@pytest.fixture(autouse=True)
+def imports_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget where a kernel file was, and the modules that it brought."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(program, [str(argument) for argument in arguments])
+
+
+every_command = pytest.mark.parametrize("name", COMMANDS)
+
+
+# {{{ every command
+
+
+@every_command
+def test_a_command_has_help_with_an_example_on_one_line(name: str):
+    helped = run(name, "--help")
+    assert helped.exit_code == 0
+    assert re.search(rf"^  Example: (\w+=\w+ )?loopyperf {name}\b.*$", helped.stdout, re.MULTILINE)
+    assert run(name, "-h").stdout == helped.stdout
+
+
+@every_command
+def test_each_option_of_a_command_says_what_it_is_for(name: str):
+    options = [parameter for parameter in COMMANDS[name].params if parameter.param_type_name == "option"]
+    assert [option.name for option in options if not getattr(option, "help", None)] == []
+
+
+@every_command
+def test_a_command_is_listed_with_its_summary(name: str):
+    assert re.search(rf"^  {name} +\S", run("--help").stdout, re.MULTILINE)
+
+
+@every_command
+def test_a_command_is_in_the_readme(name: str):
+    assert f"loopyperf {name}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@every_command
+def test_an_unknown_option_is_refused(name: str):
+    refused = run(name, "--no-such-option")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "Error: No such option '--no-such-option'" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_an_unknown_command_is_refused():
+    assert run("guess").exit_code == 2
+    assert "No such command 'guess'" in run("guess").stderr
+
+
+def test_the_program_says_its_version():
+    assert run("--version").stdout.startswith("loopyperf, version ")
+
+
+# }}}
+
+
+# {{{ bad input: one readable line, exit status 2
+
+
+def corrupt_fit(folder: Path) -> Path:
+    path = folder / "corrupt.json"
+    path.write_text('{"schema": 1, "weights"')
+    return path
+
+
+def source_file(folder: Path) -> Path:
+    path = folder / "source.py"
+    path.write_text("import math\ndef needs(n):\n    pass\ndef fails():\n    raise ValueError('no such tile')\n")
+    return path
+
+
+def broken_file(folder: Path) -> Path:
+    path = folder / "broken.py"
+    path.write_text("import nothing_of_that_name\n")
+    return path
+
+
+BAD_INPUT = {
+    "an unknown device": (["estimate", DOUBLED, "--set", "n=16", "--device", "furry"], "device 'furry'; known devices"),
+    "an unknown model": (["estimate", DOUBLED, "--set", "n=16", *ON_FURY, "--model", "best"], "model 'best'; there"),
+    "a missing size": (["estimate", DOUBLED, *ON_FURY], "missing size n"),
+    "a superfluous size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=1", "--set", "k=1"], "superfluous size k"),
+    "a fraction": (["estimate", DOUBLED, *ON_FURY, "--set", "n=1.5"], "size n must be an integer, received '1.5'"),
+    "a negative size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=-1"], "n=-1 is outside what the kernel assumes"),
+    "a size without a value": (["estimate", DOUBLED, *ON_FURY, "--set", "n"], "a size is written NAME=VALUE"),
+    "a size without a name": (["estimate", DOUBLED, *ON_FURY, "--set", "=3"], "a size is written NAME=VALUE"),
+    "a size given twice": (["estimate", DOUBLED, *ON_FURY, "--set", "n=1", "--set", "n=2"], "size n is given twice"),
+    "no function": (["estimate", KERNELS, *ON_FURY], "a kernel is written FILE.py:FUNCTION"),
+    "an unknown function": (["estimate", f"{KERNELS}:tripled"], "has no 'tripled'; it defines: doubled, outer_product"),
+    "no such file": (["estimate", "nowhere.py:f"], "no Python file at nowhere.py"),
+    "a folder for a file": (["estimate", f"{ROOT}:f"], "no Python file at"),
+    "a file that fails": (["estimate", (broken_file, ":f")], "ModuleNotFoundError: No module named 'nothing_of_that"),
+    "a function with arguments": (["estimate", (source_file, ":needs")], "needs() failed with TypeError"),
+    "a function that fails": (["estimate", (source_file, ":fails")], "fails() failed with ValueError: no such tile"),
+    "no kernel": (["estimate", (source_file, ":math"), *ON_FURY], "a loopy TranslationUnit or LoopKernel is needed"),
+    "a corrupt fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", corrupt_fit], "is corrupt"),
+    "a missing fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", "nowhere.json"], "cannot read the fit file"),
+    "a fit of another device": (
+        ["estimate", DOUBLED, *ON_FURY, "--fit", bundled_fits() / "amd-r9-fury" / "linear.json", "--device", "other"],
+        "for the device 'amd-r9-fury', but 'other' was asked for",
+    ),
+    "an unknown backend": (["calibrate", "--backend", "metal"], "no backend is called 'metal'; there are"),
+    "a backend that needs more": (["calibrate", "--backend", "replay"], "cannot be opened with nothing: missing"),
+    "a folder without kernels": (["calibrate", "--kernels", "/dev/null"], "is not a folder"),
+    "an unknown OpenCL device": (["validate", "--device", "Voodoo 2"], ""),
+}
+"""by what is wrong: the command line, with paths to be made, and part of the message"""
+
+
+def made(argument: object, folder: Path) -> str:
+    """Return an argument as text; functions make the file that they stand for."""
+    if isinstance(argument, tuple):
+        return "".join(made(part, folder) for part in argument)
+    return str(argument(folder) if callable(argument) else argument)
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_is_answered_by_one_line_and_status_2(arguments: Sequence[object], message: str, tmp_path: Path):
+    refused = run(*(made(argument, tmp_path) for argument in arguments))
+    lines = [line for line in refused.stderr.splitlines() if not line.startswith("Warning: ")]
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert len(lines) == 1
+    assert lines[0].startswith("Error: ")
+    assert message in lines[0]
+
+
+def test_a_choice_that_is_none_is_refused_naming_those_there_are():
+    refused = run("estimate", DOUBLED, "--counting", "exact")
+    assert refused.exit_code == 2
+    assert "'exact' is not one of 'paper', 'executed'" in refused.stderr
+
+
+def test_a_process_ends_with_status_2_and_no_traceback():
+    main = "from loopyperf.cli import main; main()"
+    command = [sys.executable, "-c", main, "estimate", DOUBLED, "--set", "n=16", "--device", "furry"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert re.fullmatch(r"Error: there is no fit for the device 'furry'.*\n", process.stderr)
+
+
+# }}}
+
+
+# {{{ what the commands print
+
+
+def test_estimate_prints_the_estimate_and_its_parts():
+    lines = run("estimate", DOUBLED, "--set", "n=1000000", *ON_FURY).stdout.splitlines()
+    # 10^6 · (0.568 + 8.27 + 6.52 − 6.63) ps = 8.728 µs; 62500 groups · 3.75 ns = 234.375 µs; launch 129 µs
+    assert lines[0] == "doubled(n=1000000) on amd-r9-fury, model linear: 372 µs, most of it for work-groups"
+    assert [line.split("│")[1].strip() for line in lines[4:-1]] == [
+        "work-groups",
+        "launches",
+        "global load 32-bit stride 1",
+        "global min(load, store) 32-bit stride 1",
+        "global store 32-bit stride 1",
+        "f32 mul",
+    ]
+    assert re.search(r"work-groups +│ +62,500 │ +3.75 ns │ +234 µs", lines[4])
+
+
+def test_estimate_prints_json_that_is_the_estimate():
+    printed = json.loads(run("estimate", DOUBLED, "--set", "n=4096", *ON_FURY, "--json").stdout)
+    assert printed == lpp.estimate(doubled(), n=4096, device="amd-r9-fury").to_dict()
+
+
+def test_a_size_named_like_an_option_can_be_set(tmp_path: Path):
+    (tmp_path / "colliding.py").write_text("from kernels import doubled\n\nknl = doubled('device')\n")
+    printed = run("estimate", tmp_path / "colliding.py:knl", "--set", "device=64", *ON_FURY, "--json")
+    assert json.loads(printed.stdout)["sizes"] == {"device": 64}
+
+
+def test_a_kernel_file_may_be_called_like_a_module_in_use(tmp_path: Path):
+    (tmp_path / "json.py").write_text("from kernels import doubled\n\nknl = doubled()\n")
+    printed = run("estimate", tmp_path / "json.py:knl", "--set", "n=64", *ON_FURY, "--json")
+    assert json.loads(printed.stdout)["sizes"] == {"n": 64}
+    assert sys.modules["json"] is json
+
+
+def test_devices_lists_the_bundled_fit_and_ones_own(own_data: Path):
+    own = own_data / "fits" / "made-up-1" / "linear.json"
+    save_fit(Fit(model="linear", device="Made Up", slug="made-up-1", counting="paper", weights={"launches": 1.0}), own)
+    listed = json.loads(run("devices", "--json").stdout)
+    assert [(row["device"], row["model"], row["origin"]) for row in listed] == [
+        ("amd-r9-fury", "linear", "bundled"),
+        ("made-up-1", "linear", "user"),
+    ]
+    assert listed[1]["path"] == str(own)
+    assert re.search(r"amd-r9-fury +│ AMD Radeon R9 Fury +│ linear", run("devices").stdout)
+
+
+def test_tables_are_as_wide_as_they_need_in_a_pipe_and_as_told_otherwise(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    piped = run("devices").stdout
+    monkeypatch.setenv("COLUMNS", "40")
+    assert max(map(len, run("devices").stdout.splitlines())) == 40 < max(map(len, piped.splitlines())) <= 120
+
+
+# }}}
+
+
+# {{{ calibrate and validate, on a device made of arithmetic
+
+
+@pytest.fixture
+def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``--backend synthetic`` open it."""
+    monkeypatch.setattr(backends, "BACKENDS", {"synthetic": ("small_campaign", "device")})
+
+
+@pytest.mark.usefixtures("synthetic")
+def test_calibrate_prints_the_weights_and_how_well_they_are_determined(tmp_path: Path):
+    folder = write_kernel_files(tmp_path / "kernels")
+    printed = run("calibrate", "--backend", "synthetic", "--kernels", folder)
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    assert "linear model of Synthetic Device 9000" in printed.stdout
+    assert re.search(r"f32 mul +│ +40 ps │ +1.05e\+06", printed.stdout)  # at most 2 · 2^19 multiplications
+    assert re.search(r"^33 measurements, rank 7, condition \d+\.\d, residuals: ", printed.stdout, re.MULTILINE)
+    assert "the plain fit was kept" in printed.stdout
+    assert re.search(r"^calibrated synthetic-device-9000 in \d+ s$", printed.stdout, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("synthetic")
+def test_calibrate_writes_where_it_is_told(tmp_path: Path, own_data: Path):
+    folder = write_kernel_files(tmp_path / "kernels")
+    archive, fit = tmp_path / "raw.jsonl", tmp_path / "fit.json"
+    run("calibrate", "--backend", "synthetic", "--kernels", folder, "--archive", archive, "--output", fit)
+    printed = run("estimate", DOUBLED, "--set", "n=64", "--fit", fit, "--json")
+    assert json.loads(printed.stdout)["device"] == "synthetic-device-9000"
+    assert archive.is_file()
+    assert not own_data.exists()
+
+
+@pytest.mark.usefixtures("synthetic")
+def test_validate_prints_each_prediction_beside_its_measurement_and_the_means(tmp_path: Path):
+    run("calibrate", "--backend", "synthetic", "--kernels", write_kernel_files(tmp_path / "kernels"))
+    tested = write_kernel_files(tmp_path / "tested", "long vectors")
+    printed = run("validate", "--backend", "synthetic", "--kernels", tested)
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    # fill: 2^19 stores of 90 ps, 2^15 groups of 1 ns, a launch of 2 µs are 81.95 µs
+    assert re.search(r"long vectors +│ n=524288 +│ +82 µs │ +82 µs │ +0%", printed.stdout)
+    assert re.search(r"all kernels +│ geometric mean", printed.stdout)
+
+
+# }}}
+
+
+# {{{ doctor
+
+
+@pytest.fixture
+def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_device(name: str):
+        raise BackendError("install it: pip install 'loopyperf[opencl]'")
+
+    monkeypatch.setattr(doctor_file, "open_backend", no_device)
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doctor_is_content_without_a_device():
+    examined = run("doctor")
+    assert examined.exit_code == 0
+    assert "barvinok: counts are symbolic and exact" in examined.stdout
+    assert "amd-r9-fury (linear, bundled)" in examined.stdout
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doctor_prints_brackets_as_they_are():
+    assert "none OpenCL device: install it: pip install 'loopyperf[opencl]'" in run("doctor").stdout
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doctor_fails_without_barvinok_and_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(doctor_file, "engine_is_exact", lambda: False)
+    examined = run("doctor")
+    assert examined.exit_code == 1
+    assert re.search(r"^bad +counting engine: .*pip install .*islpy-barvinok", examined.stdout, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doctor_fails_for_a_fit_that_cannot_be_read(own_data: Path):
+    own = own_data / "fits" / "amd-r9-fury"
+    own.mkdir(parents=True)
+    corrupt_fit(own).rename(own / "linear.json")
+    examined = run("doctor")
+    assert examined.exit_code == 1
+    assert re.search(r"^bad +fit: .*linear\.json is corrupt", examined.stdout, re.MULTILINE)
+
+
+# }}}

@@ -1,0 +1,19 @@
+"""Settings of all tests: no test reads or writes a person's own data, and none fails because a machine is busy."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Machines are shared: how long one example takes says nothing.
+settings.register_profile("loopyperf", deadline=None)
+settings.load_profile("loopyperf")
+
+
+@pytest.fixture(autouse=True)
+def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder that stands in for a person's own data in this test; it is not there yet."""
+    folder = tmp_path / "own data"
+    monkeypatch.setenv("LOOPYPERF_DATA", str(folder))
+    monkeypatch.delenv("LOOPYPERF_DEVICE", raising=False)
+    return folder

@@ -1,0 +1,209 @@
+"""Counting as polynomials against isl's own enumeration of points."""
+
+from collections.abc import Mapping
+
+import islpy as isl
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopyperf.counts.quasipolynomial import QuasiPolynomial, number_of_points
+from loopyperf.errors import EngineError, ParameterError, UnboundedDomainError
+
+SPACE = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=["m", "n"]).params()
+ANYTHING = isl.BasicSet.universe(SPACE)
+GRID = [{"m": m, "n": n} for m in range(-5, 9, 3) for n in range(-4, 13)]
+
+
+def assuming(condition: str) -> isl.BasicSet:
+    """Return assumptions on the parameters m and n."""
+    return isl.BasicSet(f"[m, n] -> {{ : {condition} }}").params()
+
+
+def counted(domain: str, condition: str = "") -> QuasiPolynomial:
+    """Return the number of points of *domain*, a set with parameters m and n, where *condition* holds."""
+    return QuasiPolynomial.of_points(isl.Set(f"[m, n] -> {domain}"), assuming(condition))
+
+
+def enumerated(domain: str, sizes: Mapping[str, int]) -> int:
+    """Return what isl counts one by one, without parameters."""
+    points = isl.Set(f"[m, n] -> {domain}")
+    for name, (kind, place) in points.get_var_dict(isl.dim_type.param).items():
+        points = points.fix_val(kind, place, isl.Val(sizes[name]))
+    return points.project_out(isl.dim_type.param, 0, 2).count_val().to_python()
+
+
+def at(count: QuasiPolynomial, sizes: Mapping[str, int]) -> int:
+    """Return *count* at those of *sizes* that it depends on."""
+    return count(**{name: sizes[name] for name in count.parameters})
+
+
+# {{{ random sets
+
+coefficients = st.integers(-3, 3)
+
+
+@st.composite
+def constraints(draw: st.DrawFn) -> str:
+    """An inequality, an equality or a remainder of an affine expression in i, j, m and n."""
+    i, j, m, n = (draw(coefficients) for _ in range(4))
+    expression = f"{i}*i + {j}*j + {m}*m + {n}*n + {draw(st.integers(-8, 8))}"
+    kind = draw(st.sampled_from([">= 0"] * 5 + ["= 0"] + ["mod"] * 2))
+    if kind != "mod":
+        return f"{expression} {kind}"
+    modulus = draw(st.integers(2, 5))
+    return (
+        f"({expression}) mod {modulus} {draw(st.sampled_from(['=', '>=', '<=']))} {draw(st.integers(0, modulus - 1))}"
+    )
+
+
+@st.composite
+def domains(draw: st.DrawFn) -> str:
+    """One or two polyhedra with holes, bounded by a box that may depend on the parameters."""
+    bounds = ["-4 <= i <= 9", "0 <= i < n", "m <= i < n", "-6 <= 2*i - m <= 11"]
+    pieces: list[str] = []
+    for _ in range(draw(st.integers(1, 2))):
+        box = [draw(st.sampled_from(bounds)), draw(st.sampled_from(["-3 <= j <= 5", "i <= j <= 8", "0 <= j <= i"]))]
+        pieces.append(" and ".join([*box, *draw(st.lists(constraints(), max_size=3))]))
+    return "{ [i, j] : " + " or ".join(f"({piece})" for piece in pieces) + " }"
+
+
+@st.composite
+def conditions(draw: st.DrawFn) -> str:
+    """What may be assumed of the parameters."""
+    modulus = draw(st.sampled_from([2, 3, 4, 16]))
+    return draw(
+        st.sampled_from(
+            [
+                "",
+                "n >= 1",
+                "n >= m",
+                "n = 2*m",
+                "n <= 7 and m >= 0",
+                f"n mod {modulus} = {draw(st.integers(0, modulus - 1))}",
+                f"n mod {modulus} = 0 and m mod {modulus} = 1",
+                "exists(k: n = 4*k and m = 2*k + 1)",
+                f"n - m = {draw(st.integers(-2, 2))}",
+            ]
+        )
+    )
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(domains(), conditions())
+def test_polynomials_equal_enumeration_wherever_the_assumptions_hold(domain: str, condition: str) -> None:
+    count, assumed = counted(domain, condition), isl.Set.from_basic_set(assuming(condition))
+    for sizes in GRID:
+        point = isl.Set(f"[m, n] -> {{ : m = {sizes['m']} and n = {sizes['n']} }}").params()
+        if point.is_subset(assumed):
+            assert enumerated(domain, sizes) == at(count, sizes) == count(**sizes), sizes
+        else:
+            with pytest.raises(ParameterError):
+                count(**sizes)
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(domains())
+def test_arrays_equal_scalars(domain: str) -> None:
+    count = counted(domain)
+    one_by_one = [count(**sizes) for sizes in GRID]
+    arrays = {name: np.array([sizes[name] for sizes in GRID]) for name in ("m", "n")}
+    assert one_by_one == count.evaluate(**arrays).tolist()
+    assert one_by_one == count.evaluate(**{name: array.astype(object) for name, array in arrays.items()}).tolist()
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(domains(), domains())
+def test_sums_and_products_are_those_of_the_numbers(left: str, right: str) -> None:
+    first, second = counted(left), counted(right)
+    for sizes in GRID[::7]:
+        a, b = first(**sizes), second(**sizes)
+        assert a + b == (first + second)(**sizes)
+        assert a * b == (first * second)(**sizes)
+        assert 3 * a == (first * 3)(**sizes) == (3 * first)(**sizes)
+
+
+# }}}
+
+
+# {{{ large numbers
+
+
+def test_counts_are_exact_beyond_63_bits() -> None:
+    # A square of side n + 1, at n = 10^12.
+    count = counted("{ [i, j] : 0 <= i, j <= n }")
+    assert count(n=10**12) == (10**12 + 1) ** 2
+    assert count.evaluate(n=np.array([10**12, 1])).tolist() == [(10**12 + 1) ** 2, 4]
+
+
+def test_coefficients_are_exact_beyond_63_bits() -> None:
+    # 10^10 · 10^10 · n
+    count = counted("{ [i, j, k] : 0 <= i, j < 10000000000 and 0 <= k < n }", "n >= 0")
+    assert str(count) == "100000000000000000000*n"
+    assert count(n=3) == 3 * 10**20
+    assert count.evaluate(n=np.array([3])).tolist() == [3 * 10**20]
+
+
+def test_constants_are_exact_beyond_63_bits() -> None:
+    assert QuasiPolynomial.constant(2**100, ANYTHING)() == 2**100
+    assert (QuasiPolynomial.constant(2**100, ANYTHING) * 2**70)() == 2**100 * 2**70
+    assert number_of_points(isl.Set("{ [i, j] : 0 <= i, j < 1000000000000 }")) == 10**24
+
+
+def test_assumptions_with_large_coefficients_are_checked_exactly() -> None:
+    # 2^40·2^30 is 2^70: in 64-bit arithmetic it would be 0.
+    count = counted("{ [i] : 0 <= i < n }", f"0 <= n and {2**40}*n <= m")
+    assert count(n=2**30, m=2**70) == 2**30
+    with pytest.raises(ParameterError, match="outside what the kernel assumes"):
+        count.evaluate(n=np.array([2**30]), m=np.array([2**60]))
+
+
+# }}}
+
+
+# {{{ extents
+
+
+@pytest.mark.parametrize(("n", "groups"), [(-20, 0), (-1, 0), (0, 0), (1, 1), (16, 1), (17, 2)])
+def test_an_extent_is_never_negative(n: int, groups: int) -> None:
+    extent = isl.PwAff("[n] -> { [(floor((n + 15)/16))] }")
+    assert groups == QuasiPolynomial.of_extent(extent, ANYTHING)(n=n)
+
+
+# }}}
+
+
+# {{{ refusals
+
+
+@pytest.mark.parametrize("domain", ["{ [i] : i >= 0 }", "{ [i] : i <= n }", "{ [i, j] : 0 <= i < n }"])
+def test_infinitely_many_points_are_refused(domain: str) -> None:
+    with pytest.raises(UnboundedDomainError, match="infinitely many points in"):
+        counted(domain)
+
+
+def test_a_line_of_points_that_the_assumptions_bound_is_counted() -> None:
+    assert counted("{ [i] : n <= i <= m }", "m = n")(n=5) == 1
+
+
+class TestWithoutBarvinok:
+    """Plain islpy, as pip installs it over islpy-barvinok."""
+
+    @pytest.fixture(autouse=True)
+    def _plain(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("loopyperf.counts.quasipolynomial.engine_is_exact", lambda: False)
+
+    def test_counts_that_depend_on_sizes_are_refused_with_the_remedy(self) -> None:
+        with pytest.raises(EngineError, match=r"lacks barvinok.*pip install .*islpy-barvinok"):
+            counted("{ [i] : 0 <= i < n }")
+
+    def test_counts_at_fixed_sizes_are_exact(self) -> None:
+        assert counted("{ [i] : 0 <= i < n }", "n = 7")() == 7
+
+    def test_counts_without_sizes_are_exact(self) -> None:
+        assert counted("{ [i] : 0 <= i < 5 }")() == 5
+        assert number_of_points(isl.Set("{ [i] : 0 <= i < 5 }")) == 5
+
+
+# }}}

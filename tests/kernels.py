@@ -1,0 +1,36 @@
+"""Small kernels that tests share, with their counts in a line each."""
+
+import loopy as lp
+import numpy as np
+
+
+def doubled(size: str = "n", group: int = 16) -> lp.TranslationUnit:
+    """b[i] = 2 a[i] for *size* elements: a multiplication, a load and a store each; ⌈size/group⌉ work-groups."""
+    knl = lp.make_kernel(
+        f"{{[i]: 0 <= i < {size}}}",
+        "b[i] = 2*a[i]",
+        [lp.GlobalArg("a,b", np.float32, shape=size), lp.ValueArg(size, np.int32)],
+        name="doubled",
+        assumptions=f"{size} >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def outer_product(rows: str = "n", columns: str = "m") -> lp.TranslationUnit:
+    """c[i, j] = a[i] b[j]: two loads, of which that of a is the same for all lanes, a multiplication, a store each."""
+    knl = lp.make_kernel(
+        f"{{[i, j]: 0 <= i < {rows} and 0 <= j < {columns}}}",
+        "c[i, j] = a[i]*b[j]",
+        [
+            lp.GlobalArg("a", np.float32, shape=rows),
+            lp.GlobalArg("b", np.float32, shape=columns),
+            lp.GlobalArg("c", np.float32, shape=f"{rows}, {columns}"),
+            lp.ValueArg(f"{rows}, {columns}", np.int32),
+        ],
+        name="outer_product",
+        assumptions=f"{rows} >= 1 and {columns} >= 1 and {columns} mod 16 = 0",
+        lang_version=(2018, 2),
+    )
+    knl = lp.tag_inames(knl, {"i": "g.1"})
+    return lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")

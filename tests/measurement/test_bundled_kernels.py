@@ -1,0 +1,92 @@
+"""The kernels of measurement_kernels/ and test_kernels/: one empty kernel, right results, sizes that fit the memory."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from loopyperf.measurement.allocation import allocated_bytes
+from loopyperf.measurement.archive import Archive
+from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.opencl import OpenCLBackend
+from loopyperf.measurement.campaign import EMPTY_KERNEL, plan, run_campaign
+from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+
+from .synthetic import LAUNCH, SyntheticBackend, configuration, kernel_file, run
+
+LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**30)
+FOLDERS = ("measurement_kernels", "test_kernels")
+FILES = {file.name: file for folder in FOLDERS for file in load_kernel_files(bundled_folder(folder))}
+FORMS = [
+    pytest.param(name, configuration, id=f"{name}, {configuration.label}")
+    for name, configuration in plan(FILES.values(), LIMITS)
+    # One group size, the largest, and one length of the arithmetic sums.
+    if configuration.label.endswith(("group 256", "group 16x16"))
+    and not {"k=512", "k=728"} & set(configuration.label.split(", "))
+]
+
+
+def test_exactly_one_bundled_file_is_the_empty_kernel():
+    files = load_kernel_files(bundled_folder("measurement_kernels"))
+    assert [file.path.name for file in files if file.name == EMPTY_KERNEL] == ["empty.py"]
+
+
+def test_classes_have_the_group_sizes_that_the_paper_gives_them():
+    # Section 4.1, for the Titan X: transpose 2-D Med, vector scale and add 1-D Large, the others the large sets.
+    def groups(name: str, group_size: int) -> list[str]:
+        configurations = FILES[name].configurations(replace(LIMITS, group_size=group_size))
+        return list(dict.fromkeys(c.label.rpartition("group ")[2] for c in configurations))
+
+    assert groups("transpose", 1024) == groups("transpose", 512) == ["16x12", "16x16", "32x16"]
+    assert groups("transpose", 256) == ["16x12", "16x14", "16x16"]
+    assert groups("vector scale and add", 1024) == groups("vector scale and add", 512) == ["256", "384", "512"]
+    assert groups("vector scale and add", 256) == ["192", "224", "256"]
+    assert groups("matrix multiplication", 1024) == ["16x16", "24x16", "32x16"]
+    assert groups("stride-2 filled global access", 512) == ["128", "256", "384"]
+
+
+@pytest.fixture(scope="module")
+def backend() -> OpenCLBackend:
+    return OpenCLBackend()
+
+
+@pytest.mark.parametrize(("name", "form"), FORMS)
+def test_a_kernel_computes_what_numpy_computes(backend, name, form):
+    assert backend.time(Case(name, form, form.sizes[0]), 1)
+
+
+# {{{ memory: the campaign ends every ladder in time, the files need not
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_memory_that_is_asked_for_is_that_of_the_arguments(name):
+    form = FILES[name].configurations(LIMITS)[0]
+    for sizes in form.sizes[:2]:
+        arguments = form.arguments(np.random.default_rng(0), sizes).values()
+        taken = sum(value.nbytes for value in arguments if isinstance(value, np.ndarray))
+        assert taken == allocated_bytes(form.build().default_entrypoint, sizes)
+
+
+@pytest.mark.parametrize("name", sorted(FILES.keys() - {EMPTY_KERNEL}))
+def test_no_arguments_are_made_that_do_not_fit_the_memory(tmp_path, name):
+    def arguments(rng, sizes):
+        raise AssertionError("only a backend makes arguments")
+
+    form = FILES[name].configurations(LIMITS)[0]
+    unit = form.build()
+    needed = [allocated_bytes(unit.default_entrypoint, sizes) for sizes in form.sizes]
+    assert needed == sorted(needed)
+    # Whatever the memory, every size that fits is measured and no other is even probed.
+    every_size = replace(form, build=cache(lambda: unit), arguments=arguments, steps=len(form.sizes), stride=1)
+    for memory in (needed[0] - 1, needed[1], needed[-1] - 1):
+        backend = SyntheticBackend(lambda case: LAUNCH, replace(LIMITS, global_memory=memory))
+        with Archive(tmp_path / f"{memory}.jsonl", run(limits=backend.limits)) as archive:
+            empty = kernel_file(EMPTY_KERNEL, configuration())
+            taken = run_campaign(backend, (empty, kernel_file(name, every_size)), archive)
+        fitting = [sizes for sizes, size in zip(form.sizes, needed, strict=True) if size <= memory]
+        assert [m.sizes for m in taken if m.kernel_class == name] == fitting
+
+
+# }}}

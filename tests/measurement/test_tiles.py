@@ -1,0 +1,147 @@
+import loopy as lp
+import numpy as np
+import pytest
+
+from loopyperf.errors import MeasurementError
+from loopyperf.kernel import load_kernel
+from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.opencl import OpenCLBackend
+from loopyperf.measurement.tiles import with_local_tile
+from loopyperf.properties.counted_kernel import count_properties
+
+from .synthetic import configuration
+
+AXES = {"a_row": "l.1", "a_column": "l.0"}
+
+
+def stencil(columns: int, rows: int, halo: int = 1, divides: bool = False) -> lp.TranslationUnit:
+    """b[i,j] = a[i,j] + a[i+halo,j+halo] for i, j < n, in groups of columns × rows work-items."""
+    unit = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        f"b[i, j] = a[i, j] + a[i + {halo}, j + {halo}]",
+        [
+            lp.GlobalArg("a", np.float32, shape=f"n + {halo}, n + {halo}"),
+            lp.GlobalArg("b", np.float32, shape="n, n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        assumptions="n >= 48 and n mod 48 = 0" if divides else "n >= 1",
+        target=lp.PyOpenCLTarget(),
+        lang_version=(2018, 2),
+    )
+    unit = lp.split_iname(unit, "i", rows, outer_tag="g.1", inner_tag="l.1")
+    return lp.split_iname(unit, "j", columns, outer_tag="g.0", inner_tag="l.0")
+
+
+def products() -> lp.TranslationUnit:
+    """b[i] = Σⱼ a[i] a[j] for i < n, in groups of 16 work-items; the second a is ``a$far``."""
+    unit = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        "b[i] = sum(j, a[i]*a$far[j])",
+        [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        assumptions="n >= 16 and n mod 16 = 0",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def tiled(unit: lp.TranslationUnit, axes=AXES, **options) -> lp.TranslationUnit:
+    return with_local_tile(unit, "a", swept="i_inner, j_inner", outer="i_outer, j_outer", axes=axes, **options)
+
+
+def axis_of(unit: lp.TranslationUnit, iname: str) -> list[str]:
+    return sorted(map(str, unit.default_entrypoint.iname_tags(iname)))
+
+
+def stencil_arguments(rng, sizes):
+    n = sizes["n"]
+    return {
+        "a": rng.random((n + 1, n + 1), dtype=np.float32),
+        "b": np.zeros((n, n), np.float32),
+        "n": np.int32(n),
+    }
+
+
+# {{{ how a tile is spread over a group
+
+
+def test_a_tile_of_the_size_of_the_group_is_fetched_by_an_element_each():
+    unit = tiled(stencil(16, 8, halo=0))
+    assert (axis_of(unit, "a_row"), axis_of(unit, "a_column")) == (["l.1"], ["l.0"])
+
+
+def test_a_tile_longer_than_the_group_is_fetched_in_rounds():
+    unit = tiled(stencil(16, 8))  # 9 rows by 17 columns
+    assert (axis_of(unit, "a_row_inner"), axis_of(unit, "a_column_inner")) == (["l.1"], ["l.0"])
+    assert (axis_of(unit, "a_row_outer"), axis_of(unit, "a_column_outer")) == ([], [])
+
+
+def test_an_axis_may_stay_a_loop():
+    unit = tiled(stencil(16, 8, halo=0), {"a_row": None, "a_column": "l.0"})
+    assert (axis_of(unit, "a_row"), axis_of(unit, "a_column")) == ([], ["l.0"])
+
+
+def test_an_axis_of_one_element_needs_no_lanes():
+    unit = with_local_tile(stencil(16, 8, halo=0), "a", swept="j_inner", outer="i_outer, i_inner, j_outer", axes=AXES)
+    assert axis_of(unit, "a_column") == ["l.0"]
+    assert "a_row" not in unit.default_entrypoint.inames
+
+
+def test_a_tile_is_called_after_its_array_unless_it_has_a_name():
+    assert "a_tile" in tiled(stencil(16, 8)).default_entrypoint.temporary_variables
+    assert "block" in tiled(stencil(16, 8), name="block").default_entrypoint.temporary_variables
+
+
+# }}}
+
+
+# {{{ what a tile holds
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(16, 12), (16, 16), (12, 16), (4, 3)])
+def test_each_element_of_the_box_is_fetched_once(columns, rows):
+    counts = count_properties(load_kernel(tiled(stencil(columns, rows, divides=True)))).properties().evaluate(n=96)
+    groups = 96**2 // (columns * rows)
+    assert sum(number for name, number in counts.items() if name.startswith("global load")) == (
+        groups * (columns + 1) * (rows + 1)  # corners that nothing reads among them
+    )
+    assert counts["local store 32-bit"] == groups * (columns + 1) * (rows + 1)
+    assert counts["local load 32-bit"] == 2 * 96**2
+
+
+@pytest.mark.parametrize("n", [1, 15, 37, 48])
+def test_a_tile_ends_where_the_array_ends(n):
+    measured = configuration(
+        build=lambda: tiled(stencil(16, 12)),
+        arguments=stencil_arguments,
+        reference=lambda arguments: {"b": arguments["a"][:-1, :-1] + arguments["a"][1:, 1:]},
+    )
+    OpenCLBackend().time(Case("stencil", measured, {"n": n}), 1)
+
+
+def test_only_accesses_with_the_tag_read_the_tile():
+    unit = lp.split_iname(products(), "j", 16)
+    unit = with_local_tile(unit, "a$far", swept="j_inner", outer="i_outer, j_outer", axes={"position": "l.0"})
+    unit = lp.prioritize_loops(unit, "j_outer, j_inner")
+    counts = count_properties(load_kernel(unit)).properties().evaluate(n=64)
+    assert counts["local load 32-bit"] == 64**2
+    assert counts["local store 32-bit"] == 64**2 // 16
+    assert "a_tile" in unit.default_entrypoint.temporary_variables
+
+
+# }}}
+
+
+# {{{ what is refused
+
+
+def test_a_local_axis_that_the_kernel_does_not_have_is_named():
+    with pytest.raises(MeasurementError, match=r"no iname of kernel loopy_kernel is on local axis 'l\.2'"):
+        tiled(stencil(16, 8), {"a_row": "l.2", "a_column": "l.0"})
+
+
+def test_a_tile_that_grows_with_the_problem_is_refused():
+    with pytest.raises(MeasurementError, match=r"length of iname 'position' .* is not a constant"):
+        with_local_tile(products(), "a$far", swept="j", outer="i_outer", axes={"position": "l.0"})
+
+
+# }}}

@@ -1,0 +1,263 @@
+"""Laws that hold for every model of the MODELS table; a later model joins by being in the table."""
+
+import json
+import math
+import pickle
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kernels import doubled, outer_product
+
+import loopyperf as lpp
+from loopyperf.calibration.fits import Fit
+from loopyperf.errors import UnknownModelError
+from loopyperf.models import MODELS, find_model
+from loopyperf.models.interface import FittedModel, ModelTime, Shares, Weights
+from loopyperf.units import duration
+
+PROPERTIES = ("f32 add", "f32 mul", "global load 32-bit stride 1", "local load 32-bit", "barriers", "launches")
+SOURCES = ("insn", "a_fetch", "barrier before insn", "launch of kernel")
+
+positive = st.floats(min_value=1e-15, max_value=1e-3)
+signed = positive | positive.map(lambda weight: -weight) | st.just(0.0)
+counts = st.integers(min_value=0, max_value=10**15)
+work = st.dictionaries(
+    st.sampled_from(PROPERTIES), st.dictionaries(st.sampled_from(SOURCES), counts, min_size=1), min_size=1
+)
+
+
+def all_weights(weight: st.SearchStrategy[float]) -> st.SearchStrategy[Weights]:
+    return st.fixed_dictionaries(dict.fromkeys(PROPERTIES, weight))
+
+
+every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+def asked(model: Any, weights: Weights, shares: Shares) -> ModelTime:
+    """Return the model's answer; a model of a new kind needs a line of its own here."""
+    assert isinstance(model, FittedModel)
+    return model.time(weights, shares)
+
+
+def more(shares: Shares, name: str, source: str, extra: int) -> Shares:
+    """Return *shares* with *extra* more units of one property in one source."""
+    return {**shares, name: {**shares[name], source: shares[name][source] + extra}}
+
+
+# {{{ the table
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_found_by_its_name_and_says_what_it_needs(name: str):
+    model = find_model(name)
+    assert model.name == name
+    assert model.summary
+    assert model.needs <= {"fit", "device", "samples"}
+
+
+def test_an_unknown_model_is_refused_naming_those_there_are():
+    with pytest.raises(UnknownModelError, match=r"unknown model 'linera'; there are: linear"):
+        find_model("linera")
+
+
+# }}}
+
+
+# {{{ the time
+
+
+@every_model
+@given(weights=all_weights(positive | st.just(0.0)), shares=work)
+def test_no_time_is_negative(model: Any, weights: Weights, shares: Shares):
+    answer = asked(model, weights, shares)
+    assert answer.seconds >= 0
+    assert all(row.seconds >= 0 for row in answer.breakdown.rows)
+
+
+@every_model
+@given(weights=all_weights(positive), shares=work, extra=counts, data=st.data())
+def test_more_work_never_takes_less_time(model: Any, weights: Weights, shares: Shares, extra: int, data: st.DataObject):
+    name = data.draw(st.sampled_from(sorted(shares)))
+    source = data.draw(st.sampled_from(sorted(shares[name])))
+    assert asked(model, weights, shares).seconds <= asked(model, weights, more(shares, name, source, extra)).seconds
+
+
+@every_model
+@given(weights=all_weights(signed), shares=work, octaves=st.integers(min_value=-10, max_value=10))
+def test_a_clock_that_ticks_faster_by_a_power_of_two_scales_every_time_exactly(
+    model: Any, weights: Weights, shares: Shares, octaves: int
+):
+    factor = 2.0**octaves
+    slow = asked(model, weights, shares)
+    fast = asked(model, {name: weight * factor for name, weight in weights.items()}, shares)
+    assert fast.seconds == slow.seconds * factor
+    assert [row.seconds for row in fast.breakdown.rows] == [row.seconds * factor for row in slow.breakdown.rows]
+
+
+@every_model
+@given(weights=all_weights(positive), shares=work, factor=st.floats(min_value=0.1, max_value=10))
+def test_the_time_scales_with_the_clock(model: Any, weights: Weights, shares: Shares, factor: float):
+    slow = asked(model, weights, shares).seconds
+    fast = asked(model, {name: weight * factor for name, weight in weights.items()}, shares).seconds
+    # Each product, the sum and its quantum round once in either: a few units in the last place, 2⁻⁵².
+    assert fast == pytest.approx(slow * factor, rel=2**-48, abs=0)
+
+
+@every_model
+@given(weights=all_weights(signed), shares=work)
+def test_a_batch_takes_the_times_of_its_sizes(model: Any, weights: Weights, shares: Shares):
+    sizes = [1, 2, 3]
+    totals = {name: sum(parts.values()) for name, parts in shares.items()}
+    batch = {name: {"": np.array(sizes) * total} for name, total in totals.items()}
+    alone = [asked(model, weights, {name: {"": size * n} for name, n in totals.items()}).seconds for size in sizes]
+    magnitude = sum(abs(weights[name]) * 3 * total for name, total in totals.items())
+    # A batch is added in order and not rounded to a quantum: at most one rounding, 2⁻⁵² of the magnitude, a property.
+    assert asked(model, weights, batch).seconds == pytest.approx(alone, rel=0, abs=len(PROPERTIES) * 2**-51 * magnitude)
+
+
+# }}}
+
+
+# {{{ the explanation is the estimate
+
+
+@every_model
+@given(weights=all_weights(signed), shares=work)
+def test_rows_add_up_to_the_time_to_the_last_bit(model: Any, weights: Weights, shares: Shares):
+    answer = asked(model, weights, shares)
+    parts = answer.breakdown
+    assert math.fsum(row.seconds for row in parts.rows) == answer.seconds
+    assert math.fsum(parts.by_property().values()) == answer.seconds
+    assert math.fsum(parts.by_source().values()) == answer.seconds
+
+
+@every_model
+@given(weights=all_weights(signed), shares=work)
+def test_every_count_is_in_one_row(model: Any, weights: Weights, shares: Shares):
+    rows = asked(model, weights, shares).breakdown.rows
+    expected = {(name, source): count for name, parts in shares.items() for source, count in parts.items()}
+    assert expected == {(row.property, row.source): row.count for row in rows}
+    assert len(expected) == len(rows)
+
+
+@every_model
+@given(weights=all_weights(signed), shares=work)
+def test_the_parts_of_a_batch_add_up_in_their_order(model: Any, weights: Weights, shares: Shares):
+    batch = {name: {"": np.array([sum(parts.values()), 7])} for name, parts in shares.items()}
+    answer = asked(model, weights, batch)
+    assert in_order(answer.breakdown.by_property().values()) == list(answer.seconds)
+    assert in_order(answer.breakdown.by_source().values()) == list(answer.seconds)
+
+
+def in_order(parts: Iterable[Any]) -> list[float]:
+    first, *rest = parts
+    return list(sum(rest, start=first))
+
+
+@every_model
+def test_a_property_without_a_weight_is_free_and_named(model: Any):
+    weights = {"f32 add": 1e-9}
+    with_it = {"f32 add": {"insn": 10}, "f32 mul": {"insn": 5}, "barriers": {"insn": 0}}
+    answer = asked(model, weights, with_it)
+    assert answer.unfitted == ("f32 mul",)
+    assert answer.seconds == asked(model, weights, {"f32 add": {"insn": 10}}).seconds
+
+
+# }}}
+
+
+# {{{ the estimate
+
+
+@cache
+def kernel(batch: bool) -> Any:
+    return outer_product() if batch else doubled()
+
+
+def made_up_fit(model: str) -> Fit:
+    weights = {"f32 mul": 1e-9, "global load 32-bit stride 1": 3e-9, "global store 32-bit stride 1": 7e-9}
+    return Fit(
+        model=model,
+        device="Made Up 1",
+        slug="made-up-1",
+        counting="executed",
+        weights={**weights, "launches": 1e-6, "work-groups": -1e-10},
+    )
+
+
+@pytest.fixture(params=MODELS)
+def estimate(request: pytest.FixtureRequest) -> lpp.Estimate:
+    """An estimate of every model, at one size."""
+    return lpp.estimate(kernel(batch=False), n=1000, model=request.param, fit=made_up_fit(request.param))
+
+
+@pytest.fixture(params=MODELS)
+def batch(request: pytest.FixtureRequest) -> lpp.Estimate:
+    """An estimate of every model, at many sizes."""
+    sizes = {"n": np.array([[1], [2]]), "m": np.array([16, 32, 48])}
+    return lpp.estimate(kernel(batch=True), model=request.param, fit=made_up_fit(request.param), **sizes)
+
+
+def test_an_estimate_survives_json(estimate: lpp.Estimate):
+    assert json.loads(json.dumps(estimate.to_dict())) == estimate.to_dict()
+    assert estimate.to_dict()["seconds"] == estimate.seconds
+    assert sum(row["seconds"] for row in estimate.to_dict()["breakdown"]) == estimate.seconds
+
+
+def test_a_batch_survives_json(batch: lpp.Estimate):
+    assert json.loads(json.dumps(batch.to_dict())) == batch.to_dict()
+    assert np.array_equal(batch.to_dict()["seconds"], batch.seconds)
+    assert batch.to_dict()["sizes"] == {"n": [[1], [2]], "m": [16, 32, 48]}
+
+
+def test_numpy_integers_survive_json(estimate: lpp.Estimate):
+    again = replace(estimate, sizes={"n": np.int64(1000)})
+    assert json.loads(json.dumps(again.to_dict()))["sizes"] == {"n": 1000}
+
+
+def test_an_estimate_survives_pickling(estimate: lpp.Estimate):
+    assert pickle.loads(pickle.dumps(estimate)) == estimate
+
+
+def test_a_batch_survives_pickling(batch: lpp.Estimate):
+    again = pickle.loads(pickle.dumps(batch))
+    assert again.to_dict() == batch.to_dict()
+    assert isinstance(again.seconds, np.ndarray)
+
+
+def test_an_estimate_is_a_number_of_seconds(estimate: lpp.Estimate):
+    assert float(estimate) == estimate.seconds > 0
+
+
+def test_a_batch_has_the_shape_of_its_sizes(batch: lpp.Estimate):
+    assert isinstance(batch.seconds, np.ndarray)
+    assert (batch.seconds.shape, batch.seconds.dtype) == ((2, 3), np.float64)
+
+
+def test_the_bound_is_the_property_that_costs_most(estimate: lpp.Estimate):
+    costs = estimate.breakdown.by_property()
+    assert costs[estimate.bound] == max(costs.values())
+
+
+def test_printed_an_estimate_says_what_where_how_long_and_why(estimate: lpp.Estimate):
+    text = str(replace(estimate, notes=("first", "second")))
+    assert text.splitlines() == [
+        f"doubled(n=1000) on made-up-1, model {estimate.model}: {duration(float(estimate))}, "
+        f"most of it for {estimate.bound}",
+        "  note: first",
+        "  note: second",
+    ]
+
+
+def test_printed_a_batch_says_its_range(batch: lpp.Estimate):
+    least, most = duration(float(batch.seconds.min())), duration(float(batch.seconds.max()))
+    assert f": 6 times from {least} to {most}, most of it for {batch.bound}" in str(batch)
+
+
+# }}}

@@ -1,0 +1,33 @@
+"""Fits that need no device."""
+
+from collections.abc import Callable
+
+import pytest
+
+from loopyperf.calibration.fits import Fit
+from loopyperf.oracle import choice
+
+MakeFit = Callable[..., Fit]
+
+
+@pytest.fixture
+def make_fit() -> MakeFit:
+    """Return what makes a fit: 1 ns a multiplication and 1 µs a launch, unless changed."""
+
+    def make(**changes: object) -> Fit:
+        fields = {
+            "model": "linear",
+            "device": "Made Up 1",
+            "slug": "made-up-1",
+            "counting": "executed",
+            "weights": {"f32 mul": 1e-9, "launches": 1e-6},
+        }
+        return Fit(**fields | changes)
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def forgotten_device() -> None:
+    """Forget which local device an earlier test found."""
+    choice._local_device.cache_clear()

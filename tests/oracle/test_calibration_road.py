@@ -1,0 +1,222 @@
+"""From measurements to a fit to an estimate: known weights go in by the clock of a device and come out again."""
+
+from pathlib import Path
+
+import pytest
+from kernels import doubled
+from measurement.synthetic import SyntheticBackend, environment
+from small_campaign import WEIGHTS, seconds, write_kernel_files
+
+import loopyperf as lpp
+from loopyperf.errors import CalibrationError, LoopyperfWarning, UnknownDeviceError
+from loopyperf.measurement.archive import read_archive
+from loopyperf.measurement.backends.replay import ReplayBackend
+from loopyperf.measurement.kernel_files import load_kernel_files
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.oracle.calibrate import fit_recording
+
+SLUG = environment().slug
+PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=1)
+# Least squares amplifies rounding by the condition of the columns, which is below 1000 here.
+ROUNDING = 1e-9
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    """A folder of three small kernel files."""
+    return write_kernel_files(tmp_path / "kernels")
+
+
+@pytest.fixture
+def backend() -> SyntheticBackend:
+    return SyntheticBackend(seconds)
+
+
+def calibrate(backend, kernels: Path, **options) -> lpp.Fit:
+    return lpp.calibrate(backend, kernels=kernels, protocol=PROTOCOL, **options)
+
+
+def archives(own_data: Path) -> list[Path]:
+    return sorted((own_data / "archives" / SLUG).glob("*.jsonl"))
+
+
+class InterruptedCampaignError(Exception):
+    pass
+
+
+class Mortal(SyntheticBackend):
+    """A device that breaks off after eleven runs."""
+
+    def time(self, case, runs):
+        if len(self.calls) == 11:
+            raise InterruptedCampaignError
+        return super().time(case, runs)
+
+
+# {{{ calibrating
+
+
+def test_a_calibration_finds_the_weights_that_the_device_has(backend, kernels):
+    fit = calibrate(backend, kernels)
+    assert fit.weights == pytest.approx(WEIGHTS, rel=ROUNDING)
+    assert (fit.rank, fit.undetermined, fit.counting) == (len(WEIGHTS), (), "executed")
+    assert fit.launch_overhead == pytest.approx(2e-6 + 64e-9, rel=1e-12)  # the empty kernel at n = 2^10: 64 groups
+
+
+def test_an_estimate_uses_the_calibration_at_once(backend, kernels):
+    calibrate(backend, kernels)
+    estimate = lpp.estimate(doubled(), n=2**20, device=SLUG)
+    # a load, a store, their minimum and a multiplication for each element; 2^16 work-groups; a launch
+    assert estimate.seconds == pytest.approx(2**20 * (6 + 9 - 2 + 4) * 1e-11 + 2**16 * 1e-9 + 2e-6, rel=ROUNDING)
+    assert estimate.notes == ()
+
+
+def test_a_second_calibration_replaces_the_first(kernels):
+    slow, fast = SyntheticBackend(seconds), SyntheticBackend(lambda case: seconds(case) / 2)
+    times = []
+    for backend in (slow, fast):
+        calibrate(backend, kernels)
+        times.append(float(lpp.estimate(doubled(), n=2**16, device=SLUG)))
+    assert times[1] == pytest.approx(times[0] / 2, rel=ROUNDING)
+
+
+def test_a_calibration_is_kept_in_ones_own_data(backend, kernels, own_data):
+    fit = calibrate(backend, kernels)
+    assert lpp.load_fit(own_data / "fits" / SLUG / "linear.json") == fit
+    assert SLUG in lpp.devices()
+
+
+def test_a_finished_archive_is_kept_under_its_date(backend, kernels, own_data):
+    calibrate(backend, kernels)
+    calibrate(backend, kernels)
+    kept = archives(own_data)
+    assert len(kept) == 2
+    assert [path.name for path in kept if not path.name.startswith("20")] == []
+    assert fit_recording(read_archive(kept[0]), load_kernel_files(kernels)).weights == pytest.approx(
+        WEIGHTS, rel=ROUNDING
+    )
+
+
+def test_an_interrupted_calibration_is_resumed(kernels, own_data):
+    first, second = Mortal(seconds), SyntheticBackend(seconds)
+    with pytest.raises(InterruptedCampaignError):
+        calibrate(first, kernels)
+    assert [path.name for path in archives(own_data)] == ["unfinished-calibration.jsonl"]
+    assert SLUG not in lpp.devices()
+    fit = calibrate(second, kernels)
+    whole = SyntheticBackend(seconds)
+    assert calibrate(whole, kernels).weights == fit.weights
+    assert whole.calls == first.calls + second.calls
+
+
+def test_an_archive_and_a_fit_go_where_they_are_told(backend, kernels, own_data, tmp_path):
+    archive, save = tmp_path / "raw.jsonl", tmp_path / "mine" / "fit.json"
+    fit = calibrate(backend, kernels, archive=archive, save=save)
+    assert lpp.load_fit(save) == fit
+    assert len(read_archive(archive).runs) == 1
+    assert not own_data.exists()
+
+
+def test_progress_reaches_the_number_of_kernels(backend, kernels):
+    shown = []
+    calibrate(backend, kernels, progress=shown.append)
+    assert [(p.done, p.total) for p in shown] == [(done, 11) for done in range(12)]
+
+
+def test_a_recorded_archive_replayed_gives_the_same_fit(backend, kernels, tmp_path):
+    archive = tmp_path / "raw.jsonl"
+    fit = calibrate(backend, kernels, archive=archive)
+    again = calibrate(ReplayBackend(archive), kernels)
+    assert again.weights == fit.weights
+    assert again.residuals == fit.residuals
+
+
+def test_the_counting_is_recorded(backend, kernels):
+    assert calibrate(backend, kernels, counting="paper").counting == "paper"
+
+
+def test_an_archive_of_other_kernels_is_refused_naming_them(backend, kernels, tmp_path):
+    archive = tmp_path / "raw.jsonl"
+    calibrate(backend, kernels, archive=archive)
+    others = load_kernel_files(write_kernel_files(tmp_path / "others", "empty kernel", "vectors"))
+    with pytest.raises(
+        CalibrationError, match="measurements of 'long vectors', configuration 'fill', which the kernel"
+    ):
+        fit_recording(read_archive(archive), others)
+
+
+def test_an_archive_without_a_run_is_refused(kernels, tmp_path):
+    (tmp_path / "raw.jsonl").touch()
+    with pytest.raises(CalibrationError, match="holds no run; measure first"):
+        fit_recording(read_archive(tmp_path / "raw.jsonl"), load_kernel_files(kernels))
+
+
+# }}}
+
+
+# {{{ validating
+
+
+@pytest.fixture
+def calibrated(backend, kernels) -> lpp.Fit:
+    return calibrate(backend, kernels)
+
+
+def validate(backend, kernels: Path, **options):
+    return lpp.validate(backend, kernels=kernels, protocol=PROTOCOL, **options)
+
+
+def test_a_validation_predicts_and_measures_each_kernel_and_size(calibrated, kernels, tmp_path):
+    tested = write_kernel_files(tmp_path / "tested", "vectors")
+    # The device has become slower by a quarter since.
+    found = validate(SyntheticBackend(lambda case: seconds(case) * 1.25), tested)
+    assert {row.kernel for row in found} == {"vectors"}
+    assert len(found) == 5 * 3
+    assert [row.predicted for row in found] == pytest.approx([row.measured / 1.25 for row in found], rel=ROUNDING)
+    assert [row.error for row in found] == pytest.approx([0.2] * 15, rel=ROUNDING)
+
+
+def test_a_folder_with_the_empty_kernel_is_measured_as_it_is(calibrated, kernels):
+    found = validate(SyntheticBackend(seconds), kernels)
+    assert {row.kernel for row in found} == {"empty kernel", "vectors", "long vectors"}
+    assert [row.predicted for row in found] == pytest.approx([row.measured for row in found], rel=ROUNDING)
+
+
+def test_a_finished_validation_is_kept_under_its_date_and_the_next_one_starts_afresh(calibrated, kernels, own_data):
+    first, second = SyntheticBackend(seconds), SyntheticBackend(seconds)
+    validate(first, kernels)
+    validate(second, kernels)
+    assert first.calls == second.calls != []
+    kept = [path.name for path in archives(own_data) if path.name.endswith("-validation.jsonl")]
+    assert len(kept) == 2
+    assert [name for name in kept if not name.startswith("20")] == []
+
+
+def test_an_interrupted_validation_is_resumed(calibrated, kernels):
+    first, second, whole = Mortal(seconds), SyntheticBackend(seconds), SyntheticBackend(seconds)
+    with pytest.raises(InterruptedCampaignError):
+        validate(first, kernels)
+    validate(second, kernels)
+    validate(whole, kernels)
+    assert whole.calls == first.calls + second.calls
+
+
+def test_a_validation_with_an_archive_is_resumed(calibrated, kernels, tmp_path):
+    second = SyntheticBackend(seconds)
+    first = validate(SyntheticBackend(seconds), kernels, archive=tmp_path / "raw.jsonl")
+    assert validate(second, kernels, archive=tmp_path / "raw.jsonl") == first
+    assert second.calls == []
+
+
+def test_a_device_that_was_not_calibrated_is_not_validated(backend, kernels):
+    with pytest.raises(UnknownDeviceError, match=f"no fit for the device '{SLUG}'"):
+        validate(backend, kernels)
+
+
+def test_a_fit_of_another_device_is_used_with_a_warning(backend, kernels, make_fit):
+    with pytest.warns(LoopyperfWarning, match=f"the fit is for 'made-up-1', the kernels are measured on '{SLUG}'"):
+        found = validate(backend, kernels, fit=make_fit(weights={"launches": 1.0}))
+    assert {row.predicted for row in found} == {1.0}
+
+
+# }}}

@@ -1,0 +1,178 @@
+"""Which fit answers: an argument, LOOPYPERF_DEVICE, the local device; never one that was not meant."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from kernels import doubled
+
+import loopyperf as lpp
+from loopyperf.calibration.fit_files import save_fit
+from loopyperf.errors import BackendError, FitFileError, UnknownDeviceError, UnknownModelError
+from loopyperf.oracle import choice
+
+KERNEL = doubled()
+
+
+def estimated_device(**options):
+    return lpp.estimate(KERNEL, n=64, **options).device
+
+
+@pytest.fixture
+def fits(own_data: Path, make_fit) -> Path:
+    """Fits of one's own for three devices."""
+    for slug in ("argument", "variable", "local"):
+        save_fit(make_fit(slug=slug), own_data / "fits" / slug / "linear.json")
+    return own_data / "fits"
+
+
+@pytest.fixture
+def local_device(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the local devices that were opened; ``Local`` is this machine's."""
+    opened: list[str] = []
+
+    def open_backend(name: str):
+        opened.append(name)
+        return SimpleNamespace(environment=SimpleNamespace(slug="local"))
+
+    monkeypatch.setattr(choice, "open_backend", open_backend)
+    return opened
+
+
+@pytest.fixture
+def no_local_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_backend(name: str):
+        raise BackendError("no OpenCL platform was found")
+
+    monkeypatch.setattr(choice, "open_backend", open_backend)
+
+
+# {{{ the order
+
+
+def test_the_argument_beats_the_variable(fits, local_device, monkeypatch):
+    monkeypatch.setenv("LOOPYPERF_DEVICE", "variable")
+    assert estimated_device(device="argument") == "argument"
+    assert local_device == []
+
+
+def test_the_variable_beats_the_local_device(fits, local_device, monkeypatch):
+    monkeypatch.setenv("LOOPYPERF_DEVICE", "variable")
+    assert estimated_device() == "variable"
+    assert local_device == []
+
+
+def test_the_local_device_is_meant_if_there_is_a_fit_for_it(fits, local_device):
+    assert estimated_device() == "local"
+
+
+def test_an_empty_variable_names_no_device(fits, local_device, monkeypatch):
+    monkeypatch.setenv("LOOPYPERF_DEVICE", "")
+    assert estimated_device() == "local"
+
+
+def test_the_local_device_is_opened_once_for_many_estimates(fits, local_device):
+    assert [estimated_device() for _ in range(3)] == ["local"] * 3
+    assert local_device == ["opencl"]
+
+
+def test_a_local_device_without_a_fit_is_refused_listing_the_known_ones(local_device):
+    with pytest.raises(UnknownDeviceError) as refused:
+        estimated_device()
+    message = str(refused.value)
+    assert "no fit for this machine's 'local'" in message
+    assert "amd-r9-fury" in message
+    assert "LOOPYPERF_DEVICE" in message
+    assert "loopyperf calibrate" in message
+
+
+def test_without_any_device_the_known_ones_are_listed(fits, no_local_device):
+    with pytest.raises(UnknownDeviceError) as refused:
+        estimated_device()
+    message = str(refused.value)
+    assert "this machine has none (no OpenCL platform was found)" in message
+    assert "amd-r9-fury, argument, local, variable" in message
+    assert "loopyperf calibrate" in message
+
+
+@pytest.mark.parametrize("name", ["nvidia-titan-v", ""])
+def test_an_unknown_device_is_refused_and_no_other_takes_its_place(name, fits, local_device, monkeypatch):
+    monkeypatch.setenv("LOOPYPERF_DEVICE", "variable")
+    with pytest.raises(UnknownDeviceError, match=f"no fit for the device '{name}'; known devices, nearest first: .*ar"):
+        estimated_device(device=name)
+
+
+def test_a_device_may_be_given_by_the_name_its_driver_uses():
+    assert estimated_device(device="AMD R9 Fury") == "amd-r9-fury"
+
+
+def test_devices_are_those_with_a_fit(fits):
+    assert lpp.devices() == ("amd-r9-fury", "argument", "local", "variable")
+
+
+# }}}
+
+
+# {{{ an explicit fit
+
+
+def test_an_explicit_path_beats_everything(fits, local_device, make_fit, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPYPERF_DEVICE", "variable")
+    save_fit(make_fit(slug="explicit"), tmp_path / "mine.json")
+    assert estimated_device(fit=tmp_path / "mine.json") == "explicit"
+    assert estimated_device(fit=str(tmp_path / "mine.json")) == "explicit"
+
+
+def test_a_fit_needs_no_file(make_fit):
+    assert estimated_device(fit=make_fit(slug="in-memory")) == "in-memory"
+
+
+def test_a_fit_of_another_device_than_was_asked_for_is_refused(make_fit, tmp_path):
+    save_fit(make_fit(slug="explicit"), tmp_path / "mine.json")
+    for fit in (tmp_path / "mine.json", make_fit(slug="explicit")):
+        with pytest.raises(FitFileError, match="for the device 'explicit', but 'amd-r9-fury' was asked for"):
+            estimated_device(device="amd-r9-fury", fit=fit)
+
+
+def test_a_fit_of_the_device_that_was_asked_for_is_taken(make_fit):
+    assert estimated_device(device="Made Up 1", fit=make_fit()) == "made-up-1"
+
+
+def test_a_fit_of_another_model_than_was_asked_for_is_refused(make_fit, tmp_path):
+    save_fit(make_fit(model="overlap"), tmp_path / "mine.json")
+    for fit in (tmp_path / "mine.json", make_fit(model="overlap")):
+        with pytest.raises(FitFileError, match="'overlap', but 'linear' was asked for"):
+            estimated_device(fit=fit)
+
+
+def test_an_unknown_model_is_refused_naming_those_there_are():
+    with pytest.raises(UnknownModelError, match="unknown model 'overlapp'; there are: linear"):
+        estimated_device(device="amd-r9-fury", model="overlapp")
+
+
+def test_a_corrupt_fit_is_refused(tmp_path):
+    (tmp_path / "mine.json").write_text('{"schema": 1, ')
+    with pytest.raises(FitFileError, match=r"mine\.json is corrupt"):
+        estimated_device(fit=tmp_path / "mine.json")
+
+
+def test_a_corrupt_fit_of_ones_own_is_not_passed_over_for_the_bundled_one(own_data):
+    own = own_data / "fits" / "amd-r9-fury" / "linear.json"
+    own.parent.mkdir(parents=True)
+    own.write_text("{")
+    with pytest.raises(FitFileError, match="corrupt"):
+        estimated_device(device="amd-r9-fury")
+
+
+def test_a_fit_from_the_future_is_refused_saying_what_to_install(tmp_path):
+    (tmp_path / "mine.json").write_text('{"schema": 99, "versions": {"loopyperf": "7.1"}}')
+    with pytest.raises(FitFileError, match=r"schema 99.*pip install 'loopyperf>=7\.1'"):
+        estimated_device(fit=tmp_path / "mine.json")
+
+
+def test_a_missing_fit_file_is_refused(tmp_path):
+    with pytest.raises(FitFileError, match=r"nowhere\.json"):
+        estimated_device(fit=tmp_path / "nowhere.json")
+
+
+# }}}

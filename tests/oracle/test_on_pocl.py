@@ -1,0 +1,28 @@
+"""The whole road once on a real device: PoCL, with a folder of two tiny kernel files."""
+
+from pathlib import Path
+
+import pytest
+from kernels import doubled
+from small_campaign import write_kernel_files
+
+import loopyperf as lpp
+from loopyperf.measurement.backends import open_backend
+from loopyperf.measurement.protocol import Protocol
+
+
+@pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
+def test_a_device_is_calibrated_validated_and_then_meant(tmp_path: Path):
+    pytest.importorskip("pyopencl")
+    backend = open_backend("opencl")
+    protocol = Protocol(runs=5, dropped=1, probe_runs=2)
+    fit = lpp.calibrate(
+        backend, kernels=write_kernel_files(tmp_path / "kernels", "empty kernel", "vectors"), protocol=protocol
+    )
+    assert fit.slug == backend.environment.slug
+    assert {"launches", "global store 32-bit stride 1"} <= set(fit.weights) | {
+        name for group in fit.undetermined for name in group.properties
+    }
+    found = lpp.validate(backend, kernels=write_kernel_files(tmp_path / "tested", "long vectors"), protocol=protocol)
+    assert all(row.measured > 0 for row in found)
+    assert lpp.estimate(doubled(), n=2**16).device == fit.slug

@@ -1,0 +1,155 @@
+"""A calibration small enough for a test: kernels whose counts are known by hand, on a device made of arithmetic.
+
+Groups of 16, float32. For n elements the kernels load and store so many arrays, all at stride 1, with so many additions
+and multiplications each:
+
+========  =====  ======  =========  ===============
+kernel    loads  stores  additions  multiplications
+========  =====  ======  =========  ===============
+empty     0      0       0          0
+fill      0      1       0          0
+copy      1      1       0          0
+double    1      1       0          1
+product   3      1       0          2
+sum       3      1       2          0
+========  =====  ======  =========  ===============
+"""
+
+from pathlib import Path
+
+from measurement.synthetic import SyntheticBackend
+
+from loopyperf.measurement.backends.interface import Case
+
+COUNTS = {
+    "empty": (0, 0, 0, 0),
+    "fill": (0, 1, 0, 0),
+    "copy": (1, 1, 0, 0),
+    "double": (1, 1, 0, 1),
+    "product": (3, 1, 0, 2),
+    "sum": (3, 1, 2, 0),
+}
+"""by label: loads, stores, additions and multiplications for each element"""
+
+WEIGHTS = {
+    "f32 add": 3e-11,
+    "f32 mul": 4e-11,
+    "global load 32-bit stride 1": 6e-11,
+    "global store 32-bit stride 1": 9e-11,
+    "global min(load, store) 32-bit stride 1": -2e-11,
+    "launches": 2e-6,
+    "work-groups": 1e-9,
+}
+"""seconds; what a calibration should find. One is negative, so that only the plain fit can find them"""
+
+
+def seconds(case: Case) -> float:
+    """Return the time that the weights give a kernel, by the table above; for the bundled empty kernel too."""
+    n = case.sizes["n"]
+    label = case.configuration.label
+    if label not in COUNTS:
+        return WEIGHTS["launches"] + WEIGHTS["work-groups"] * bundled_groups(label, n)
+    loads, stores, additions, multiplications = COUNTS[label]
+    counts = {
+        "f32 add": additions * n,
+        "f32 mul": multiplications * n,
+        "global load 32-bit stride 1": loads * n,
+        "global store 32-bit stride 1": stores * n,
+        "global min(load, store) 32-bit stride 1": min(loads, stores) * n,
+        "launches": 1,
+        "work-groups": n // 16,
+    }
+    return sum(WEIGHTS[name] * count for name, count in counts.items())
+
+
+def device() -> SyntheticBackend:
+    """Return the device whose clock goes by the weights."""
+    return SyntheticBackend(seconds)
+
+
+def bundled_groups(label: str, n: int) -> int:
+    """Return the work-groups of n × n work-items, from a label such as ``group 24x16``."""
+    columns, rows = label.removeprefix("group ").split("x")
+    return n * n // (int(columns) * int(rows))
+
+
+KERNEL_FILE = '''"""A test."""
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Configuration
+
+NAME = "{name}"
+STATEMENTS = {statements}
+SIZES = {sizes}
+
+
+def configurations(limits):
+    return [configuration(label, statement) for label, statement in STATEMENTS.items()]
+
+
+def configuration(label, statement):
+    return Configuration(
+        label=label,
+        build=lambda: build(statement),
+        sizes=tuple({{"n": n}} for n in SIZES),
+        arguments=lambda rng, sizes: arguments(statement, rng, sizes["n"]),
+        reference=REFERENCES[label],
+        steps=3,
+    )
+
+
+def arguments(statement, rng, n):
+    return {{**{{name: rng.random(n, dtype=np.float32) for name in arrays(statement)}}, "n": np.int32(n)}}
+
+
+def arrays(statement):
+    return [name for name in ("a", "b", "c", "out") if name + "[i]" in statement]
+
+
+def build(statement):
+    knl = lp.make_kernel(
+        "{{[i]: 0 <= i < n}}",
+        statement,
+        [lp.GlobalArg(name, np.float32, shape="n") for name in arrays(statement)] + [lp.ValueArg("n", np.int32)],
+        assumptions="n mod 16 = 0 and n >= 16",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+REFERENCES = {{
+    "empty": lambda given: {{}},
+    "fill": lambda given: {{"out": np.full_like(given["out"], 1.5)}},
+    "copy": lambda given: {{"out": given["a"]}},
+    "double": lambda given: {{"out": 2 * given["a"]}},
+    "product": lambda given: {{"out": given["a"] * given["b"] * given["c"]}},
+    "sum": lambda given: {{"out": given["a"] + given["b"] + given["c"]}},
+}}
+'''
+
+EMPTY = {"empty": "... nop {inames=i}"}
+VECTORS = {
+    "fill": "out[i] = 1.5f",
+    "copy": "out[i] = a[i]",
+    "double": "out[i] = 2*a[i]",
+    "product": "out[i] = a[i]*b[i]*c[i]",
+    "sum": "out[i] = a[i] + b[i] + c[i]",
+}
+CLASSES = {
+    "empty kernel": (EMPTY, (2**10, 2**12, 2**14)),
+    "vectors": (VECTORS, (2**14, 2**15, 2**16)),
+    "long vectors": (VECTORS, (2**17, 2**18, 2**19)),
+}
+"""by NAME of the file: the statements by label, and the sizes; either class of vectors determines all weights"""
+
+
+def write_kernel_files(folder: Path, *names: str) -> Path:
+    """Write the kernel files of the classes *names*, by default of all, into *folder* and return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names or CLASSES:
+        statements, sizes = CLASSES[name]
+        text = KERNEL_FILE.format(name=name, statements=statements, sizes=sizes)
+        (folder / f"{name.replace(' ', '_')}.py").write_text(text, encoding="utf-8")
+    return folder

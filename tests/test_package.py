@@ -1,0 +1,88 @@
+"""What an installed loopyperf has with it: the wheel is built, unpacked, and used from another folder."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from loopyperf.measurement.kernel_files import load_kernel_files
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.xdist_group("wheel")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the wheel holds; building it downloads hatchling unless that is installed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    options = ["--no-build-isolation"] if importlib.util.find_spec("hatchling") else []
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *options, "--wheel-dir", str(folder)]
+    subprocess.run([*command, str(ROOT)], check=True)
+    (wheel,) = folder.glob("loopyperf-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def run_elsewhere(installed: Path, folder: Path, code: str, *arguments: str) -> str:
+    """Return what *code* prints in *folder*, with the installed loopyperf before any other."""
+    environment = {**os.environ, "PYTHONPATH": str(installed), "LOOPYPERF_DATA": str(folder / "own data")}
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout
+
+
+def names(folder: Path, pattern: str) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob(pattern)}
+
+
+@pytest.mark.parametrize("folder", ["measurement_kernels", "test_kernels", "fits"])
+def test_the_wheel_holds_what_people_edit(installed: Path, folder: Path):
+    edited = {name for pattern in ("*.py", "*.json", "*.md") for name in names(ROOT / folder, pattern)}
+    assert edited
+    assert edited == {
+        name for pattern in ("*.py", "*.json", "*.md") for name in names(installed / "loopyperf" / folder, pattern)
+    }
+
+
+def test_the_wheel_holds_every_module_and_its_types(installed: Path):
+    modules = names(ROOT / "loopyperf", "*.py")
+    assert modules <= names(installed / "loopyperf", "*.py")
+    assert {"py.typed", "__init__.pyi"} <= {path.name for path in (installed / "loopyperf").iterdir()}
+
+
+def test_the_wheel_holds_nothing_but_the_package(installed: Path):
+    assert {path.name.split("-")[0] for path in installed.iterdir()} == {"loopyperf"}
+
+
+def test_what_is_bundled_is_found_inside_the_package(installed: Path, tmp_path: Path):
+    code = (
+        "from loopyperf.calibration.library import bundled_fits\n"
+        "from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files\n"
+        "for name in ('measurement_kernels', 'test_kernels'):\n"
+        "    print(bundled_folder(name), len(load_kernel_files(bundled_folder(name))))\n"
+        "print(bundled_fits())\n"
+    )
+    package = installed / "loopyperf"
+    edited = {name: len(load_kernel_files(ROOT / name)) for name in ("measurement_kernels", "test_kernels")}
+    assert run_elsewhere(installed, tmp_path, code).splitlines() == [
+        *(f"{package / name} {number}" for name, number in edited.items()),
+        f"{package / 'fits'}",
+    ]
+
+
+def test_the_program_lists_the_bundled_fit(installed: Path, tmp_path: Path):
+    code = "from loopyperf.cli import main; main()"
+    listed = run_elsewhere(installed, tmp_path, code, "devices", "--json")
+    assert str(installed / "loopyperf" / "fits" / "amd-r9-fury" / "linear.json") in listed

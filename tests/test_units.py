@@ -1,0 +1,32 @@
+import pytest
+
+from loopyperf.units import duration
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (1.0, "1 s"),
+        (12.34e-6, "12.3 µs"),
+        (1e-3, "1 ms"),
+        (129e-6, "129 µs"),
+        (6.81e-13, "0.681 ps"),
+        (-241.893e-3, "-242 ms"),
+    ],
+)
+def test_a_time_has_three_digits_and_the_unit_that_suits(seconds: float, text: str):
+    assert text == duration(seconds)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(999.9e-6, "1 ms"), (0.99951, "1 s"), (999.4e-6, "999 µs")])
+def test_a_time_is_rounded_before_its_unit_is_chosen(seconds: float, text: str):
+    assert text == duration(seconds)
+
+
+def test_long_times_are_written_without_an_exponent():
+    assert duration(4096.0) == "4100 s"
+
+
+def test_what_is_no_time_is_still_written():
+    assert [duration(float("inf")), duration(float("nan"))] == ["inf s", "nan s"]
