@@ -8,10 +8,12 @@ import loopy as lp
 import numpy as np
 
 import loopyperf as lpp
+from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
 from loopyperf.properties.counted_kernel import count_properties
+from loopyperf.units import duration
 
 SIZES = {"n": 1024, "m": 1024, "l": 1024}
 MILLION = 16 * np.arange(1, 10**6 + 1)
@@ -39,26 +41,29 @@ def loopy_statistics(unit: lp.TranslationUnit) -> None:
     lp.get_synchronization_map(unit, subgroup_size=32)
 
 
+def row(what: str, ours: float, peer: str, theirs: float) -> None:
+    """Print both times, in seconds, and how many times faster ours is."""
+    print(f"{what:26} {duration(ours):>8}   {peer:13} {duration(theirs):>8}   {theirs / ours:6.1f}x")
+
+
 def main() -> None:
     """Print times and ratios."""
     warnings.simplefilter("ignore")
     unit = tiled_matrix_multiplication()
     prepared = lp.linearize(lp.preprocess_program(unit))
     kernel = load_kernel(unit)
-    ours, theirs = best(lambda: count_properties(kernel)), best(lambda: loopy_statistics(prepared))
-    print(f"count, prepared kernel:      {ours * 1e3:7.2f} ms   loopy's maps {theirs * 1e3:7.2f} ms   {theirs / ours:5.1f}x")
+    counted = best(lambda: count_properties(kernel))
+    row("count a prepared kernel", counted, "loopy's maps", best(lambda: loopy_statistics(prepared)))
 
     properties = lpp.count(unit).properties()
-    polynomials = [properties[name].polynomial for name in properties if not name.startswith("global min")]
+    polynomials = [count.polynomial for count in properties.values() if isinstance(count, QuasiPolynomial)]
     one = best(lambda: properties.evaluate(**SIZES))
     peer = best(lambda: [polynomial.eval_with_dict(SIZES) for polynomial in polynomials])
-    print(f"evaluate, one size:          {one * 1e6:7.2f} µs   islpy        {peer * 1e6:7.2f} µs   {peer / one:5.1f}x")
-
+    row("evaluate at one size", one, "islpy", peer)
     many = best(lambda: properties.evaluate(n=MILLION, m=1024, l=1024), repetitions=3)
-    print(f"evaluate, a million sizes:   {many * 1e3:7.1f} ms   one by one   {one * 1e9:7.1f} ms   {one * 1e6 / many:5.1f}x")
-
+    row("evaluate at a million", many, "one by one", one * len(MILLION))
     call = best(lambda: lpp.estimate(unit, device="amd-r9-fury", **SIZES))
-    print(f"estimate, known kernel:      {call * 1e6:7.1f} µs")
+    row("estimate a known kernel", call, "evaluate", one)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@ A message says what was wrong, what was received and what to do next. The comman
 exits with status 2.
 """
 
+ENGINE_REMEDY = "run: pip install --force-reinstall --no-deps 'islpy-barvinok==2025.2.5.post1'"
+"""pip puts plain islpy, which loopy asks for, over islpy-barvinok, so the latter is to be installed last"""
+
 
 class LoopyperfError(Exception):
     """Anything that loopyperf refuses, with a message for the person who asked."""

@@ -18,6 +18,12 @@ LEAST_ERROR = 1e-3
 leave it out would punish the hit; run times repeat to about 1 %, so an error below 0.1 % is luck and means no more."""
 
 
+MARGIN = 0.2
+"""How much smaller, relatively, the plain fit's cross-validated error must be for it to be preferred. Means over so few
+classes differ by as much between two calibrations of one device, and weights that cannot be negative are the safer
+ones for kernels unlike the measured ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """A predicted run time beside the measured one, both in seconds."""
@@ -70,8 +76,11 @@ class CrossValidation(msgspec.Struct, frozen=True):
 
     @property
     def better(self) -> str:
-        """Return which fit generalises better, ``"plain"`` or ``"non-negative"``; in a tie the latter."""
-        return "plain" if self.plain < self.non_negative else "non-negative"
+        """Return which fit generalises better, ``"plain"`` or ``"non-negative"``.
+
+        The latter, unless the plain one's error is smaller by :data:`MARGIN`.
+        """
+        return "plain" if self.plain < (1 - MARGIN) * self.non_negative else "non-negative"
 
 
 def geometric_mean(errors: Iterable[float]) -> float:

@@ -64,8 +64,9 @@ def known_fits() -> tuple[KnownFit, ...]:
 def find_fit(device: str, model: str = "linear", path: str | os.PathLike[str] | None = None) -> Fit:
     """Return the fit at *path* if given, else a person's own fit of *model* for *device*, else the bundled one.
 
-    *device* is a slug, or a name that becomes one (:func:`loopyperf.measurement.environment.device_slug`). A person's
-    own fit that cannot be read is an error; it is never passed over for a bundled one.
+    *device* is a slug, a name that becomes one (:func:`loopyperf.measurement.environment.device_slug`), or the full
+    name that a fit states. A person's own fit that cannot be read is an error; it is never passed over for a bundled
+    one.
 
     :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
     :raises FitFileError: there is none of that model, the file cannot be read, or it holds another model's fit.
@@ -123,6 +124,9 @@ def _located(slug: str, model: str) -> str:
         file = f"{folder}/{slug}/{model}.json"
         if os.path.lexists(file):
             return file
+    named = [fit for fit in known_fits() if fit.model == model and device_slug(_read(str(fit.path)).device) == slug]
+    if named:
+        return str(named[0].path)
     raise _no_fit(slug, model)
 
 

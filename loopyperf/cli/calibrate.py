@@ -14,6 +14,9 @@ from loopyperf.counts.execution import COUNTINGS, Counting
 from loopyperf.oracle.calibrate import calibrate as run_calibration
 from loopyperf.units import duration
 
+WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
+"""Which least-squares fit is kept: by default the one that generalises better."""
+
 
 @click.command(
     epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf calibrate",
@@ -24,6 +27,7 @@ from loopyperf.units import duration
 @click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the bundled ones.")
 @click.option("--archive", type=click.Path(path_type=Path), help="Where raw samples go; an existing file is resumed.")
 @click.option("--output", type=click.Path(path_type=Path), help="Where the fit goes; by default where it is found.")
+@click.option("--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which least-squares fit to keep.")
 @click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
 def calibrate(
     backend: str,
@@ -31,6 +35,7 @@ def calibrate(
     kernels: Path | None,
     archive: Path | None,
     output: Path | None,
+    weights: str,
     counting: Counting,
 ) -> None:
     """Measure the measurement kernels on a device and fit the weights of the linear model."""
@@ -43,6 +48,7 @@ def calibrate(
             archive=archive,
             save=output,
             counting=counting,
+            non_negative=WEIGHTS[weights],
             progress=report,
         )
     show_fit(fit, standard_output())
@@ -65,7 +71,8 @@ def show_fit(fit: Fit, console: Console) -> None:
             f"mean {fit.residual_summary.geometric_mean:.1%}, worst {fit.residual_summary.worst:.0%}"
         )
     if fit.cross_validation is not None:
+        kept = "non-negative" if fit.options.get("non_negative") else "plain"
         console.print(
             f"on kernel classes left out: plain {fit.cross_validation.plain:.0%}, non-negative "
-            f"{fit.cross_validation.non_negative:.0%}; the {fit.cross_validation.better} fit was kept"
+            f"{fit.cross_validation.non_negative:.0%}; the {kept} fit was kept"
         )

@@ -9,8 +9,8 @@ from rich.text import Text
 from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.library import known_fits
 from loopyperf.cli.console import standard_output
-from loopyperf.counts.quasipolynomial import ENGINE_REMEDY, engine_is_exact
-from loopyperf.errors import BackendError, FitFileError
+from loopyperf.counts.quasipolynomial import engine_is_exact
+from loopyperf.errors import ENGINE_REMEDY, BackendError, FitFileError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import installed_versions
 

@@ -1,7 +1,7 @@
 """The program and its table of commands."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -53,8 +53,3 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 @click.version_option(package_name="loopyperf")
 def program() -> None:
     """Predict how long Loopy kernels run on a GPU, without running them."""
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; *arguments* are the process's own unless given."""
-    program.main(args=arguments, prog_name=program.name)

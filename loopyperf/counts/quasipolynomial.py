@@ -18,16 +18,12 @@ from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Constraint, F
 from loopyperf.counts.compilation import Total
 from loopyperf.counts.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.formula import latex, text
-from loopyperf.errors import EngineError, UnboundedDomainError
+from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
 
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
 Residues = Mapping[str, tuple[int, int]]
 """What is known of parameters modulo something: name -> (modulus, residue)."""
-
-
-ENGINE_REMEDY = "run: pip install --force-reinstall --no-deps 'islpy-barvinok==2025.2.5.post1'"
-"""pip puts plain islpy, which loopy asks for, over islpy-barvinok, so the latter is to be installed last"""
 
 
 def engine_is_exact() -> bool:

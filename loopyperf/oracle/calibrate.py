@@ -39,6 +39,7 @@ def calibrate(
     save: Path | None = None,
     protocol: Protocol | None = None,
     counting: Counting = "executed",
+    non_negative: bool | None = None,
     progress: ProgressReport | None = None,
 ) -> Fit:
     """Return the linear model's weights for a device, from measurements taken now.
@@ -46,7 +47,7 @@ def calibrate(
     Every raw sample goes into *archive* (by default in the user data folder, where an interrupted calibration is
     resumed and a finished one is kept under its date); the fit is saved to *save* (by default where
     :func:`loopyperf.estimate` finds it). *kernels* is a folder of kernel files, by default the bundled measurement
-    kernels.
+    kernels. *non_negative* says whether weights may be negative; by default whichever generalises better.
 
     Raises :class:`BackendError` without a device, :class:`MeasurementError` for a kernel that computes something
     wrong, :class:`IncompatibleRunsError` for an archive of another device or protocol.
@@ -54,22 +55,28 @@ def calibrate(
     machine = opened(backend, device)
     files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
     path = archive or unfinished_archive(machine, "calibration")
-    fit = fit_recording(measure(machine, files, path, protocol, progress), files, counting)
+    fit = fit_recording(measure(machine, files, path, protocol, progress), files, counting, non_negative)
     save_fit(fit, save or user_fits() / fit.slug / f"{fit.model}.json")
     if archive is None:
         keep(path)
     return fit
 
 
-def fit_recording(recording: Recording, files: Sequence[KernelFile], counting: Counting = "executed") -> Fit:
+def fit_recording(
+    recording: Recording,
+    files: Sequence[KernelFile],
+    counting: Counting = "executed",
+    non_negative: bool | None = None,
+) -> Fit:
     """Return the fit of the linear model to everything that an archive holds.
 
-    Plain or non-negative least squares, whichever better predicts kernel classes that it was not fitted to. Raises
-    :class:`CalibrationError` where there is nothing to fit.
+    Plain or non-negative least squares; unless stated, whichever better predicts kernel classes that it was not fitted
+    to. Raises :class:`CalibrationError` where there is nothing to fit.
     """
     problem = pose_problem(observations(recording, files, counting))
     validated = cross_validate(problem)
-    solution = solve(problem, non_negative=validated.better == "non-negative")
+    chosen = validated.better == "non-negative" if non_negative is None else non_negative
+    solution = solve(problem, non_negative=chosen)
     return make_fit(_provenance(recording, counting), problem, solution, validated)
 
 

@@ -113,8 +113,22 @@ def _notes(counted: KernelCounts, fit: Fit, unfitted: tuple[str, ...], shares: S
     if fit.undetermined:
         doubted = (sentence for totals in _samples(shares) for sentence in doubts(fit.undetermined, totals))
         yield from dict.fromkeys(doubted)
+    yield from _extrapolations(fit, shares)
     if counted.counting != fit.counting:
         yield f"the fit was made with the {fit.counting!r} counting, this is the {counted.counting!r} counting"
+
+
+def _extrapolations(fit: Fit, shares: Shares) -> Iterator[str]:
+    """Yield one sentence if the kernel does more of something than the kernels that the fit was made from."""
+    measured = {name: most for name, (_, most) in fit.ranges.items()}
+    excess: dict[str, float] = {}
+    for totals in _samples(shares):
+        for name in totals.keys() & measured.keys():
+            excess[name] = max(totals[name] / measured[name], excess.get(name, 0.0))
+    beyond = sorted((name for name in excess if excess[name] > 1), key=lambda name: -excess[name])
+    if beyond:
+        listed = ", ".join(f"{name} ({excess[name]:.3g} times)" for name in beyond)
+        yield f"extrapolated: more than was ever measured of {listed}"
 
 
 def _samples(shares: Shares) -> Iterator[dict[str, int]]:

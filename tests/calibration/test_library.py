@@ -101,3 +101,7 @@ def test_without_the_variable_ones_own_fits_are_in_the_user_data_folder(
     else:
         monkeypatch.setenv("LOOPYPERF_DATA", "")
     assert user_fits() == tmp_path / "share" / "loopyperf" / "fits"
+
+
+def test_a_fit_is_found_by_the_full_name_of_its_device():
+    assert find_fit("AMD Radeon R9 Fury").slug == "amd-r9-fury"

@@ -45,28 +45,29 @@ coefficients = st.integers(-3, 3)
 
 
 @st.composite
-def constraints(draw: st.DrawFn) -> str:
-    """An inequality, an equality or a remainder of an affine expression in i, j, m and n."""
-    i, j, m, n = (draw(coefficients) for _ in range(4))
-    expression = f"{i}*i + {j}*j + {m}*m + {n}*n + {draw(st.integers(-8, 8))}"
-    kind = draw(st.sampled_from([">= 0"] * 5 + ["= 0"] + ["mod"] * 2))
-    if kind != "mod":
-        return f"{expression} {kind}"
-    modulus = draw(st.integers(2, 5))
-    return (
-        f"({expression}) mod {modulus} {draw(st.sampled_from(['=', '>=', '<=']))} {draw(st.integers(0, modulus - 1))}"
-    )
+def expressions(draw: st.DrawFn) -> str:
+    """An affine expression in i, j, m and n."""
+    return " + ".join([f"{draw(coefficients)}*{name}" for name in "ijmn"] + [str(draw(st.integers(-8, 8)))])
 
 
 @st.composite
 def domains(draw: st.DrawFn) -> str:
-    """One or two polyhedra with holes, bounded by a box that may depend on the parameters."""
-    bounds = ["-4 <= i <= 9", "0 <= i < n", "m <= i < n", "-6 <= 2*i - m <= 11"]
-    pieces: list[str] = []
-    for _ in range(draw(st.integers(1, 2))):
-        box = [draw(st.sampled_from(bounds)), draw(st.sampled_from(["-3 <= j <= 5", "i <= j <= 8", "0 <= j <= i"]))]
-        pieces.append(" and ".join([*box, *draw(st.lists(constraints(), max_size=3))]))
-    return "{ [i, j] : " + " or ".join(f"({piece})" for piece in pieces) + " }"
+    """One or two polyhedra bounded by a box that may depend on the parameters, with or without holes."""
+    columns = ["-4 <= i <= 9", "0 <= i < n", "m <= i < n", "-6 <= 2*i - m <= 11"]
+    rows = ["-3 <= j <= 5", "i <= j <= 8", "0 <= j <= i"]
+    constraints = st.builds("{} {} 0".format, expressions(), st.sampled_from([">=", ">=", ">=", "="]))
+    pieces = [
+        " and ".join(
+            [draw(st.sampled_from(columns)), draw(st.sampled_from(rows)), *draw(st.lists(constraints, max_size=2))]
+        )
+        for _ in range(draw(st.integers(1, 2)))
+    ]
+    holes = "0 = 0"
+    if draw(st.booleans()):
+        modulus = draw(st.integers(2, 4))
+        relation = draw(st.sampled_from(["=", ">=", "<="]))
+        holes = f"({draw(expressions())}) mod {modulus} {relation} {draw(st.integers(0, modulus - 1))}"
+    return f"{{ [i, j] : ({' or '.join(f'({piece})' for piece in pieces)}) and {holes} }}"
 
 
 @st.composite
