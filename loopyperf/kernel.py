@@ -6,7 +6,7 @@ and their local memory.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
@@ -61,6 +61,10 @@ class Kernel:
     loopy_kernel: LoopKernel
     callables: Mapping[Any, Any]
     launches: tuple[Launch, ...]
+    _domains: dict[frozenset[str], isl.Set] = field(
+        default_factory=dict[frozenset[str], isl.Set], init=False, repr=False, compare=False
+    )
+    """projections are costly, and instructions and barriers share loops"""
 
     @property
     def name(self) -> str:
@@ -98,7 +102,10 @@ class Kernel:
 
         Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1).
         """
-        return _domain(self.loopy_kernel, inames)
+        key = frozenset(inames)
+        if key not in self._domains:
+            self._domains[key] = _domain(self.loopy_kernel, key)
+        return self._domains[key]
 
     def hardware_axis(self, iname: str) -> GroupInameTag | LocalInameTag | None:
         """Return the grid or group axis that *iname* is mapped to, if any."""
@@ -118,10 +125,10 @@ class Kernel:
         instructions = [insn for launch in self.launches for insn in launch.instructions]
         found: frozenset[str] = frozenset()
         while True:
-            writers = [
+            writers = (
                 i for i in instructions if self.lane_inames(i.within_inames) or found & i.read_dependency_names()
-            ]
-            written = private.intersection(name for insn in writers for name in insn.assignee_var_names())
+            )
+            written = private.intersection(name for writer in writers for name in writer.assignee_var_names())
             if written <= found:
                 return found
             found |= written
@@ -134,17 +141,18 @@ def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
     point, and :class:`UnboundedDomainError` where Loopy needs bounds that a loop does not have.
     """
     unit = _as_translation_unit(program)
-    try:
-        linearized = lp.linearize(lp.preprocess_program(unit))
-    except Exception as error:  # Loopy lets through what isl, pymbolic and Python itself raise
-        raise _refusal(unit.default_entrypoint, error) from error
-    kernel = linearized.default_entrypoint
+    if unit.default_entrypoint.linearization is None:
+        try:
+            unit = lp.linearize(lp.preprocess_program(unit))
+        except Exception as error:  # Loopy lets through what isl, pymbolic and Python itself raise
+            raise _refusal(unit.default_entrypoint, error) from error
+    kernel = unit.default_entrypoint
     _check_types(kernel)
-    return Kernel(kernel, linearized.callables_table, tuple(_launches(kernel, linearized.callables_table)))
+    return Kernel(kernel, unit.callables_table, tuple(_launches(kernel, unit.callables_table)))
 
 
-def _domain(kernel: LoopKernel, inames: Collection[str]) -> isl.Set:
-    domain = isl.Set.from_basic_set(kernel.get_inames_domain(frozenset(inames)))
+def _domain(kernel: LoopKernel, inames: frozenset[str]) -> isl.Set:
+    domain = isl.Set.from_basic_set(kernel.get_inames_domain(inames))
     return domain.project_out_except(sorted(inames), [isl.dim_type.set])
 
 
@@ -181,7 +189,7 @@ def _unit_of(kernel: LoopKernel) -> TranslationUnit:
 
 
 def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:
-    for instruction in kernel.instructions:
+    for instruction in kernel.instructions if isinstance(error, isl.Error) else ():
         if not _domain(kernel, instruction.within_inames).is_bounded():
             inames = ", ".join(sorted(instruction.within_inames))
             return UnboundedDomainError(f"instruction {instruction.id!r}: its loops ({inames}) have no bounds")

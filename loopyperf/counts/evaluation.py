@@ -106,7 +106,7 @@ class _Function:
         return results
 
     def at_arrays(self, sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
-        arrays = np.broadcast_arrays(*(_as_integer_array(name, sizes[name]) for name in self.source.parameters))
+        arrays = _broadcast({name: _as_integer_array(name, sizes[name]) for name in self.source.parameters})
         shape = arrays[0].shape if arrays else ()
         dtype = self._dtype(arrays)
         flat = [np.ravel(array).astype(dtype) for array in arrays]
@@ -156,6 +156,14 @@ def _as_integer_array(name: str, value: object) -> IntegerArray:
     if array.dtype != object:
         raise ParameterError(f"sizes {name} must be integers, received an array of {array.dtype}")
     return np.array([_as_integer(name, element) for element in array.flat], object).reshape(array.shape)
+
+
+def _broadcast(arrays: Mapping[str, IntegerArray]) -> tuple[IntegerArray, ...]:
+    try:
+        return tuple(np.broadcast_arrays(*arrays.values()))
+    except ValueError as error:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ParameterError(f"the shapes of the sizes do not broadcast together: {shapes}") from error
 
 
 # }}}

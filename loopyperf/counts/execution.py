@@ -97,12 +97,14 @@ class ExecutionCounter:
                 f"instruction {site.instruction!r}: its loops ({', '.join(sorted(site.inames))}) have bounds that "
                 f"depend on data ({', '.join(unknown)}), which the source does not tell"
             )
-        others = [name for name in names if name not in self.kernel.parameters]
-        return domain.project_out_except([n for n in names if n not in others], [isl.dim_type.param])
+        for name in [name for name in names if name not in self.kernel.parameters]:
+            kind, place = domain.get_var_dict()[name]
+            domain = domain.project_out(kind, place, 1)
+        return domain
 
     def _conditioned(self, domain: isl.Set, site: Site) -> isl.Set:
         domain = domain.align_params(self.kernel.assumptions.get_space())
-        for condition in site.conditions:
+        for condition in sorted(site.conditions, key=str):
             allowed = self._condition_set(domain.get_space(), condition, site)
             domain = domain & allowed if condition.holds else domain - allowed
         return domain
@@ -131,17 +133,10 @@ class ExecutionCounter:
         extent = launch.group_axes[axis] if kind == "group" else launch.local_axes[axis]
         return QuasiPolynomial.of_extent(extent, self.kernel.assumptions)
 
-    def work_items(self, launch: Launch) -> QuasiPolynomial:
-        """Return the work-items of one group of *launch*."""
-        return self._product(launch, "local", sorted(launch.local_axes))
-
     def work_groups(self, launch: Launch) -> QuasiPolynomial:
         """Return the work-groups of one execution of *launch*."""
-        return self._product(launch, "group", sorted(launch.group_axes))
-
-    def _product(self, launch: Launch, kind: str, axes: list[int]) -> QuasiPolynomial:
         one = QuasiPolynomial.constant(1, self.kernel.assumptions)
-        return reduce(mul, (self._extent(launch, kind, axis) for axis in axes), one)
+        return reduce(mul, (self._extent(launch, "group", axis) for axis in sorted(launch.group_axes)), one)
 
     # }}}
 

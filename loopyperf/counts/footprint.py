@@ -21,14 +21,14 @@ from loopyperf.kernel import Kernel
 
 PARAM = isl.dim_type.param
 SET = isl.dim_type.set
-LARGE = tuple(2**exponent for exponent in (20, 16, 12, 10, 8, 6, 4, 2, 0))
+LARGE = (*(2**exponent for exponent in (20, 16, 12, 10, 8, 6, 4, 2, 0)), 0)
 
 
 # {{{ large sizes
 
 
 def large_sizes(kernel: Kernel) -> dict[str, int]:
-    """Return one size that the kernel's assumptions admit, each parameter as large as 2^20 if it may be."""
+    """Return one size that the kernel's assumptions admit, each parameter 2^20 or more if it may be."""
     return _sample(kernel, isl.Set.from_basic_set(kernel.assumptions))
 
 
@@ -38,6 +38,8 @@ def spacious_sizes(kernel: Kernel, points: isl.Set) -> dict[str, int]:
     Where all parameters are equally large, a loop from m to n is empty.
     """
     admissible = isl.Set.from_basic_set(kernel.assumptions)
+    for place in range(admissible.dim(PARAM)):
+        admissible = _enlarged(admissible, _parameter(admissible, place), (0,))
     for dim in range(points.dim(SET)):
         admissible = _enlarged(admissible, points.dim_max(dim).sub(points.dim_min(dim)))
     return _sample(kernel, admissible)
@@ -46,18 +48,21 @@ def spacious_sizes(kernel: Kernel, points: isl.Set) -> dict[str, int]:
 def _sample(kernel: Kernel, admissible: isl.Set) -> dict[str, int]:
     places = {name: admissible.get_var_dict()[name][1] for name in sorted(kernel.parameters)}
     for place in places.values():
-        space = isl.LocalSpace.from_space(admissible.get_space())
-        admissible = _enlarged(admissible, isl.PwAff.var_on_domain(space, PARAM, place))
+        admissible = _enlarged(admissible, _parameter(admissible, place))
     point = admissible.sample_point()
     return {name: point.get_coordinate_val(PARAM, place).to_python() for name, place in places.items()}
 
 
-def _enlarged(admissible: isl.Set, quantity: isl.PwAff) -> isl.Set:
-    """Return those of *admissible* at which *quantity* is large, or all if it never is."""
+def _parameter(params: isl.Set, place: int) -> isl.PwAff:
+    return isl.PwAff.var_on_domain(isl.LocalSpace.from_space(params.get_space()), PARAM, place)
+
+
+def _enlarged(admissible: isl.Set, quantity: isl.PwAff, sizes: Sequence[int] = LARGE) -> isl.Set:
+    """Return those of *admissible* at which *quantity* is at least the first of *sizes* that it can be, if any."""
     space = isl.LocalSpace.from_space(quantity.get_domain_space())
-    bounds = (isl.PwAff.from_aff(isl.Aff.val_on_domain(space, isl.Val(size))) for size in LARGE)
+    bounds = (isl.PwAff.from_aff(isl.Aff.val_on_domain(space, isl.Val(size))) for size in sizes)
     larger = (admissible & quantity.ge_set(bound) for bound in bounds)
-    return next((sizes for sizes in larger if not sizes.is_empty()), admissible)
+    return next((candidate for candidate in larger if not candidate.is_empty()), admissible)
 
 
 # }}}

@@ -102,7 +102,7 @@ class _Pass:
 
     def tallies(self) -> Iterator[Tally]:
         for sighting in self.sightings:
-            yield self._tally(sighting)
+            yield from self._tally(sighting)
         for launch in self.kernel.launches:
             yield from self._overheads(launch)
 
@@ -117,11 +117,13 @@ class _Pass:
                 site = Site(launch, frozenset(instruction.within_inames), conditions, instruction.id)
                 yield _Sighting(site, event, number)
 
-    def _tally(self, sighting: _Sighting) -> Tally:
+    def _tally(self, sighting: _Sighting) -> Iterator[Tally]:
+        """Yield the tally of *sighting*, unless it never happens: then it has no stride class either."""
         site, event = sighting.site, sighting.event
         executions = self.counter.executions(site, self.counting)
-        item = self._access(site, event) if isinstance(event, Reference) else event
-        return Tally(site.launch.name, site.instruction, item, sighting.number, executions)
+        if executions.form:
+            item = self._access(site, event) if isinstance(event, Reference) else event
+            yield Tally(site.launch.name, site.instruction, item, sighting.number, executions)
 
     def _overheads(self, launch: Launch) -> Iterator[Tally]:
         for barrier in launch.barriers:
@@ -151,15 +153,17 @@ class _Pass:
         if pattern.stride <= 1:
             return str(pattern.stride)
         density = self._footprint(ref.array, self._large_sizes).density(site, ref, pattern)
-        return stride_class(pattern.stride, density) if density is not None else self._sparse_class(site, ref)
+        return stride_class(pattern.stride, density) if density else self._class_of_few_lanes(site, ref)
 
-    def _sparse_class(self, site: Site, ref: Reference) -> str:
-        """Return the stride class of an access without two neighbouring lanes where all sizes are equally large."""
+    def _class_of_few_lanes(self, site: Site, ref: Reference) -> str:
+        """Return the stride class of an access without neighbouring lanes where all sizes are equally large."""
         sizes = spacious_sizes(self.kernel, self.counter.points(site))
         pattern = lane_pattern(self.kernel, site, ref, sizes)
+        if pattern.stride <= 1:
+            return str(pattern.stride)
         footprint = self._footprint(ref.array, sizes)
-        density = footprint.density(site, ref, pattern)
-        return stride_class(pattern.stride, density or footprint.density_of_lone_lanes(site, ref, pattern))
+        density = footprint.density(site, ref, pattern) or footprint.density_of_lone_lanes(site, ref, pattern)
+        return stride_class(pattern.stride, density)
 
     @cached_property
     def _large_sizes(self) -> dict[str, int]:

@@ -206,8 +206,10 @@ def _merged(pieces: Iterator[tuple[isl.Set, Polynomial]]) -> ClosedForm:
     return tuple(Piece(tuple(_conjunctions(domain.coalesce())), terms) for terms, domain in domains.items())
 
 
-def _term_order(term: tuple[cf.Monomial, Fraction]) -> tuple[int, str]:
-    return -sum(exponent for _, exponent in term[0]), str(term[0])
+def _term_order(term: tuple[cf.Monomial, Fraction]) -> tuple[int, bool, str]:
+    """Order terms for reading: high powers first, of equal ones the positive first."""
+    monomial, value = term
+    return -sum(exponent for _, exponent in monomial), value < 0, str(monomial)
 
 
 def _conjunctions(domain: isl.Set) -> Iterator[cf.Conjunction]:

@@ -125,7 +125,7 @@ def _extrapolations(fit: Fit, shares: Shares) -> Iterator[str]:
     for totals in _samples(shares):
         for name in totals.keys() & measured.keys():
             excess[name] = max(totals[name] / measured[name], excess.get(name, 0.0))
-    beyond = sorted((name for name in excess if excess[name] > 1), key=lambda name: -excess[name])
+    beyond = sorted((name for name in excess if excess[name] > 1), key=lambda name: (-excess[name], name))
     if beyond:
         listed = ", ".join(f"{name} ({excess[name]:.3g} times)" for name in beyond)
         yield f"extrapolated: more than was ever measured of {listed}"

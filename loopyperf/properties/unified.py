@@ -3,8 +3,9 @@
 =====================================================  ======================================================
 name                                                   counts
 =====================================================  ======================================================
-``f32 add``, ``f64 mul``, ``f32 div``, ``f32 pow``,    scalar floating-point operations; ``special`` is every
-``f32 special``                                        other function (square roots, exponentials, ...)
+``f32 add``, ``f64 mul``, ``f32 div``, ``f32 pow``,    scalar floating-point operations, of the paper's two types and
+``f32 special``                                        any other; ``special`` is every other function (square roots,
+                                                       exponentials, ...)
 ``global load 32-bit stride 1``,                       accesses of global memory by size, direction and
 ``global store 64-bit stride 2/2``                     amortized stride fraction
 ``global min(load, store) 32-bit stride 1``            the lesser of the kernel's total loads and stores of a class
@@ -18,14 +19,13 @@ from loopyperf.counts.arithmetic import Operation
 from loopyperf.counts.kernel_counts import Access, Item, Overhead
 
 OPERATION_KINDS = frozenset({"add", "mul", "div", "pow", "special"})
-FLOAT_TYPES = frozenset({"f32", "f64"})
 
 
 def property_name(item: Item) -> str | None:
     """Return the property that *item* belongs to; None where the unified model takes it as free."""
     match item:
         case Operation(kind=kind, dtype=dtype):
-            return f"{dtype} {kind}" if kind in OPERATION_KINDS and dtype in FLOAT_TYPES else None
+            return f"{dtype} {kind}" if kind in OPERATION_KINDS and dtype.startswith("f") else None
         case Access(space="local"):
             return f"local {item.direction} {item.bits}-bit"
         case Access():

@@ -78,6 +78,27 @@ def strided_and_indirect() -> lp.TranslationUnit:
     return lanes(kernel("{[i]: 0<=i<n}", code, array("a", "2*n"), array("out", "n"), COLUMNS))
 
 
+def strided_from_an_unknown_place() -> lp.TranslationUnit:
+    """All lanes start from the same place, which is loaded."""
+    code = "<> place = column[0] {inames=i_outer}\nout[i_outer,i_inner] = a[place + 2*i_inner] {id=even}"
+    unit = kernel(
+        "{[i_outer,i_inner]: 0<=i_outer<n and 0<=i_inner<16}", code, VALUES, COLUMNS, array("out", "n,16"), sizes("n")
+    )
+    return lp.tag_inames(unit, {"i_outer": "g.0", "i_inner": "l.0"})
+
+
+def linear_subscript() -> lp.TranslationUnit:
+    """A subscript in storage."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[[2*i]] {id=linear}", array("a", "2*n"), array("out", "n")))
+
+
+def constant_memory() -> lp.TranslationUnit:
+    """The paper has no property for it."""
+    return lanes(
+        kernel("{[i]: 0<=i<n}", "out[i] = c[0] {id=look}", lp.ConstantArg("c", np.float32, shape="3"), sizes("n"))
+    )
+
+
 def lanes_modulo() -> lp.TranslationUnit:
     """Neighbouring lanes are not always equally far apart."""
     return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[i % 8] {id=wrap}", array("a", "8"), array("out", "n"), sizes("n")))
@@ -166,6 +187,9 @@ def separate_arrays() -> lp.TranslationUnit:
         ),
         (indirect_through_a_register, "gather", "array 'a': the index place depends on place, .* by each work-item"),
         (strided_and_indirect, "one", "the cells of 'a' that it touches are not an affine function"),
+        (strided_from_an_unknown_place, "even", "the cells of 'a' that it touches are not an affine function"),
+        (linear_subscript, "linear", r"no count for LinearSubscript in a\[\["),
+        (constant_memory, "look", "no count for accesses of 'c', a ConstantArg"),
         (lanes_modulo, "wrap", "array 'a': the index .* % 8 is not an affine function of the lane i_inner"),
         (quadratic_address, "square", "array 'a': the index .* is not an affine function of the lane i_inner"),
         (atomic_update, "update", "no count for an atomic update"),

@@ -1,10 +1,13 @@
 """Small kernels of every construct against enumeration, and against counts derived by hand."""
 
+import loopy as lp
 import numpy as np
 import pytest
-import small_kernels as small
+import small_accesses
+import small_loops
+import small_schedules
 from brute_force import COUNTINGS, brute_force
-from small_kernels import SMALL_KERNELS, KernelBuilder, SmallKernel
+from small_kernels import SMALL_KERNELS, KernelBuilder, SmallKernel, kernel, lanes
 
 from loopyperf.counts.execution import Counting
 from loopyperf.kernel import load_kernel
@@ -43,7 +46,7 @@ def counted(build: KernelBuilder, counting: Counting = "executed", **sizes: int)
 
 
 def test_a_sequential_loop_is_one_work_item_that_does_it_all() -> None:
-    assert counted(small.a_sequential_loop, n=40) == {
+    assert counted(small_loops.a_sequential_loop, n=40) == {
         "f32 mul": 40,
         "global load 32-bit stride 0": 40,
         "global store 32-bit stride 0": 40,
@@ -54,7 +57,7 @@ def test_a_sequential_loop_is_one_work_item_that_does_it_all() -> None:
 
 def test_a_partial_tile_runs_only_in_part() -> None:
     # 40 = 16 + 16 + 8: three groups, of which the last runs half.
-    assert counted(small.a_tiled_loop, n=40) == {
+    assert counted(small_loops.a_tiled_loop, n=40) == {
         "f32 mul": 40,
         "global load 32-bit stride 1": 40,
         "global store 32-bit stride 1": 40,
@@ -66,7 +69,7 @@ def test_a_partial_tile_runs_only_in_part() -> None:
 def test_a_triangular_loop_counts_its_triangle() -> None:
     # Rows of 1, 2, ..., 40 entries: 40·41/2 = 820, of which each is multiplied and added. Lanes are rows, n cells
     # apart, and half the cells are touched; x is the same for all lanes.
-    assert counted(small.a_triangular_loop, n=40) == {
+    assert counted(small_loops.a_triangular_loop, n=40) == {
         "f32 add": 820,
         "f32 mul": 820,
         "global load 32-bit stride 0": 820,
@@ -79,13 +82,13 @@ def test_a_triangular_loop_counts_its_triangle() -> None:
 
 @pytest.mark.parametrize(("n", "m", "points"), [(40, 3, 37), (3, 3, 0), (3, 5, 0)])
 def test_a_loop_between_two_sizes_has_their_difference_of_points(n: int, m: int, points: int) -> None:
-    counts = count_properties(load_kernel(small.a_loop_between_two_sizes())).properties()
+    counts = count_properties(load_kernel(small_loops.a_loop_between_two_sizes())).properties()
     assert points == counts["global load 32-bit stride 1/2"](n=n, m=m)
 
 
 def test_a_tree_of_domains_is_counted_as_nested() -> None:
     # j runs over three numbers from i on, cut off at 7: 3+3+3+3+3+2+1 = 18.
-    assert counted(small.a_tree_of_domains, n=7) == {
+    assert counted(small_loops.a_tree_of_domains, n=7) == {
         "f32 add": 18,
         "f32 mul": 7,
         "global load 32-bit stride 0": 18,
@@ -95,15 +98,21 @@ def test_a_tree_of_domains_is_counted_as_nested() -> None:
     }
 
 
+@pytest.mark.parametrize(("n", "m", "stores"), [(5, 7, 12), (5, 0, 0), (0, 7, 0)])
+def test_loops_of_one_domain_are_empty_together(n: int, m: int, stores: int) -> None:
+    counts = count_properties(load_kernel(small_loops.two_loops_of_one_domain())).properties()
+    assert stores == counts["global store 32-bit stride 0"](n=n, m=m)
+
+
 def test_an_empty_kernel_only_launches_groups() -> None:
-    assert counted(small.nothing_to_do, n=17) == {"launches": 1, "work-groups": 2}
+    assert counted(small_loops.nothing_to_do, n=17) == {"launches": 1, "work-groups": 2}
 
 
 def test_a_reduction_over_lanes_is_a_tree() -> None:
     # A group of 16: each lane adds its number to zero (16 additions), then 8, 4, 2 and 1 lanes add two partial sums,
     # 15 additions of two local loads each. Stores to local memory: 16 zeros, 16 numbers, 15 sums. Lane 0's sum is
     # loaded and stored. Four levels need a barrier each. Of 5 groups:
-    assert counted(small.a_reduction_over_lanes, n=5) == {
+    assert counted(small_schedules.a_reduction_over_lanes, n=5) == {
         "barriers": 5 * 16 * 4,
         "f32 add": 5 * (16 + 15),
         "global load 32-bit stride 1": 5 * 16,
@@ -116,7 +125,7 @@ def test_a_reduction_over_lanes_is_a_tree() -> None:
 
 
 def test_an_argmax_compares_and_neither_adds_nor_calls() -> None:
-    assert counted(small.an_argmax, n=5) == {
+    assert counted(small_schedules.an_argmax, n=5) == {
         "global load 32-bit stride 0": 5,
         "global store 32-bit stride 0": 2,
         "launches": 1,
@@ -127,7 +136,7 @@ def test_an_argmax_compares_and_neither_adds_nor_calls() -> None:
 def test_tiles_in_local_memory_are_fetched_once_for_each_group() -> None:
     # 8×8 matrices in tiles of 4×4: 4 groups, 2 steps each; a step fetches 16 of a and 16 of b and multiplies 4 times
     # per work-item. Two barriers a step: before the fetch and after it.
-    assert counted(small.prefetched_tiles, n=8) == {
+    assert counted(small_schedules.prefetched_tiles, n=8) == {
         "barriers": 4 * 2 * 2 * 16,
         "f32 add": 8**3,
         "f32 mul": 8**3,
@@ -143,7 +152,7 @@ def test_tiles_in_local_memory_are_fetched_once_for_each_group() -> None:
 @pytest.mark.parametrize(("counting", "fetchers"), [("paper", 8), ("executed", 8 * 4)])
 def test_a_prefetch_by_some_lanes_is_executed_by_all(counting: Counting, fetchers: int) -> None:
     # 16×16 points in groups of 8×4: 8 groups. The fetch uses l.0 alone; along l.1, four work-items do the same.
-    assert counted(small.a_prefetch_by_some_lanes, counting, n=16) == {
+    assert counted(small_schedules.a_prefetch_by_some_lanes, counting, n=16) == {
         "barriers": 16 * 16,
         "f32 mul": 16 * 16,
         "global load 32-bit stride 1": 8 * fetchers,
@@ -157,7 +166,7 @@ def test_a_prefetch_by_some_lanes_is_executed_by_all(counting: Counting, fetcher
 
 @pytest.mark.parametrize(("counting", "lanes"), [("paper", 1), ("executed", 16)])
 def test_a_number_for_each_group_is_computed_by_all_its_lanes(counting: Counting, lanes: int) -> None:
-    assert counted(small.a_number_for_each_group, counting, n=7) == {
+    assert counted(small_schedules.a_number_for_each_group, counting, n=7) == {
         "f32 mul": 7 * lanes,
         "global load 32-bit stride 0": 7 * lanes,
         "global store 32-bit stride 1": 7 * 16,
@@ -168,7 +177,7 @@ def test_a_number_for_each_group_is_computed_by_all_its_lanes(counting: Counting
 
 def test_each_launch_has_groups_of_its_own() -> None:
     # 70 points in groups of 16, then 65 in groups of 64: 5 + 2 groups.
-    assert counted(small.two_launches, n=70, m=65) == {
+    assert counted(small_schedules.two_launches, n=70, m=65) == {
         "f32 mul": 65,
         "global load 32-bit stride 1": 65,
         "global store 32-bit stride 1": 70 + 65,
@@ -179,7 +188,7 @@ def test_each_launch_has_groups_of_its_own() -> None:
 
 def test_a_loop_around_launches_repeats_them() -> None:
     # Three times 40 points, in groups of 16 and in groups of 32.
-    assert counted(small.a_loop_around_launches, n=40, t=3) == {
+    assert counted(small_schedules.a_loop_around_launches, n=40, t=3) == {
         "f32 add": 3 * 40,
         "f32 mul": 3 * 40,
         "global load 32-bit stride 1": 2 * 3 * 40,
@@ -191,7 +200,7 @@ def test_a_loop_around_launches_repeats_them() -> None:
 
 def test_a_shrinking_launch_runs_less_in_as_many_groups() -> None:
     # 40, 39 and 38 points, each time in three groups: a grid is as large as its largest use.
-    assert counted(small.a_shrinking_launch, n=40, t=3) == {
+    assert counted(small_schedules.a_shrinking_launch, n=40, t=3) == {
         "f32 mul": 40 + 39 + 38,
         "global load 32-bit stride 1": 40 + 39 + 38,
         "global store 32-bit stride 1": 40 + 39 + 38,
@@ -204,13 +213,13 @@ def test_a_shrinking_launch_runs_less_in_as_many_groups() -> None:
     ("build", "rounds"),
     [
         # Group g goes round g + 1 times: 1+2+3+4+5.
-        (small.barriers_in_a_loop_that_differs_between_groups, 15),
+        (small_schedules.barriers_in_a_loop_that_differs_between_groups, 15),
         # g times: 0+1+2+3+4.
-        (small.barriers_in_a_loop_of_an_inner_domain, 10),
+        (small_schedules.barriers_in_a_loop_of_an_inner_domain, 10),
         # min(5, 3(g+h)+1) times: one group 1, two groups 4, the other 22 groups 5 times.
-        (small.barriers_in_a_loop_that_two_group_axes_shorten_together, 1 + 2 * 4 + 22 * 5),
+        (small_schedules.barriers_in_a_loop_that_two_group_axes_shorten_together, 1 + 2 * 4 + 22 * 5),
         # 5 times each: the 15 groups on and below the diagonal.
-        (small.barriers_in_a_triangle_of_groups, 15 * 5),
+        (small_schedules.barriers_in_a_triangle_of_groups, 15 * 5),
     ],
 )
 def test_a_barrier_is_met_as_often_as_its_group_goes_round(build: KernelBuilder, rounds: int) -> None:
@@ -220,13 +229,13 @@ def test_a_barrier_is_met_as_often_as_its_group_goes_round(build: KernelBuilder,
 
 def test_only_points_where_predicates_hold_run() -> None:
     # Of 17: 0..4 take the first branch; 6, 8, 10, 12 and 14, but not 16, the second.
-    counts = counted(small.nested_predicates, n=17)
+    counts = counted(small_loops.nested_predicates, n=17)
     assert counts["f32 mul"] == counts["global load 32-bit stride 1"] == counts["global store 32-bit stride 1"] == 5 + 5
 
 
 def test_only_the_chosen_side_of_a_choice_runs() -> None:
     # Of 17: 0, 1, 2, 15 and 16 take the outer side of a, all but 0 of them multiply; 12 divide b.
-    assert counted(small.nested_choices, n=17) == {
+    assert counted(small_loops.nested_choices, n=17) == {
         "f32 add": 1,
         "f32 div": 12,
         "f32 mul": 4,
@@ -238,8 +247,8 @@ def test_only_the_chosen_side_of_a_choice_runs() -> None:
 
 
 def test_a_choice_by_data_counts_if_both_sides_are_free() -> None:
-    def build() -> small.lp.TranslationUnit:
-        return small.lanes(small.kernel("{[i]: 0<=i<n}", "out[i] = if(a[i] < 0, -1.0, 1.0)", a=np.float32))
+    def build() -> lp.TranslationUnit:
+        return lanes(kernel("{[i]: 0<=i<n}", "out[i] = if(a[i] < 0, -1.0, 1.0)", a=np.float32))
 
     assert counted(build, n=17) == {
         "global load 32-bit stride 1": 17,
@@ -251,7 +260,7 @@ def test_a_choice_by_data_counts_if_both_sides_are_free() -> None:
 
 def test_an_operation_belongs_to_the_type_it_works_in() -> None:
     # a·a of two f32 is f32; with b, which is f64, the sum is f64.
-    assert counted(small.double_precision, n=17) == {
+    assert counted(small_accesses.double_precision, n=17) == {
         "f32 mul": 17,
         "f64 add": 17,
         "global load 32-bit stride 1": 2 * 17,
@@ -263,7 +272,7 @@ def test_an_operation_belongs_to_the_type_it_works_in() -> None:
 
 
 def test_integer_arithmetic_is_free_and_integer_accesses_are_not() -> None:
-    assert counted(small.integer_arrays, n=17) == {
+    assert counted(small_accesses.integer_arrays, n=17) == {
         "global load 32-bit stride 1": 17,
         "global load 64-bit stride 1": 17,
         "global store 64-bit stride 1": 17,
@@ -274,7 +283,7 @@ def test_integer_arithmetic_is_free_and_integer_accesses_are_not() -> None:
 
 def test_each_kind_of_operation_has_its_own_count() -> None:
     # Five summands are four additions; a square is a power; exp is special. Signs and fmin are free.
-    assert counted(small.every_operation, n=1) == {
+    assert counted(small_accesses.every_operation, n=1) == {
         "f32 add": 4,
         "f32 div": 1,
         "f32 pow": 1,
@@ -288,7 +297,7 @@ def test_each_kind_of_operation_has_its_own_count() -> None:
 
 def test_registers_are_not_memory() -> None:
     # x = a[i]; y = x·x; out[i] = y + x
-    assert counted(small.scalar_temporaries, n=1) == {
+    assert counted(small_accesses.scalar_temporaries, n=1) == {
         "f32 add": 1,
         "f32 mul": 1,
         "global load 32-bit stride 1": 1,
@@ -300,7 +309,7 @@ def test_registers_are_not_memory() -> None:
 
 def test_a_scalar_in_global_memory_is_loaded_and_stored() -> None:
     # s = s + b·a[i], b an argument: s and a are loaded.
-    assert counted(small.arrays_without_axes, n=5) == {
+    assert counted(small_accesses.arrays_without_axes, n=5) == {
         "f32 add": 5,
         "f32 mul": 5,
         "global load 32-bit stride 0": 5 + 5,
@@ -313,24 +322,24 @@ def test_a_scalar_in_global_memory_is_loaded_and_stored() -> None:
 @pytest.mark.parametrize(
     ("build", "classes"),
     [
-        (small.every_other_cell, {"1/2": 40}),
-        (small.pairs_of_cells, {"2/2": 80}),
-        (small.two_of_three_cells, {"2/3": 80}),
+        (small_accesses.every_other_cell, {"1/2": 40}),
+        (small_accesses.pairs_of_cells, {"2/2": 80}),
+        (small_accesses.two_of_three_cells, {"2/3": 80}),
         # The only lane at the edge has no neighbour: up to where that would be, it and a[2] are touched.
-        (small.every_other_cell_and_an_edge, {"1/2": 40, "2/2": 1}),
-        (small.backwards, {"2/2": 80}),
-        (small.a_broadcast, {"0": 40}),
+        (small_accesses.every_other_cell_and_an_edge, {"1/2": 40, "2/2": 1}),
+        (small_accesses.backwards, {"2/2": 80}),
+        (small_accesses.a_broadcast, {"0": 40}),
         # Lanes along i, by rows: a is read across them, b along them.
-        (small.rows_and_columns, {"4/>4": 1600, "1": 1600}),
-        (small.rows_and_columns_in_fortran_order, {"1": 1600, "4/>4": 1600}),
-        (small.half_a_matrix_by_columns, {"2/>4": 820}),
-        (small.one_column, {"1/>4": 40}),
-        (small.the_diagonal, {"1/>4": 40}),
-        (small.three_of_four_members, {"3/4": 120}),
-        (small.structures_with_padding, {"3/4": 120}),
+        (small_accesses.rows_and_columns, {"4/>4": 1600, "1": 1600}),
+        (small_accesses.rows_and_columns_in_fortran_order, {"1": 1600, "4/>4": 1600}),
+        (small_accesses.half_a_matrix_by_columns, {"2/>4": 820}),
+        (small_accesses.one_column, {"1/>4": 40}),
+        (small_accesses.the_diagonal, {"1/>4": 40}),
+        (small_accesses.three_of_four_members, {"3/4": 120}),
+        (small_accesses.structures_with_padding, {"3/4": 120}),
         # A third, rounded up to quarters.
-        (small.two_of_six_members, {"2/>4": 80}),
-        (small.an_axis_of_length_one, {"1/2": 40}),
+        (small_accesses.two_of_six_members, {"2/>4": 80}),
+        (small_accesses.an_axis_of_length_one, {"1/2": 40}),
     ],
 )
 def test_loads_have_the_class_of_their_pattern(build: KernelBuilder, classes: dict[str, int]) -> None:
@@ -341,7 +350,7 @@ def test_loads_have_the_class_of_their_pattern(build: KernelBuilder, classes: di
 
 def test_dense_rows_of_four_are_dense_however_few() -> None:
     # Three lanes, four cells each: the third lane's cells, which has no neighbour, do not make the other two sparse.
-    assert counted(small.a_fixed_size)["global load 32-bit stride 4/4"] == 3 * 4
+    assert counted(small_loops.a_fixed_size)["global load 32-bit stride 4/4"] == 3 * 4
 
 
 # }}}

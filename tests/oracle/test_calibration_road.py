@@ -70,8 +70,8 @@ def test_an_estimate_uses_the_calibration_at_once(backend, kernels):
     assert estimate.seconds == pytest.approx(2**20 * (6 + 9 - 2 + 4) * 1e-11 + 2**16 * 1e-9 + 2e-6, rel=ROUNDING)
     # measured up to 2^19 elements
     assert estimate.notes == (
-        "extrapolated: more than was ever measured of global store 32-bit stride 1 (2 times), work-groups (2 times), "
-        "global min(load, store) 32-bit stride 1 (2 times)",
+        "extrapolated: more than was ever measured of global min(load, store) 32-bit stride 1 (2 times), "
+        "global store 32-bit stride 1 (2 times), work-groups (2 times)",
     )
 
 

@@ -1,0 +1,190 @@
+"""Small kernels that try the instructions: types, places and patterns of accesses."""
+
+import loopy as lp
+import numpy as np
+from small_kernels import FROM_ZERO, LARGE, array, at, kernel, lanes, sizes, sizes_of_n
+
+# {{{ types and places
+
+
+@at(*sizes_of_n(0, 1, 17), classes=LARGE)
+def double_precision() -> lp.TranslationUnit:
+    """f32 and f64 meet in f64."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[i]*a[i] + b[i]", a=np.float32, b=np.float64))
+
+
+@at(*sizes_of_n(0, 1, 17), classes=LARGE)
+def integer_arrays() -> lp.TranslationUnit:
+    """Accesses count, by their bytes; integer arithmetic is free in the paper's model."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = 3*a[i] + b[i]", a=np.int32, b=np.int64))
+
+
+@at(*sizes_of_n(0, 1, 17), classes=LARGE)
+def every_operation() -> lp.TranslationUnit:
+    """Each kind once: x**2 is one pow; unary minus, a factor of -1 and abs are free."""
+    code = "out[i] = -1*a[i]**2 + exp(a[i])/b[i] - abs(a[i]) + (-a[i]) + fmin(a[i], b[i])"
+    return lanes(kernel("{[i]: 0<=i<n}", code, a=np.float32, b=np.float32))
+
+
+@at(*sizes_of_n(0, 1, 17), classes=LARGE)
+def scalar_temporaries() -> lp.TranslationUnit:
+    """Registers: neither loads nor stores."""
+    return lanes(kernel("{[i]: 0<=i<n}", "<> x = a[i]\n<> y = x*x\nout[i] = y + x", a=np.float32))
+
+
+@at(*sizes_of_n(0, 1, 17), classes=LARGE)
+def private_arrays() -> lp.TranslationUnit:
+    """Registers too."""
+    code = "<> p[j] = a[i] + j {id=fill, inames=i:j}\nout[i] = sum(k, p[k]) {dep=fill}"
+    return lanes(kernel("{[i,j,k]: 0<=i<n and 0<=j,k<4}", code, a=np.float32))
+
+
+@at(*sizes_of_n(0, 1, 5), classes=LARGE)
+def arrays_without_axes() -> lp.TranslationUnit:
+    """A scalar in global memory is loaded and stored; a scalar argument is not."""
+    return kernel("{[i]: 0<=i<n}", "s = s + b*a[i] {inames=i}", array("s", ()), a=np.float32, b=np.float32)
+
+
+@at(*sizes_of_n(0, 1, 17), classes=LARGE)
+def unrolled_and_interleaved_loops() -> lp.TranslationUnit:
+    """Unrolling and instruction-level parallelism do not change what is done."""
+    unit = kernel("{[i,j,k]: 0<=i<n and 0<=j<4 and 0<=k<2}", "out[i,j,k] = 2*a[i,j,k]", array("a,out", "n,4,2"))
+    return lp.tag_inames(lanes(unit), {"j": "unr", "k": "ilp"})
+
+
+# }}}
+
+
+# {{{ patterns of global accesses
+
+
+@at(*FROM_ZERO, classes=LARGE)
+def every_other_cell() -> lp.TranslationUnit:
+    """Half the cells between lanes are used."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[2*i]", a=np.float32))
+
+
+@at(*FROM_ZERO, classes=LARGE)
+def pairs_of_cells() -> lp.TranslationUnit:
+    """Two accesses of stride 2 that together use all."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[2*i] + a[2*i+1]", a=np.float32))
+
+
+@at(*FROM_ZERO, classes=LARGE)
+def two_of_three_cells() -> lp.TranslationUnit:
+    """Two accesses of stride 3."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[3*i] + a[3*i+1]", a=np.float32))
+
+
+@at(*FROM_ZERO, classes=LARGE)
+def every_other_cell_and_an_edge() -> lp.TranslationUnit:
+    """One more cell at the edge does not make half into all."""
+    code = "out[i] = a[2*i] + if(i < 1, a[2*i+1], 0)"
+    return lanes(kernel("{[i]: 0<=i<n}", code, array("a", "2*n"), array("out", "n"), sizes("n")))
+
+
+@at(*FROM_ZERO, classes=LARGE)
+def backwards() -> lp.TranslationUnit:
+    """Negative strides."""
+    code = "out[n-1-i] = a[2*n-2*i-1] + a[2*n-2*i-2]"
+    return lanes(kernel("{[i]: 0<=i<n}", code, array("a", "2*n"), array("out", "n"), sizes("n")))
+
+
+@at(*FROM_ZERO, classes=LARGE)
+def a_broadcast() -> lp.TranslationUnit:
+    """All lanes load the same cell."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[n-1]", array("a,out", "n"), sizes("n")))
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes={"n": 200})
+def rows_and_columns() -> lp.TranslationUnit:
+    """Lanes along the rows of one array are lanes along the columns of the other."""
+    unit = kernel(
+        "{[i,j]: 0<=i,j<n}",
+        "out[i,j] = a[i,j] + b[j,i]",
+        array("a,out", "n,n", order="C"),
+        array("b", "n,n", order="C"),
+        sizes("n"),
+    )
+    return lanes(unit)
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes={"n": 200})
+def rows_and_columns_in_fortran_order() -> lp.TranslationUnit:
+    """The same with the first axis contiguous."""
+    unit = kernel("{[i,j]: 0<=i,j<n}", "out[i,j] = a[i,j] + b[j,i]", array("a,b,out", "n,n", order="F"), sizes("n"))
+    return lanes(unit)
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 200})
+def half_a_matrix_by_columns() -> lp.TranslationUnit:
+    """Below the diagonal, and the diagonal: a little more than half the cells, which counts as half."""
+    return lanes(kernel("{[i,j]: 0<=j<=i<n}", "out[i,j] = 2*a[i,j]", array("a,out", "n,n"), sizes("n")))
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 200})
+def one_column() -> lp.TranslationUnit:
+    """One cell of each row."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[i,0]", array("a", "n,n"), array("out", "n"), sizes("n")))
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 200})
+def the_diagonal() -> lp.TranslationUnit:
+    """Both axes move."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[i,i]", array("a", "n,n"), array("out", "n"), sizes("n")))
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def three_of_four_members() -> lp.TranslationUnit:
+    """An array of structures of four, of which three are used."""
+    return lanes(
+        kernel("{[i]: 0<=i<n}", "out[i] = a[i,0] + a[i,1] + a[i,3]", array("a", "n,4"), array("out", "n"), sizes("n"))
+    )
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def structures_with_padding() -> lp.TranslationUnit:
+    """Structures of three in the space of four: a quarter is never used."""
+    unit = kernel(
+        "{[i,j]: 0<=i<n and 0<=j<3}",
+        "out[i] = sum(j, a[i,j])",
+        array("a", "n,3", strides=(4, 1)),
+        array("out", "n"),
+        sizes("n"),
+    )
+    return lanes(unit)
+
+
+@at(*sizes_of_n(0, 1, 17), classes=LARGE)
+def two_of_six_members() -> lp.TranslationUnit:
+    """A third of the cells, which rounds up to two quarters."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[6*i] + a[6*i+3]", a=np.float32))
+
+
+@at(*sizes_of_n(0, 1, 17), classes=LARGE)
+def an_axis_of_length_one() -> lp.TranslationUnit:
+    """Both axes have the same stride."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i,0] = a[2*i,0]", array("a", "2*n,1"), array("out", "n,1"), sizes("n")))
+
+
+@at(*({"n": n, "s": s} for n, s in [(1, 1), (17, 7), (40, 7)]), classes={"n": 80, "s": 9})
+def a_stride_that_is_a_size() -> lp.TranslationUnit:
+    """Its class is that of large sizes."""
+    unit = kernel(
+        "[n,s] -> {[i]: 0<=i<n}",
+        "out[i] = a[i,0]",
+        array("a", "n,s", strides=("s", 1)),
+        array("out", "n"),
+        sizes("n,s"),
+        assumptions="s>=1 and n>=1",
+    )
+    return lanes(unit)
+
+
+@at(*sizes_of_n(1, 2, 3), classes={"n": 17})
+def four_axes() -> lp.TranslationUnit:
+    """2^80 cells at the sizes where classes are seen."""
+    return lanes(kernel("{[i,j,k,l]: 0<=i,j,k,l<n}", "out[i,j,k,l] = 2*a[i,j,k,l]", a=np.float32))
+
+
+# }}}

@@ -1,0 +1,183 @@
+"""Small kernels that try the schedule: reductions, prefetches, launches and barriers."""
+
+from collections.abc import Sequence
+
+import loopy as lp
+import numpy as np
+from small_kernels import FROM_ZERO, LARGE, array, at, kernel, lanes, sizes, sizes_of_n
+
+# {{{ reductions, substitution rules, prefetches
+
+
+@at(*FROM_ZERO, classes={"n": 80})
+def a_reduction() -> lp.TranslationUnit:
+    """A matrix-vector product: each step of a sum is one addition."""
+    unit = kernel("{[i,j]: 0<=i,j<n}", "y[i] = sum(j, a[i,j]*x[j])", array("a", "n,n"), array("x,y", "n"), sizes("n"))
+    return lanes(unit)
+
+
+@at(*sizes_of_n(1, 2, 3, 5), classes={"n": 80})
+def a_reduction_over_lanes() -> lp.TranslationUnit:
+    """The lanes of a group add up 16 numbers by a tree in local memory."""
+    unit = kernel("{[g,l]: 0<=g<n and 0<=l<16}", "out[g] = sum(l, a[16*g+l])", array("a", "16*n"), array("out", "n"))
+    return lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
+
+
+@at(*sizes_of_n(0, 1, 5), classes=LARGE)
+def an_argmax() -> lp.TranslationUnit:
+    """A reduction of pairs: Loopy makes it a call of a function of two results."""
+    return kernel("{[i]: 0<=i<n}", "top, place = argmax(i, a[i], i)", array("top", ()), a=np.float32)
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def substitution_rules() -> lp.TranslationUnit:
+    """A rule used twice is counted twice."""
+    return lanes(
+        kernel(
+            "{[i]: 0<=i<n}",
+            "scaled(x) := 3*a[x]\nout[i] = scaled(i) + scaled(i+1)",
+            array("a", "n+1"),
+            array("out", "n"),
+        )
+    )
+
+
+@at(*sizes_of_n(4, 8, 20), classes={"n": 40})
+def prefetched_tiles() -> lp.TranslationUnit:
+    """A tiled matrix multiplication with both factors in local memory."""
+    unit = kernel(
+        "{[i,j,k]: 0<=i,j,k<n}",
+        "c[i,j] = sum(k, a[i,k]*b[k,j])",
+        array("a,b,c", "n,n"),
+        sizes("n"),
+        assumptions="n>=4 and n mod 4 = 0",
+    )
+    unit = lp.split_iname(lanes(lanes(unit, "i", 4, axis=1), "j", 4), "k", 4)
+    around = "i_outer, j_outer, k_outer"
+    unit = lp.add_prefetch(unit, "a", ["i_inner", "k_inner"], fetch_outer_inames=around, default_tag="l.auto")
+    return lp.add_prefetch(unit, "b", ["k_inner", "j_inner"], fetch_outer_inames=around, default_tag="l.auto")
+
+
+@at(*sizes_of_n(8, 16, 40), classes={"n": 80})
+def a_prefetch_by_some_lanes() -> lp.TranslationUnit:
+    """Groups of 8 x 4 fetch 8 numbers along one axis: along the other, four work-items fetch the same."""
+    unit = kernel(
+        "{[i,j]: 0<=i,j<n}",
+        "out[i,j] = 2*x[j]",
+        array("x", "n"),
+        array("out", "n,n"),
+        sizes("n"),
+        assumptions="n>=8 and n mod 8 = 0",
+    )
+    unit = lanes(lanes(unit, "j", 8), "i", 4, axis=1)
+    return lp.add_prefetch(unit, "x", ["j_inner"], fetch_outer_inames="i_outer, j_outer", default_tag="l.0")
+
+
+# }}}
+
+
+# {{{ launches and barriers
+
+
+@at(*sizes_of_n(0, 1, 2, 7), classes={"n": 80})
+def a_number_for_each_group() -> lp.TranslationUnit:
+    """Loaded without regard to lanes: all lanes of a group load it."""
+    unit = kernel(
+        "{[g,l]: 0<=g<n and 0<=l<16}",
+        "<> s = 2*a[g]\nout[g,l] = s {inames=g:l}",
+        array("a", "n"),
+        array("out", "n,16"),
+        sizes("n"),
+    )
+    return lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
+
+
+@at(*({"n": n, "m": m} for n, m in [(1, 1), (17, 17), (70, 65), (40, 1)]), classes={"n": 320, "m": 320})
+def two_launches() -> lp.TranslationUnit:
+    """A launch of groups of 16 and, after a global barrier, one of groups of 64."""
+    unit = kernel(
+        "{[i,j]: 0<=i<n and 0<=j<m}",
+        "a[i] = 2 {id=fill}\n... gbarrier {id=between, dep=fill}\nout[j] = 3*a[j] {dep=between}",
+        array("a,out", "n"),
+        sizes("n,m"),
+        assumptions="n>=m and m>=1",
+    )
+    return lanes(lanes(unit), "j", 64)
+
+
+@at(*({"n": n, "t": t} for n, t in [(0, 3), (1, 0), (1, 1), (40, 3)]), classes={"n": 320, "t": 2})
+def a_loop_around_launches() -> lp.TranslationUnit:
+    """The host repeats two launches t times."""
+    unit = kernel(
+        ["[t] -> {[step]: 0<=step<t}", "[n] -> {[i,j]: 0<=i,j<n}"],
+        """
+        for step
+            ... gbarrier {id=first}
+            b[i] = 2*a[i] {id=forth, dep=first}
+            ... gbarrier {id=second, dep=forth}
+            a[n-1-j] = b[j] + 1 {dep=second}
+        end
+        """,
+        array("a,b", "n"),
+        sizes("n,t"),
+    )
+    return lanes(lanes(unit), "j", 32)
+
+
+@at(*({"n": n, "t": t} for n, t in [(3, 3), (1, 0), (1, 1), (40, 3)]), classes={"n": 320, "t": 2})
+def a_shrinking_launch() -> lp.TranslationUnit:
+    """The host repeats a launch over fewer and fewer points, of groups as many as ever."""
+    unit = kernel(
+        ["[t] -> {[step]: 0<=step<t}", "[n,step] -> {[i]: 0<=i<n-step}"],
+        "for step\n... gbarrier {id=first}\na[i+step] = 2*a[i] {dep=first}\nend",
+        array("a", "n+t"),
+        sizes("n,t"),
+        assumptions="n>=t",
+    )
+    return lanes(unit)
+
+
+def _exchanged(domains: str | Sequence[str], groups: str, assumptions: str = "") -> lp.TranslationUnit:
+    """Return a kernel whose groups pass numbers from lane to lane through local memory, k times."""
+    index = groups.replace(":", ",")
+    unit = kernel(
+        domains,
+        f"""
+        <> c[l] = a[16*k+l] {{id=fill, inames={groups}:k:l}}
+        out[{index},l] = out[{index},l] + c[15-l] {{dep=fill, inames={groups}:k:l}}
+        """,
+        array("a", "16*n"),
+        array("out", f"{','.join('n' for _ in groups.split(':'))},16"),
+        sizes("n"),
+        assumptions=assumptions,
+    )
+    unit = lp.set_temporary_address_space(unit, "c", "local")
+    tags = {iname: f"g.{axis}" for axis, iname in enumerate(groups.split(":"))}
+    return lp.tag_inames(unit, {**tags, "l": "l.0"})
+
+
+@at(*sizes_of_n(0, 1, 2, 5), classes={"n": 5})
+def barriers_in_a_loop_that_differs_between_groups() -> lp.TranslationUnit:
+    """Group g goes round g + 1 times."""
+    return _exchanged("{[g,k,l]: 0<=g<n and 0<=l<16 and 0<=k<=g}", "g")
+
+
+@at(*sizes_of_n(0, 1, 2, 3, 5), classes={"n": 5})
+def barriers_in_a_loop_of_an_inner_domain() -> lp.TranslationUnit:
+    """Group g goes round g times: the first group meets no barrier."""
+    return _exchanged(["[n] -> {[g,l]: 0<=g<n and 0<=l<16}", "[g] -> {[k]: 0<=k<g}"], "g")
+
+
+@at(*sizes_of_n(1, 2, 5), classes={"n": 5})
+def barriers_in_a_loop_that_two_group_axes_shorten_together() -> lp.TranslationUnit:
+    """Whatever g, some h lets k be anything; only g and h together say how often a group goes round."""
+    return _exchanged("{[g,h,k,l]: 0<=g,h<n and 0<=l<16 and 0<=k<n and k<=3*g+3*h}", "g:h", assumptions="n>=1")
+
+
+@at(*sizes_of_n(1, 2, 5), classes={"n": 5})
+def barriers_in_a_triangle_of_groups() -> lp.TranslationUnit:
+    """n² groups are launched; those above the diagonal return at once."""
+    return _exchanged("{[g,h,k,l]: 0<=h<=g<n and 0<=k<n and 0<=l<16}", "g:h", assumptions="n>=1")
+
+
+# }}}

@@ -1,0 +1,76 @@
+"""Formulas as people read them."""
+
+import islpy as isl
+import pytest
+
+from loopyperf.counts.quasipolynomial import QuasiPolynomial
+
+
+def counted(domain: str, condition: str = "", parameters: str = "m, n") -> QuasiPolynomial:
+    """Return the number of points of *domain* where *condition* holds of the parameters."""
+    assumptions = isl.BasicSet(f"[{parameters}] -> {{ : {condition} }}").params()
+    return QuasiPolynomial.of_points(isl.Set(f"[{parameters}] -> {domain}"), assumptions)
+
+
+TILES = "{ [i, j] : 0 <= 16*i < n and 0 <= 16*j < n }"
+
+FORMULAS = [
+    ("{ [i] : i = 3 }", "", "1", "1"),
+    ("{ [i] : 0 <= i < n <= 0 }", "", "0", "0"),
+    ("{ [i, j] : 0 <= i, j < n }", "n >= 1", "n^2", "{n}^{2}"),
+    ("{ [i, j] : 0 <= i, j < n }", "", "n^2 if n >= 1", r"\begin{cases}{n}^{2} & n \geq 1\end{cases}"),
+    ("{ [i, j] : 0 <= j <= i < n }", "n >= 1", "n^2/2 + n/2", r"\frac{{n}^{2}}{2} + \frac{n}{2}"),
+    ("{ [i, j] : 0 <= i < n and 0 <= j < 3*m }", "n >= 1 and m >= 1", "3*m*n", r"3 \, m \, n"),
+    ("{ [i] : m <= i < n }", "m < n", "n - m", "n - m"),
+    # A remainder that is known makes a fraction of a floor ...
+    (TILES, "n >= 1 and n mod 16 = 0", "n^2/256", r"\frac{{n}^{2}}{256}"),
+    ("{ [i] : 0 <= 16*i < n }", "n >= 1 and n mod 16 = 3", "n/16 + 13/16", r"\frac{n}{16} + \frac{13}{16}"),
+    ("{ [i] : 0 <= 16*i < n + 2*m }", "n + 2*m >= 1 and n mod 16 = 0 and m mod 8 = 0", "m/8 + n/16", None),
+    # ... also where the floor has a coarser one than the assumption, but not a finer one.
+    ("{ [i] : 0 <= 4*i < n }", "n >= 1 and n mod 16 = 0", "n/4", r"\frac{n}{4}"),
+    ("{ [i] : 0 <= 16*i < n }", "n >= 1 and n mod 4 = 0", "floor((n + 12)/16)", None),
+    (
+        "{ [i] : 0 <= 16*i < n }",
+        "n >= 1",
+        "floor((n + 15)/16)",
+        r"\left\lfloor \frac{n + 15}{16} \right\rfloor",
+    ),
+    ("{ [i] : i = 0 and n mod 4 = 3 }", "", "1 if n mod 4 = 3", r"\begin{cases}1 & n \bmod 4 = 3\end{cases}"),
+    # Equal pieces are one.
+    (
+        "{ [i] : i = 0 and (n <= -3 or n >= 5) }",
+        "",
+        "1 if n >= 5 or n <= -3",
+        r"\begin{cases}1 & n \geq 5 \lor n \leq -3\end{cases}",
+    ),
+    (
+        "{ [i] : 0 <= i < n and i < m }",
+        "",
+        "m if m >= 1 and n - m >= 0; n if n >= 1 and m - n >= 1",
+        r"\begin{cases}m & m \geq 1 \land n - m \geq 0 \\ n & n \geq 1 \land m - n \geq 1\end{cases}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("domain", "condition", "text", "latex"), FORMULAS)
+def test_a_count_reads_as_its_formula(domain: str, condition: str, text: str, latex: str | None) -> None:
+    count = counted(domain, condition)
+    assert text == str(count)
+    if latex is not None:
+        assert latex == count.latex()
+
+
+def test_long_names_are_words_in_latex() -> None:
+    count = counted("{ [i] : 0 <= 2*i < row_length }", "row_length mod 2 = 0 and row_length > 0", "row_length")
+    assert str(count) == "row_length/2"
+    assert count.latex() == r"\frac{\mathit{row\_length}}{2}"
+
+
+@pytest.mark.parametrize("residue", [0, 1, 5, 15])
+def test_residues_are_folded_to_what_the_floor_would_be(residue: int) -> None:
+    domain = "{ [i, j] : 0 <= 16*i < n and 0 <= 3*j <= 2*n + 7 }"
+    plain, folded = counted(domain), counted(domain, f"n mod 48 = {residue}")
+    assert "floor" in str(plain)
+    assert "floor" not in str(folded)
+    for n in range(residue, 1000, 48):
+        assert plain(n=n) == folded(n=n)

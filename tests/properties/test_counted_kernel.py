@@ -1,0 +1,91 @@
+"""Which instruction has which share of a property."""
+
+from collections.abc import Callable
+
+import loopy as lp
+import numpy as np
+import pytest
+
+from loopyperf.errors import ParameterError
+from loopyperf.kernel import load_kernel
+from loopyperf.properties.counted_kernel import KernelCounts, count_properties
+
+
+def copies() -> lp.TranslationUnit:
+    """Two loads, of n and of m elements, and a store of n; then a launch that stores m."""
+    return lp.make_kernel(
+        "{[i,j]: 0<=i<n and 0<=j<m}",
+        """
+        b[i] = 2*a[i] {id=first}
+        ... gbarrier {id=between, dep=first}
+        c[j] = a[j] + 3*b[0] {id=second, dep=between}
+        """,
+        [lp.GlobalArg("a,b,c", np.float32, shape="n+m"), lp.ValueArg("n,m", np.int32), ...],
+        name="copies",
+        assumptions="n>=1 and m>=1",
+        lang_version=(2018, 2),
+    )
+
+
+def in_groups() -> lp.TranslationUnit:
+    """The same in groups of 16 and of 32."""
+    unit = lp.split_iname(copies(), "i", 16, outer_tag="g.0", inner_tag="l.0")
+    return lp.split_iname(unit, "j", 32, outer_tag="g.0", inner_tag="l.0")
+
+
+def exchanged() -> lp.TranslationUnit:
+    """A kernel with barriers."""
+    unit = lp.make_kernel(
+        "{[g,l]: 0<=g<n and 0<=l<16}",
+        "<> c[l] = 2*a[g,l] {id=fill, inames=g:l}\nb[g,l] = c[15-l] + c[l] {id=turn, dep=fill}",
+        [lp.GlobalArg("a,b", np.float32, shape="n,16"), lp.ValueArg("m,n", np.int32), ...],
+        lang_version=(2018, 2),
+    )
+    return lp.tag_inames(lp.set_temporary_address_space(unit, "c", "local"), {"g": "g.0", "l": "l.0"})
+
+
+@pytest.mark.parametrize("build", [copies, in_groups, exchanged])
+@pytest.mark.parametrize("sizes", [{"n": 1, "m": 1}, {"n": 40, "m": 7}, {"n": 7, "m": 2**40}])
+def test_shares_add_up_to_the_properties(build: Callable[[], lp.TranslationUnit], sizes: dict[str, int]) -> None:
+    counts = count_properties(load_kernel(build()))
+    added = {name: sum(parts.values()) for name, parts in counts.shares(sizes).items()}
+    assert added == counts.properties().evaluate(**sizes)
+
+
+@pytest.fixture(scope="module")
+def counts() -> KernelCounts:
+    """Two launches."""
+    return count_properties(load_kernel(in_groups()))
+
+
+def test_a_share_is_named_by_its_instruction_or_launch(counts: KernelCounts) -> None:
+    shares = counts.shares({"n": 40, "m": 7})
+    assert shares["f32 mul"] == {"first": 40, "second": 7}
+    assert shares["f32 add"] == {"second": 7}
+    assert shares["work-groups"] == {"launch of copies": 3, "launch of copies_0": 1}
+
+
+def test_a_share_of_a_barrier_is_named_by_what_follows_it() -> None:
+    shares = count_properties(load_kernel(exchanged())).shares({"n": 3, "m": 1})
+    assert shares["barriers"] == {"barrier before turn": 3 * 16}
+
+
+def test_a_minimum_is_made_up_of_whichever_are_fewer(counts: KernelCounts) -> None:
+    shares = counts.shares({"n": 40, "m": 7})
+    # Loads of stride 1: a by both; stores: b and c. There are as many, and loads come first.
+    assert shares["global min(load, store) 32-bit stride 1"] == shares["global load 32-bit stride 1"]
+    broadcast = count_properties(load_kernel(copies())).shares({"n": 40, "m": 7})
+    # Without lanes all are of stride 0: 40 + 7 + 7 loads, 40 + 7 stores.
+    assert broadcast["global min(load, store) 32-bit stride 0"] == {"first": 40, "second": 7}
+
+
+def test_shares_at_sizes_that_the_kernel_does_not_admit_are_refused(counts: KernelCounts) -> None:
+    with pytest.raises(ParameterError):
+        counts.shares({"n": 0, "m": 7})
+
+
+def test_counts_print_as_a_table_of_formulas(counts: KernelCounts) -> None:
+    lines = str(counts).splitlines()
+    assert lines[0] == "copies, executed counting"
+    assert "  f32 mul                                  m + n" in lines
+    assert "  launches                                 2" in lines

@@ -1,0 +1,104 @@
+"""Names of properties, and what the unified model leaves out."""
+
+import loopy as lp
+import numpy as np
+import pytest
+
+from loopyperf.counts.arithmetic import Operation
+from loopyperf.counts.kernel_counts import Access, Item, Overhead
+from loopyperf.kernel import load_kernel
+from loopyperf.properties.counted_kernel import KernelCounts, count_properties
+from loopyperf.properties.unified import minimum_name, property_name
+
+
+@pytest.mark.parametrize(
+    ("item", "name"),
+    [
+        (Operation("add", "f32"), "f32 add"),
+        (Operation("special", "f64"), "f64 special"),
+        # Not of the paper, but not nothing either: a fit without a weight for it says so.
+        (Operation("mul", "f16"), "f16 mul"),
+        (Access("load", "global", 32, "1"), "global load 32-bit stride 1"),
+        (Access("store", "global", 64, "2/2"), "global store 64-bit stride 2/2"),
+        (Access("load", "global", 128, "3/>4"), "global load 128-bit stride 3/>4"),
+        (Access("load", "local", 32, ""), "local load 32-bit"),
+        (Access("store", "local", 64, ""), "local store 64-bit"),
+        (Overhead("barriers"), "barriers"),
+        (Overhead("work-groups"), "work-groups"),
+        (Overhead("launches"), "launches"),
+        # The paper does not account for integer arithmetic, nor do its kinds have comparisons and logic.
+        (Operation("add", "i32"), None),
+        (Operation("mul", "u64"), None),
+        (Operation("min/max", "f32"), None),
+        (Operation("compare", "f32"), None),
+        (Operation("logic", "i32"), None),
+        (Operation("shift", "i32"), None),
+    ],
+)
+def test_a_property_is_named_by_words(item: Item, name: str | None) -> None:
+    assert name == property_name(item)
+
+
+@pytest.mark.parametrize(
+    ("item", "name"),
+    [
+        (Access("load", "global", 32, "2/3"), "global min(load, store) 32-bit stride 2/3"),
+        (Access("store", "global", 32, "2/3"), None),
+        (Access("load", "local", 32, ""), None),
+        (Operation("add", "f32"), None),
+        (Overhead("barriers"), None),
+    ],
+)
+def test_only_global_loads_are_paired_with_stores(item: Item, name: str | None) -> None:
+    assert name == minimum_name(item)
+
+
+@pytest.fixture(scope="module")
+def counts() -> KernelCounts:
+    """f64 loads of strides 1 and 0, integer arithmetic, and a store of each size."""
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "out[i] = a[i]*x[0] + 3*k[i] {id=f64}\nk[i] = k[i]*k[i] + 1 {id=integers}\nsmall[i] = 2 {id=f32}",
+        [
+            lp.GlobalArg("out,a,x", np.float64, shape="n"),
+            lp.GlobalArg("small", np.float32, shape="n"),
+            lp.GlobalArg("k", np.int32, shape="n"),
+            ...,
+        ],
+        lang_version=(2018, 2),
+        seq_dependencies=True,
+    )
+    return count_properties(load_kernel(lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")))
+
+
+def test_properties_are_those_that_the_kernel_has(counts: KernelCounts) -> None:
+    assert list(counts.properties()) == [
+        "f64 add",
+        "f64 mul",
+        "global load 32-bit stride 1",
+        "global load 64-bit stride 0",
+        "global load 64-bit stride 1",
+        "global store 32-bit stride 1",
+        "global store 64-bit stride 1",
+        "launches",
+        "work-groups",
+        "global min(load, store) 32-bit stride 1",
+        "global min(load, store) 64-bit stride 1",
+    ]
+
+
+def test_integer_arithmetic_is_counted_but_is_no_property(counts: KernelCounts) -> None:
+    integers = {
+        tally.item for tally in counts.tallies if isinstance(tally.item, Operation) and tally.item.dtype == "i32"
+    }
+    assert integers >= {Operation("mul", "i32"), Operation("add", "i32")}
+    assert not [name for name in counts.properties() if "i32" in name]
+
+
+def test_minima_are_of_the_totals_of_the_kernel(counts: KernelCounts) -> None:
+    # k is loaded by three references, one of "f64" and two of "integers"; it and "small" are stored once each.
+    values = counts.properties().evaluate(n=40)
+    assert values["global load 32-bit stride 1"] == 3 * 40
+    assert values["global store 32-bit stride 1"] == 2 * 40
+    assert values["global min(load, store) 32-bit stride 1"] == 2 * 40
+    assert values["global min(load, store) 64-bit stride 1"] == 40

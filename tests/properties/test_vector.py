@@ -1,0 +1,98 @@
+"""A kernel's properties, each by itself and all together."""
+
+import loopy as lp
+import numpy as np
+import pytest
+
+from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.errors import ParameterError
+from loopyperf.kernel import load_kernel
+from loopyperf.properties.counted_kernel import count_properties
+from loopyperf.properties.vector import Minimum, PropertyVector
+
+MINIMUM = "global min(load, store) 32-bit stride 1"
+
+
+@pytest.fixture(scope="module")
+def properties() -> PropertyVector:
+    """n loads and m stores; k is a size that nothing depends on."""
+    unit = lp.make_kernel(
+        ["[k,m,n] -> {[i]: 0<=i<n}", "[m] -> {[j]: 0<=j<m}"],
+        "out[j] = 2 {id=fill}\n<> s = a[i] {id=read, dep=fill}",
+        [
+            lp.GlobalArg("a", np.float32, shape="n"),
+            lp.GlobalArg("out", np.float32, shape="m"),
+            lp.ValueArg("k,m,n", np.int32),
+            ...,
+        ],
+        assumptions="n>=0 and m>=0 and k mod 2 = 0",
+        lang_version=(2018, 2),
+    )
+    for iname in "ij":
+        unit = lp.split_iname(unit, iname, 16, outer_tag="g.0", inner_tag="l.0")
+    return count_properties(load_kernel(unit)).properties()
+
+
+def test_a_property_is_a_function_of_the_sizes(properties: PropertyVector) -> None:
+    load, least = properties["global load 32-bit stride 1"], properties[MINIMUM]
+    assert isinstance(load, QuasiPolynomial)
+    assert isinstance(least, Minimum)
+    assert (load.parameters, least.parameters) == ({"n"}, {"m", "n"})
+    assert load(n=7) == 7
+    assert [least(n=n, m=5) for n in (3, 5, 8)] == [3, 5, 5]
+
+
+def test_each_property_by_itself_is_what_all_together_say(properties: PropertyVector) -> None:
+    sizes = {"n": 40, "m": 33}
+    assert {name: count(**sizes) for name, count in properties.items()} == properties.evaluate(**sizes)
+    arrays = {name: size * np.arange(3) for name, size in sizes.items()}
+    together = properties.evaluate(**arrays)
+    for name, count in properties.items():
+        assert np.array_equal(count.evaluate(**arrays), together[name]), name
+
+
+def test_numbers_give_python_integers_and_any_array_gives_arrays(properties: PropertyVector) -> None:
+    assert {type(count) for count in properties.evaluate(n=40, m=33).values()} == {int}
+    assert {type(count) for count in properties.evaluate(n=40, m=np.int64(33)).values()} == {int}
+    shapes = {np.shape(count) for count in properties.evaluate(n=40, m=np.array([[33, 34]])).values()}
+    assert shapes == {(1, 2)}
+
+
+def test_a_minimum_reads_as_one(properties: PropertyVector) -> None:
+    assert str(properties[MINIMUM]) == "min(n if n >= 1, m if m >= 1)"
+    assert properties[MINIMUM].latex() == (
+        r"\min\left(\begin{cases}n & n \geq 1\end{cases}, \begin{cases}m & m \geq 1\end{cases}\right)"
+    )
+
+
+def test_a_minimum_of_equal_counts_reads_as_the_count() -> None:
+    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", lang_version=(2018, 2), assumptions="n>=1")
+    unit = lp.split_iname(lp.add_dtypes(unit, {"a": np.float32}), "i", 16, outer_tag="g.0", inner_tag="l.0")
+    least = count_properties(load_kernel(unit)).properties()[MINIMUM]
+    assert (str(least), least.latex()) == ("n", "n")
+
+
+def test_sizes_of_the_kernel_that_no_count_depends_on_may_be_given(properties: PropertyVector) -> None:
+    assert properties.parameters == ("m", "n")
+    assert properties.evaluate(n=40, m=33, k=6) == properties.evaluate(n=40, m=33)
+
+
+def test_sizes_that_no_count_depends_on_are_checked_too(properties: PropertyVector) -> None:
+    with pytest.raises(ParameterError, match=r"^k=5, m=33, n=40 is outside what the kernel assumes: .*k mod 2 = 0"):
+        properties.evaluate(n=40, m=33, k=5)
+    with pytest.raises(ParameterError, match=r"^k=5, m=33, n=40 is outside what the kernel assumes"):
+        properties.evaluate(n=40, m=33, k=np.array([2, 4, 5]))
+
+
+def test_sizes_that_the_kernel_does_not_take_are_refused(properties: PropertyVector) -> None:
+    with pytest.raises(ParameterError, match="superfluous size q; the sizes that the kernel takes are: k, m, n"):
+        properties.evaluate(n=40, m=33, q=1)
+    with pytest.raises(ParameterError, match="missing size m; the sizes needed are: m, n"):
+        properties.evaluate(n=40, k=2)
+
+
+def test_an_unknown_property_is_no_key(properties: PropertyVector) -> None:
+    assert "f32 add" not in properties
+    with pytest.raises(KeyError):
+        properties["f32 add"]
+    assert len(properties) == len(list(properties))
