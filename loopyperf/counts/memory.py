@@ -18,6 +18,7 @@ from loopy.symbolic import CoefficientCollector, get_dependencies
 from loopy.types import LoopyType
 from pymbolic import evaluate
 from pymbolic.mapper import UnsupportedExpressionError
+from pymbolic.mapper.flattener import flatten
 
 from loopyperf.counts.execution import Site
 from loopyperf.errors import UncountableError
@@ -118,7 +119,8 @@ def _step(expression: Any, lanes: frozenset[str], sizes: Mapping[str, int]) -> i
     if not lanes & get_dependencies(expression):
         return 0
     try:
-        coefficients = CoefficientCollector(lanes)(expression)
+        # Flattening drops products with zero, which the collector does not expect.
+        coefficients = CoefficientCollector(lanes)(flatten(expression))
     except (ExpressionNotAffineError, UnsupportedExpressionError, RuntimeError) as error:
         raise UncountableError(
             f"the index {expression} is not an affine function of the lane {', '.join(sorted(lanes))}"

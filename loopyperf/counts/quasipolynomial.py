@@ -134,9 +134,10 @@ class QuasiPolynomial:
 
 def _number_without_engine(points: isl.Set, assumptions: isl.BasicSet) -> int:
     """Return the number of points where the assumptions leave each parameter one value, which isl alone can count."""
-    for index in range(assumptions.dim(PARAM)):
+    assumed = isl.Set.from_basic_set(assumptions)
+    for index in range(assumed.dim(PARAM)):
         involved = points.involves_dims(PARAM, index, 1)
-        if involved and not assumptions.plain_get_val_if_fixed(PARAM, index).is_int():
+        if involved and not assumed.plain_get_val_if_fixed(PARAM, index).is_int():
             raise EngineError(f"the installed islpy lacks barvinok, so a count cannot be symbolic; {ENGINE_REMEDY}")
     return points.project_out(PARAM, 0, points.dim(PARAM)).count_val().to_python()
 

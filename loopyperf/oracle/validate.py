@@ -18,6 +18,9 @@ from loopyperf.oracle.calibrate import MODEL, observations
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.choice import FitChoice, chosen_fit
 
+PATIENT = Protocol(longest_run=0.2)
+"""The test kernels are few, and each is to be seen at four sizes: a slow one may take longer than in a calibration."""
+
 
 def validate(
     backend: str | Backend = "opencl",
@@ -43,7 +46,8 @@ def validate(
     chosen = _chosen_fit(machine, fit)
     tested = load_kernel_files(kernels or bundled_folder("test_kernels"))
     path = archive or unfinished_archive(machine, "validation")
-    found = predictions(measure(machine, _with_empty_kernel(tested), path, protocol, progress), tested, chosen)
+    recording = measure(machine, _with_empty_kernel(tested), path, protocol or PATIENT, progress)
+    found = predictions(recording, tested, chosen)
     if archive is None:
         keep(path)
     return found
