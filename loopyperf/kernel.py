@@ -19,6 +19,7 @@ from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueA
 from loopy.kernel.instruction import InstructionBase
 from loopy.schedule import Barrier as BarrierItem
 from loopy.schedule import CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction, ScheduleItem
+from loopy.symbolic import get_dependencies
 from loopy.translation_unit import TranslationUnit, resolve_callables
 from loopy.types import LoopyType
 from pytools.tag import Tag
@@ -85,6 +86,20 @@ class Kernel:
             for arg in self.loopy_kernel.args
             if isinstance(arg, ValueArg) and arg.dtype is not None and arg.dtype.is_integral()
         )
+
+    @cached_property
+    def extents(self) -> frozenset[str]:
+        """Return the parameters that say how large something is, an array or a grid: those that cannot be negative."""
+        shapes = [array.shape for array in self.loopy_kernel.args if isinstance(array, ArrayBase)]
+        in_shapes = get_dependencies(tuple(length for shape in shapes if isinstance(shape, tuple) for length in shape))
+        axes = (axis for launch in self.launches for axis in (*launch.group_axes.values(), *launch.local_axes.values()))
+        in_grids = {
+            name
+            for axis in axes
+            for name, (kind, index) in axis.get_var_dict(isl.dim_type.param).items()
+            if axis.involves_dims(kind, index, 1)
+        }
+        return self.parameters & (in_shapes | in_grids)
 
     def array(self, name: str) -> ArrayBase | None:
         """Return the argument or temporary called *name* if it lives in memory, otherwise None.

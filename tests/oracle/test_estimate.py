@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from typing import Any
 
 import loopy as lp
 import numpy as np
@@ -281,3 +282,27 @@ def test_an_empty_batch_has_no_doubts(tied):
 
 
 # }}}
+
+
+@pytest.mark.parametrize("size", [-4, np.int64(-4), np.array([4, -4])])
+def test_an_extent_cannot_be_negative(size: Any) -> None:
+    unit = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "out[i] = 2*a[i]",
+        [lp.GlobalArg("a,out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        lang_version=(2018, 2),
+    )
+    with pytest.raises(ParameterError, match="size n cannot be negative, received -4"):
+        lpp.estimate(unit, n=size, device="amd-r9-fury")
+
+
+def test_an_offset_may_be_negative() -> None:
+    unit = lp.make_kernel(
+        "{[i]: first <= i < 8}",
+        "out[i - first] = 2.0f",
+        [lp.GlobalArg("out", np.float32, shape="16"), lp.ValueArg("first", np.int32)],
+        assumptions="first >= -8 and first <= 8",
+        lang_version=(2018, 2),
+    )
+    assert lpp.count(unit).properties()["global store 32-bit stride 0"](first=-4) == 12
+    assert float(lpp.estimate(unit, first=-4, device="amd-r9-fury")) > 0
