@@ -24,7 +24,15 @@ class KernelError(LoopyperfError):
 
 
 class UncountableError(LoopyperfError):
-    """Something in the kernel has no exact count; names the instruction and the construct."""
+    """Something in the kernel has no exact count; names the instruction and the construct.
+
+    :attr:`keyword` is what to state through ``typical`` to have it counted, None where nothing would settle it.
+    """
+
+    def __init__(self, message: str, keyword: str | None = None) -> None:
+        """Take the message, and the keyword that would settle it."""
+        super().__init__(message)
+        self.keyword = keyword
 
 
 class UnboundedDomainError(UncountableError):

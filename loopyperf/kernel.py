@@ -16,6 +16,7 @@ import numpy as np
 from loopy.kernel import KernelState, LoopKernel, tools
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
+from loopy.kernel.function_interface import CallableKernel
 from loopy.kernel.instruction import InstructionBase
 from loopy.schedule import Barrier as BarrierItem
 from loopy.schedule import CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction, ScheduleItem
@@ -35,6 +36,8 @@ class Barrier:
     """says before which instruction it stands, e.g. ``"barrier before a_fetch"``"""
     inames: frozenset[str]
     """the sequential loops around it, those on the host included"""
+    following: str | None
+    """the instruction that comes next, if any"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +159,12 @@ def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
     point, and :class:`UnboundedDomainError` where Loopy needs bounds that a loop does not have.
     """
     unit = _as_translation_unit(program)
-    if unit.default_entrypoint.linearization is None:
-        try:
+    try:
+        unit = _inlined(unit)
+        if unit.default_entrypoint.linearization is None:
             unit = lp.linearize(lp.preprocess_program(unit))
-        except Exception as error:  # Loopy lets through what isl, pymbolic and Python itself raise
-            raise _refusal(unit.default_entrypoint, error) from error
+    except Exception as error:  # Loopy lets through what isl, pymbolic and Python itself raise
+        raise _refusal(unit.default_entrypoint, error) from error
     kernel = unit.default_entrypoint
     _check_types(kernel)
     return Kernel(kernel, unit.callables_table, tuple(_launches(kernel, unit.callables_table)))
@@ -201,6 +205,24 @@ def _unit_of(kernel: LoopKernel) -> TranslationUnit:
             f"kernel {kernel.name!r} calls {error.args[0]!r}, which only its translation unit defines: pass that unit"
         ) from error
     return unit
+
+
+def _inlined(unit: TranslationUnit) -> TranslationUnit:
+    """Return *unit* with the kernels that its entry point calls written out at each call, as often as they run."""
+    while called := [name for name, callee in unit.callables_table.items() if _is_called(unit, name, callee)]:
+        unit = lp.inline_callable_kernel(_unscheduled(unit), called[0])
+    return unit
+
+
+def _is_called(unit: TranslationUnit, name: Any, callee: Any) -> bool:
+    return isinstance(callee, CallableKernel) and name not in unit.entrypoints
+
+
+def _unscheduled(unit: TranslationUnit) -> TranslationUnit:
+    kernel = unit.default_entrypoint
+    if kernel.state == KernelState.INITIAL:
+        return unit
+    return unit.with_kernel(kernel.copy(state=KernelState.INITIAL, linearization=None))
 
 
 def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:
@@ -287,9 +309,10 @@ def _barriers(block: Sequence[ScheduleItem], host_inames: frozenset[str]) -> Ite
         elif isinstance(item, LeaveLoop):
             loops.pop()
         elif isinstance(item, BarrierItem) and item.synchronization_kind == "local":
-            following = [later.insn_id for later in block[position:] if isinstance(later, RunInstruction)]
-            label = f"barrier before {following[0]}" if following else "barrier at the end"
-            yield Barrier(label, host_inames | frozenset(loops))
+            later = (item.insn_id for item in block[position:] if isinstance(item, RunInstruction))
+            following = next(later, None)
+            label = "barrier at the end" if following is None else f"barrier before {following}"
+            yield Barrier(label, host_inames | frozenset(loops), following)
 
 
 # }}}

@@ -78,8 +78,8 @@ def test_each_launch_has_its_own_instructions_grid_and_local_memory() -> None:
 def test_barriers_are_named_after_the_instruction_that_they_precede() -> None:
     _, second = load_kernel(two_steps()).launches
     assert second.barriers == (
-        Barrier("barrier before turn", frozenset()),
-        Barrier("barrier before last", frozenset()),
+        Barrier("barrier before turn", frozenset(), "turn"),
+        Barrier("barrier before last", frozenset(), "last"),
     )
 
 

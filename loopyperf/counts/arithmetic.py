@@ -1,52 +1,58 @@
 """Arithmetic operations of an expression: what kind, on which type."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pymbolic.primitives as prim
-from loopy.types import LoopyType, NumpyType
 from pymbolic.primitives import is_zero
 
+from loopyperf.counts.complex_arithmetic import PARTS, complex_function, complex_operations
+from loopyperf.counts.item import Kind, Operation
+from loopyperf.counts.number_type import NumberType
 from loopyperf.errors import UncountableError
-
-Kind = Literal["add", "mul", "div", "pow", "special", "min/max", "compare", "logic", "bitwise", "shift"]
 
 POWER_FUNCTIONS = frozenset({"pow", "powf", "pown", "powr"})
 MIN_MAX_FUNCTIONS = frozenset({"min", "max", "fmin", "fmax", "fminf", "fmaxf"})
 SIGN_FUNCTIONS = frozenset({"abs", "fabs", "fabsf"})
 """an operand modifier of the machine, free like a unary minus"""
-COMPLEX_PARTS = frozenset({"real", "imag", "conj"})
-"""free: they choose registers, or change a sign"""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """A scalar arithmetic operation."""
-
-    kind: Kind
-    dtype: str
-    """e.g. ``"f32"``, ``"i64"``"""
+TypeOf = Callable[[Any], NumberType]
 
 
-def dtype_name(dtype: LoopyType) -> str:
-    """Return the short name of a scalar type, e.g. ``"f32"``; raises :class:`UncountableError` for another type."""
-    if isinstance(dtype, NumpyType) and dtype.dtype.kind in "fiub":
-        letter = "u" if dtype.dtype.kind == "b" else dtype.dtype.kind
-        return f"{letter}{8 * dtype.dtype.itemsize}"
-    raise UncountableError(f"arithmetic on type {dtype} is not counted")
-
-
-def operations(expression: Any, dtype: LoopyType) -> Iterator[tuple[Operation, int]]:
+def operations(expression: Any, result: NumberType, type_of: TypeOf) -> Iterator[tuple[Operation, int]]:
     """Yield the operations that the top node of *expression* performs, with their number.
 
-    *dtype* is the type that the operation works in. A subtraction is one addition; unary minus, and a product with
-    the literal -1, are free; ``x**2`` is one exponentiation (Stevens and Klöckner, section 2.2).
+    *result* is the type that the operation works in, *type_of* tells the type of an operand. A subtraction is one
+    addition; unary minus, and a product with the literal -1, are free; ``x**2`` is one exponentiation (Stevens and
+    Klöckner, section 2.2).
     """
-    kind, number = _kind_and_number(expression)
-    if number:
-        yield Operation(kind, dtype_name(dtype)), number
+    if result.is_complex:
+        operands = _factors(expression) if isinstance(expression, prim.Product) else _operands(expression)
+        real = complex_operations(expression, [type_of(operand).is_complex for operand in operands])
+        yield from _of_kinds(real, result)
+    else:
+        kind, number = _kind_and_number(expression)
+        if number:
+            yield Operation(kind, result.scalar), number * result.components
+
+
+def function_operations(name: str, result: NumberType, argument: NumberType) -> Iterator[tuple[Operation, int]]:
+    """Yield the operations that a call of the function *name* performs; signs, and parts of complex numbers, are free.
+
+    *argument* is the type of what it is called with, if that is complex; else any.
+    """
+    if argument.is_complex or result.is_complex:
+        yield from _of_kinds(complex_function(name), argument)
+    elif name not in SIGN_FUNCTIONS | PARTS:
+        kind = "pow" if name in POWER_FUNCTIONS else "min/max" if name in MIN_MAX_FUNCTIONS else "special"
+        yield Operation(kind, result.scalar), result.components
+
+
+def _of_kinds(numbers: Mapping[Kind, int], made_of: NumberType) -> Iterator[tuple[Operation, int]]:
+    for kind, number in numbers.items():
+        yield Operation(kind, made_of.scalar), number * made_of.components
 
 
 def _kind_and_number(expression: Any) -> tuple[Kind, int]:
@@ -54,8 +60,7 @@ def _kind_and_number(expression: Any) -> tuple[Kind, int]:
         case prim.Sum():
             return "add", len(expression.children) - 1
         case prim.Product():
-            factors = [child for child in expression.children if not _is_minus_one(child)]
-            return "mul", max(len(factors) - 1, 0)
+            return "mul", max(len(_factors(expression)) - 1, 0)
         case prim.Quotient() | prim.FloorDiv() | prim.Remainder():
             return "div", 1
         case prim.Power():
@@ -78,15 +83,20 @@ def _kind_and_number(expression: Any) -> tuple[Kind, int]:
             raise UncountableError(f"no count for {type(expression).__name__} in {expression}")
 
 
-def function_operation(name: str, dtype: LoopyType) -> Operation | None:
-    """Return the operation that a call of the scalar function *name* performs; None if it is free."""
-    if name in SIGN_FUNCTIONS | COMPLEX_PARTS:
-        return None
-    if name in POWER_FUNCTIONS:
-        return Operation("pow", dtype_name(dtype))
-    if name in MIN_MAX_FUNCTIONS:
-        return Operation("min/max", dtype_name(dtype))
-    return Operation("special", dtype_name(dtype))
+def _operands(expression: Any) -> Sequence[Any]:
+    match expression:
+        case prim.Quotient():
+            return expression.numerator, expression.denominator
+        case prim.Power():
+            return expression.base, expression.exponent
+        case prim.Comparison():
+            return expression.left, expression.right
+        case _:
+            return expression.children
+
+
+def _factors(product: prim.Product) -> Sequence[Any]:
+    return [child for child in product.children if not _is_minus_one(child)]
 
 
 def _is_minus_one(expression: Any) -> bool:

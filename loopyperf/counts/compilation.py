@@ -16,9 +16,11 @@ from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Conjunction, 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Σ multiplicity · form: for each form that takes part, its index and its multiplicity."""
+    """Σ multiplicity · form / denominator, rounded to the nearest integer."""
 
     terms: tuple[tuple[int, int], ...]
+    """for each form that takes part, its index and its multiplicity"""
+    denominator: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ class _Writer:
     def polynomial(self, piece: Piece) -> str:
         denominator = lcm(*(value.denominator for _, value in piece.terms))
         terms = [self.term(monomial, value * denominator) for monomial, value in piece.terms]
-        return _divided(" + ".join(terms), denominator)
+        return _rounded(" + ".join(terms), denominator)
 
     def term(self, monomial: Monomial, value: Fraction) -> str:
         return _scaled(int(value), self.monomial(monomial)) if monomial else str(int(value))
@@ -154,7 +156,13 @@ class _Writer:
         if isinstance(output, Least):
             return self.dialect.least(self.output(output.left, forms), self.output(output.right, forms))
         total = " + ".join(_scaled(multiplicity, forms[index]) for index, multiplicity in output.terms) or "0"
-        return total if len(output.terms) == 1 and output.terms[0][1] == 1 else self.shared(output, total)
+        total = _rounded(total, output.denominator)
+        return total if total in forms else self.shared(output, total)
+
+
+def _rounded(numerator: str, denominator: int) -> str:
+    """Return the nearest integer: of a count, which divides, the quotient; of a typical one, what it rounds to."""
+    return _divided(f"{numerator} + {denominator // 2}" if denominator > 1 else numerator, denominator)
 
 
 def _divided(numerator: str, denominator: int) -> str:

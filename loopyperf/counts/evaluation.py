@@ -193,7 +193,7 @@ def largest_intermediate(forms: Sequence[ClosedForm], largest: Mapping[str, int]
 def _weight(output: Output) -> int:
     if isinstance(output, Least):
         return max(_weight(output.left), _weight(output.right))
-    return sum(abs(multiplicity) for _, multiplicity in output.terms)
+    return sum(abs(multiplicity) for _, multiplicity in output.terms) + output.denominator
 
 
 def _affine_bound(expression: Affine, bounds: Mapping[Atom, int]) -> int:

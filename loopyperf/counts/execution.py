@@ -8,10 +8,13 @@ counted. Two countings are first class:
 ``executed``
     what the hardware runs: along a hardware axis that the launch has and the instruction does not use, every
     work-item (or group) runs it.
+
+Work-items are counted, or sub-groups of which at least one work-item is active.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
 from operator import mul
 from typing import Any, Literal
@@ -21,23 +24,15 @@ from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.kernel.data import GroupInameTag
 from loopy.symbolic import get_dependencies, isl_set_from_expr
 
+from loopyperf.counts.conditions import ALWAYS, Condition, Conditions
+from loopyperf.counts.loops import LoopPoints, loop_points
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
-from loopyperf.errors import UncountableError
+from loopyperf.counts.sub_groups import sub_groups
+from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel, Launch
 
 Counting = Literal["paper", "executed"]
 COUNTINGS: tuple[Counting, ...] = ("paper", "executed")
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition under which something runs: *expression* is true, or false where *holds* is False."""
-
-    expression: Any
-    holds: bool = True
-
-
-Conditions = frozenset[Condition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,80 +42,112 @@ class Site:
     launch: Launch
     inames: frozenset[str]
     conditions: Conditions
-    instruction: str
-    """named in refusals"""
+    source: str
+    """the instruction, barrier or launch, for those who ask for typical values"""
+
+
+@dataclass(frozen=True, slots=True)
+class Executions:
+    """How often something runs: an exact count, times a weight that is one unless typical values are in it."""
+
+    count: QuasiPolynomial
+    weight: Fraction
+
+
+@dataclass(frozen=True)
+class _Points:
+    points: isl.Set
+    """over the inames of the site, with the kernel's parameters"""
+    selecting: Conditions
+    """those of the site's conditions that select points"""
+    weight: Fraction
+    """of each point"""
 
 
 class ExecutionCounter:
-    """Counts how often sites run, each distinct set of points once."""
+    """Counts how often sites of one kernel run, each distinct set of points once."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, typical: Typical, sub_group_size: int | None = None) -> None:
+        """Count in *kernel*: work-items, or with *sub_group_size* sub-groups of so many lanes."""
         self.kernel = kernel
-        self._domains: dict[tuple[frozenset[str], Conditions], isl.Set] = {}
+        self.typical = typical
+        self.sub_group_size = sub_group_size
+        self._points: dict[tuple[frozenset[str], Conditions], _Points] = {}
+        self._loops: dict[frozenset[str], LoopPoints] = {}
         self._counts: dict[Any, QuasiPolynomial] = {}
 
-    def executions(self, site: Site, counting: Counting) -> QuasiPolynomial:
-        """Return how often *site* runs, over all work-items of its launch.
+    def executions(self, site: Site, counting: Counting) -> Executions:
+        """Return how often *site* runs, over all work-items (or sub-groups) of its launch.
 
-        Raises :class:`UncountableError` where bounds or conditions depend on data.
+        Raises :class:`UncountableError` where bounds or conditions depend on data of which nothing is stated.
         """
-        axes = tuple(self._unused_axes(site)) if counting == "executed" else ()
-        key = (site.inames, site.conditions, axes, id(site.launch) if axes else None)
+        selected = self._selected(site)
+        unused = tuple(self._unused_axes(site)) if counting == "executed" else ()
+        by_launch = bool(unused) or self.sub_group_size is not None
+        key = (site.inames, selected.selecting, unused, id(site.launch) if by_launch else None)
         if key not in self._counts:
-            factors = [self._extent(site.launch, kind, axis) for kind, axis in axes]
-            self._counts[key] = reduce(mul, factors, self._points_counted(site))
-        return self._counts[key]
+            self._counts[key] = self._counted(site, selected.points, unused)
+        return Executions(self._counts[key], selected.weight)
 
-    def _points_counted(self, site: Site) -> QuasiPolynomial:
-        key = (site.inames, site.conditions)
-        if key not in self._counts:
-            points = self.points(site)
-            try:
-                self._counts[key] = QuasiPolynomial.of_points(points, self.kernel.assumptions)
-            except UncountableError as error:
-                raise type(error)(f"instruction {site.instruction!r}: {error}") from error
-        return self._counts[key]
+    def _counted(self, site: Site, points: isl.Set, unused: tuple[tuple[str, int], ...]) -> QuasiPolynomial:
+        if self.sub_group_size is not None:
+            lanes = {axis: site.launch.local_axes[axis] for kind, axis in unused if kind == "local"}
+            points = sub_groups(self.kernel, site.launch, points, lanes, self.sub_group_size)
+            unused = tuple((kind, axis) for kind, axis in unused if kind == "group")
+        extents = [self._extent(site.launch, kind, axis) for kind, axis in unused]
+        return reduce(mul, extents, QuasiPolynomial.of_points(points, self.kernel.assumptions))
+
+    # {{{ points
 
     def points(self, site: Site) -> isl.Set:
-        """Return the points of *site*: over its inames, with the kernel's parameters."""
+        """Return the points of *site*: over its inames, with the kernel's parameters.
+
+        Conditions on data select nothing: the points are those where *site* may run.
+        """
+        return self._selected(site).points
+
+    def _selected(self, site: Site) -> _Points:
         key = (site.inames, site.conditions)
-        if key not in self._domains:
-            self._domains[key] = self._conditioned(self._loops(site), site)
-        return self._domains[key]
-
-    def _loops(self, site: Site) -> isl.Set:
-        domain = self.kernel.domain(site.inames)
-        names = domain.get_var_names_not_none(isl.dim_type.param)
-        unknown = sorted(name for name in names if name not in self.kernel.parameters and _constrains(domain, name))
-        if unknown:
-            raise UncountableError(
-                f"instruction {site.instruction!r}: its loops ({', '.join(sorted(site.inames))}) have bounds that "
-                f"depend on data ({', '.join(unknown)}), which the source does not tell"
+        if key not in self._points:
+            loops = self.loops(site.inames)
+            self._points[key] = (
+                self._conditioned(loops, site) if site.conditions else _Points(loops.points, ALWAYS, loops.weight)
             )
-        for name in [name for name in names if name not in self.kernel.parameters]:
-            kind, place = domain.get_var_dict()[name]
-            domain = domain.project_out(kind, place, 1)
-        return domain
+        return self._points[key]
 
-    def _conditioned(self, domain: isl.Set, site: Site) -> isl.Set:
-        domain = domain.align_params(self.kernel.assumptions.get_space())
+    def loops(self, inames: frozenset[str]) -> LoopPoints:
+        """Return the points of the loops over *inames*."""
+        if inames not in self._loops:
+            self._loops[inames] = loop_points(self.kernel, inames, self.typical)
+        return self._loops[inames]
+
+    def _conditioned(self, loops: LoopPoints, site: Site) -> _Points:
+        points, weight = loops.points.align_params(self.kernel.assumptions.get_space()), loops.weight
+        selecting: set[Condition] = set()
         for condition in sorted(site.conditions, key=str):
-            allowed = self._condition_set(domain.get_space(), condition, site)
-            domain = domain & allowed if condition.holds else domain - allowed
-        return domain
+            allowed = self._affine_set(points.get_space(), condition.expression, loops, site)
+            if allowed is None:
+                weight *= self._share(condition, site)
+            else:
+                selecting.add(condition)
+                points = points & allowed if condition.holds else points - allowed
+        return _Points(points, frozenset(selecting), weight)
 
-    def _condition_set(self, space: isl.Space, condition: Condition, site: Site) -> isl.Set:
-        known = self.kernel.parameters | site.inames
-        refusal = (
-            f"instruction {site.instruction!r}: the condition {condition.expression} is not an affine function of loop "
-            "variables and sizes, so how often it holds is not known from the source"
-        )
-        if not get_dependencies(condition.expression) <= known:
-            raise UncountableError(refusal)
+    def _affine_set(self, space: isl.Space, expression: Any, loops: LoopPoints, site: Site) -> isl.Set | None:
+        """Return where *expression* is true, None where it is no affine function of loop variables and sizes."""
+        if not get_dependencies(expression) <= self.kernel.parameters | site.inames - loops.shifted:
+            return None
         try:
-            return isl_set_from_expr(space, condition.expression)
-        except (ExpressionToAffineConversionError, NotImplementedError, isl.Error) as error:
-            raise UncountableError(refusal) from error
+            return isl_set_from_expr(space, expression)
+        except (ExpressionToAffineConversionError, NotImplementedError, isl.Error):
+            return None
+
+    def _share(self, condition: Condition, site: Site) -> Fraction:
+        text = str(condition.expression)
+        share = self.typical.share(text, site.source, f"how often {text} holds is not known from the source")
+        return share if condition.holds else 1 - share
+
+    # }}}
 
     # {{{ hardware axes
 
@@ -144,8 +171,3 @@ class ExecutionCounter:
 def _axis(kernel: Kernel, iname: str) -> tuple[str, int] | None:
     tag = kernel.hardware_axis(iname)
     return None if tag is None else ("group" if isinstance(tag, GroupInameTag) else "local", tag.axis)
-
-
-def _constrains(domain: isl.Set, parameter: str) -> bool:
-    kind, index = domain.get_var_dict()[parameter]
-    return domain.involves_dims(kind, index, 1)

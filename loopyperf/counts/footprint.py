@@ -14,9 +14,9 @@ from loopy.diagnostic import UnableToDetermineAccessRangeError
 from loopy.symbolic import get_access_map
 
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.memory import LanePattern, Reference, element_strides
+from loopyperf.counts.lanes import EvenLanes
+from loopyperf.counts.memory import Reference, element_strides
 from loopyperf.counts.quasipolynomial import number_of_points
-from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 
 PARAM = isl.dim_type.param
@@ -69,65 +69,58 @@ def _enlarged(admissible: isl.Set, quantity: isl.PwAff, sizes: Sequence[int] = L
 
 
 class Footprint:
-    """The cells of one array that a kernel touches at *sizes*."""
+    """The cells of one array that a kernel touches at *sizes*, as far as the source tells them."""
 
     def __init__(
-        self,
-        counter: ExecutionCounter,
-        array: str,
-        references: Sequence[tuple[Site, Reference]],
-        sizes: Mapping[str, int],
+        self, counter: ExecutionCounter, references: Sequence[tuple[Site, Reference]], sizes: Mapping[str, int]
     ) -> None:
-        """Take the cells of *array* that *references* touch."""
+        """Take the cells that *references* touch, which are of one array and one size."""
         self.counter = counter
         self.references = references
         self.sizes = sizes
-        self._strides = element_strides(counter.kernel, array, sizes)
+        self._strides = element_strides(counter.kernel, references[0][1], sizes)
 
     @cached_property
     def cells(self) -> isl.Set:
         """Return the union of all cells touched, over the array's axes."""
-        return reduce(isl.Set.union, (self.touched(site, ref) for site, ref in self.references)).coalesce()
+        found = (self.touched(site, ref) for site, ref in self.references)
+        return reduce(isl.Set.union, (cells for cells in found if cells is not None)).coalesce()
 
-    def touched(self, site: Site, ref: Reference) -> isl.Set:
-        """Return the cells that *ref* touches at *site*."""
+    def touched(self, site: Site, ref: Reference) -> isl.Set | None:
+        """Return the cells that *ref* touches at *site*; None where they are no affine function of its loops."""
         try:
-            access = get_access_map(self.counter.points(site), ref.index or ())
-        except UnableToDetermineAccessRangeError as error:
-            raise UncountableError(
-                f"instruction {site.instruction!r}: the cells of {ref.array!r} that it touches are not an affine "
-                "function of its loops, so how densely they lie is not known"
-            ) from error
+            access = get_access_map(self.counter.points(site), ref.index)
+        except UnableToDetermineAccessRangeError:
+            return None
         return _fixed(access, self.sizes).range().coalesce()
 
-    def density(self, site: Site, ref: Reference, pattern: LanePattern) -> Fraction | None:
-        """Return the touched share of the cells between neighbouring lanes; None where no lane has a neighbour."""
-        touched = self.touched(site, ref)
-        neighboured = touched & touched.apply(self._to_neighbour(pattern).reverse())
-        return None if neighboured.is_empty() else self._filled(neighboured, pattern)
+    def density(self, lanes: isl.Set, pattern: EvenLanes) -> Fraction | None:
+        """Return the touched share of the cells between neighbours of *lanes*; None where no lane has a neighbour.
 
-    def density_of_lone_lanes(self, site: Site, ref: Reference, pattern: LanePattern) -> Fraction:
+        *lanes* are the cells that an access touches, *pattern* is how it moves.
+        """
+        neighboured = lanes & lanes.apply(self._to_neighbour(pattern).reverse())
+        return None if neighboured.is_empty() else self.density_of_lone_lanes(neighboured, pattern)
+
+    def density_of_lone_lanes(self, lanes: isl.Set, pattern: EvenLanes) -> Fraction:
         """Return the touched share of the cells up to where each lane's neighbour would be."""
-        return self._filled(self.touched(site, ref), pattern)
-
-    def _filled(self, lanes: isl.Set, pattern: LanePattern) -> Fraction:
         between = lanes.apply(self._up_to_neighbour(pattern))
         return Fraction(number_of_points(between & self.cells), number_of_points(between))
 
     # {{{ from lane to lane
 
-    def _upward(self, pattern: LanePattern) -> tuple[int, tuple[int, ...]]:
+    def _upward(self, pattern: EvenLanes) -> tuple[int, tuple[int, ...]]:
         """Return the axis that moves most in memory, and the steps to the neighbour that it moves up to."""
         lengths = [abs(step * stride) for step, stride in zip(pattern.steps, self._strides, strict=True)]
         axis = max(range(len(lengths)), key=lengths.__getitem__)
         sign = 1 if pattern.steps[axis] > 0 else -1
         return axis, tuple(sign * step for step in pattern.steps)
 
-    def _to_neighbour(self, pattern: LanePattern) -> isl.Map:
+    def _to_neighbour(self, pattern: EvenLanes) -> isl.Map:
         _, steps = self._upward(pattern)
         return _cell_map(len(steps), (f"y{axis} = x{axis} + {step}" for axis, step in enumerate(steps)))
 
-    def _up_to_neighbour(self, pattern: LanePattern) -> isl.Map:
+    def _up_to_neighbour(self, pattern: EvenLanes) -> isl.Map:
         """Return the map from a lane's cell to all cells before its neighbour's."""
         moved, steps = self._upward(pattern)
         tests = [f"x{moved} <= y{moved} < x{moved} + {steps[moved]}"]

@@ -1,41 +1,30 @@
 """Everything that a kernel does, counted: one pass over its launches and instructions."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
-from loopyperf.counts.arithmetic import Operation
-from loopyperf.counts.execution import COUNTINGS, Conditions, Counting, ExecutionCounter, Site
-from loopyperf.counts.footprint import Footprint, large_sizes, spacious_sizes
-from loopyperf.counts.memory import Direction, Reference, Space, lane_pattern, stride_class
+from loopy.kernel.instruction import InstructionBase
+
+from loopyperf.counts.conditions import ALWAYS
+from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
+from loopyperf.counts.guards import guards
+from loopyperf.counts.item import Access, Item, Overhead
+from loopyperf.counts.loops import loops_bounded_by_data
+from loopyperf.counts.memory import Reference
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.counts.stride_classes import StrideClassifier
 from loopyperf.counts.synchronization import barrier_executions, launch_executions
-from loopyperf.counts.walk import Event, InstructionWalker
+from loopyperf.counts.typical import Typical
+from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel, Launch
 
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Loads or stores of one class."""
-
-    direction: Direction
-    space: Space
-    bits: int
-    stride: str
-    """amortized stride fraction of a global access; empty for local memory"""
-
-
-@dataclass(frozen=True, slots=True)
-class Overhead:
-    """What a launch costs beside its instructions."""
-
-    kind: Literal["barriers", "work-groups", "launches"]
-
-
-Item = Operation | Access | Overhead
+OnUnknown = Literal["refuse", "report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +35,18 @@ class Tally:
     source: str
     """instruction id, barrier label or launch"""
     item: Item
-    number: int
+    number: int | Fraction
     executions: QuasiPolynomial
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What was not counted, and why."""
+
+    source: str
+    reason: str
+    keyword: str | None
+    """what to state through ``typical`` to have it counted"""
 
 
 @dataclass(frozen=True)
@@ -57,11 +56,18 @@ class KernelTallies:
     kernel: Kernel
     counting: Counting
     tallies: tuple[Tally, ...]
+    sub_group_size: int | None = None
+    """lanes that were counted as one"""
+    assumed: tuple[str, ...] = ()
+    """what the source does not tell and nobody stated: sentences"""
+    left_out: tuple[LeftOut, ...] = ()
+    runs: Mapping[str, Executions] = field(default_factory=dict[str, Executions])
+    """instruction -> how often its loops run it; only where something was left out"""
 
     @cached_property
-    def totals(self) -> Mapping[Item, tuple[tuple[QuasiPolynomial, int], ...]]:
+    def totals(self) -> Mapping[Item, tuple[tuple[QuasiPolynomial, int | Fraction], ...]]:
         """Return for each item its distinct execution counts with their multiplicities."""
-        sums: dict[Item, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        sums: dict[Item, dict[int, int | Fraction]] = defaultdict(lambda: defaultdict(int))
         distinct = {id(tally.executions): tally.executions for tally in self.tallies}
         for tally in self.tallies:
             sums[tally.item][id(tally.executions)] += tally.number
@@ -70,14 +76,32 @@ class KernelTallies:
         }
 
 
-def count_kernel(kernel: Kernel, counting: Counting = "executed") -> KernelTallies:
+def count_kernel(
+    kernel: Kernel,
+    counting: Counting = "executed",
+    *,
+    typical: Typical | None = None,
+    sub_group_size: int | None = None,
+    on_unknown: OnUnknown = "refuse",
+) -> KernelTallies:
     """Return everything that *kernel* does, counted exactly.
 
-    Raises :class:`UncountableError`, naming instruction and construct, for what has no exact count.
+    *typical* states what the source does not tell. *sub_group_size* counts sub-groups of so many lanes in place of
+    work-items. With *on_unknown* ``"report"`` an instruction that cannot be counted is left out and listed.
+
+    Raises :class:`UncountableError`, naming instruction, construct and keyword, for what has no exact count, and
+    :class:`ParameterError` for an option or a typical value that makes no sense.
     """
     if counting not in COUNTINGS:
         raise ParameterError(f"unknown counting {counting!r}; choose one of: {', '.join(COUNTINGS)}")
-    return KernelTallies(kernel, counting, tuple(_Pass(kernel, counting).tallies()))
+    if on_unknown not in ("refuse", "report"):
+        raise ParameterError(f"unknown on_unknown {on_unknown!r}; choose one of: refuse, report")
+    if sub_group_size is not None and sub_group_size < 1:
+        raise ParameterError(f"a sub-group has at least one lane, received {sub_group_size}")
+    stated = Typical({}) if typical is None else typical
+    counted = _Pass(kernel, counting, stated, sub_group_size, on_unknown).counted()
+    stated.check_all_asked(kernel.name)
+    return counted
 
 
 @dataclass(frozen=True)
@@ -86,96 +110,118 @@ class _Sighting:
 
     site: Site
     event: Event
-    number: int
+    number: int | Fraction
 
 
 class _Pass:
     """One counting of one kernel; what is shared between instructions lives here."""
 
-    def __init__(self, kernel: Kernel, counting: Counting) -> None:
+    def __init__(
+        self, kernel: Kernel, counting: Counting, typical: Typical, sub_group_size: int | None, on_unknown: OnUnknown
+    ) -> None:
         self.kernel = kernel
         self.counting: Counting = counting
-        self.counter = ExecutionCounter(kernel)
-        self.walker = InstructionWalker(kernel)
-        self._footprints: dict[tuple[str, tuple[int, ...]], Footprint] = {}
-        self._classes: dict[tuple[frozenset[str], Conditions, Reference], str] = {}
+        self.sub_group_size = sub_group_size
+        self.on_unknown = on_unknown
+        self.counter = ExecutionCounter(kernel, typical, sub_group_size)
+        self.walker = InstructionWalker(kernel, typical)
+        self.left_out: dict[str, LeftOut] = {}
 
-    def tallies(self) -> Iterator[Tally]:
-        for sighting in self.sightings:
-            yield from self._tally(sighting)
-        for launch in self.kernel.launches:
-            yield from self._overheads(launch)
+    def counted(self) -> KernelTallies:
+        sightings = [sighting for launch in self.kernel.launches for sighting in self._walked(launch)]
+        references = [(s.site, s.event) for s in sightings if isinstance(s.event, Reference)]
+        classifier = StrideClassifier(self.counter, references)
+        tallies = [tally for sighting in sightings for tally in self._tally(sighting, classifier)]
+        tallies += [tally for launch in self.kernel.launches for tally in self._overheads(launch)]
+        return KernelTallies(
+            kernel=self.kernel,
+            counting=self.counting,
+            tallies=tuple(tally for tally in tallies if tally.source not in self.left_out),
+            sub_group_size=self.sub_group_size,
+            assumed=(*self.walker.assumed, *classifier.assumed),
+            left_out=tuple(self.left_out.values()),
+            runs=self._runs() if self.left_out else {},
+        )
 
-    @cached_property
-    def sightings(self) -> tuple[_Sighting, ...]:
-        return tuple(sighting for launch in self.kernel.launches for sighting in self._walked(launch))
+    @contextmanager
+    def _refusals_of(self, source: str, prefix: str) -> Generator[None]:
+        """Begin the refusals of *source* with *prefix*, or leave *source* out of the counts."""
+        try:
+            yield
+        except UncountableError as error:
+            if self.on_unknown == "refuse":
+                error.args = (f"{prefix}: {error}",)
+                raise
+            self.left_out.setdefault(source, LeftOut(source, str(error), error.keyword))
+
+    # {{{ instructions
+
+    def _of_instruction(self, name: str) -> AbstractContextManager[None]:
+        return self._refusals_of(name, f"instruction {name!r}")
 
     def _walked(self, launch: Launch) -> Iterator[_Sighting]:
+        for guard in guards(self.kernel, launch):
+            with self._of_instruction(guard.instruction.id):
+                events = self.walker.events_of_guard(guard.predicate, guard.instruction)
+                yield from _sightings(launch, guard.inames, guard.instruction, events)
         for instruction in launch.instructions:
-            events = self.walker.events(instruction)
-            for (conditions, event), number in events.items():
-                site = Site(launch, frozenset(instruction.within_inames), conditions, instruction.id)
-                yield _Sighting(site, event, number)
+            with self._of_instruction(instruction.id):
+                events = self.walker.events(instruction)
+                yield from _sightings(launch, instruction.within_inames, instruction, events)
 
-    def _tally(self, sighting: _Sighting) -> Iterator[Tally]:
+    def _tally(self, sighting: _Sighting, classifier: StrideClassifier) -> Iterator[Tally]:
         """Yield the tally of *sighting*, unless it never happens: then it has no stride class either."""
         site, event = sighting.site, sighting.event
-        executions = self.counter.executions(site, self.counting)
-        if executions.form:
-            item = self._access(site, event) if isinstance(event, Reference) else event
-            yield Tally(site.launch.name, site.instruction, item, sighting.number, executions)
+        with self._of_instruction(site.source):
+            executions = self.counter.executions(site, self.counting)
+            if executions.count.form and executions.weight:
+                item = _access(site, event, classifier) if isinstance(event, Reference) else event
+                yield _tally(site.launch, site.source, item, executions, sighting.number)
+
+    def _runs(self) -> dict[str, Executions]:
+        """Return for each instruction how often its loops run it, those bounded by data once where nothing is known."""
+        return {
+            instruction.id: self._runs_of(launch, instruction)
+            for launch in self.kernel.launches
+            for instruction in launch.instructions
+        }
+
+    def _runs_of(self, launch: Launch, instruction: InstructionBase) -> Executions:
+        inames = frozenset(instruction.within_inames)
+        try:
+            return self.counter.executions(Site(launch, inames, ALWAYS, instruction.id), self.counting)
+        except UncountableError:
+            inames -= loops_bounded_by_data(self.kernel, inames)
+            return self.counter.executions(Site(launch, inames, ALWAYS, instruction.id), self.counting)
+
+    # }}}
 
     def _overheads(self, launch: Launch) -> Iterator[Tally]:
         for barrier in launch.barriers:
-            met = barrier_executions(self.counter, launch, barrier)
-            yield Tally(launch.name, barrier.label, Overhead("barriers"), 1, met)
-        launches = launch_executions(self.counter, launch)
+            with self._refusals_of(barrier.label, barrier.label):
+                met = barrier_executions(self.counter, launch, barrier)
+                yield _tally(launch, barrier.label, Overhead("barriers"), met)
         source = f"launch of {launch.name}"
-        groups = self.counter.work_groups(launch) * launches
-        yield Tally(launch.name, source, Overhead("work-groups"), 1, groups)
-        yield Tally(launch.name, source, Overhead("launches"), 1, launches)
+        with self._refusals_of(source, source):
+            launches = launch_executions(self.counter, launch)
+            groups = Executions(self.counter.work_groups(launch) * launches.count, launches.weight)
+            yield _tally(launch, source, Overhead("work-groups"), groups)
+            yield _tally(launch, source, Overhead("launches"), launches)
 
-    # {{{ classes of memory accesses
 
-    def _access(self, site: Site, ref: Reference) -> Access:
-        if ref.space == "local":
-            return Access(ref.direction, "local", ref.bits, "")
-        key = (site.inames, site.conditions, ref)
-        if key not in self._classes:
-            self._classes[key] = self._stride_class(site, ref)
-        return Access(ref.direction, "global", ref.bits, self._classes[key])
+def _sightings(
+    launch: Launch, inames: frozenset[str], instruction: InstructionBase, events: Events
+) -> Iterator[_Sighting]:
+    for (conditions, event), number in events.items():
+        vector = {event.vector} if isinstance(event, Reference) else set[str]()
+        yield _Sighting(Site(launch, frozenset(inames - vector), conditions, instruction.id), event, number)
 
-    def _stride_class(self, site: Site, ref: Reference) -> str:
-        try:
-            pattern = lane_pattern(self.kernel, site, ref, self._large_sizes)
-        except UncountableError as error:
-            raise UncountableError(f"instruction {site.instruction!r}, array {ref.array!r}: {error}") from error
-        if pattern.stride <= 1:
-            return str(pattern.stride)
-        density = self._footprint(ref.array, self._large_sizes).density(site, ref, pattern)
-        return stride_class(pattern.stride, density) if density else self._class_of_few_lanes(site, ref)
 
-    def _class_of_few_lanes(self, site: Site, ref: Reference) -> str:
-        """Return the stride class of an access without neighbouring lanes where all sizes are equally large."""
-        sizes = spacious_sizes(self.kernel, self.counter.points(site))
-        pattern = lane_pattern(self.kernel, site, ref, sizes)
-        if pattern.stride <= 1:
-            return str(pattern.stride)
-        footprint = self._footprint(ref.array, sizes)
-        density = footprint.density(site, ref, pattern) or footprint.density_of_lone_lanes(site, ref, pattern)
-        return stride_class(pattern.stride, density)
+def _access(site: Site, ref: Reference, classifier: StrideClassifier) -> Access:
+    stride = "" if ref.space == "local" else classifier.stride_class(site, ref)
+    return Access(ref.direction, ref.space, ref.bits, stride)
 
-    @cached_property
-    def _large_sizes(self) -> dict[str, int]:
-        return large_sizes(self.kernel)
 
-    def _footprint(self, array: str, sizes: Mapping[str, int]) -> Footprint:
-        key = (array, tuple(sizes.values()))
-        if key not in self._footprints:
-            references = [
-                (s.site, s.event) for s in self.sightings if isinstance(s.event, Reference) and s.event.array == array
-            ]
-            self._footprints[key] = Footprint(self.counter, array, references, sizes)
-        return self._footprints[key]
-
-    # }}}
+def _tally(launch: Launch, source: str, item: Item, executions: Executions, number: int | Fraction = 1) -> Tally:
+    total = number * executions.weight
+    return Tally(launch.name, source, item, int(total) if total.denominator == 1 else total, executions.count)

@@ -1,34 +1,38 @@
-"""Memory references and how their addresses move from one work-item to the next.
-
-Classes of Stevens and Klöckner, section 2.1: the lane stride of a global access, in elements, with the share of the
-data between two lanes that the kernel uses (the amortized stride fraction).
-"""
+"""Memory references: which element of which array, of how many bits, and how far apart its neighbours are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Any, Literal
+from typing import Any
 
-import pymbolic.primitives as prim
-from loopy.diagnostic import ExpressionNotAffineError
-from loopy.kernel.array import ArrayBase, FixedStrideArrayDimTag
-from loopy.kernel.data import AddressSpace, ArrayArg, TemporaryVariable
-from loopy.symbolic import CoefficientCollector, get_dependencies
+import numpy as np
+from loopy.kernel.array import ArrayBase, FixedStrideArrayDimTag, SeparateArrayArrayDimTag, VectorArrayDimTag
+from loopy.kernel.data import AddressSpace, ArrayArg, ConstantArg, TemporaryVariable
+from loopy.symbolic import get_dependencies
 from loopy.types import LoopyType
 from pymbolic import evaluate
-from pymbolic.mapper import UnsupportedExpressionError
-from pymbolic.mapper.flattener import flatten
 
-from loopyperf.counts.execution import Site
+from loopyperf.counts.item import Direction, Space
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 
-Direction = Literal["load", "store"]
-Space = Literal["global", "local"]
-
 EDGE = Fraction(1, 64)
 """of a part: so little more than a half, a third or a quarter is the edge of an array, and tips no class"""
+
+STRIDE_CLASSES = (
+    "0",
+    "1",
+    "1/2",
+    "2/2",
+    "1/3",
+    "2/3",
+    "3/3",
+    *(f"{used}/{n}" for n in ("4", ">4") for used in (1, 2, 3, 4)),
+)
+"""amortized stride fractions (Stevens and Klöckner, section 2.1)"""
+FAR_APART = "1/>4"
+"""the class of lanes whose addresses have nothing to do with each other"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +42,39 @@ class Reference:
     direction: Direction
     space: Space
     array: str
-    index: tuple[Any, ...] | None
-    """one expression for each axis; None for an array without axes"""
+    index: tuple[Any, ...]
+    """one expression for each axis; one alone where it counts elements in memory"""
     bits: int
+    vector: str | None = None
+    """the iname along which it accesses a whole vector at once"""
+    is_linear: bool = False
+    """the index counts elements in memory, whatever the axes"""
 
 
-@dataclass(frozen=True, slots=True)
-class LanePattern:
-    """How an access moves from one work-item to the next along ``l.0``."""
+def reference(
+    kernel: Kernel, name: str, index: tuple[Any, ...], direction: Direction, vector: str | None = None
+) -> Reference | None:
+    """Return the reference to element *index* of *name*, None where that does not live in memory.
 
-    steps: tuple[int, ...]
-    """index steps for each axis of the array, at large sizes"""
-    stride: int
-    """elements from one lane's address to the next one's, without sign, at large sizes"""
-
-
-def reference(array: ArrayBase, name: str, index: tuple[Any, ...] | None, direction: Direction) -> Reference:
-    """Return the reference to element *index* of *array*; raises :class:`UncountableError` for exotic storage."""
-    if not isinstance(array, (ArrayArg, TemporaryVariable)):
+    *vector* is the loop that the instruction runs all at once. Raises :class:`UncountableError` for images.
+    """
+    array = kernel.array(name)
+    if array is None:
+        return None
+    if not isinstance(array, (ArrayArg, ConstantArg, TemporaryVariable)):
         raise UncountableError(f"no count for accesses of {name!r}, a {type(array).__name__}")
     space: Space = "local" if array.address_space == AddressSpace.LOCAL else "global"
+    axis = vector_axis(array)
+    if axis is not None and vector is not None and vector in get_dependencies(index[axis]):
+        whole = tuple(0 if place == axis else expression for place, expression in enumerate(index))
+        return Reference(direction, space, name, whole, _vector_bits(kernel, array, axis), vector)
     return Reference(direction, space, name, index, 8 * element_type(array).itemsize)
+
+
+def linear_reference(kernel: Kernel, name: str, index: Any, direction: Direction) -> Reference | None:
+    """Return the reference to the element of *name* that lies *index* elements from its first one."""
+    found = reference(kernel, name, (), direction)
+    return found and Reference(found.direction, found.space, name, (index,), found.bits, is_linear=True)
 
 
 def element_type(array: ArrayBase) -> LoopyType:
@@ -81,54 +97,52 @@ def stride_class(stride: int, density: Fraction) -> str:
     return f"{used}/{stride}" if stride <= 4 else f"{used}/>4"
 
 
-# {{{ lane patterns
+# {{{ layout
 
 
-def lane_pattern(kernel: Kernel, site: Site, ref: Reference, sizes: Mapping[str, int]) -> LanePattern:
-    """Return how *ref* moves along ``l.0``, evaluated at the (large) *sizes* where it depends on parameters.
+def vector_axis(array: ArrayBase) -> int | None:
+    """Return the axis of *array* whose elements are the members of a vector, if there is one."""
+    tags = array.dim_tags or ()
+    return next((axis for axis, tag in enumerate(tags) if isinstance(tag, VectorArrayDimTag)), None)
 
-    Raises :class:`UncountableError` where the address is not affine in the lane.
+
+def _vector_length(array: ArrayBase, axis: int) -> int:
+    shape = array.shape
+    length = shape[axis] if isinstance(shape, tuple) else None
+    if not isinstance(length, (int, np.integer)):
+        raise UncountableError(f"no count for accesses of {array.name!r}, vectors of {length} elements")
+    return int(length)
+
+
+def _vector_bits(kernel: Kernel, array: ArrayBase, axis: int) -> int:
+    vector: Any = kernel.loopy_kernel.target.vector_dtype(element_type(array), _vector_length(array, axis))
+    return 8 * vector.itemsize
+
+
+def element_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the distance between neighbours along each index of *ref*, at *sizes*, in units of what it accesses.
+
+    An axis along which the array is made of separate arrays has distance zero: nothing is a neighbour there.
     """
-    lanes = kernel.lane_inames(site.inames)
-    index = ref.index or ()
-    for expression in index if 0 in site.launch.local_axes else ():
-        others = get_dependencies(expression) - site.inames - kernel.parameters
-        private = sorted(others & kernel.lane_variables) if others else ()
-        if private:
-            raise UncountableError(
-                f"the index {expression} depends on {', '.join(private)}, computed by each work-item"
-            )
-    steps = tuple(_step(expression, lanes, sizes) for expression in index)
-    strides = element_strides(kernel, ref.array, sizes)
-    return LanePattern(steps, abs(sum(step * stride for step, stride in zip(steps, strides, strict=True))))
-
-
-def element_strides(kernel: Kernel, name: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the distance in elements between neighbours along each axis of array *name*, at *sizes*."""
-    array = kernel.array(name)
+    array = kernel.array(ref.array)
     assert array is not None
+    if ref.is_linear:
+        return (1,)
+    axis = vector_axis(array)
+    members = 1 if axis is None or ref.vector is None else _vector_length(array, axis)
     strides: list[int] = []
     for tag in array.dim_tags or ():
-        if not isinstance(tag, FixedStrideArrayDimTag):
-            raise UncountableError(f"no count for accesses of {name!r}, whose axes are laid out as {tag}")
-        strides.append(_at(tag.stride, sizes, f"the stride {tag.stride} of array {name!r}"))
+        if isinstance(tag, FixedStrideArrayDimTag):
+            strides.append(value_at(tag.stride, sizes, f"the stride {tag.stride} of array {ref.array!r}") // members)
+        elif isinstance(tag, (VectorArrayDimTag, SeparateArrayArrayDimTag)):
+            strides.append(1 if isinstance(tag, VectorArrayDimTag) and ref.vector is None else 0)
+        else:
+            raise UncountableError(f"no count for accesses of {ref.array!r}, whose axes are laid out as {tag}")
     return tuple(strides)
 
 
-def _step(expression: Any, lanes: frozenset[str], sizes: Mapping[str, int]) -> int:
-    if not lanes & get_dependencies(expression):
-        return 0
-    try:
-        # Flattening drops products with zero, which the collector does not expect.
-        coefficients = CoefficientCollector(lanes)(flatten(expression))
-    except (ExpressionNotAffineError, UnsupportedExpressionError, RuntimeError) as error:
-        raise UncountableError(
-            f"the index {expression} is not an affine function of the lane {', '.join(sorted(lanes))}"
-        ) from error
-    return sum(_at(coefficients.get(prim.Variable(lane), 0), sizes, f"the index {expression}") for lane in lanes)
-
-
-def _at(expression: Any, sizes: Mapping[str, int], what: str) -> int:
+def value_at(expression: Any, sizes: Mapping[str, int], what: str) -> int:
+    """Return *expression* at *sizes*; raises :class:`UncountableError` where *what* depends on something else."""
     if isinstance(expression, int):
         return expression
     unknown = get_dependencies(expression) - sizes.keys()

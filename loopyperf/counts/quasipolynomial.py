@@ -79,8 +79,8 @@ class QuasiPolynomial:
     def __add__(self, other: "QuasiPolynomial") -> "QuasiPolynomial":
         return QuasiPolynomial(self.polynomial.add(other.polynomial), self.assumptions).simplified()
 
-    def __mul__(self, other: "QuasiPolynomial | int") -> "QuasiPolynomial":
-        if isinstance(other, int):
+    def __mul__(self, other: "QuasiPolynomial | int | Fraction") -> "QuasiPolynomial":
+        if isinstance(other, (int, Fraction)):
             return QuasiPolynomial(self.polynomial.scale_val(isl.Val(str(other))), self.assumptions)
         return QuasiPolynomial(self.polynomial.mul(other.polynomial), self.assumptions).simplified()
 
@@ -112,6 +112,8 @@ class QuasiPolynomial:
 
     def __call__(self, **sizes: int) -> int:
         """Return the count at *sizes* as an exact Python integer; the kernel's other sizes may be among them.
+
+        A count with typical values in it may be fractional, and is rounded to the nearest integer.
 
         Raises :class:`ParameterError` for a size that is missing, not an integer or not the kernel's, and for sizes
         that the kernel's assumptions exclude.

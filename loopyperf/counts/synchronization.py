@@ -3,32 +3,32 @@
 import islpy as isl
 from loopy.kernel.data import GroupInameTag
 
-from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.counts.conditions import ALWAYS
+from loopyperf.counts.execution import ExecutionCounter, Executions, Site
 from loopyperf.kernel import Barrier, Kernel, Launch
 
 
-def barrier_executions(counter: ExecutionCounter, launch: Launch, barrier: Barrier) -> QuasiPolynomial:
+def barrier_executions(counter: ExecutionCounter, launch: Launch, barrier: Barrier) -> Executions:
     """Return how often work-items of *launch* meet *barrier*: barriers per work-item times work-items.
 
     Whatever the counting, all work-items of a group meet a barrier. How often may differ from group to group: the loops
     around it may, and Loopy puts conditions that hold for whole groups outside of barriers.
     """
-    inames = barrier.inames | _deciding_groups(counter.kernel, launch, barrier)
-    return counter.executions(Site(launch, inames, frozenset(), barrier.label), "executed")
+    inames = barrier.inames | _deciding_groups(counter, launch, barrier)
+    return counter.executions(Site(launch, inames, ALWAYS, barrier.label), "executed")
 
 
-def launch_executions(counter: ExecutionCounter, launch: Launch) -> QuasiPolynomial:
+def launch_executions(counter: ExecutionCounter, launch: Launch) -> Executions:
     """Return how often *launch* is launched: once, or once for each pass of the host loops around it."""
-    site = Site(launch, launch.host_inames, frozenset(), f"launch of {launch.name}")
+    site = Site(launch, launch.host_inames, ALWAYS, f"launch of {launch.name}")
     return counter.executions(site, "paper")
 
 
-def _deciding_groups(kernel: Kernel, launch: Launch, barrier: Barrier) -> frozenset[str]:
+def _deciding_groups(counter: ExecutionCounter, launch: Launch, barrier: Barrier) -> frozenset[str]:
     """Return the group inames, one for each axis, on which it depends how often a group meets the barrier."""
-    groups = frozenset(_groups_around(kernel, launch, barrier).values())
-    together = kernel.domain(barrier.inames | groups)
-    return frozenset(iname for iname in groups if _depends(together, kernel.domain([iname]), iname))
+    groups = frozenset(_groups_around(counter.kernel, launch, barrier).values())
+    together = counter.loops(barrier.inames | groups).points
+    return frozenset(iname for iname in groups if _depends(together, counter.kernel.domain([iname]), iname))
 
 
 def _groups_around(kernel: Kernel, launch: Launch, barrier: Barrier) -> dict[int, str]:

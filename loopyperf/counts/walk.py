@@ -1,8 +1,8 @@
 """One walk over an instruction: every operation and memory reference, with the conditions under which it runs."""
 
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, cast
 
 import pymbolic.primitives as prim
 from loopy.diagnostic import LoopyError
@@ -15,86 +15,77 @@ from loopy.kernel.instruction import (
     MultiAssignmentBase,
     NoOpInstruction,
 )
-from loopy.library.function import MakeTupleCallable
-from loopy.library.reduction import ArgExtOpCallable
-from loopy.symbolic import ResolvedFunction
-from loopy.type_inference import TypeReader
-from loopy.types import LoopyType
+from loopy.library.function import IndexOfCallable, MakeTupleCallable
+from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
+from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
 from pymbolic.mapper import Mapper, UnsupportedExpressionError
 
-from loopyperf.counts.arithmetic import (
-    COMPLEX_PARTS,
-    Operation,
-    dtype_name,
-    function_operation,
-    operations,
-)
-from loopyperf.counts.execution import Condition, Conditions
-from loopyperf.counts.memory import Direction, Reference, reference
+from loopyperf.counts.arithmetic import function_operations, operations
+from loopyperf.counts.conditions import ALWAYS, Conditions, all_of, alternatives
+from loopyperf.counts.expression_types import ExpressionTypes
+from loopyperf.counts.item import Direction, Item, Kind, Operation
+from loopyperf.counts.memory import Reference, linear_reference, reference
+from loopyperf.counts.number_type import NumberType, number_type
+from loopyperf.counts.typical import Typical
+from loopyperf.counts.vectors import vector_iname
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 
-Event = Operation | Reference
-Events = Counter[tuple[Conditions, Event]]
-ALWAYS: Conditions = frozenset()
-
-
-class _TypeMemory(TypeReader):
-    """Loopy's type reader, each node of an instruction read once.
-
-    Nodes are told apart by identity: ``numpy.float32(1)`` equals ``numpy.float64(1)`` in Python.
-    """
-
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__(kernel.loopy_kernel, kernel.callables)
-        self._known: dict[tuple[int, bool], Any] = {}
-        self._alive: list[Any] = []
-
-    def rec(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
-        key = (id(expr), bool(kwargs.get("return_tuple", False)))
-        if key not in self._known:
-            self._known[key] = super().rec(expr, *args, **kwargs)
-            self._alive.append(expr)
-        return self._known[key]
-
-    def combined(self, *expressions: Any) -> LoopyType:
-        """Return the type in which *expressions* are compared."""
-        return self(prim.Sum(expressions))
+Event = Item | Reference
+Events = dict[tuple[Conditions, Event], int | Fraction]
+"""with how often each happens in one execution"""
 
 
 class InstructionWalker(Mapper[None, [Conditions]]):
     """Walks instructions of one kernel; an unknown construct is refused by name."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, typical: Typical) -> None:
+        """Walk instructions of *kernel*; *typical* tells what foreign code costs."""
         super().__init__()
         self.kernel = kernel
-        self._types = _TypeMemory(kernel)
-        self._events: Events = Counter()
+        self.typical = typical
+        self.assumed: dict[str, None] = {}
+        """sentences, in the order in which they were needed"""
+        self._types = ExpressionTypes(kernel)
+        self._events: Events = {}
+        self._vector: str | None = None
+
+    # {{{ instructions
 
     def events(self, instruction: InstructionBase) -> Events:
         """Return how many operations and memory references one execution of *instruction* has.
 
-        Raises :class:`UncountableError` naming the instruction and the construct.
+        What its predicates do is not among them. Raises :class:`UncountableError` naming the construct.
         """
-        self._events = Counter()
+        return self._recorded(instruction, self._visit, instruction)
+
+    def events_of_guard(self, predicate: Any, instruction: InstructionBase) -> Events:
+        """Return what one evaluation of *predicate* does, which guards *instruction*; see :meth:`events`."""
+        return self._recorded(instruction, self.rec, predicate, ALWAYS)
+
+    def _recorded(self, instruction: InstructionBase, visit: Callable[..., None], *arguments: Any) -> Events:
+        self._events = {}
+        self._vector = vector_iname(self.kernel, instruction)
         try:
-            self._visit(instruction)
-        except UncountableError as error:
-            raise UncountableError(f"instruction {instruction.id!r}: {error}") from error
+            visit(*arguments)
         except (LoopyError, NotImplementedError, UnsupportedExpressionError) as error:  # of Loopy's type inference
-            raise UncountableError(f"instruction {instruction.id!r}: {type(error).__name__}: {error}") from error
+            raise UncountableError(f"{type(error).__name__}: {error}") from error
         return self._events
 
     def _visit(self, instruction: InstructionBase) -> None:
         if isinstance(instruction, (NoOpInstruction, BarrierInstruction)):
             return
-        if not isinstance(instruction, MultiAssignmentBase):
-            raise UncountableError(f"no count for a {type(instruction).__name__}, whose text Loopy does not read")
+        for conditions in all_of(sorted(instruction.predicates, key=str), self._is_known):
+            if isinstance(instruction, MultiAssignmentBase):
+                self._visit_assignment(instruction, conditions)
+            else:
+                construct = f"no count for a {type(instruction).__name__}, whose text Loopy does not read"
+                self._record_cost(instruction.id, construct, conditions)
+
+    def _visit_assignment(self, instruction: MultiAssignmentBase, conditions: Conditions) -> None:
         if isinstance(instruction, Assignment) and instruction.atomicity:
-            raise UncountableError("no count for an atomic update")
-        conditions = frozenset(Condition(predicate) for predicate in instruction.predicates)
-        for predicate in instruction.predicates:
-            self.rec(predicate, ALWAYS)
+            names = ", ".join(sorted(instruction.assignee_var_names()))
+            self.assumed[f"atomic updates of {names} are counted without what it costs when work-items collide"] = None
         self.rec(instruction.expression, conditions)
         for assignee in instruction.assignees:
             self._assign(assignee, conditions, isinstance(instruction, CallInstruction))
@@ -102,30 +93,38 @@ class InstructionWalker(Mapper[None, [Conditions]]):
     def _assign(self, assignee: Any, conditions: Conditions, by_call: bool) -> None:
         match assignee:
             case prim.Variable():
-                self._refer(assignee.name, None, "store", conditions)
+                self._refer(assignee.name, (), "store", conditions)
             case prim.Subscript(aggregate=prim.Variable(name=name)):
                 self._refer(name, assignee.index_tuple, "store", conditions)
                 self._rec_all(assignee.index_tuple, conditions)
+            case LinearSubscript(aggregate=prim.Variable(name=name)):
+                self._record(linear_reference(self.kernel, name, assignee.index, "store"), conditions)
+                self.rec(assignee.index, conditions)
             case _:
                 construct = "sub-array reference" if by_call else type(assignee).__name__
                 raise UncountableError(f"no count for an assignment to a {construct}: {assignee}")
 
+    # }}}
+
     # {{{ recording
 
-    def _record(self, event: Event, conditions: Conditions, number: int = 1) -> None:
-        self._events[conditions, event] += number
+    def _record(self, event: Event | None, conditions: Conditions, number: int | Fraction = 1) -> None:
+        if event is not None:
+            self._events[conditions, event] = self._events.get((conditions, event), 0) + number
 
-    def _refer(self, name: str, index: tuple[Any, ...] | None, direction: Direction, conditions: Conditions) -> None:
-        array = self.kernel.array(name)
-        if array is not None:
-            self._record(reference(array, name, index, direction), conditions)
+    def _record_cost(self, name: str, construct: str, conditions: Conditions) -> None:
+        for item, number in self.typical.cost(name, construct).items():
+            self._record(item, conditions, number)
 
-    def _dtype(self, expression: Any) -> LoopyType:
-        return self._types(expression)
+    def _refer(self, name: str, index: tuple[Any, ...], direction: Direction, conditions: Conditions) -> None:
+        self._record(reference(self.kernel, name, index, direction, self._vector), conditions)
 
     def _rec_all(self, expressions: Sequence[Any], conditions: Conditions) -> None:
         for expression in expressions:
             self.rec(expression, conditions)
+
+    def _is_known(self, expression: Any) -> bool:
+        return get_dependencies(expression) <= self.kernel.parameters | self.kernel.loopy_kernel.all_inames()
 
     # }}}
 
@@ -138,7 +137,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
     map_literal = map_constant
 
     def map_variable(self, expr: prim.Variable, conditions: Conditions) -> None:
-        self._refer(expr.name, None, "load", conditions)
+        self._refer(expr.name, (), "load", conditions)
 
     map_tagged_variable = map_variable
 
@@ -148,17 +147,23 @@ class InstructionWalker(Mapper[None, [Conditions]]):
         self._refer(expr.aggregate.name, expr.index_tuple, "load", conditions)
         self._rec_all(expr.index_tuple, conditions)
 
+    def map_linear_subscript(self, expr: LinearSubscript, conditions: Conditions) -> None:
+        if not isinstance(expr.aggregate, prim.Variable):
+            raise UncountableError(f"no count for a subscript of {type(expr.aggregate).__name__}: {expr}")
+        self._record(linear_reference(self.kernel, expr.aggregate.name, expr.index, "load"), conditions)
+        self.rec(expr.index, conditions)
+
     # }}}
 
     # {{{ operations
 
-    def _operate(self, expr: Any, children: Sequence[Any], conditions: Conditions, dtype: LoopyType) -> None:
-        for operation, number in operations(expr, dtype):
+    def _operate(self, expr: Any, children: Sequence[Any], conditions: Conditions, result: NumberType) -> None:
+        for operation, number in operations(expr, result, self._types.number):
             self._record(operation, conditions, number)
         self._rec_all(children, conditions)
 
     def map_sum(self, expr: Any, conditions: Conditions) -> None:
-        self._operate(expr, expr.children, conditions, self._dtype(expr))
+        self._operate(expr, expr.children, conditions, self._types.number(expr))
 
     map_product = map_sum
     map_min = map_sum
@@ -168,30 +173,39 @@ class InstructionWalker(Mapper[None, [Conditions]]):
     map_bitwise_xor = map_sum
 
     def map_quotient(self, expr: Any, conditions: Conditions) -> None:
-        self._operate(expr, (expr.numerator, expr.denominator), conditions, self._dtype(expr))
+        self._operate(expr, (expr.numerator, expr.denominator), conditions, self._types.number(expr))
 
     map_floor_div = map_quotient
     map_remainder = map_quotient
 
     def map_power(self, expr: prim.Power, conditions: Conditions) -> None:
-        self._operate(expr, (expr.base, expr.exponent), conditions, self._dtype(expr))
+        self._operate(expr, (expr.base, expr.exponent), conditions, self._types.number(expr))
 
     def map_comparison(self, expr: prim.Comparison, conditions: Conditions) -> None:
         self._operate(expr, (expr.left, expr.right), conditions, self._types.combined(expr.left, expr.right))
 
-    def map_logical_and(self, expr: Any, conditions: Conditions) -> None:
-        self._operate(expr, expr.children, conditions, self.kernel.loopy_kernel.index_dtype)
+    def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions) -> None:
+        """A child is evaluated where those before it have not decided."""
+        self._operate(expr, (), conditions, self._truth)
+        decisive = isinstance(expr, prim.LogicalOr)
+        for place, child in enumerate(expr.children):
+            for undecided in all_of(expr.children[:place], self._is_known, not decisive):
+                self.rec(child, conditions | undecided)
 
     map_logical_or = map_logical_and
 
+    @property
+    def _truth(self) -> NumberType:
+        return number_type(self.kernel.loopy_kernel.index_dtype)
+
     def map_logical_not(self, expr: prim.LogicalNot, conditions: Conditions) -> None:
-        self._operate(expr, (expr.child,), conditions, self.kernel.loopy_kernel.index_dtype)
+        self._operate(expr, (expr.child,), conditions, self._truth)
 
     def map_bitwise_not(self, expr: prim.BitwiseNot, conditions: Conditions) -> None:
-        self._operate(expr, (expr.child,), conditions, self._dtype(expr))
+        self._operate(expr, (expr.child,), conditions, self._types.number(expr))
 
     def map_left_shift(self, expr: Any, conditions: Conditions) -> None:
-        self._operate(expr, (expr.shiftee, expr.shift), conditions, self._dtype(expr.shiftee))
+        self._operate(expr, (expr.shiftee, expr.shift), conditions, self._types.number(expr.shiftee))
 
     map_right_shift = map_left_shift
 
@@ -201,33 +215,41 @@ class InstructionWalker(Mapper[None, [Conditions]]):
 
     map_type_annotation = map_type_cast
 
+    def map_if(self, expr: prim.If, conditions: Conditions) -> None:
+        self.rec(expr.condition, conditions)
+        for side, holds in ((expr.then, True), (expr.else_, False)):
+            for chosen in alternatives(expr.condition, self._is_known, holds):
+                self.rec(side, conditions | chosen)
+
+    # }}}
+
+    # {{{ calls
+
     def map_call(self, expr: prim.Call, conditions: Conditions) -> None:
         if not isinstance(expr.function, ResolvedFunction):
             raise UncountableError(f"no count for a call of {expr.function}, which Loopy has not resolved")
         callee = self.kernel.callables[expr.function.name]
         if isinstance(callee, CallableKernel):
             raise UncountableError(f"no count for a call of the kernel {expr.function.name!r}")
-        operation = self._function(callee, expr)
-        if operation is not None:
-            self._record(operation, conditions)
-        self._rec_all(expr.parameters, conditions)
+        if isinstance(callee, IndexOfCallable):
+            element = cast("prim.Subscript", expr.parameters[0])
+            return self._rec_all(element.index_tuple, conditions)
+        if not isinstance(callee, MakeTupleCallable):
+            self._call(callee, expr, conditions)
+        return self._rec_all(expr.parameters, conditions)
 
-    def _function(self, callee: InKernelCallable, expr: prim.Call) -> Operation | None:
-        if isinstance(callee, MakeTupleCallable):
-            return None
-        if isinstance(callee, ArgExtOpCallable):
-            return function_operation("max", self._dtype(expr))
-        results = [key for key in callee.arg_id_to_dtype or () if isinstance(key, int) and key < 0]
-        if len(results) != 1:
-            raise UncountableError(f"no count for {callee.name}, a function of {len(results)} results")
-        for parameter in expr.parameters if callee.name not in COMPLEX_PARTS else ():
-            dtype_name(self._dtype(parameter))
-        return function_operation(callee.name, self._dtype(expr))
-
-    def map_if(self, expr: prim.If, conditions: Conditions) -> None:
-        self.rec(expr.condition, conditions)
-        self.rec(expr.then, conditions | {Condition(expr.condition, holds=True)})
-        self.rec(expr.else_, conditions | {Condition(expr.condition, holds=False)})
+    def _call(self, callee: InKernelCallable, expr: prim.Call, conditions: Conditions) -> None:
+        types = callee.arg_id_to_dtype or {}
+        results = [number_type(types[key]) for key in sorted(types) if isinstance(key, int) and key < 0]
+        if isinstance(callee, (ArgExtOpCallable, SegmentOpCallable)):
+            self._record(Operation(_combining(callee), results[-1].scalar), conditions)
+        elif len(results) != 1:
+            construct = f"no count for {callee.name}, a function of {len(results)} results"
+            self._record_cost(str(callee.name), construct, conditions)
+        else:
+            argument = self._types.number(expr.parameters[0]) if expr.parameters else results[0]
+            for operation, number in function_operations(str(callee.name), results[0], argument):
+                self._record(operation, conditions, number)
 
     # }}}
 
@@ -237,3 +259,11 @@ class InstructionWalker(Mapper[None, [Conditions]]):
     def map_foreign(self, expr: Any, conditions: Conditions) -> None:
         if not prim.is_constant(expr):
             raise UncountableError(f"no count for {type(expr).__name__} in an expression: {expr}")
+
+
+def _combining(callee: ArgExtOpCallable | SegmentOpCallable) -> Kind:
+    """Return the kind of operation that combines two values in a reduction to a value and an index or a flag."""
+    if isinstance(callee, ArgExtOpCallable):
+        return "min/max"
+    reduction: Any = callee.name
+    return "mul" if "*" in reduction.reduction_op.op else "add"

@@ -73,12 +73,14 @@ class Estimate:
         return max(costs, key=lambda name: costs[name], default="nothing")
 
     def __str__(self) -> str:
-        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
-        where = f"{self.kernel}({sizes}) on {self.device}, model {self.model}"
-        if isinstance(self.seconds, np.ndarray):
-            return f"{where}: {self.seconds.size} times from {_range(self.seconds)}, most of it for {self.bound}"
+        sizes = ", ".join(f"{name}={_in_words(value)}" for name, value in self.sizes.items())
+        seconds = self.seconds
+        batch = isinstance(seconds, np.ndarray)
+        times = f"{seconds.size} run times{_range(seconds)}" if batch else duration(seconds)
         notes = "".join(f"\n  note: {note}" for note in self.notes)
-        return f"{where}: {duration(self.seconds)}, most of it for {self.bound}{notes}"
+        return (
+            f"{self.kernel}({sizes}) on {self.device}, model {self.model}: {times}, most of it for {self.bound}{notes}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values that JSON can hold; arrays become lists."""
@@ -106,7 +108,14 @@ class Estimate:
 
 
 def _range(values: NDArray[np.floating[Any]]) -> str:
-    return f"{duration(float(values.min()))} to {duration(float(values.max()))}" if values.size else "none"
+    return f" from {duration(float(values.min()))} to {duration(float(values.max()))}" if values.size else ""
+
+
+def _in_words(size: Any) -> str:
+    if not isinstance(size, np.ndarray):
+        return str(size)
+    sizes = cast("NDArray[Any]", size)
+    return f"{sizes.min()}..{sizes.max()}" if sizes.size else "none"
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Counting a kernel once, however often it is asked about."""
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from loopy.kernel import LoopKernel
 from loopy.translation_unit import TranslationUnit
 
 from loopyperf.counts.execution import Counting
+from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, load_kernel
@@ -19,23 +20,63 @@ from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 Program = TranslationUnit | LoopKernel
 
 
-def count(program: Program, counting: Counting = "executed") -> KernelCounts:
+@dataclass(frozen=True)
+class CountingOptions:
+    """How a kernel is to be counted."""
+
+    counting: Counting = "executed"
+    typical: Mapping[str, Any] | None = None
+    sub_group_size: int | None = None
+    on_unknown: OnUnknown = "refuse"
+
+    @property
+    def key(self) -> Hashable:
+        """Return what tells these options from others."""
+        stated = repr(sorted(self.typical.items())) if self.typical else ""
+        return self.counting, stated, self.sub_group_size, self.on_unknown
+
+    def count(self, kernel: Kernel) -> KernelCounts:
+        """Return *kernel* counted so; see :func:`count`."""
+        return count_properties(
+            kernel,
+            self.counting,
+            typical=self.typical,
+            sub_group_size=self.sub_group_size,
+            on_unknown=self.on_unknown,
+        )
+
+
+def count(
+    program: Program,
+    counting: Counting = "executed",
+    *,
+    typical: Mapping[str, Any] | None = None,
+    sub_group_size: int | None = None,
+    on_unknown: OnUnknown = "refuse",
+) -> KernelCounts:
     """Return what a Loopy kernel does, as exact functions of its sizes.
 
     *counting* is ``"executed"`` (what the hardware runs) or ``"paper"`` (each instruction over its own inames; see
-    :mod:`loopyperf.counts.execution`). Loopy's passes and the counting run once for each program object; the answer is
-    remembered as long as the object lives.
+    :mod:`loopyperf.counts.execution`).
+
+    *typical* states what the source does not tell, by the keywords that the refusals name: how many passes a loop makes
+    whose bounds are loaded, how often a condition on data holds (from 0 to 1), the stride class of an array whose
+    addresses are loaded, what a run of foreign code does (a mapping from properties to numbers).
+
+    *sub_group_size* counts sub-groups (warps) of so many lanes, those with at least one active lane, in place of
+    work-items. With *on_unknown* ``"report"``, instructions that cannot be counted are left out and listed in
+    ``left_out`` of the answer, in place of a refusal.
+
+    Loopy's passes and the counting run once for each program object; the answer is remembered as long as the object
+    lives.
 
     Raises :class:`KernelError` for a kernel that Loopy cannot prepare, :class:`UncountableError` for a construct that
-    has no exact count.
+    has no exact count, and :class:`ParameterError` for an option or a typical value that makes no sense.
     """
-    analysis = _remembered(program)
-    if counting not in analysis.counted:
-        analysis.counted[counting] = count_properties(analysis.kernel, counting)
-    return analysis.counted[counting]
+    return _counted(program, CountingOptions(counting, typical, sub_group_size, on_unknown))
 
 
-def count_at(program: Program, counting: Counting, sizes: Mapping[str, Any]) -> KernelCounts:
+def count_at(program: Program, options: CountingOptions, sizes: Mapping[str, Any]) -> KernelCounts:
     """Return what a Loopy kernel does, able to be evaluated at *sizes*.
 
     Like :func:`count` where islpy has barvinok. Without it, one size can still be counted exactly: once the kernel
@@ -43,9 +84,16 @@ def count_at(program: Program, counting: Counting, sizes: Mapping[str, Any]) -> 
     then, and :class:`ParameterError` for sizes that are missing, not integers or outside the kernel's assumptions.
     """
     if engine_is_exact() or any(isinstance(size, np.ndarray) for size in sizes.values()):
-        return count(program, counting)
+        return _counted(program, options)
     kernel = _remembered(program).kernel
-    return count_properties(_assuming(kernel, _integers(kernel, sizes)), counting)
+    return options.count(_assuming(kernel, _integers(kernel, sizes)))
+
+
+def _counted(program: Program, options: CountingOptions) -> KernelCounts:
+    analysis = _remembered(program)
+    if options.key not in analysis.counted:
+        analysis.counted[options.key] = options.count(analysis.kernel)
+    return analysis.counted[options.key]
 
 
 # {{{ counting without barvinok
@@ -80,7 +128,7 @@ def _assuming(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 @dataclass(slots=True)
 class _Analysis:
     kernel: Kernel
-    counted: dict[str, KernelCounts] = field(default_factory=dict[str, KernelCounts])
+    counted: dict[Hashable, KernelCounts] = field(default_factory=dict[Hashable, KernelCounts])
 
 
 _analyses: dict[int, _Analysis] = {}

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.indistinguishable import doubts
 from loopyperf.counts.execution import Counting
+from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.errors import ParameterError
 from loopyperf.models import find_model
 from loopyperf.models.interface import Count, Shares
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import Program, count_at
+from loopyperf.oracle.analysis import CountingOptions, Program, count_at
 from loopyperf.oracle.choice import FitChoice, chosen_fit
 from loopyperf.properties.counted_kernel import KernelCounts
 
@@ -28,6 +29,8 @@ def estimate(
     model: str = DEFAULT_MODEL,
     fit: FitChoice | None = None,
     counting: Counting | None = None,
+    typical: Mapping[str, Any] | None = None,
+    on_unknown: OnUnknown = "refuse",
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Estimate:
@@ -36,7 +39,8 @@ def estimate(
     Sizes are the kernel's integer parameters as keywords; one that collides with an option goes through *parameters*.
     Arrays of sizes broadcast together and give arrays of seconds. *fit* is a fit or the path of one; without it the
     fit of *model* for *device* is looked up (see :func:`loopyperf.oracle.choice.chosen_fit`). *counting* is the fit's
-    own unless stated.
+    own unless stated; *typical* and *on_unknown* say what to do about what the source does not tell (see
+    :func:`loopyperf.count`). What was assumed or left out is in the ``notes`` of the answer.
 
     Raises :class:`UnknownModelError`, :class:`UnknownDeviceError`, :class:`FitFileError`, :class:`KernelError`,
     :class:`UncountableError` and :class:`ParameterError`, each saying what to do.
@@ -44,7 +48,8 @@ def estimate(
     asked = find_model(model)
     chosen = chosen_fit(asked.name, device, fit)
     merged = _merged(parameters, sizes)
-    return estimate_counted(count_at(program, counting or chosen.counting, merged), chosen, merged)
+    options = CountingOptions(counting or chosen.counting, typical, on_unknown=on_unknown)
+    return estimate_counted(count_at(program, options, merged), chosen, merged)
 
 
 def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> Estimate:
@@ -63,7 +68,7 @@ def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) 
         counting=counted.counting,
         seconds=answer.seconds,
         breakdown=answer.breakdown,
-        notes=tuple(_notes(counted, fit, answer.unfitted, shares)),
+        notes=(*_unknowns(counted, sizes), *_notes(counted, fit, answer.unfitted, shares)),
     )
 
 
@@ -114,6 +119,15 @@ def _common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
 
 
 # {{{ notes
+
+
+def _unknowns(counted: KernelCounts, sizes: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the source does not tell and nobody stated."""
+    yield from (f"assumed: {sentence}" for sentence in counted.assumed)
+    if counted.left_out:
+        one_size = {name: cast("Any", np.asarray(size)).flat[0] for name, size in sizes.items()}
+        listed = "; ".join(f"{left_out.source}: {left_out.reason}" for left_out in counted.left_out)
+        yield f"left out, {counted.share_left_out(one_size):.1%} of what the instructions' loops run: {listed}"
 
 
 def _notes(counted: KernelCounts, fit: Fit, unfitted: tuple[str, ...], shares: Shares) -> Iterator[str]:

@@ -1,14 +1,18 @@
 """A counted kernel with its properties: what :func:`loopyperf.count` returns."""
 
 from collections.abc import Mapping
+from dataclasses import fields
+from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 from loopyperf.counts.execution import Counting
-from loopyperf.counts.kernel_counts import KernelTallies, count_kernel
+from loopyperf.counts.kernel_counts import KernelTallies, OnUnknown, count_kernel
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
 from loopyperf.properties.totals import Totals
-from loopyperf.properties.unified import property_name
+from loopyperf.properties.unified import item_named, property_name
 from loopyperf.properties.vector import PropertyVector, unified_properties
 
 
@@ -26,7 +30,7 @@ class KernelCounts(KernelTallies):
     @cached_property
     def _by_source(self) -> Totals[tuple[str, str]]:
         """Return the total of each property in each instruction, barrier and launch."""
-        sums: dict[tuple[str, str], list[tuple[QuasiPolynomial, int]]] = {}
+        sums: dict[tuple[str, str], list[tuple[QuasiPolynomial, int | Fraction]]] = {}
         for tally in self.tallies:
             name = property_name(tally.item)
             if name is not None:
@@ -46,16 +50,40 @@ class KernelCounts(KernelTallies):
             shares[name] = dict(min((shares[side] for side in sides), key=lambda parts: sum(parts.values())))
         return shares
 
+    def share_left_out(self, sizes: Mapping[str, int]) -> float:
+        """Return the share, from 0 to 1, of all runs of instructions at *sizes* that are of those left out.
+
+        A run is a pass of the loops around an instruction, whatever its conditions; loops bounded by data of which
+        nothing is stated are taken to pass once. Raises :class:`ParameterError` for inadmissible sizes.
+        """
+        runs = {source: run.count(**sizes) * run.weight for source, run in self.runs.items()}
+        missing = sum(runs.get(left_out.source, 0) for left_out in self.left_out)
+        return float(missing / sum(runs.values())) if missing else 0.0
+
     def __str__(self) -> str:
         width = max(map(len, self._properties), default=0)
         lines = [f"  {name:{width}}  {count}" for name, count in self._properties.items()]
         return "\n".join([f"{self.kernel.name}, {self.counting} counting", *lines])
 
 
-def count_properties(kernel: Kernel, counting: Counting = "executed") -> KernelCounts:
+def count_properties(
+    kernel: Kernel,
+    counting: Counting = "executed",
+    *,
+    typical: Mapping[str, Any] | None = None,
+    sub_group_size: int | None = None,
+    on_unknown: OnUnknown = "refuse",
+) -> KernelCounts:
     """Return everything that *kernel* does, counted exactly, with its properties.
 
-    Raises :class:`UncountableError`, naming instruction and construct, for what has no exact count.
+    See :func:`loopyperf.count` for the options. Raises :class:`UncountableError`, naming instruction, construct and
+    keyword, for what has no exact count, and :class:`ParameterError` for an option that makes no sense.
     """
-    counted = count_kernel(kernel, counting)
-    return KernelCounts(counted.kernel, counted.counting, counted.tallies)
+    counted = count_kernel(
+        kernel,
+        counting,
+        typical=Typical(typical or {}, item_named),
+        sub_group_size=sub_group_size,
+        on_unknown=on_unknown,
+    )
+    return KernelCounts(**{field.name: getattr(counted, field.name) for field in fields(counted)})

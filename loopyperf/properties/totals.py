@@ -1,7 +1,9 @@
 """Sums and minima of a kernel's counts, evaluated together."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
+from math import lcm
 from typing import Generic, TypeVar
 
 from loopyperf.counts.compilation import Least, Output, Total
@@ -10,7 +12,7 @@ from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
 from loopyperf.kernel import Kernel
 
 Key = TypeVar("Key", bound=Hashable)
-Terms = Sequence[tuple[QuasiPolynomial, int]]
+Terms = Sequence[tuple[QuasiPolynomial, int | Fraction]]
 """distinct counts with their multiplicities, to be summed"""
 
 
@@ -41,11 +43,14 @@ class Totals(Generic[Key]):
     def _evaluator(self) -> Evaluator:
         distinct = {id(count): count for terms in self.sums.values() for count, _ in terms}
         index = {key: position for position, key in enumerate(distinct)}
-        sums = {
-            name: Total(tuple((index[id(count)], number) for count, number in terms))
-            for name, terms in self.sums.items()
-        }
+        sums = {name: _total(terms, index) for name, terms in self.sums.items()}
         outputs: list[Output] = [*sums.values()]
         outputs += [Least(sums[left], sums[right]) for left, right in self.minima.values()]
         forms = [count.form for count in distinct.values()]
         return Evaluator(forms, outputs, SizeAssumptions(self.kernel.assumptions))
+
+
+def _total(terms: Terms, index: Mapping[int, int]) -> Total:
+    """Return the sum of *terms*; *index* tells the place of each count, by its identity."""
+    denominator = lcm(*(number.denominator for _, number in terms))
+    return Total(tuple((index[id(count)], int(number * denominator)) for count, number in terms), denominator)

@@ -15,8 +15,12 @@ name                                                   counts
 =====================================================  ======================================================
 """
 
-from loopyperf.counts.arithmetic import Operation
-from loopyperf.counts.kernel_counts import Access, Item, Overhead
+import re
+from typing import Any, get_args
+
+from loopyperf.counts.item import Access, Item, Kind, Operation, Overhead
+from loopyperf.counts.memory import STRIDE_CLASSES
+from loopyperf.errors import ParameterError
 
 OPERATION_KINDS = frozenset({"add", "mul", "div", "pow", "special"})
 
@@ -32,6 +36,25 @@ def property_name(item: Item) -> str | None:
             return f"global {item.direction} {_size_and_stride(item)}"
         case Overhead():
             return item.kind
+
+
+_OPERATION = re.compile(r"(?P<dtype>[fiu]\d+) (?P<kind>\S+)")
+_LOCAL = re.compile(r"local (?P<direction>load|store) (?P<bits>\d+)-bit")
+_GLOBAL = re.compile(r"global (?P<direction>load|store) (?P<bits>\d+)-bit stride (?P<stride>\S+)")
+
+
+def item_named(name: str) -> Item:
+    """Return the item that counts as the property *name*; raises :class:`ParameterError` for an unknown one."""
+    found: Any
+    if (found := _OPERATION.fullmatch(name)) and found["kind"] in get_args(Kind):
+        return Operation(found["kind"], found["dtype"])
+    if found := _LOCAL.fullmatch(name):
+        return Access(found["direction"], "local", int(found["bits"]), "")
+    if (found := _GLOBAL.fullmatch(name)) and found["stride"] in STRIDE_CLASSES:
+        return Access(found["direction"], "global", int(found["bits"]), found["stride"])
+    raise ParameterError(
+        f"no property {name!r} that code can have; e.g. 'f32 add', 'global load 32-bit stride 1', 'local store 64-bit'"
+    )
 
 
 def minimum_name(item: Item) -> str | None:

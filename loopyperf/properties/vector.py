@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, reduce
 from operator import add
 
@@ -101,7 +102,7 @@ class PropertyVector(Mapping[str, Count]):
 
 def unified_properties(counts: KernelTallies) -> PropertyVector:
     """Return the unified model's properties of a counted kernel (see :mod:`loopyperf.properties.unified`)."""
-    sums: dict[str, list[tuple[QuasiPolynomial, int]]] = {}
+    sums: dict[str, list[tuple[QuasiPolynomial, int | Fraction]]] = {}
     for item, terms in counts.totals.items():
         name = property_name(item)
         if name is not None:

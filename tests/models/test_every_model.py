@@ -257,7 +257,7 @@ def test_printed_an_estimate_says_what_where_how_long_and_why(estimate: lpp.Esti
 
 def test_printed_a_batch_says_its_range(batch: lpp.Estimate):
     least, most = duration(float(batch.seconds.min())), duration(float(batch.seconds.max()))
-    assert f": 6 times from {least} to {most}, most of it for {batch.bound}" in str(batch)
+    assert f": 6 run times from {least} to {most}, most of it for {batch.bound}" in str(batch)
 
 
 # }}}

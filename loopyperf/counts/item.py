@@ -1,0 +1,38 @@
+"""What is counted: operations, accesses of memory, and what launching and waiting costs."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["add", "mul", "div", "pow", "special", "min/max", "compare", "logic", "bitwise", "shift"]
+Direction = Literal["load", "store"]
+Space = Literal["global", "local"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A scalar arithmetic operation."""
+
+    kind: Kind
+    dtype: str
+    """e.g. ``"f32"``, ``"i64"``"""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Loads or stores of one class."""
+
+    direction: Direction
+    space: Space
+    bits: int
+    stride: str
+    """amortized stride fraction of a global access; empty for local memory"""
+
+
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What a launch costs beside its instructions."""
+
+    kind: Literal["barriers", "work-groups", "launches"]
+
+
+Item = Operation | Access | Overhead

@@ -1,0 +1,180 @@
+"""How an access moves from one work-item to the next.
+
+Neighbouring work-items along ``l.0`` are the lanes of a sub-group. Most addresses are affine in the lane: each lane is
+as far from the next one as any other. Others wrap or stand still for some lanes; those lanes are enumerated. Where
+the address itself is data, nothing is known.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice, pairwise
+from math import ceil
+from typing import Any
+
+import islpy as isl
+import pymbolic.primitives as prim
+from loopy.diagnostic import ExpressionNotAffineError
+from loopy.symbolic import CoefficientCollector, DependencyMapper, get_dependencies
+from pymbolic.mapper import UnsupportedExpressionError
+from pymbolic.mapper.evaluator import EvaluationMapper
+from pymbolic.mapper.flattener import flatten
+
+from loopyperf.counts.loops import LoopPoints
+from loopyperf.counts.memory import Reference, element_strides, value_at
+from loopyperf.kernel import Kernel
+
+SET = isl.dim_type.set
+PARAM = isl.dim_type.param
+ENUMERATED = 32
+"""lanes"""
+SEPARATE = 5
+"""elements: lanes further apart do not share what memory moves at once; the highest stride class is more than 4"""
+
+
+@dataclass(frozen=True, slots=True)
+class EvenLanes:
+    """Lanes that are all equally far apart."""
+
+    steps: tuple[int, ...]
+    """from one lane to the next, for each index"""
+    stride: int
+    """elements from one lane's address to the next one's, without sign"""
+
+
+@dataclass(frozen=True, slots=True)
+class UnevenLanes:
+    """Lanes at these addresses, in elements."""
+
+    addresses: tuple[int, ...]
+
+    @property
+    def span(self) -> int:
+        """Return the elements that the lanes reach over, gaps between lanes that are far apart cut short."""
+        gaps = (after - before for before, after in pairwise(sorted(set(self.addresses))))
+        return 1 + sum(min(gap, SEPARATE) for gap in gaps)
+
+    @property
+    def stride(self) -> int:
+        """Return how many elements a lane stands for: 0 where all have the same address."""
+        return ceil(Fraction(self.span - 1, max(len(self.addresses) - 1, 1)))
+
+    @property
+    def density(self) -> Fraction:
+        """Return the share of the elements reached over that some lane has."""
+        return Fraction(len(set(self.addresses)) - 1, max(self.span - 1, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class LanesByData:
+    """Lanes whose addresses are data."""
+
+    index: str
+    """what tells them apart"""
+
+
+Lanes = EvenLanes | UnevenLanes | LanesByData
+
+
+def lanes_of(
+    kernel: Kernel, inames: frozenset[str], loops: LoopPoints, ref: Reference, sizes: Mapping[str, int]
+) -> Lanes:
+    """Return how *ref* moves along ``l.0`` in the loops over *inames*, at the (large) *sizes*."""
+    lanes = kernel.lane_inames(inames)
+    by_data = _told_apart_by_data(kernel, inames, loops, lanes, ref)
+    if by_data is not None:
+        return LanesByData(by_data)
+    strides = element_strides(kernel, ref, sizes)
+    try:
+        steps = tuple(_step(expression, lanes, sizes) for expression in ref.index)
+    except (ExpressionNotAffineError, UnsupportedExpressionError, RuntimeError):
+        return max(_enumerated(loops.points, lanes, ref, strides, sizes), key=lambda found: found.span)
+    return EvenLanes(steps, abs(sum(step * stride for step, stride in zip(steps, strides, strict=True))))
+
+
+# {{{ lanes that are equally far apart
+
+
+def _step(expression: Any, lanes: frozenset[str], sizes: Mapping[str, int]) -> int:
+    if not lanes & get_dependencies(expression):
+        return 0
+    # Flattening drops products with zero, which the collector does not expect.
+    coefficients = CoefficientCollector(lanes)(flatten(expression))
+    return sum(value_at(coefficients.get(prim.Variable(lane), 0), sizes, f"the index {expression}") for lane in lanes)
+
+
+# }}}
+
+
+# {{{ lanes told apart by data
+
+
+def _told_apart_by_data(
+    kernel: Kernel, inames: frozenset[str], loops: LoopPoints, lanes: frozenset[str], ref: Reference
+) -> str | None:
+    """Return an index of *ref* whose value in neighbouring lanes depends on data, as text, if there is one."""
+    own = {loop for loop, data in loops.starts.items() if data & kernel.lane_variables}
+    for expression in ref.index:
+        names = get_dependencies(expression)
+        others = names - inames - kernel.parameters
+        if names & own or others & kernel.lane_variables or (others and _looks_up(expression, lanes)):
+            return str(expression)
+    return None
+
+
+def _looks_up(expression: Any, lanes: frozenset[str]) -> bool:
+    """Return whether *expression* has a subscript or a call of a function in it that depends on *lanes*."""
+    parts = DependencyMapper(include_subscripts=True, include_calls=True)(expression)
+    return any(lanes & get_dependencies(part) for part in parts if not isinstance(part, prim.Variable))
+
+
+# }}}
+
+
+# {{{ lanes one by one
+
+
+def _enumerated(
+    points: isl.Set, lanes: frozenset[str], ref: Reference, strides: Sequence[int], sizes: Mapping[str, int]
+) -> Iterator[UnevenLanes]:
+    """Yield the lanes' addresses in one of the first and in one of the last passes of the other loops."""
+    for name, (kind, place) in points.get_var_dict(PARAM).items():
+        points = points.fix_val(kind, place, isl.Val(str(sizes[name])))
+    points = points.project_out(PARAM, 0, points.dim(PARAM))
+    for chosen in (points.lexmin(), points.lexmax()):
+        together = _with_neighbours(points, chosen, lanes)
+        yield UnevenLanes(tuple(_address(ref, strides, {**sizes, **point}) for point in islice(together, ENUMERATED)))
+
+
+def _with_neighbours(points: isl.Set, chosen: isl.Set, lanes: frozenset[str]) -> Iterator[dict[str, int]]:
+    """Yield the points that differ from the *chosen* one in the lane alone."""
+    names = points.get_var_names_not_none(SET)
+    point = chosen.sample_point()
+    values = {name: point.get_coordinate_val(SET, place).to_python() for place, name in enumerate(names)}
+    for place, name in enumerate(names):
+        if name not in lanes:
+            points = points.fix_val(SET, place, isl.Val(str(values[name])))
+    (lane,) = lanes
+    first, last = (end(names.index(lane)).to_python() for end in (points.dim_min_val, points.dim_max_val))
+    return ({**values, lane: value} for value in range(first, last + 1))
+
+
+class _AtPoint(EvaluationMapper[int]):
+    """Evaluates an index where what it does not know is the same for all lanes, and zero."""
+
+    def map_variable(self, expr: prim.Variable) -> int:
+        return self.context.get(expr.name, 0)
+
+    def map_subscript(self, expr: prim.Subscript) -> int:
+        return 0
+
+    def map_call(self, expr: prim.Call) -> int:
+        return 0
+
+
+def _address(ref: Reference, strides: Sequence[int], values: Mapping[str, int]) -> int:
+    at_point = _AtPoint(values)
+    return sum(int(at_point(index)) * stride for index, stride in zip(ref.index, strides, strict=True))
+
+
+# }}}

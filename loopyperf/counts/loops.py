@@ -1,0 +1,150 @@
+"""The points that loops visit, those included whose bounds are loaded.
+
+Loopy lets the bounds of a loop be variables that the kernel computes. Such loops are counted with what the user says is
+typical: the number of passes, where a loop stands for itself; else the values of the variables.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import reduce
+from math import ceil
+from operator import mul
+
+import islpy as isl
+
+from loopyperf.counts.typical import Typical
+from loopyperf.kernel import Kernel
+
+SET = isl.dim_type.set
+PARAM = isl.dim_type.param
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPoints:
+    """Where loops run."""
+
+    points: isl.Set
+    """over the inames; its parameters are the kernel's"""
+    weight: Fraction = Fraction(1)
+    """of each point: one, unless a loop makes a fractional number of passes"""
+    shifted: frozenset[str] = frozenset()
+    """loops of which only the number of passes is known: their variables count from zero here"""
+    starts: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """loop -> the data that it starts from, for loops that start from data"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A constraint of loops by data, a bound of one of them."""
+
+    loop: str
+    data: frozenset[str]
+    from_below: bool
+
+
+def loop_points(kernel: Kernel, inames: frozenset[str], typical: Typical) -> LoopPoints:
+    """Return the points that loops over exactly *inames* visit.
+
+    Raises :class:`UncountableError` where bounds are data of which nothing is stated.
+    """
+    points = kernel.domain(inames)
+    data = _data(kernel, points)
+    if not data:
+        return LoopPoints(points)
+    bounds = [bound for bound in _bounds(points, data) if _is_homed_by_data(kernel, bound)]
+    passes: dict[str, Fraction] = {}
+    for loop in sorted({bound.loop for bound in bounds}):
+        of_loop = [bound for bound in bounds if bound.loop == loop]
+        number, points = _settled(points, loop, of_loop, typical)
+        passes.update(number)
+    for name in data:
+        points = _without_parameter(points, name)
+    for loop, number in passes.items():
+        points = _counting_from_zero(points, loop, ceil(number))
+    weights = (number / ceil(number) if number else Fraction(1) for number in passes.values())
+    starts = {bound.loop: bound.data for bound in bounds if bound.from_below}
+    return LoopPoints(points, reduce(mul, weights, Fraction(1)), frozenset(passes), starts)
+
+
+def loops_bounded_by_data(kernel: Kernel, inames: frozenset[str]) -> frozenset[str]:
+    """Return those of *inames* whose loops are bounded by what the kernel loads or computes."""
+    points = kernel.domain(inames)
+    found = _bounds(points, _data(kernel, points))
+    return frozenset(bound.loop for bound in found if _is_homed_by_data(kernel, bound))
+
+
+def _data(kernel: Kernel, points: isl.Set) -> frozenset[str]:
+    return frozenset(points.get_var_names_not_none(PARAM)) - kernel.parameters
+
+
+def _settled(points: isl.Set, loop: str, bounds: list[_Bound], typical: Typical) -> tuple[dict[str, Fraction], isl.Set]:
+    """Return the number of passes of *loop*, or *points* at the typical values of the data that bound it."""
+    data = sorted({name for bound in bounds for name in bound.data})
+    why = f"loop {loop} is bounded by data ({', '.join(data)}), which the source does not tell"
+    stands_alone = _stands_alone(points, loop, data)
+    if stands_alone and (typical.has(loop) or (len(data) > 1 and not all(map(typical.has, data)))):
+        return {loop: typical.passes(loop, why)}, points
+    for name in data:
+        points = _fixed(points, name, typical.size(name, why))
+    return {}, points
+
+
+def _stands_alone(points: isl.Set, loop: str, data: Iterable[str]) -> bool:
+    """Return whether nothing but *data* bounds *loop*, and it bounds no other loop."""
+    for name in data:
+        points = _without_parameter(points, name)
+    kind, place = points.get_var_dict()[loop]
+    return not points.involves_dims(kind, place, 1)
+
+
+# {{{ constraints
+
+
+def _bounds(points: isl.Set, data: frozenset[str]) -> Iterator[_Bound]:
+    names = points.get_var_names_not_none(SET)
+    for basic in points.get_basic_sets():
+        for constraint in basic.get_constraints():
+            involved = _involved(constraint, PARAM) & data
+            for loop in sorted(_involved(constraint, SET)) if involved else ():
+                value = constraint.get_coefficient_val(SET, names.index(loop))
+                from_below = constraint.is_equality() or value.is_pos()
+                yield _Bound(loop, involved, from_below)
+
+
+def _involved(constraint: isl.Constraint, kind: isl.dim_type) -> frozenset[str]:
+    """Return the dimensions in *constraint*, those in its integer divisions included."""
+    places = (place for place in range(constraint.dim(kind)) if constraint.involves_dims(kind, place, 1))
+    return frozenset(str(constraint.get_dim_name(kind, place)) for place in places)
+
+
+def _is_homed_by_data(kernel: Kernel, bound: _Bound) -> bool:
+    """Return whether it is *bound*'s loop that data bounds, and not only one around a loop that they do bound."""
+    home = kernel.loopy_kernel.domains[kernel.loopy_kernel.get_home_domain_index(bound.loop)]
+    return bool(bound.data & frozenset(home.get_var_names_not_none(PARAM)))
+
+
+# }}}
+
+
+# {{{ sets
+
+
+def _without_parameter(points: isl.Set, name: str) -> isl.Set:
+    place = points.get_var_dict(PARAM).get(name)
+    return points if place is None else points.project_out(*place, 1)
+
+
+def _fixed(points: isl.Set, name: str, value: int) -> isl.Set:
+    place = points.get_var_dict(PARAM).get(name)
+    return points if place is None else points.fix_val(*place, isl.Val(str(value))).project_out(*place, 1)
+
+
+def _counting_from_zero(points: isl.Set, loop: str, passes: int) -> isl.Set:
+    _, place = points.get_var_dict()[loop]
+    return points.lower_bound_val(SET, place, isl.Val.zero(points.get_ctx())).upper_bound_val(
+        SET, place, isl.Val(str(passes - 1))
+    )
+
+
+# }}}

@@ -1,0 +1,104 @@
+"""The stride class of each global access: how its lanes move, and how densely the kernel fills what lies between them.
+
+Classes describe large problems (Stevens and Klöckner, section 2.1): they are taken at large admissible sizes.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+
+from loopyperf.counts.conditions import Conditions
+from loopyperf.counts.execution import ExecutionCounter, Site
+from loopyperf.counts.footprint import Footprint, large_sizes, spacious_sizes
+from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
+from loopyperf.counts.memory import FAR_APART, STRIDE_CLASSES, Reference, stride_class
+
+
+class StrideClassifier:
+    """Classifies the global accesses of one kernel; :attr:`assumed` says what it had to assume."""
+
+    def __init__(self, counter: ExecutionCounter, references: Sequence[tuple[Site, Reference]]) -> None:
+        """Take all *references* of the kernel, each with where it happens."""
+        self.counter = counter
+        self.references = references
+        self.assumed: dict[str, None] = {}
+        """sentences, in the order in which they were needed"""
+        self._footprints: dict[tuple[str, bool, int, tuple[int, ...]], Footprint] = {}
+        self._classes: dict[tuple[frozenset[str], Conditions, Reference], str] = {}
+
+    def stride_class(self, site: Site, ref: Reference) -> str:
+        """Return the amortized stride fraction of *ref* at *site*; raises :class:`UncountableError`."""
+        key = (site.inames, site.conditions, ref)
+        if key not in self._classes:
+            self._classes[key] = self._classified(site, ref)
+        return self._classes[key]
+
+    def _classified(self, site: Site, ref: Reference) -> str:
+        lanes = self._lanes(site, ref, self._large_sizes)
+        match lanes:
+            case LanesByData():
+                return self._class_by_data(ref, lanes)
+            case UnevenLanes():
+                return stride_class(lanes.stride, lanes.density)
+            case EvenLanes(stride=stride) if stride <= 1:
+                return stride_class(stride, Fraction(1))
+            case EvenLanes():
+                return self._class_by_density(site, ref, lanes)
+
+    def _lanes(self, site: Site, ref: Reference, sizes: Mapping[str, int]) -> Lanes:
+        loops = self.counter.loops(site.inames)
+        return lanes_of(self.counter.kernel, site.inames, loops, ref, sizes)
+
+    def _class_by_data(self, ref: Reference, lanes: LanesByData) -> str:
+        stated = self.counter.typical.stride(ref.array, STRIDE_CLASSES)
+        if stated is None:
+            self.assumed[
+                f"which elements of {ref.array!r} neighbouring lanes access is data ({lanes.index}): taken as far "
+                f"apart, stride {FAR_APART}; typical={{{ref.array!r}: '1'}} would state another"
+            ] = None
+        return stated or FAR_APART
+
+    # {{{ by density
+
+    def _class_by_density(self, site: Site, ref: Reference, lanes: EvenLanes) -> str:
+        footprint = self._footprint(ref, self._large_sizes)
+        touched = footprint.touched(site, ref)
+        if touched is None:
+            self.assumed[
+                f"where in {ref.array!r} an access starts is data ({', '.join(map(str, ref.index))}): what lies "
+                "between its lanes is taken as unused"
+            ] = None
+            return stride_class(lanes.stride, Fraction(1, lanes.stride))
+        density = footprint.density(touched, lanes)
+        return stride_class(lanes.stride, density) if density else self._class_of_few_lanes(site, ref)
+
+    def _class_of_few_lanes(self, site: Site, ref: Reference) -> str:
+        """Return the stride class of an access without neighbouring lanes where all sizes are equally large."""
+        sizes = spacious_sizes(self.counter.kernel, self.counter.points(site))
+        lanes = self._lanes(site, ref, sizes)
+        assert isinstance(lanes, EvenLanes), "an index that is affine at one size is affine at every size"
+        if lanes.stride <= 1:
+            return str(lanes.stride)
+        footprint = self._footprint(ref, sizes)
+        touched = footprint.touched(site, ref)
+        assert touched is not None, "an index that is affine at one size is affine at every size"
+        return stride_class(
+            lanes.stride, footprint.density(touched, lanes) or footprint.density_of_lone_lanes(touched, lanes)
+        )
+
+    @cached_property
+    def _large_sizes(self) -> dict[str, int]:
+        return large_sizes(self.counter.kernel)
+
+    def _footprint(self, ref: Reference, sizes: Mapping[str, int]) -> Footprint:
+        key = (ref.array, ref.is_linear, ref.bits, tuple(sizes.values()))
+        if key not in self._footprints:
+            alike = [
+                (site, other)
+                for site, other in self.references
+                if (other.array, other.is_linear, other.bits) == (ref.array, ref.is_linear, ref.bits)
+            ]
+            self._footprints[key] = Footprint(self.counter, alike, sizes)
+        return self._footprints[key]
+
+    # }}}

@@ -1,0 +1,56 @@
+"""Sub-groups (warps, wavefronts): work-items that execute an instruction together.
+
+A sub-group executes what at least one of its work-items executes, so it is active work-items that are counted: points
+of the loops whose work-items lie in one sub-group, and which agree in everything else, are one execution. The
+work-items of a group are numbered along its first axis first.
+"""
+
+from collections.abc import Mapping
+
+import islpy as isl
+from loopy.kernel.data import LocalInameTag
+
+from loopyperf.errors import UncountableError
+from loopyperf.kernel import Kernel, Launch
+
+SET = isl.dim_type.set
+
+
+def sub_groups(
+    kernel: Kernel, launch: Launch, points: isl.Set, idle_axes: Mapping[int, isl.PwAff], size: int
+) -> isl.Set:
+    """Return the executions of sub-groups of *size* lanes whose work-items execute *points*.
+
+    *idle_axes* are local axes along which all work-items execute all points, with their extents. Raises
+    :class:`UncountableError` where the numbering of work-items depends on a size.
+    """
+    names = points.get_var_names_not_none(SET)
+    tags = {place: kernel.hardware_axis(name) for place, name in enumerate(names)}
+    axes = {tag.axis: place for place, tag in tags.items() if isinstance(tag, LocalInameTag)}
+    for axis, extent in idle_axes.items():
+        points, axes[axis] = _with_axis(points, extent), points.dim(SET)
+    if not axes:
+        return points
+    weights = _weights(launch, max(axes))
+    number = " + ".join(f"{weights[axis]}*x{place}" for axis, place in sorted(axes.items()))
+    before = ", ".join(f"x{place}" for place in range(points.dim(SET)))
+    after = [f"x{place}" for place in range(points.dim(SET)) if place not in axes.values()]
+    return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join([*after, f'floor(({number})/{size})'])}] }}"))
+
+
+def _with_axis(points: isl.Set, extent: isl.PwAff) -> isl.Set:
+    """Return the points with a last dimension that runs from zero up to *extent*."""
+    return points.flat_product(isl.Set.from_pw_aff(extent).apply(isl.Map("{ [extent] -> [x]: 0 <= x < extent }")))
+
+
+def _weights(launch: Launch, last: int) -> list[int]:
+    """Return for each local axis up to *last* how far apart neighbours along it are numbered."""
+    weights = [1]
+    for axis in range(last):
+        extent = launch.local_axes.get(axis)
+        if extent is not None and not extent.is_cst():
+            raise UncountableError(
+                f"sub-groups cannot be counted, because the extent of l.{axis} depends on a size: {extent}"
+            )
+        weights.append(weights[-1] * (1 if extent is None else extent.max_val().to_python()))
+    return weights

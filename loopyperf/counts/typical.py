@@ -1,0 +1,103 @@
+"""What the source of a kernel cannot tell, as its user says that it typically is.
+
+How long a loop is whose bounds are loaded, how often a condition on data holds, how far apart the addresses of
+neighbouring lanes are that were loaded, what foreign code costs: the user states each by a keyword, which the refusal
+names.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+
+from loopyperf.counts.item import Item
+from loopyperf.errors import ParameterError, UncountableError
+
+
+def _as_it_is(item: Item) -> Item:
+    return item
+
+
+class Typical:
+    """The values that a user states, by keyword; knows which of them were asked for."""
+
+    def __init__(self, values: Mapping[str, Any], read_item: Callable[[Any], Item] = _as_it_is) -> None:
+        """Take *values*; *read_item* reads the names of what foreign code does, where they are not items already."""
+        self.values = dict(values)
+        self._read_item = read_item
+        self._asked: set[str] = set()
+
+    def has(self, keyword: str) -> bool:
+        """Return whether a value for *keyword* is stated."""
+        return keyword in self.values
+
+    def passes(self, loop: str, why: str) -> Fraction:
+        """Return how many passes *loop* makes each time it is entered; raises :class:`UncountableError`."""
+        value = self._number(self._stated((loop,), f"{why}; state how many passes it typically makes", "10"), loop)
+        if value < 0:
+            raise ParameterError(f"typical {loop!r} is a number of passes, received {value}")
+        return value
+
+    def size(self, name: str, why: str) -> int:
+        """Return the integer that *name*, which is loaded, typically is; raises :class:`UncountableError`."""
+        value = self._number(self._stated((name,), f"{why}; state what {name} typically is", "10"), name)
+        if value.denominator != 1:
+            raise ParameterError(f"typical {name!r} bounds loops, so it must be an integer, received {value}")
+        return int(value)
+
+    def share(self, condition: str, instruction: str, why: str) -> Fraction:
+        """Return how often *condition* holds, from 0 to 1; raises :class:`UncountableError`.
+
+        It is stated for the condition's text or for the *instruction*, whose name does not change with its loops.
+        """
+        stated = self._stated(
+            (condition, instruction), f"{why}; state how often it typically holds, from 0 to 1", "0.5"
+        )
+        value = self._number(stated, condition)
+        if not 0 <= value <= 1:
+            raise ParameterError(f"typical {condition!r} is a share of the runs, from 0 to 1, received {value}")
+        return value
+
+    def stride(self, array: str, classes: Iterable[str]) -> str | None:
+        """Return the stride class of those *array* accesses whose addresses are data; None where it is not stated."""
+        if array not in self.values:
+            return None
+        self._asked.add(array)
+        known = tuple(classes)
+        value = str(self.values[array])
+        if value not in known:
+            raise ParameterError(f"typical {array!r} is a stride class, one of {', '.join(known)}; received {value!r}")
+        return value
+
+    def cost(self, name: str, why: str) -> dict[Item, Fraction]:
+        """Return what one run of *name* does, by item; raises :class:`UncountableError`."""
+        stated = self._stated((name,), f"{why}; state what one run of it does", '{"f32 add": 1}')
+        if not isinstance(stated, Mapping):
+            raise ParameterError(f"typical {name!r} is a mapping from properties to numbers, received {stated!r}")
+        numbers = cast("Mapping[Any, Any]", stated)
+        return {self._read_item(key): self._number(value, name) for key, value in numbers.items()}
+
+    def _stated(self, keywords: tuple[str, ...], why: str, example: str) -> Any:
+        self._asked.update(keywords)
+        for keyword in keywords:
+            if keyword in self.values:
+                return self.values[keyword]
+        ways = " or ".join(f"typical={{{keyword!r}: {example}}}" for keyword in keywords)
+        raise UncountableError(f"{why}, e.g. {ways}", keyword=keywords[0])
+
+    @staticmethod
+    def _number(value: Any, keyword: str) -> Fraction:
+        number: object = cast("Any", value).item() if isinstance(value, np.generic) else value
+        if isinstance(number, (int, float, Fraction)) and not isinstance(number, bool):
+            return Fraction(str(number))
+        raise ParameterError(f"typical {keyword!r} must be a number, received {number!r} ({type(number).__name__})")
+
+    def check_all_asked(self, kernel: str) -> None:
+        """Raise :class:`ParameterError` for a value that nothing in *kernel* asked for: its keyword is misspelt."""
+        idle = sorted(self.values.keys() - self._asked)
+        if idle:
+            asked = ", ".join(map(repr, sorted(self._asked))) or "nothing"
+            raise ParameterError(
+                f"typical {', '.join(map(repr, idle))} settles nothing in kernel {kernel!r}, which asks for {asked}"
+            )

@@ -1,0 +1,66 @@
+"""Small kernels whose source does not tell everything that they do."""
+
+import loopy as lp
+import numpy as np
+from loopy.target.opencl import vec
+from small_kernels import array, kernel, lanes, sizes
+
+ROW_POINTERS = lp.GlobalArg("start", np.int32, shape="n+1")
+COLUMNS = lp.GlobalArg("column", np.int32, shape=None, strides=(1,))
+VALUES = lp.GlobalArg("a", np.float32, shape=None, strides=(1,))
+
+
+def sparse_rows() -> lp.TranslationUnit:
+    """The bounds of the inner loop are loaded."""
+    unit = kernel(
+        ["[n] -> {[i]: 0<=i<n}", "[s,e] -> {[j]: s<=j<e}"],
+        """
+        <> s = start[i] {id=begin}
+        <> e = start[i+1] {id=end}
+        out[i] = sum(j, a[j]) {id=row, inames=i}
+        """,
+        ROW_POINTERS,
+        VALUES,
+        array("out", "n"),
+        sizes("n"),
+    )
+    return lanes(unit)
+
+
+def data_dependent_predicate() -> lp.TranslationUnit:
+    """Whether it runs is loaded."""
+    return lanes(kernel("{[i]: 0<=i<n}", "if m[i] > 0\nout[i] = 2*a[i] {id=some}\nend", a=np.float32, m=np.int32))
+
+
+def data_dependent_choice() -> lp.TranslationUnit:
+    """Which side is taken is loaded, and the sides cost different things."""
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = if(a[i] > 0, 2*a[i], a[i]/3) {id=some}", a=np.float32))
+
+
+def condition_on_a_real_argument() -> lp.TranslationUnit:
+    """A number that is no size."""
+    code = "out[i] = if(x > 0, 2*a[i], a[i]/3) {id=some}"
+    return lanes(kernel("{[i]: 0<=i<n}", code, a=np.float32, x=np.float32))
+
+
+def nonlinear_condition() -> lp.TranslationUnit:
+    """Known, but not affine."""
+    return lanes(kernel("{[i]: 0<=i<n}", "if i*i < n\nout[i] = 2*a[i] {id=some}\nend", array("a,out", "n"), sizes("n")))
+
+
+def foreign_code() -> lp.TranslationUnit:
+    """Text that Loopy hands on."""
+    instruction = lp.CInstruction("i", "out[i] = 2;", assignees=("out[i]",), id="text")
+    return lp.make_kernel("{[i]: 0<=i<n}", [instruction], [array("out", "n"), sizes("n")], lang_version=(2018, 2))
+
+
+def random_numbers() -> lp.TranslationUnit:
+    """A function that returns several numbers, after many operations."""
+    four, two = vec.types[np.dtype(np.uint32), 4], vec.types[np.dtype(np.uint32), 2]
+    return kernel(
+        "{[i]: 0<=i<n}",
+        "out[i], counter[i] = philox4x32_f32(counter[i], key[i]) {id=draw}",
+        array("counter", "n", four),
+        array("key", "n", two),
+        sizes("n"),
+    )

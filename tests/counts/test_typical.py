@@ -1,0 +1,295 @@
+"""What the source does not tell is asked for by name, and counted as stated."""
+
+from fractions import Fraction
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+from small_kernels import array, kernel, lanes, sizes
+from small_unknowns import (
+    COLUMNS,
+    VALUES,
+    data_dependent_choice,
+    data_dependent_predicate,
+    foreign_code,
+    random_numbers,
+    sparse_rows,
+)
+
+import loopyperf as lpp
+from loopyperf.errors import ParameterError, UncountableError
+from loopyperf.kernel import load_kernel
+from loopyperf.properties.counted_kernel import KernelCounts, count_properties
+
+CONDITION = "m[i_inner + i_outer*16] > 0"
+
+
+def counted(unit: lp.TranslationUnit, n: int = 100, **options: Any) -> dict[str, int]:
+    """Return what *unit* does beside being launched."""
+    counts = count_properties(load_kernel(unit), **options).properties().evaluate(n=n)
+    return {name: int(number) for name, number in counts.items() if name not in ("launches", "work-groups")}
+
+
+# {{{ conditions
+
+
+@pytest.mark.parametrize("keyword", [CONDITION, "some"])
+def test_the_body_of_a_condition_on_data_runs_as_often_as_stated(keyword: str) -> None:
+    # m is loaded 100 times whatever it holds; of 100 bodies, each with a load, a multiplication and a store, 25 run.
+    assert counted(data_dependent_predicate(), typical={keyword: 0.25}) == {
+        "f32 mul": 25,
+        "global load 32-bit stride 1": 100 + 25,
+        "global store 32-bit stride 1": 25,
+        "global min(load, store) 32-bit stride 1": 25,
+    }
+
+
+def test_the_other_side_of_a_choice_runs_the_rest_of_the_time() -> None:
+    # out = if(a > 0, 2 a, a/3): the condition loads a, and so does either side.
+    counts = counted(data_dependent_choice(), typical={"some": 0.25})
+    assert (counts["f32 mul"], counts["f32 div"]) == (25, 75)
+    assert counts["global load 32-bit stride 1"] == 200
+
+
+def test_the_affine_part_of_a_condition_stays_exact() -> None:
+    # Both hold for 7/4 of 7 points; m is loaded only where i < 7, first for the body, then for the else branch.
+    unit = kernel(
+        "{[i]: 0<=i<n}",
+        "if i < 7 and m[i] > 0\nout[i] = 2*a[i] {id=some}\nelse\nout[i] = 1\nend",
+        array("a,out", "n"),
+        sizes("n"),
+        m=np.int32,
+    )
+    counts = counted(lanes(unit), typical={CONDITION: 0.75})
+    assert counts["f32 mul"] == round(7 * 0.75)
+    assert counts["global load 32-bit stride 1"] == round(7 + 7 + 7 * 0.75)
+    assert counts["global store 32-bit stride 1"] == 100
+
+
+def test_a_disjunction_holds_where_one_side_does() -> None:
+    # i < 10 holds for 10 points; of the other 90, a fifth: 18.
+    unit = kernel(
+        "{[i]: 0<=i<n}",
+        "if i < 10 or m[i] > 0\nout[i] = 2*a[i] {id=some}\nend",
+        array("a,out", "n"),
+        sizes("n"),
+        m=np.int32,
+    )
+    counts = counted(lanes(unit), typical={CONDITION: 0.2})
+    assert counts["f32 mul"] == 10 + 18
+    assert counts["global load 32-bit stride 1"] == 90 + 28  # m where i < 10 has not decided; a
+
+
+def test_a_condition_that_instructions_share_is_evaluated_once() -> None:
+    # Loopy writes one if around both.
+    code = "if m[i] > 0\nout[i] = 2*a[i] {id=some}\nout2[i] = 3*a[i] {id=other}\nend"
+    unit = kernel("{[i]: 0<=i<n}", code, array("out,out2", "n"), sizes("n"), a=np.float32, m=np.int32)
+    counts = counted(lanes(unit), typical={CONDITION: 0.5})
+    assert counts["global load 32-bit stride 1"] == 100 + 50 + 50
+
+
+def test_a_condition_that_a_loop_does_not_change_is_evaluated_before_it() -> None:
+    unit = kernel(
+        "{[i,j]: 0<=i<n and 0<=j<8}",
+        "if m[i] > 0\nout[i,j] = 2*a[i] {id=some}\nend",
+        array("a", "n"),
+        array("out", "n,8"),
+        sizes("n"),
+        m=np.int32,
+    )
+    counts = counted(lanes(unit), typical={CONDITION: 0.5})
+    assert counts["f32 mul"] == 400
+    assert counts["global load 32-bit stride 1"] == 100 + 400
+
+
+# }}}
+
+
+# {{{ loops
+
+
+def test_only_the_inner_body_depends_on_how_long_a_sparse_row_is() -> None:
+    # 100 rows load two row pointers and store once; each of 27 entries loads a value, multiplies nothing, adds once.
+    assert counted(sparse_rows(), typical={"j": 27}) == {
+        "f32 add": 2700,
+        "global load 32-bit stride 1": 200,
+        "global load 32-bit stride 1/>4": 2700,
+        "global store 32-bit stride 1": 100,
+        "global min(load, store) 32-bit stride 1": 100,
+    }
+
+
+@pytest.mark.parametrize(("typical", "adds"), [({"j": 2.5}, 250), ({"j": 0}, None), ({"s": 5, "e": 9}, 400)])
+def test_a_loop_may_pass_a_fraction_of_times_or_be_bounded_by_values(typical: Any, adds: int | None) -> None:
+    assert counted(sparse_rows(), typical=typical).get("f32 add") == adds
+
+
+def row_lengths(split: bool) -> lp.TranslationUnit:
+    """How long each row is, is loaded."""
+    unit = kernel(
+        ["{[i]: 0<=i<n}", "[row_length] -> {[j]: 0<=j<row_length}"],
+        "<> row_length = length[i]\nout[i] = sum(j, a[j,i])",
+        array("length", "n", np.int32),
+        array("a", "1000,n"),
+        array("out", "n"),
+        sizes("n"),
+    )
+    return lanes(lp.split_iname(unit, "j", 8) if split else unit)
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_loop_up_to_a_variable_is_counted_at_its_typical_value(split: bool) -> None:
+    counts = counted(row_lengths(split), typical={"row_length": 27})
+    assert counts["f32 add"] == 2700
+    assert counts["global load 32-bit stride 1"] == 100 + 2700
+
+
+def test_a_split_loop_asks_for_the_values_that_bound_it() -> None:
+    with pytest.raises(UncountableError, match="state what row_length typically is") as refusal:
+        count_properties(load_kernel(row_lengths(split=True)))
+    assert refusal.value.keyword == "row_length"
+
+
+# }}}
+
+
+# {{{ addresses
+
+
+@pytest.mark.parametrize(
+    ("code", "index"),
+    [
+        ("out[i] = a[column[i]] {id=gather}", "column[i_inner + i_outer*16]"),
+        ("<> place = column[i]\nout[i] = a[place] {id=gather}", "place"),
+    ],
+)
+def test_lanes_at_loaded_addresses_are_far_apart_unless_stated(code: str, index: str) -> None:
+    unit = lanes(kernel("{[i]: 0<=i<n}", code, VALUES, COLUMNS, array("out", "n"), sizes("n")))
+    assumed = count_properties(load_kernel(unit))
+    assert assumed.properties().evaluate(n=100)["global load 32-bit stride 1/>4"] == 100
+    (sentence,) = assumed.assumed
+    assert sentence.startswith(f"which elements of 'a' neighbouring lanes access is data ({index})")
+    stated = count_properties(load_kernel(unit), typical={"a": "1"})
+    assert stated.properties().evaluate(n=100)["global load 32-bit stride 1"] == 200
+    assert stated.assumed == ()
+
+
+def test_a_scatter_is_counted_as_its_lanes_far_apart() -> None:
+    code = "out[column[i]] = a[i]"
+    unit = lanes(kernel("{[i]: 0<=i<n}", code, array("out", "n"), COLUMNS, a=np.float32))
+    assert counted(unit)["global store 32-bit stride 1/>4"] == 100
+
+
+def test_lanes_that_start_from_an_unknown_place_have_what_lies_between_them_unused() -> None:
+    unit = kernel(
+        "{[i_outer,i_inner]: 0<=i_outer<n and 0<=i_inner<16}",
+        "<> place = column[0] {inames=i_outer}\nout[i_outer,i_inner] = a[place + 2*i_inner] {id=even}",
+        VALUES,
+        COLUMNS,
+        array("out", "n,16"),
+        sizes("n"),
+    )
+    counts = count_properties(load_kernel(lp.tag_inames(unit, {"i_outer": "g.0", "i_inner": "l.0"})))
+    assert counts.properties().evaluate(n=10)["global load 32-bit stride 1/2"] == 160
+    assert counts.assumed[0].startswith("where in 'a' an access starts is data")
+
+
+# }}}
+
+
+# {{{ foreign code
+
+
+def test_foreign_code_does_what_is_stated() -> None:
+    does = {"f32 add": 3, "global store 32-bit stride 1": 1, "local load 64-bit": Fraction(1, 2)}
+    counts = counted(lanes(foreign_code()), typical={"text": does})
+    assert counts == {"f32 add": 300, "global store 32-bit stride 1": 100, "local load 64-bit": 50}
+
+
+def test_a_function_of_several_results_does_what_is_stated() -> None:
+    counts = counted(random_numbers(), typical={"philox4x32_f32": {"f32 mul": 4}})
+    assert counts["f32 mul"] == 400
+
+
+# }}}
+
+
+# {{{ wrong values
+
+
+@pytest.mark.parametrize(
+    ("typical", "message"),
+    [
+        ({"some": 0.5, "sone": 0.5}, "typical 'sone' settles nothing in kernel 'small', which asks for .*'some'"),
+        ({"some": 1.5}, "is a share of the runs, from 0 to 1, received 3/2"),
+        ({"some": "often"}, r"must be a number, received 'often' \(str\)"),
+        ({"some": True}, r"must be a number, received True \(bool\)"),
+    ],
+)
+def test_a_typical_value_that_makes_no_sense_is_refused(typical: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        count_properties(load_kernel(data_dependent_predicate()), typical=typical)
+
+
+@pytest.mark.parametrize(
+    ("build", "typical", "message"),
+    [
+        (sparse_rows, {"j": -1}, "typical 'j' is a number of passes, received -1"),
+        (sparse_rows, {"s": 0, "e": 2.5}, "typical 'e' bounds loops, so it must be an integer, received 5/2"),
+        (sparse_rows, {"j": 2, "a": "5"}, "typical 'a' is a stride class, one of 0, 1, 1/2, .*; received '5'"),
+        (foreign_code, {"text": 3}, "typical 'text' is a mapping from properties to numbers, received 3"),
+        (foreign_code, {"text": {"f32 adds": 3}}, "no property 'f32 adds' that code can have; e.g. 'f32 add'"),
+    ],
+)
+def test_a_typical_value_of_the_wrong_kind_is_refused(build: Any, typical: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        count_properties(load_kernel(build()), typical=typical)
+
+
+# }}}
+
+
+# {{{ report
+
+
+def reported() -> KernelCounts:
+    """Count the sparse rows without what their inner loop does."""
+    return count_properties(load_kernel(sparse_rows()), on_unknown="report")
+
+
+def test_what_cannot_be_counted_is_listed_and_the_rest_counted() -> None:
+    counts = reported()
+    assert [(left_out.source, left_out.keyword) for left_out in counts.left_out] == [("row_j_update", "j")]
+    assert counts.properties().evaluate(n=100)["global load 32-bit stride 1"] == 200
+    assert "f32 add" not in counts.properties()
+    # begin, end, the sum's initialisation and the store run once a row; the loop, of unknown length, is taken once.
+    assert counts.share_left_out({"n": 100}) == pytest.approx(1 / 5)
+
+
+def test_nothing_left_out_is_no_share() -> None:
+    assert count_properties(load_kernel(sparse_rows()), typical={"j": 27}).share_left_out({"n": 100}) == 0
+
+
+def test_an_unknown_way_to_treat_the_unknown_is_refused() -> None:
+    with pytest.raises(ParameterError, match="unknown on_unknown 'ignore'; choose one of: refuse, report"):
+        count_properties(load_kernel(sparse_rows()), on_unknown="ignore")  # pyright: ignore[reportArgumentType]
+
+
+def test_an_estimate_says_what_it_assumed_and_left_out() -> None:
+    assumed = lpp.estimate(sparse_rows(), n=100, device="amd-r9-fury", typical={"j": 27})
+    assert any(note.startswith("assumed: which elements of 'a'") for note in assumed.notes)
+    left_out = lpp.estimate(sparse_rows(), n=100, device="amd-r9-fury", on_unknown="report")
+    assert any(
+        note.startswith("left out, 20.0% of what the instructions' loops run: row_j_update: ")
+        for note in left_out.notes
+    )
+
+
+def test_typical_values_are_part_of_what_is_remembered() -> None:
+    unit = sparse_rows()
+    adds = [lpp.count(unit, typical={"j": passes}).properties()["f32 add"](n=100) for passes in (3, 4, 3)]
+    assert adds == [300, 400, 300]
+
+
+# }}}
