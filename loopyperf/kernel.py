@@ -8,6 +8,7 @@ and their local memory.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any, cast
 
 import islpy as isl
@@ -69,6 +70,10 @@ class Kernel:
         default_factory=dict[frozenset[str], isl.Set], init=False, repr=False, compare=False
     )
     """projections are costly, and instructions and barriers share loops"""
+    _axes: dict[str, GroupInameTag | LocalInameTag | None] = field(
+        default_factory=dict[str, GroupInameTag | LocalInameTag | None], init=False, repr=False, compare=False
+    )
+    """looked up for every operation and memory reference"""
 
     @property
     def name(self) -> str:
@@ -127,8 +132,9 @@ class Kernel:
 
     def hardware_axis(self, iname: str) -> GroupInameTag | LocalInameTag | None:
         """Return the grid or group axis that *iname* is mapped to, if any."""
-        tags = cast("frozenset[Tag]", self.loopy_kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)))
-        return cast("GroupInameTag | LocalInameTag | None", next(iter(tags), None))
+        if iname not in self._axes:
+            self._axes[iname] = _hardware_axis(self.loopy_kernel, iname)
+        return self._axes[iname]
 
     def lane_inames(self, inames: Iterable[str]) -> frozenset[str]:
         """Return those of *inames* that number the work-items along the first axis of a group (``l.0``)."""
@@ -140,16 +146,20 @@ class Kernel:
         """Return the private temporaries whose values may differ between the work-items along ``l.0``."""
         variables = self.loopy_kernel.temporary_variables
         private = {name for name, variable in variables.items() if variable.address_space == AddressSpace.PRIVATE}
-        instructions = [insn for launch in self.launches for insn in launch.instructions]
-        found: frozenset[str] = frozenset()
-        while True:
-            writers = (
-                i for i in instructions if self.lane_inames(i.within_inames) or found & i.read_dependency_names()
-            )
-            written = private.intersection(name for writer in writers for name in writer.assignee_var_names())
-            if written <= found:
-                return found
-            found |= written
+        used_for: dict[str, set[str]] = {name: set() for name in private}
+        pending: set[str] = set()
+        for instruction in (instruction for launch in self.launches for instruction in launch.instructions):
+            written = private.intersection(instruction.assignee_var_names())
+            for name in private & instruction.read_dependency_names():
+                used_for[name] |= written
+            if self.lane_inames(instruction.within_inames):
+                pending |= written
+        found: set[str] = set()
+        while pending:
+            name = pending.pop()
+            found.add(name)
+            pending |= used_for[name] - found
+        return frozenset(found)
 
 
 def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
@@ -173,6 +183,11 @@ def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
 def _domain(kernel: LoopKernel, inames: frozenset[str]) -> isl.Set:
     domain = isl.Set.from_basic_set(kernel.get_inames_domain(inames))
     return domain.project_out_except(sorted(inames), [isl.dim_type.set])
+
+
+def _hardware_axis(kernel: LoopKernel, iname: str) -> GroupInameTag | LocalInameTag | None:
+    tags = cast("frozenset[Tag]", kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)))
+    return cast("GroupInameTag | LocalInameTag | None", next(iter(tags), None))
 
 
 # {{{ from translation unit to kernel
@@ -293,10 +308,11 @@ def _launch(
 
 def _local_memory(kernel: LoopKernel, instructions: Collection[InstructionBase]) -> int | None:
     """Return the bytes of the local arrays that *instructions* use, those that share their storage once."""
-    used = {name for insn in instructions for name in cast("Collection[str]", insn.dependency_names())}
     variables = kernel.temporary_variables
-    local = [v for v in variables.values() if v.name in used and v.address_space == AddressSpace.LOCAL]
-    sizes = [variables[name].nbytes for name in {variable.base_storage or variable.name for variable in local}]
+    local = [variable for variable in variables.values() if variable.address_space == AddressSpace.LOCAL]
+    used = {name for insn in instructions if local for name in cast("Collection[str]", insn.dependency_names())}
+    storage = {variable.base_storage or variable.name for variable in local if variable.name in used}
+    sizes = [variables[name].nbytes for name in storage]
     known = [int(size) for size in sizes if isinstance(size, (int, np.integer))]
     return sum(known) if len(known) == len(sizes) else None
 
@@ -309,7 +325,7 @@ def _barriers(block: Sequence[ScheduleItem], host_inames: frozenset[str]) -> Ite
         elif isinstance(item, LeaveLoop):
             loops.pop()
         elif isinstance(item, BarrierItem) and item.synchronization_kind == "local":
-            later = (item.insn_id for item in block[position:] if isinstance(item, RunInstruction))
+            later = (item.insn_id for item in islice(block, position, None) if isinstance(item, RunInstruction))
             following = next(later, None)
             label = "barrier at the end" if following is None else f"barrier before {following}"
             yield Barrier(label, host_inames | frozenset(loops), following)

@@ -47,5 +47,6 @@ def _depends(together: isl.Set, alone: isl.Set, iname: str) -> bool:
     """Return whether the other coordinates of *together* differ between the values *alone* of *iname*."""
     kind, place = together.get_var_dict()[iname]
     others = together.eliminate(kind, place, 1)
-    embedded, _ = isl.align_two(alone, together)
-    return not (others & embedded).is_subset(together)
+    behind = together.dim(kind) - place - 1
+    embedded = alone.insert_dims(kind, 0, place).add_dims(kind, behind)
+    return not others.intersect(embedded).is_subset(together)
