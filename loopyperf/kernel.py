@@ -14,6 +14,8 @@ from typing import Any, cast
 import islpy as isl
 import loopy as lp
 import numpy as np
+from loopy.diagnostic import StaticValueFindingError
+from loopy.isl_helpers import static_max_of_pw_aff
 from loopy.kernel import KernelState, LoopKernel, tools
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
@@ -177,7 +179,7 @@ def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
         raise _refusal(unit.default_entrypoint, error) from error
     kernel = unit.default_entrypoint
     _check_types(kernel)
-    return Kernel(kernel, unit.callables_table, tuple(_launches(kernel, unit.callables_table)))
+    return Kernel(kernel, unit.callables_table, tuple(_launches(kernel)))
 
 
 def _domain(kernel: LoopKernel, inames: frozenset[str]) -> isl.Set:
@@ -269,7 +271,7 @@ def _check_types(kernel: LoopKernel) -> None:
 # {{{ from schedule to launches
 
 
-def _launches(kernel: LoopKernel, callables: Mapping[Any, Any]) -> Iterator[Launch]:
+def _launches(kernel: LoopKernel) -> Iterator[Launch]:
     schedule = cast("Sequence[ScheduleItem]", kernel.linearization)
     outer: list[str] = []
     start = 0
@@ -277,7 +279,7 @@ def _launches(kernel: LoopKernel, callables: Mapping[Any, Any]) -> Iterator[Laun
         if isinstance(item, CallKernel):
             start = position + 1
         elif isinstance(item, ReturnFromKernel):
-            yield _launch(kernel, callables, item.kernel_name, schedule[start:position], frozenset(outer))
+            yield _launch(kernel, item.kernel_name, schedule[start:position], frozenset(outer))
         elif isinstance(item, EnterLoop):
             outer.append(item.iname)
         elif isinstance(item, LeaveLoop):
@@ -286,15 +288,12 @@ def _launches(kernel: LoopKernel, callables: Mapping[Any, Any]) -> Iterator[Laun
 
 def _launch(
     kernel: LoopKernel,
-    callables: Mapping[Any, Any],
     name: str,
     block: Sequence[ScheduleItem],
     host_inames: frozenset[str],
 ) -> Launch:
     instructions = tuple(kernel.id_to_insn[item.insn_id] for item in block if isinstance(item, RunInstruction))
-    group_axes, local_axes = kernel.get_grid_sizes_for_insn_ids_as_dicts(
-        frozenset(insn.id for insn in instructions), cast("Any", callables)
-    )
+    group_axes, local_axes = _grid(kernel, instructions)
     return Launch(
         name=name,
         instructions=instructions,
@@ -304,6 +303,42 @@ def _launch(
         local_axes=local_axes,
         local_memory=_local_memory(kernel, instructions),
     )
+
+
+def _grid(
+    kernel: LoopKernel, instructions: Collection[InstructionBase]
+) -> tuple[dict[int, isl.PwAff], dict[int, isl.PwAff]]:
+    """Return axis -> extent of the grid, and of a group, that hold all *instructions*.
+
+    What Loopy's ``get_grid_sizes_for_insn_ids_as_dicts`` returns where no kernel is called; that one hashes the table
+    of functions by content, and takes twice as long to measure an iname.
+    """
+    group_axes: dict[int, isl.PwAff] = {}
+    local_axes: dict[int, isl.PwAff] = {}
+    for iname in sorted(frozenset[str]().union(*(instruction.within_inames for instruction in instructions))):
+        tag = _hardware_axis(kernel, iname)
+        if tag is not None:
+            is_local = isinstance(tag, LocalInameTag)
+            axes = local_axes if is_local else group_axes
+            length = _length(kernel, iname)
+            longest = axes[tag.axis].max(length) if tag.axis in axes else length
+            axes[tag.axis] = _in_one_piece(longest, kernel.assumptions, is_local)
+    return group_axes, local_axes
+
+
+def _length(kernel: LoopKernel, iname: str) -> isl.PwAff:
+    """Return how many points *iname* spans from the first to the last, valid under the assumptions."""
+    assumed = isl.Set.from_basic_set(kernel.assumptions)
+    domain = _domain(kernel, frozenset([iname])).intersect_params(assumed)
+    return domain.dim_max(0).sub(domain.dim_min(0)).add_constant_val(1).gist(assumed)
+
+
+def _in_one_piece(extent: isl.PwAff, assumptions: isl.BasicSet, is_constant: bool) -> isl.PwAff:
+    """Return *extent* as Loopy launches it: its largest piece where one is the largest everywhere."""
+    try:
+        return isl.PwAff.from_aff(static_max_of_pw_aff(extent, constants_only=is_constant, context=assumptions))
+    except StaticValueFindingError:
+        return extent
 
 
 def _local_memory(kernel: LoopKernel, instructions: Collection[InstructionBase]) -> int | None:
