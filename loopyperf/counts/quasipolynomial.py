@@ -8,7 +8,7 @@ Algorithmica 48, 2007), reached through islpy-barvinok.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Any
 
 import islpy as isl
@@ -172,6 +172,7 @@ class SizeAssumptions:
         return (Piece(tuple(_conjunctions(relevant)), (((), Fraction(1)),)),)
 
 
+@lru_cache
 def known_residues(assumptions: isl.BasicSet) -> Residues:
     """Return for each parameter that is known modulo some number: (modulus, residue)."""
     residues: dict[str, tuple[int, int]] = {}
