@@ -268,7 +268,8 @@ class _Visitor:
     def operation(self, expr: Any, active: np.ndarray) -> list[Any]:
         if isinstance(expr, prim.Call):
             name = str(self.kernel.callables[expr.function.name].name)
-            free = "abs" in name or "make_tuple" in name or "ArgExtOp" in name or name in ("min", "max", "fmin", "fmax")
+            unseen = ("min", "max", "fmin", "fmax", "real", "imag", "conj")
+            free = "abs" in name or "make_tuple" in name or "ArgExtOp" in name or name in unseen
             self.add(expr, "" if free else "pow" if name == "pow" else "special", 1, active)
             return list(expr.parameters)
         if isinstance(expr, prim.Product):
