@@ -2,6 +2,7 @@
 # make demo         calibrates this machine's OpenCL device, then predicts and measures the test kernels
 # make test         ruff, pyright, pytest
 # make test-slow    the tests that do not fit into `make test`
+# make corpora      how many real kernels are counted, and why others are not
 # make test-oldest  the tests with the oldest supported versions, in a virtual environment of their own
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,7 +15,7 @@ STAMP = $(VENV)/.installed
 # One thread: with more, PoCL's times on a shared machine vary by a factor of two.
 export POCL_MAX_PTHREAD_COUNT = 1
 
-.PHONY: env demo test test-slow test-oldest lint clean
+.PHONY: env demo test test-slow test-oldest corpora lint clean
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
@@ -35,6 +36,9 @@ test: lint
 
 test-slow: env
 	$(BIN)/python -m pytest -m slow
+
+corpora: env
+	PYTHONPATH=tests $(BIN)/python -W ignore -m corpora
 
 test-oldest:
 	$(MAKE) env VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt BARVINOK=islpy-barvinok==2025.2.5

@@ -1,0 +1,1 @@
+"""How many real kernels loopyperf counts."""

@@ -1,0 +1,42 @@
+"""What became of one kernel: counted, refused for a reason, crashed, too slow, or wrong."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["counted", "refused", "crashed", "too slow", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a kernel, and why."""
+
+    kind: Kind
+    reason: str = ""
+    """class and message of the error, what is wrong with the counts, or what is known of them"""
+
+    @property
+    def class_of_reason(self) -> str:
+        """Return the reason without the names and expressions of the one kernel."""
+        reason = " ".join(self.reason.split())
+        for pattern, replacement in PARTICULARS:
+            reason = re.sub(pattern, replacement, reason)
+        return reason
+
+
+PARTICULARS = (
+    (r"^(\w+): (instruction '[^']*'(, |: ))?(array '[^']*': )?(instruction '[^']*': )?", r"\1: "),
+    (r"type np:dtype\(\[.*\]\)", "a vector type"),
+    (r"type np:dtype\('complex\d+'\)", "a complex type"),
+    (r"the index .* is not an affine function of the lane.*", "the index ... is not an affine function of the lane"),
+    (r"the index .* depends on .*, computed by", "the index ... depends on ..., computed by"),
+    (r"the condition .* is not an affine", "the condition ... is not an affine"),
+    (r"its loops \(.*\) have bounds that depend on data \(.*\)", "its loops have bounds that depend on data"),
+    (r"infinitely many points in .*", "infinitely many points"),
+    (r"arguments without a type: .*; state", "arguments without a type: ...; state"),
+    (r"no count for (\w+), a function", "no count for ..., a function"),
+    (r"(assignment to a|no count for) (\w+)(:| in) .*", r"\1 \2"),
+    (r"at \{.*", "..."),
+    (r"'[^']*'", "'...'"),
+)
+"""pattern and replacement, in this order"""

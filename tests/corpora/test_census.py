@@ -1,0 +1,62 @@
+"""The census finds what it is there to find."""
+
+import os
+import pickle
+import signal
+from typing import Any
+
+import pytest
+from kernels import doubled
+
+from loopyperf.counts.execution import COUNTINGS
+from loopyperf.kernel import load_kernel
+from loopyperf.properties.counted_kernel import count_properties
+
+from .census import outcome
+from .check import checked
+from .outcome import Outcome
+from .specimen import Specimen
+
+
+class Call:
+    """Calls a function when it is unpickled."""
+
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.call = (function, arguments)
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "reason"),
+    [
+        (doubled(), "counted", "enumeration agrees"),
+        ("text", "refused", "KernelError: a loopy TranslationUnit or LoopKernel is needed, received str"),
+        (Call(int, "x"), "crashed", "ValueError at specimen.py"),
+        (Call(os._exit, 3), "crashed", "the process ended with status 3"),
+        (Call(signal.raise_signal, signal.SIGALRM), "too slow", "more than 60 s"),
+    ],
+)
+def test_each_outcome_is_told_from_the_others(what: Any, kind: str, reason: str) -> None:
+    found = outcome(Specimen("one", pickle.dumps(what)))
+    assert kind == found.kind
+    assert found.reason.startswith(reason)
+
+
+def test_enumeration_objects_to_the_counts_of_another_kernel() -> None:
+    # Seven elements are one group of 16 work-items, but two of 4.
+    counts = {
+        counting: count_properties(load_kernel(doubled(group=4)), counting).properties() for counting in COUNTINGS
+    }
+    found = checked(load_kernel(doubled(group=16)), counts)
+    assert found.kind == "wrong"
+    assert found.reason.endswith("at {'n': 7}: {'work-groups': (1, 2)}")
+
+
+def test_reasons_of_one_class_are_the_same_for_all_kernels() -> None:
+    reasons = (
+        f"UncountableError: instruction '{name}', array 'a': the index {index} is not an affine function of the lane i"
+        for name, index in (("load", "i*i"), ("store", "i % 8"))
+    )
+    assert len({Outcome("refused", reason).class_of_reason for reason in reasons}) == 1
