@@ -174,7 +174,8 @@ def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
     try:
         unit = _inlined(unit)
         if unit.default_entrypoint.linearization is None:
-            unit = lp.linearize(lp.preprocess_program(unit))
+            # Preprocessing writes reductions out with temporaries whose types are left to code generation to infer.
+            unit = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(unit), expect_completion=True))
     except Exception as error:  # Loopy lets through what isl, pymbolic and Python itself raise
         raise _refusal(unit.default_entrypoint, error) from error
     kernel = unit.default_entrypoint
@@ -346,10 +347,15 @@ def _local_memory(kernel: LoopKernel, instructions: Collection[InstructionBase])
     variables = kernel.temporary_variables
     local = [variable for variable in variables.values() if variable.address_space == AddressSpace.LOCAL]
     used = {name for insn in instructions if local for name in cast("Collection[str]", insn.dependency_names())}
-    storage = {variable.base_storage or variable.name for variable in local if variable.name in used}
-    sizes = [variables[name].nbytes for name in storage]
-    known = [int(size) for size in sizes if isinstance(size, (int, np.integer))]
-    return sum(known) if len(known) == len(sizes) else None
+    storages: dict[str, int] = {}
+    for variable in local:
+        if variable.name in used:
+            size = variable.nbytes
+            if not isinstance(size, (int, np.integer)):
+                return None
+            storage = variable.base_storage or variable.name
+            storages[storage] = max(storages.get(storage, 0), int(size))
+    return sum(storages.values())
 
 
 def _barriers(block: Sequence[ScheduleItem], host_inames: frozenset[str]) -> Iterator[Barrier]:

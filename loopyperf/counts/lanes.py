@@ -15,7 +15,7 @@ from typing import Any
 import islpy as isl
 import pymbolic.primitives as prim
 from loopy.diagnostic import ExpressionNotAffineError
-from loopy.symbolic import CoefficientCollector, DependencyMapper, get_dependencies
+from loopy.symbolic import CoefficientCollector, DependencyMapper, IdentityMapper, get_dependencies
 from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import EvaluationMapper
 from pymbolic.mapper.flattener import flatten
@@ -30,6 +30,12 @@ ENUMERATED = 32
 """lanes"""
 SEPARATE = 5
 """elements: lanes further apart do not share what memory moves at once; the highest stride class is more than 4"""
+
+
+NOT_AFFINE = (
+    *(prim.FloorDiv, prim.Remainder, prim.Min, prim.Max, prim.If, prim.Call, prim.Subscript),
+    *(prim.LeftShift, prim.RightShift, prim.BitwiseAnd, prim.BitwiseOr, prim.BitwiseXor),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +105,23 @@ def _step(expression: Any, lanes: frozenset[str], sizes: Mapping[str, int]) -> i
     if not lanes & get_dependencies(expression):
         return 0
     # Flattening drops products with zero, which the collector does not expect.
-    coefficients = CoefficientCollector(lanes)(flatten(expression))
+    coefficients = CoefficientCollector(lanes)(flatten(_OffsetsByName(lanes)(expression)))
     return sum(value_at(coefficients.get(prim.Variable(lane), 0), sizes, f"the index {expression}") for lane in lanes)
+
+
+class _OffsetsByName(IdentityMapper[[]]):
+    """Writes a variable for whatever is not affine and is the same for all lanes."""
+
+    def __init__(self, lanes: frozenset[str]) -> None:
+        super().__init__()
+        self.lanes = lanes
+
+    def rec(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(expr, NOT_AFFINE) and not self.lanes & get_dependencies(expr):
+            return prim.Variable("an offset")
+        return super().rec(expr, *args, **kwargs)
+
+    __call__ = rec
 
 
 # }}}

@@ -126,12 +126,12 @@ def element_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) ->
     """
     array = kernel.array(ref.array)
     assert array is not None
-    if ref.is_linear:
-        return (1,)
+    if ref.is_linear or array.dim_tags is None:  # of an array of unknown shape, elements are counted
+        return (1,) * len(ref.index)
     axis = vector_axis(array)
     members = 1 if axis is None or ref.vector is None else _vector_length(array, axis)
     strides: list[int] = []
-    for tag in array.dim_tags or ():
+    for tag in array.dim_tags:
         if isinstance(tag, FixedStrideArrayDimTag):
             strides.append(value_at(tag.stride, sizes, f"the stride {tag.stride} of array {ref.array!r}") // members)
         elif isinstance(tag, (VectorArrayDimTag, SeparateArrayArrayDimTag)):

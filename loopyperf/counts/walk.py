@@ -69,7 +69,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
         try:
             visit(*arguments)
         except (LoopyError, NotImplementedError, UnsupportedExpressionError) as error:  # of Loopy's type inference
-            raise UncountableError(f"{type(error).__name__}: {error}") from error
+            raise UncountableError(f"Loopy cannot tell its types ({type(error).__name__}: {error})") from error
         return self._events
 
     def _visit(self, instruction: InstructionBase) -> None:
@@ -100,6 +100,8 @@ class InstructionWalker(Mapper[None, [Conditions]]):
             case LinearSubscript(aggregate=prim.Variable(name=name)):
                 self._record(linear_reference(self.kernel, name, assignee.index, "store"), conditions)
                 self.rec(assignee.index, conditions)
+            case prim.Lookup():
+                self.rec(assignee, conditions)
             case _:
                 construct = "sub-array reference" if by_call else type(assignee).__name__
                 raise UncountableError(f"no count for an assignment to a {construct}: {assignee}")
@@ -252,6 +254,9 @@ class InstructionWalker(Mapper[None, [Conditions]]):
                 self._record(operation, conditions, number)
 
     # }}}
+
+    def map_lookup(self, expr: prim.Lookup, conditions: Conditions) -> None:
+        raise UncountableError(f"no count for a member of a structure: {expr}")
 
     def handle_unsupported_expression(self, expr: Any, conditions: Conditions) -> None:
         raise UncountableError(f"no count for {type(expr).__name__} in {expr}")
