@@ -87,6 +87,7 @@ def _environment(recorded: Path) -> dict[str, str]:
     ours = {
         "LOOPY_NO_CACHE": "1",
         "POCL_MAX_PTHREAD_COUNT": "1",
+        "PYTHONHASHSEED": "0",
         "PYOPENCL_CTX": "portable",
         "PYOPENCL_TEST": "portable",
         "PYTHONPATH": str(Path(__file__).parent),
