@@ -94,6 +94,10 @@ def _source(task: Compilation, dialect: Dialect) -> Iterator[str]:
     yield f"    return {admissible}, ({', '.join(values)}{',' if values else ''})"
 
 
+LONGEST_CHAIN = 100
+"""operands of one expression: a few thousand are more than Python's compiler can nest"""
+
+
 class _Writer:
     """Writes each shared subexpression once, as an assignment."""
 
@@ -113,6 +117,13 @@ class _Writer:
             return self.names[atom]
         return self.shared(atom, _divided(self.affine(atom.numerator), atom.denominator))
 
+    def chain(self, operator: str, operands: Sequence[str]) -> str:
+        """Return *operands* joined, long chains in parts."""
+        while len(operands) > LONGEST_CHAIN:
+            parts = [operands[i : i + LONGEST_CHAIN] for i in range(0, len(operands), LONGEST_CHAIN)]
+            operands = [self.shared((operator, *part), operator.join(part)) for part in parts]
+        return operator.join(operands)
+
     def affine(self, expression: Affine) -> str:
         terms = [_scaled(int(value), self.atom(atom)) for atom, value in expression.coefficients]
         return " + ".join([*terms, str(int(expression.constant))] if expression.constant or not terms else terms)
@@ -125,7 +136,7 @@ class _Writer:
         return self.dialect.conjunction.join(tests) or "True"
 
     def disjunction(self, piece: Piece) -> str:
-        return self.dialect.disjunction.join(f"({self.conjunction(c)})" for c in piece.conditions) or "False"
+        return self.chain(self.dialect.disjunction, [f"({self.conjunction(c)})" for c in piece.conditions]) or "False"
 
     def monomial(self, monomial: Monomial) -> str:
         factors = [self.atom(atom) for atom, exponent in monomial for _ in range(exponent)]
@@ -138,7 +149,7 @@ class _Writer:
     def polynomial(self, piece: Piece) -> str:
         denominator = lcm(*(value.denominator for _, value in piece.terms))
         terms = [self.term(monomial, value * denominator) for monomial, value in piece.terms]
-        return _rounded(" + ".join(terms), denominator)
+        return _rounded(self.chain(" + ", terms), denominator)
 
     def term(self, monomial: Monomial, value: Fraction) -> str:
         return _scaled(int(value), self.monomial(monomial)) if monomial else str(int(value))
@@ -149,14 +160,16 @@ class _Writer:
             value = self.shared(piece.terms, self.polynomial(piece))
             if piece.is_unconditional:
                 return value
-            result = self.dialect.choice(self.shared(piece.conditions, self.disjunction(piece)), value, result)
-        return self.shared(form, result) if form else result
+            condition = self.shared(piece.conditions, self.disjunction(piece))
+            choice = self.dialect.choice(condition, value, result)
+            result = self.shared(choice, choice)
+        return result
 
     def output(self, output: Output, forms: Sequence[str]) -> str:
         if isinstance(output, Least):
             return self.dialect.least(self.output(output.left, forms), self.output(output.right, forms))
-        total = " + ".join(_scaled(multiplicity, forms[index]) for index, multiplicity in output.terms) or "0"
-        total = _rounded(total, output.denominator)
+        terms = [_scaled(multiplicity, forms[index]) for index, multiplicity in output.terms]
+        total = _rounded(self.chain(" + ", terms) or "0", output.denominator)
         return total if total in forms else self.shared(output, total)
 
 

@@ -18,6 +18,7 @@ from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Constraint, F
 from loopyperf.counts.compilation import Total
 from loopyperf.counts.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.formula import latex, text
+from loopyperf.counts.tiling import without_tiles
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
 
 PARAM = isl.dim_type.param
@@ -56,7 +57,7 @@ class QuasiPolynomial:
             raise UnboundedDomainError(f"infinitely many points in {domain}")
         if not engine_is_exact():
             return QuasiPolynomial.constant(_number_without_engine(points, assumptions), assumptions)
-        return QuasiPolynomial(points.card(), assumptions).simplified()
+        return QuasiPolynomial(without_tiles(points).card(), assumptions).simplified()
 
     @staticmethod
     def constant(value: int, assumptions: isl.BasicSet) -> "QuasiPolynomial":

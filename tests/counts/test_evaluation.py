@@ -1,10 +1,15 @@
 """Evaluating counts: exact, vectorised, and only at sizes that are integers, complete and assumed."""
 
+from fractions import Fraction
+
 import islpy as isl
 import numpy as np
 import pytest
 
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.counts.closed_form import Affine, Atom, Constraint, Floor, Piece
+from loopyperf.counts.compilation import Total
+from loopyperf.counts.evaluation import Evaluator
+from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
 from loopyperf.errors import ParameterError
 
 
@@ -91,6 +96,40 @@ def test_assumptions_that_nothing_meets_admit_nothing() -> None:
     count = counted("{ [i] : 0 <= i < n }", "n >= 1 and n <= 0")
     with pytest.raises(ParameterError):
         count()
+
+
+# }}}
+
+
+# {{{ long formulas
+
+
+def piece(condition: Affine, *terms: tuple[Atom, int]) -> Piece:
+    """Return Σ coefficient·atom where *condition* is zero or more."""
+    return Piece(
+        ((Constraint(condition, is_equality=False),),), tuple((((a, 1),), Fraction(value)) for a, value in terms)
+    )
+
+
+def test_formulas_of_thousands_of_terms_and_pieces_are_evaluated() -> None:
+    # n + 2·floor(n/2) + 3·floor(n/3) + ... where n >= 5000, and n where 0 <= n < 5000, in pieces of one size each.
+    n = Affine.of({"n": Fraction(1)}, Fraction(0))
+    floors = [(Floor(n, k), k) for k in range(2, 4000)]
+    sums = piece(Affine(n.coefficients, Fraction(-5000)), ("n", 1), *floors)
+    ones = tuple(
+        Piece(((Constraint(Affine(n.coefficients, Fraction(-k)), is_equality=True),),), (((("n", 1),), Fraction(1)),))
+        for k in range(5000)
+    )
+    disjunction = Piece(tuple(one.conditions[0] for one in ones), (((), Fraction(7)),))
+    anything = SizeAssumptions(isl.BasicSet("[n] -> { : }").params())
+    total, pieces, any_of = Total(((0, 1),)), Total(((1, 1),)), Total(((2, 1),))
+    evaluator = Evaluator([(sums,), ones, (disjunction,)], [total, pieces, any_of], anything)
+
+    large = sum(k * (6000 // k) for k in range(1, 4000))
+    assert evaluator.at({"n": 6000}) == (large, 0, 0)
+    assert evaluator.at({"n": 4321}) == (0, 4321, 7)
+    arrays = evaluator.at_arrays({"n": np.array([6000, 4321, 0])})
+    assert [array.tolist() for array in arrays] == [[large, 0, 0], [0, 4321, 0], [0, 7, 7]]
 
 
 # }}}
