@@ -4,7 +4,7 @@ A closed form is a sum of terms on each of several disjoint pieces of the parame
 coefficient times powers of *atoms*; an atom is a parameter or the floor of a rational affine expression.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -33,7 +33,7 @@ class Affine:
     def of(coefficients: Mapping[Atom, Fraction], constant: Fraction) -> "Affine":
         """Return the expression without zero coefficients, atoms in a stable order."""
         kept = ((atom, value) for atom, value in coefficients.items() if value)
-        return Affine(tuple(sorted(kept, key=lambda pair: str(pair[0]))), constant)
+        return Affine(tuple(sorted(kept, key=_order)), constant)
 
     def common_denominator(self) -> int:
         """Return the least integer that makes all coefficients integers."""
@@ -118,35 +118,93 @@ def affine_polynomial(expression: Affine) -> Polynomial:
     return reduce(added, linear, constant(expression.constant))
 
 
+def substituted(polynomial: Polynomial, name: str, value: int) -> Polynomial:
+    """Return *polynomial* where the parameter *name* is *value*."""
+
+    def term(monomial: Monomial, coefficient: Fraction) -> Polynomial:
+        factors = (power(_as_polynomial(_atom_at(atom, name, value)), exponent) for atom, exponent in monomial)
+        return reduce(multiplied, factors, constant(coefficient))
+
+    return reduce(added, (term(*pair) for pair in polynomial.items()), {})
+
+
+def shifted(polynomial: Polynomial, offsets: Mapping[str, int]) -> Polynomial:
+    """Return *polynomial* with each parameter, where no floor is around it, replaced by itself plus its offset."""
+
+    def term(monomial: Monomial, coefficient: Fraction) -> Polynomial:
+        factors = (
+            power(
+                added(atom_polynomial(atom), constant(offsets.get(atom, 0) if isinstance(atom, str) else 0)), exponent
+            )
+            for atom, exponent in monomial
+        )
+        return reduce(multiplied, factors, constant(coefficient))
+
+    return reduce(added, (term(*pair) for pair in polynomial.items()), {})
+
+
+def _atom_at(atom: Atom, name: str, value: int) -> Atom | int:
+    if isinstance(atom, str):
+        return value if atom == name else atom
+    coefficients: dict[Atom, Fraction] = {}
+    rest = atom.numerator.constant
+    for inner, coefficient in atom.numerator.coefficients:
+        found = _atom_at(inner, name, value)
+        if isinstance(found, int):
+            rest += coefficient * found
+        else:
+            coefficients[found] = coefficients.get(found, Fraction(0)) + coefficient
+    numerator = Affine.of(coefficients, rest)
+    return Floor(numerator, atom.denominator) if numerator.coefficients else int(rest // atom.denominator)
+
+
+def _as_polynomial(atom: Atom | int) -> Polynomial:
+    return constant(atom) if isinstance(atom, int) else atom_polynomial(atom)
+
+
 def _joined(first: Monomial, second: Monomial) -> Monomial:
     exponents = dict(first)
     for atom, exponent in second:
         exponents[atom] = exponents.get(atom, 0) + exponent
-    return tuple(sorted(exponents.items(), key=lambda pair: str(pair[0])))
+    return tuple(sorted(exponents.items(), key=_order))
 
 
 # }}}
 
 
+def _order(pair: tuple[Atom, object]) -> tuple[bool, str]:
+    """Order atoms stably, parameters first."""
+    return isinstance(pair[0], Floor), str(pair[0])
+
+
 def atoms(forms: Iterable[ClosedForm]) -> tuple[Atom, ...]:
     """Return every atom in *forms*, each once, those inside a floor before the floor."""
     found: dict[Atom, None] = {}
-
-    def visit(atom: Atom) -> None:
-        if isinstance(atom, Floor):
-            for inner, _ in atom.numerator.coefficients:
-                visit(inner)
-        found.setdefault(atom)
-
     for piece in (piece for form in forms for piece in form):
         for constraint in (constraint for conjunction in piece.conditions for constraint in conjunction):
-            for atom, _ in constraint.expression.coefficients:
-                visit(atom)
+            found.update(dict.fromkeys(_atoms_of(constraint.expression)))
         for atom in (atom for monomial, _ in piece.terms for atom, _ in monomial):
-            visit(atom)
+            found.update(dict.fromkeys(_and_those_inside(atom)))
     return tuple(found)
+
+
+def _atoms_of(expression: Affine) -> Iterator[Atom]:
+    for atom, _ in expression.coefficients:
+        yield from _and_those_inside(atom)
+
+
+def _and_those_inside(atom: Atom) -> Iterator[Atom]:
+    if isinstance(atom, Floor):
+        yield from _atoms_of(atom.numerator)
+    yield atom
 
 
 def parameters(forms: Iterable[ClosedForm]) -> frozenset[str]:
     """Return the names of the parameters that *forms* depend on."""
     return frozenset(atom for atom in atoms(forms) if isinstance(atom, str))
+
+
+def parameters_of(polynomial: Polynomial) -> frozenset[str]:
+    """Return the names of the parameters that *polynomial* depends on."""
+    inside = (inner for monomial in polynomial for atom, _ in monomial for inner in _and_those_inside(atom))
+    return frozenset(atom for atom in inside if isinstance(atom, str))

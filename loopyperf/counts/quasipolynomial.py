@@ -5,7 +5,7 @@ The only file that touches isl's polynomials. Counting is Barvinok's algorithm a
 Algorithmica 48, 2007), reached through islpy-barvinok.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
@@ -15,9 +15,11 @@ import islpy as isl
 
 from loopyperf.counts import closed_form as cf
 from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Constraint, Floor, Piece, Polynomial
+from loopyperf.counts.comparison import is_at_most
 from loopyperf.counts.compilation import Total
 from loopyperf.counts.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.formula import latex, text
+from loopyperf.counts.simplification import simplified
 from loopyperf.counts.tiling import without_tiles
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
 
@@ -99,13 +101,25 @@ class QuasiPolynomial:
     @cached_property
     def form(self) -> ClosedForm:
         """Return the closed form, with everything folded that the assumptions say of residues."""
-        residues = known_residues(self.assumptions)
-        return _merged(_pieces(self.polynomial, residues))
+        return _merged(self._pieces)
+
+    @cached_property
+    def formula(self) -> ClosedForm:
+        """Return the shortest closed form found, for people to read; where its pieces overlap, they agree."""
+        return _merged(simplified(self._pieces, isl.Set.from_basic_set(self.assumptions)))
+
+    @cached_property
+    def _pieces(self) -> list[tuple[isl.Set, Polynomial]]:
+        return list(_pieces(self.polynomial, known_residues(self.assumptions)))
 
     @property
     def parameters(self) -> frozenset[str]:
         """Return the names of the parameters that the count depends on."""
         return cf.parameters([self.form])
+
+    def is_at_most(self, other: "QuasiPolynomial") -> bool:
+        """Return whether this count is known to be at most *other* at all sizes that the kernel's assumptions admit."""
+        return is_at_most(self._pieces, other._pieces, isl.Set.from_basic_set(self.assumptions))
 
     @cached_property
     def _evaluator(self) -> Evaluator:
@@ -126,11 +140,11 @@ class QuasiPolynomial:
         return self._evaluator.at_arrays(sizes)[0]
 
     def __str__(self) -> str:
-        return text(self.form)
+        return text(self.formula)
 
     def latex(self) -> str:
         """Return the formula as LaTeX, without delimiters."""
-        return latex(self.form)
+        return latex(self.formula)
 
     # }}}
 
@@ -203,7 +217,7 @@ def _pieces(polynomial: isl.PwQPolynomial, residues: Residues) -> Iterator[tuple
             yield domain, total
 
 
-def _merged(pieces: Iterator[tuple[isl.Set, Polynomial]]) -> ClosedForm:
+def _merged(pieces: Iterable[tuple[isl.Set, Polynomial]]) -> ClosedForm:
     domains: dict[tuple[Any, ...], isl.Set] = {}
     for domain, polynomial in pieces:
         key = tuple(sorted(polynomial.items(), key=_term_order))

@@ -7,6 +7,7 @@ n²/2 + n/2 where Barvinok's algorithm would give the two loops a polynomial in 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import islpy as isl
 
@@ -63,6 +64,7 @@ def _fits(points: isl.Set, tile: _Tile) -> bool:
     return least.is_nonneg() and most.is_int() and most.to_python() < tile.width
 
 
+@cache
 def _joining(dims: int, tile: _Tile) -> isl.Map:
     """Return the map to width·outer + inner in the place of outer, without inner."""
     joined = {tile.outer: f"{tile.width}*x{tile.outer} + x{tile.inner}"}

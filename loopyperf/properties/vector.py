@@ -42,13 +42,21 @@ class Minimum:
         forms = [self.left.form, self.right.form]
         return Evaluator(forms, [least], SizeAssumptions(self.left.assumptions))
 
+    @cached_property
+    def lesser(self) -> QuasiPolynomial | None:
+        """Return the count that is known to be the lesser at all admissible sizes, if any."""
+        if self.left.is_at_most(self.right):
+            return self.left
+        return self.right if self.right.is_at_most(self.left) else None
+
     def __str__(self) -> str:
-        return str(self.left) if self.left.form == self.right.form else f"min({self.left}, {self.right})"
+        return f"min({self.left}, {self.right})" if self.lesser is None else str(self.lesser)
 
     def latex(self) -> str:
         """Return the formula as LaTeX, without delimiters."""
-        same = self.left.form == self.right.form
-        return self.left.latex() if same else rf"\min\left({self.left.latex()}, {self.right.latex()}\right)"
+        if self.lesser is None:
+            return rf"\min\left({self.left.latex()}, {self.right.latex()}\right)"
+        return self.lesser.latex()
 
 
 Count = QuasiPolynomial | Minimum

@@ -24,7 +24,7 @@ FORMULAS = [
     ("{ [i] : m <= i < n }", "m < n", "n - m", "n - m"),
     # A remainder that is known makes a fraction of a floor ...
     (TILES, "n >= 1 and n mod 16 = 0", "n^2/256", r"\frac{{n}^{2}}{256}"),
-    ("{ [i] : 0 <= 16*i < n }", "n >= 1 and n mod 16 = 3", "n/16 + 13/16", r"\frac{n}{16} + \frac{13}{16}"),
+    ("{ [i] : 0 <= 16*i < n }", "n >= 1 and n mod 16 = 3", "(n + 13)/16", r"\frac{n + 13}{16}"),
     ("{ [i] : 0 <= 16*i < n + 2*m }", "n + 2*m >= 1 and n mod 16 = 0 and m mod 8 = 0", "m/8 + n/16", None),
     # ... also where the floor has a coarser one than the assumption, but not a finer one.
     ("{ [i] : 0 <= 4*i < n }", "n >= 1 and n mod 16 = 0", "n/4", r"\frac{n}{4}"),
@@ -36,6 +36,18 @@ FORMULAS = [
         r"\left\lfloor \frac{n + 15}{16} \right\rfloor",
     ),
     ("{ [i] : i = 0 and n mod 4 = 3 }", "", "1 if n mod 4 = 3", r"\begin{cases}1 & n \bmod 4 = 3\end{cases}"),
+    # ... of several terms, where that is shorter.
+    ("{ [i, j] : 0 <= i < n + 4 and 0 <= j < 3*n }", "n >= 1", "3*n^2 + 12*n", r"3 \, {n}^{2} + 12 \, n"),
+    (
+        "{ [i, j, k] : 0 <= i < n + m and 0 <= j < n - m and 0 <= k < 100 }",
+        "n > m >= 1",
+        "100*(n^2 - m^2)",
+        r"100 \, \left({n}^{2} - {m}^{2}\right)",
+    ),
+    # Bounds of the same variable or difference stand together.
+    ("{ [i] : i = 0 and 3 <= n <= 9 and -1 <= n - m <= 2 }", "", "1 if -1 <= n - m <= 2 and 3 <= n <= 9", None),
+    ("{ [i] : i = 0 and m <= n + 5 and 2*m = n }", "", "1 if n = 2*m and m >= -5", None),
+    ("{ [i] : i = 0 and m <= n + 5 and m > 2*n }", "", "1 if n >= m - 5 and m > 2*n", None),
     # Equal pieces are one.
     (
         "{ [i] : i = 0 and (n <= -3 or n >= 5) }",
@@ -46,8 +58,8 @@ FORMULAS = [
     (
         "{ [i] : 0 <= i < n and i < m }",
         "",
-        "m if m >= 1 and n - m >= 0; n if n >= 1 and m - n >= 1",
-        r"\begin{cases}m & m \geq 1 \land n - m \geq 0 \\ n & n \geq 1 \land m - n \geq 1\end{cases}",
+        "m if m >= 1 and n >= m; n if n >= 1 and m > n",
+        r"\begin{cases}m & m \geq 1 \land n \geq m \\ n & n \geq 1 \land m > n\end{cases}",
     ),
 ]
 
