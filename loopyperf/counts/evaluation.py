@@ -106,7 +106,7 @@ class _Function:
         return results
 
     def at_arrays(self, sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
-        arrays = _broadcast({name: _as_integer_array(name, sizes[name]) for name in self.source.parameters})
+        arrays = broadcast({name: sizes[name] for name in self.source.parameters})
         shape = arrays[0].shape if arrays else ()
         dtype = self._dtype(arrays)
         flat = [np.ravel(array).astype(dtype) for array in arrays]
@@ -158,7 +158,9 @@ def _as_integer_array(name: str, value: object) -> IntegerArray:
     return np.array([_as_integer(name, element) for element in array.flat], object).reshape(array.shape)
 
 
-def _broadcast(arrays: Mapping[str, IntegerArray]) -> tuple[IntegerArray, ...]:
+def broadcast(sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
+    """Return *sizes* as integer arrays of one shape; raises :class:`ParameterError` if they are not, or have none."""
+    arrays = {name: _as_integer_array(name, size) for name, size in sizes.items()}
     try:
         return tuple(np.broadcast_arrays(*arrays.values()))
     except ValueError as error:

@@ -146,6 +146,9 @@ class QuasiPolynomial:
         """Return the formula as LaTeX, without delimiters."""
         return latex(self.formula)
 
+    def _repr_latex_(self) -> str:
+        return f"${self.latex()}$"
+
     # }}}
 
 

@@ -1,16 +1,18 @@
 """A counted kernel with its properties: what :func:`loopyperf.count` returns."""
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from loopyperf.counts.evaluation import IntegerArray
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import KernelTallies, OnUnknown, count_kernel
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
+from loopyperf.properties.table import Table
 from loopyperf.properties.totals import Totals
 from loopyperf.properties.unified import item_named, property_name
 from loopyperf.properties.vector import PropertyVector, unified_properties
@@ -60,10 +62,20 @@ class KernelCounts(KernelTallies):
         missing = sum(runs.get(left_out.source, 0) for left_out in self.left_out)
         return float(missing / sum(runs.values())) if missing else 0.0
 
+    def table(self, *several: Mapping[str, int], **sizes: int | IntegerArray) -> Table:
+        """Return the properties as a table of formulas, with a column of numbers for each size given.
+
+        ``counts.table(n=1024)`` has one such column, ``counts.table(n=np.array([512, 1024]))`` and
+        ``counts.table({"n": 512}, {"n": 1024})`` have two. Raises :class:`ParameterError` for inadmissible sizes.
+        """
+        table = self._properties.table(*several, **sizes)
+        return replace(table, title=f"{self.kernel.name}, {self.counting} counting")
+
     def __str__(self) -> str:
-        width = max(map(len, self._properties), default=0)
-        lines = [f"  {name:{width}}  {count}" for name, count in self._properties.items()]
-        return "\n".join([f"{self.kernel.name}, {self.counting} counting", *lines])
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
 
 
 def count_properties(

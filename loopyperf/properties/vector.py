@@ -12,6 +12,7 @@ from loopyperf.counts.compilation import Least, Total
 from loopyperf.counts.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.kernel_counts import Access, Item, KernelTallies
 from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
+from loopyperf.properties.table import Column, Table, each_size
 from loopyperf.properties.totals import Totals
 from loopyperf.properties.unified import matching_store, minimum_name, property_name
 
@@ -57,6 +58,9 @@ class Minimum:
         if self.lesser is None:
             return rf"\min\left({self.left.latex()}, {self.right.latex()}\right)"
         return self.lesser.latex()
+
+    def _repr_latex_(self) -> str:
+        return f"${self.latex()}$"
 
 
 Count = QuasiPolynomial | Minimum
@@ -104,6 +108,25 @@ class PropertyVector(Mapping[str, Count]):
         if len(numbers) == len(sizes):
             return dict(zip(self.totals.keys, self.totals.at(numbers), strict=True))
         return dict(zip(self.totals.keys, self.totals.at_arrays(sizes), strict=True))
+
+    # }}}
+
+    # {{{ reading
+
+    def table(self, *several: Mapping[str, int], **sizes: int | IntegerArray) -> Table:
+        """Return the formulas as a table, with a column of numbers for each size given.
+
+        Sizes are keywords, of which any may be an array, or *several* mappings. Raises :class:`ParameterError` for
+        missing, superfluous or inadmissible sizes.
+        """
+        columns = [Column(point, self.totals.at(point)) for point in each_size(several, sizes)]
+        return Table("", self, columns)
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
 
     # }}}
 
