@@ -34,35 +34,21 @@ class Least:
 Output = Total | Least
 
 
-class Scalar:
-    """Python source for exact integers."""
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How Python source says what differs between integers and arrays: operators, and templates of their operands."""
 
-    conjunction, disjunction = " and ", " or "
-
-    @staticmethod
-    def choice(condition: str, value: str, otherwise: str) -> str:
-        return f"({value} if {condition} else {otherwise})"
-
-    @staticmethod
-    def least(left: str, right: str) -> str:
-        return f"({left} if {left} < {right} else {right})"
+    conjunction: str
+    disjunction: str
+    choice: str
+    """of a condition, a value and what it is otherwise"""
+    least: str
 
 
-class Vector:
-    """Python source for NumPy arrays."""
-
-    conjunction, disjunction = " & ", " | "
-
-    @staticmethod
-    def choice(condition: str, value: str, otherwise: str) -> str:
-        return f"where({condition}, {value}, {otherwise})"
-
-    @staticmethod
-    def least(left: str, right: str) -> str:
-        return f"minimum({left}, {right})"
-
-
-Dialect = Scalar | Vector
+SCALAR = Dialect(" and ", " or ", choice="({1} if {0} else {2})", least="({0} if {0} < {1} else {1})")
+"""exact integers"""
+VECTOR = Dialect(" & ", " | ", choice="where({0}, {1}, {2})", least="minimum({0}, {1})")
+"""NumPy arrays"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +147,13 @@ class _Writer:
             if piece.is_unconditional:
                 return value
             condition = self.shared(piece.conditions, self.disjunction(piece))
-            choice = self.dialect.choice(condition, value, result)
+            choice = self.dialect.choice.format(condition, value, result)
             result = self.shared(choice, choice)
         return result
 
     def output(self, output: Output, forms: Sequence[str]) -> str:
         if isinstance(output, Least):
-            return self.dialect.least(self.output(output.left, forms), self.output(output.right, forms))
+            return self.dialect.least.format(self.output(output.left, forms), self.output(output.right, forms))
         terms = [_scaled(multiplicity, forms[index]) for index, multiplicity in output.terms]
         total = _rounded(self.chain(" + ", terms) or "0", output.denominator)
         return total if total in forms else self.shared(output, total)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from loopyperf.counts import closed_form as cf
 from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Floor, Monomial
-from loopyperf.counts.compilation import Compilation, Least, Output, Scalar, Vector, compiled
+from loopyperf.counts.compilation import SCALAR, VECTOR, Compilation, Least, Output, compiled
 from loopyperf.counts.formula import text
 from loopyperf.errors import ParameterError
 
@@ -92,11 +92,11 @@ class _Function:
 
     @cached_property
     def _scalar(self) -> Callable[..., tuple[bool, tuple[int, ...]]]:
-        return compiled(self.source, Scalar())
+        return compiled(self.source, SCALAR)
 
     @cached_property
     def _vector(self) -> Callable[..., tuple[Any, tuple[Any, ...]]]:
-        return compiled(self.source, Vector())
+        return compiled(self.source, VECTOR)
 
     def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         values = [_as_integer(name, sizes[name]) for name in self.source.parameters]
