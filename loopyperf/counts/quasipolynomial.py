@@ -53,8 +53,10 @@ class QuasiPolynomial:
 
         Raises :class:`UnboundedDomainError` if there are infinitely many, :class:`EngineError` without barvinok.
         """
-        # isl keeps the order of the space that is aligned to, so all counts of a kernel live in the same space.
-        points = domain.align_params(assumptions.get_space()).intersect_params(isl.Set.from_basic_set(assumptions))
+        # isl keeps the order of the space that is aligned to, so all counts of a kernel live in the same space. What is
+        # assumed of remainders slows Barvinok's algorithm down by half; floors are folded by it afterwards.
+        known = _known(assumptions)
+        points = domain.align_params(assumptions.get_space()).intersect_params(known.bounds)
         if not points.is_bounded():
             raise UnboundedDomainError(f"infinitely many points in {domain}")
         if not engine_is_exact():
@@ -91,8 +93,11 @@ class QuasiPolynomial:
 
     def simplified(self) -> "QuasiPolynomial":
         """Return the same function on the kernel's assumptions, with fewer pieces."""
-        context = isl.Set.from_basic_set(self.assumptions)
-        return QuasiPolynomial(self.polynomial.gist_params(context).coalesce(), self.assumptions)
+        known = _known(self.assumptions)
+        polynomial = self.polynomial.gist_params(known.bounds).coalesce()
+        if not all(domain.plain_is_universe() for domain, _ in polynomial.get_pieces()):
+            polynomial = polynomial.gist_params(known.context).coalesce()
+        return QuasiPolynomial(polynomial, self.assumptions)
 
     # }}}
 
@@ -106,11 +111,11 @@ class QuasiPolynomial:
     @cached_property
     def formula(self) -> ClosedForm:
         """Return the shortest closed form found, for people to read; where its pieces overlap, they agree."""
-        return _merged(simplified(self._pieces, isl.Set.from_basic_set(self.assumptions)))
+        return _merged(simplified(self._pieces, _known(self.assumptions).context))
 
     @cached_property
     def _pieces(self) -> list[tuple[isl.Set, Polynomial]]:
-        return list(_pieces(self.polynomial, known_residues(self.assumptions)))
+        return list(_pieces(self.polynomial, _known(self.assumptions).residues))
 
     @property
     def parameters(self) -> frozenset[str]:
@@ -119,7 +124,7 @@ class QuasiPolynomial:
 
     def is_at_most(self, other: "QuasiPolynomial") -> bool:
         """Return whether this count is known to be at most *other* at all sizes that the kernel's assumptions admit."""
-        return is_at_most(self._pieces, other._pieces, isl.Set.from_basic_set(self.assumptions))
+        return is_at_most(self._pieces, other._pieces, _known(self.assumptions).context)
 
     @cached_property
     def _evaluator(self) -> Evaluator:
@@ -173,7 +178,7 @@ def number_of_points(domain: isl.Set) -> int:
 # {{{ what assumptions say
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SizeAssumptions:
     """A kernel's assumptions; their space has all its parameters."""
 
@@ -186,23 +191,40 @@ class SizeAssumptions:
 
     def on(self, parameters: Collection[str]) -> ClosedForm:
         """Return a closed form that is 1 where the assumptions admit *parameters*, whatever the others, else 0."""
-        relevant = isl.Set.from_basic_set(self.basic_set).project_out_except(sorted(parameters), [PARAM])
+        relevant = self.context.project_out_except(sorted(parameters), [PARAM])
         return (Piece(tuple(_conjunctions(relevant)), (((), Fraction(1)),)),)
+
+    @cached_property
+    def context(self) -> isl.Set:
+        """Return all sizes that are admitted."""
+        return isl.Set.from_basic_set(self.basic_set)
+
+    @cached_property
+    def bounds(self) -> isl.Set:
+        """Return what inequalities and equations alone admit, whatever is assumed of remainders."""
+        return isl.Set.from_basic_set(self.basic_set.remove_divs())
+
+    @cached_property
+    def residues(self) -> Residues:
+        """Return for each parameter that is known modulo some number: (modulus, residue)."""
+        residues: dict[str, tuple[int, int]] = {}
+        for index, name in enumerate(self.context.get_var_names_not_none(PARAM)):
+            stride_info = self.context.move_dims(isl.dim_type.set, 0, PARAM, index, 1).get_stride_info(0)
+            stride, offset = stride_info.get_stride().to_python(), stride_info.get_offset()
+            if stride > 1 and offset.is_cst():
+                residues[name] = (stride, offset.get_constant_val().to_python() % stride)
+        return residues
+
+
+def _known(assumptions: isl.BasicSet) -> SizeAssumptions:
+    """Return *assumptions* with what has been found out about them: all counts of a kernel share them."""
+    return _remembered(tuple(assumptions.get_var_names_not_none(PARAM)), assumptions)
 
 
 @lru_cache
-def known_residues(assumptions: isl.BasicSet) -> Residues:
-    """Return for each parameter that is known modulo some number: (modulus, residue)."""
-    residues: dict[str, tuple[int, int]] = {}
-    params = isl.Set.from_basic_set(assumptions)
-    for index in range(params.dim(PARAM)):
-        name = params.get_dim_name(PARAM, index)
-        as_set = params.move_dims(isl.dim_type.set, 0, PARAM, index, 1)
-        stride_info = as_set.get_stride_info(0)
-        stride, offset = stride_info.get_stride().to_python(), stride_info.get_offset()
-        if name is not None and stride > 1 and offset.is_cst():
-            residues[name] = (stride, offset.get_constant_val().to_python() % stride)
-    return residues
+def _remembered(_parameters: tuple[str, ...], assumptions: isl.BasicSet) -> SizeAssumptions:
+    """Return *assumptions*; to isl, ``[m] -> { : }`` and ``[n] -> { : }`` are equal."""
+    return SizeAssumptions(assumptions)
 
 
 # }}}

@@ -28,7 +28,7 @@ FORMULAS = [
     ("{ [i] : 0 <= 16*i < n + 2*m }", "n + 2*m >= 1 and n mod 16 = 0 and m mod 8 = 0", "m/8 + n/16", None),
     # ... also where the floor has a coarser one than the assumption, but not a finer one.
     ("{ [i] : 0 <= 4*i < n }", "n >= 1 and n mod 16 = 0", "n/4", r"\frac{n}{4}"),
-    ("{ [i] : 0 <= 16*i < n }", "n >= 1 and n mod 4 = 0", "floor((n + 12)/16)", None),
+    ("{ [i] : 0 <= 16*i < n }", "n >= 1 and n mod 4 = 0", "floor((n + 15)/16)", None),
     (
         "{ [i] : 0 <= 16*i < n }",
         "n >= 1",

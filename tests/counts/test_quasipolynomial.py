@@ -123,6 +123,15 @@ def test_sums_and_products_are_those_of_the_numbers(left: str, right: str) -> No
 # }}}
 
 
+def test_equal_assumptions_of_other_sizes_are_others() -> None:
+    # isl calls the two sets of sizes equal.
+    for name in ("n", "m", "n"):
+        universe = isl.BasicSet(f"[{name}] -> {{ : }}").params()
+        count = QuasiPolynomial.of_points(isl.Set(f"[{name}] -> {{ [i] : 0 <= i < {name} }}"), universe)
+        assert count.parameters == {name}
+        assert count(**{name: 3}) == 3
+
+
 # {{{ large numbers
 
 
