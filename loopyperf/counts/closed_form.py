@@ -1,6 +1,6 @@
 """Piecewise quasi-polynomials as plain values: what is left of an isl polynomial once isl has done its work.
 
-A closed form is a sum of terms on each of several disjoint pieces of the parameter space. A term is a rational
+A closed form is a sum of terms on each of several pieces of the parameter space. A term is a rational
 coefficient times powers of *atoms*; an atom is a parameter or the floor of a rational affine expression.
 """
 
@@ -73,7 +73,7 @@ class Piece:
 
 
 ClosedForm = tuple[Piece, ...]
-"""Disjoint pieces; zero where none applies."""
+"""Pieces that agree where several apply; zero where none does."""
 
 
 # {{{ polynomial arithmetic
@@ -109,7 +109,7 @@ def multiplied(left: Polynomial, right: Polynomial) -> Polynomial:
 
 def power(base: Polynomial, exponent: int) -> Polynomial:
     """Return *base* to the non-negative integer *exponent*."""
-    return reduce(multiplied, [base] * exponent, constant(1))
+    return reduce(multiplied, [base] * (exponent - 1), base) if exponent else constant(1)
 
 
 def affine_polynomial(expression: Affine) -> Polynomial:

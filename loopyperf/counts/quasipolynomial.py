@@ -302,6 +302,8 @@ def _floor(expression: isl.Aff) -> Floor:
 
 
 def _fraction(value: isl.Val) -> Fraction:
+    if value.is_int():
+        return Fraction(value.to_python())
     denominator = value.get_den_val()
     return Fraction((value * denominator).to_python(), denominator.to_python())
 
@@ -309,7 +311,9 @@ def _fraction(value: isl.Val) -> Fraction:
 def _term(term: isl.Term, names: Sequence[str], residues: Residues) -> Polynomial:
     product = cf.constant(_fraction(term.get_coefficient_val()))
     for index, name in enumerate(names):
-        product = cf.multiplied(product, cf.power(cf.atom_polynomial(name), term.get_exp(PARAM, index)))
+        exponent = term.get_exp(PARAM, index)
+        if exponent:
+            product = cf.multiplied(product, cf.power(cf.atom_polynomial(name), exponent))
     for index in range(term.dim(DIV)):
         exponent = term.get_exp(DIV, index)
         if exponent:

@@ -190,6 +190,7 @@ def test_infinitely_many_points_are_refused(domain: str) -> None:
 
 def test_a_line_of_points_that_the_assumptions_bound_is_counted() -> None:
     assert counted("{ [i] : n <= i <= m }", "m = n")(n=5) == 1
+    assert counted("{ [i] : n <= i and 2*i <= m }", "exists(k: m = 2*n + 2*k and 0 <= k <= 3)")(n=5, m=14) == 3
 
 
 class TestWithoutBarvinok:
