@@ -23,7 +23,7 @@ from loopy.kernel.function_interface import CallableKernel
 from loopy.kernel.instruction import InstructionBase
 from loopy.schedule import Barrier as BarrierItem
 from loopy.schedule import CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction, ScheduleItem
-from loopy.symbolic import get_dependencies
+from loopy.symbolic import get_dependencies, pw_aff_to_pw_aff_implemented_by_expr
 from loopy.translation_unit import TranslationUnit, resolve_callables
 from loopy.types import LoopyType
 from pytools.tag import Tag
@@ -84,9 +84,16 @@ class Kernel:
 
     @cached_property
     def assumptions(self) -> isl.BasicSet:
-        """Return what the kernel assumes of its parameters, as a set whose space has all :attr:`parameters`."""
-        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=sorted(self.parameters)).params()
-        return self.loopy_kernel.assumptions.align_params(space)
+        """Return what the kernel assumes of its parameters, as a set whose space has all :attr:`parameters`.
+
+        That :attr:`extents` are not negative is added to what the kernel says.
+        """
+        names = sorted(self.parameters)
+        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=names).params()
+        assumed = self.loopy_kernel.assumptions.align_params(space)
+        for name in sorted(self.extents):
+            assumed = assumed.lower_bound_val(*assumed.get_var_dict()[name], isl.Val.zero(isl.DEFAULT_CONTEXT))
+        return assumed
 
     @cached_property
     def parameters(self) -> frozenset[str]:
@@ -175,7 +182,7 @@ def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
         unit = _inlined(unit)
         if unit.default_entrypoint.linearization is None:
             # Preprocessing writes reductions out with temporaries whose types are left to code generation to infer.
-            unit = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(unit), expect_completion=True))
+            unit = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(unit), expect_completion=False))
     except Exception as error:  # Loopy lets through what isl, pymbolic and Python itself raise
         raise _refusal(unit.default_entrypoint, error) from error
     kernel = unit.default_entrypoint
@@ -324,7 +331,12 @@ def _grid(
             length = _length(kernel, iname)
             longest = axes[tag.axis].max(length) if tag.axis in axes else length
             axes[tag.axis] = _in_one_piece(longest, kernel.assumptions, is_local)
-    return group_axes, local_axes
+    return _launched(group_axes), _launched(local_axes)
+
+
+def _launched(axes: Mapping[int, isl.PwAff]) -> dict[int, isl.PwAff]:
+    """Return the extents that the host computes: with integer division, and at any size, an empty loop's included."""
+    return {axis: pw_aff_to_pw_aff_implemented_by_expr(extent).floor() for axis, extent in axes.items()}
 
 
 def _length(kernel: LoopKernel, iname: str) -> isl.PwAff:

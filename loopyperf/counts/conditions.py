@@ -21,6 +21,11 @@ class Condition:
     holds: bool = True
 
 
+def plain_text(expression: Any) -> str:
+    """Return *expression* as people write it: Loopy underlines the names of the functions that it knows."""
+    return str(expression).replace("\N{COMBINING LOW LINE}", "")
+
+
 Conditions = frozenset[Condition]
 """all of them hold"""
 ALWAYS: Conditions = frozenset()

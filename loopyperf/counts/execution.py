@@ -24,7 +24,7 @@ from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.kernel.data import GroupInameTag
 from loopy.symbolic import get_dependencies, isl_set_from_expr
 
-from loopyperf.counts.conditions import ALWAYS, Condition, Conditions
+from loopyperf.counts.conditions import ALWAYS, Condition, Conditions, plain_text
 from loopyperf.counts.loops import LoopPoints, loop_points
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.sub_groups import sub_groups
@@ -154,7 +154,7 @@ class ExecutionCounter:
             return None
 
     def _share(self, condition: Condition, site: Site) -> Fraction:
-        text = str(condition.expression)
+        text = plain_text(condition.expression)
         share = self.typical.share(text, site.source, f"how often {text} holds is not known from the source")
         return share if condition.holds else 1 - share
 

@@ -1,12 +1,11 @@
 """Loops that run all at once, as vectors: inames tagged ``vec``."""
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pymbolic.primitives as prim
 from loopy.kernel.data import VectorizeTag
 from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
-from loopy.symbolic import ArrayAccessFinder, get_dependencies
+from loopy.symbolic import WalkMapper, get_dependencies
 
 from loopyperf.counts.memory import vector_axis
 from loopyperf.kernel import Kernel
@@ -24,9 +23,23 @@ def vector_iname(kernel: Kernel, instruction: InstructionBase) -> str | None:
     return iname if all(_is_member(kernel, access, iname) for access in _accesses(instruction)) else None
 
 
-def _accesses(instruction: MultiAssignmentBase) -> Iterator[prim.Subscript]:
+def _accesses(instruction: MultiAssignmentBase) -> list[prim.Subscript]:
+    finder = _SubscriptFinder()
     for expression in (instruction.expression, *instruction.assignees, *instruction.predicates):
-        yield from cast("set[prim.Subscript]", ArrayAccessFinder()(expression))
+        finder(expression)
+    return finder.found
+
+
+class _SubscriptFinder(WalkMapper[[]]):
+    """Collects the subscripts in expressions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[prim.Subscript] = []
+
+    def map_subscript(self, expr: prim.Subscript) -> None:
+        self.found.append(expr)
+        super().map_subscript(expr)
 
 
 def _is_member(kernel: Kernel, access: prim.Subscript, iname: str) -> bool:

@@ -55,7 +55,6 @@ def estimate(
 def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> Estimate:
     """Return how long a counted kernel runs at *sizes* on the device of *fit*; see :func:`estimate`."""
     shares = _shares(counted, sizes)
-    _check_extents(counted, sizes)
     try:
         answer = find_model(fit.model).time(fit.weights, shares)
     except OverflowError as error:
@@ -82,14 +81,6 @@ def _merged(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> M
     if twice:
         raise ParameterError(f"size {', '.join(twice)} is given twice, as a keyword and in parameters")
     return {**parameters, **sizes}
-
-
-def _check_extents(counted: KernelCounts, sizes: Mapping[str, Any]) -> None:
-    for name in counted.kernel.extents & sizes.keys():
-        size = sizes[name]
-        least = int(cast("NDArray[Any]", size).min(initial=0)) if isinstance(size, np.ndarray) else int(size)
-        if least < 0:
-            raise ParameterError(f"size {name} cannot be negative, received {least}: it says how large something is")
 
 
 def _shares(counted: KernelCounts, sizes: Mapping[str, Any]) -> Shares:

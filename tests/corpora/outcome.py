@@ -1,10 +1,10 @@
-"""What became of one kernel: counted, refused for a reason, crashed, too slow, or wrong."""
+"""What became of one kernel: counted, settled by what its refusal asks for, refused, crashed, too slow, or wrong."""
 
 import re
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["counted", "refused", "crashed", "too slow", "wrong"]
+Kind = Literal["counted", "settled", "refused", "crashed", "too slow", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,8 @@ class Outcome:
 
 
 PARTICULARS = (
-    (r"^(\w+): (instruction '[^']*'(, |: ))?(array '[^']*': )?(instruction '[^']*': )?", r"\1: "),
-    (r"type np:dtype\(\[.*\]\)", "a vector type"),
-    (r"type np:dtype\('complex\d+'\)", "a complex type"),
-    (r"the index .* is not an affine function of the lane.*", "the index ... is not an affine function of the lane"),
-    (r"the index .* depends on .*, computed by", "the index ... depends on ..., computed by"),
-    (r"the condition .* is not an affine", "the condition ... is not an affine"),
-    (r"its loops \(.*\) have bounds that depend on data \(.*\)", "its loops have bounds that depend on data"),
+    (r"^(\w+): (instruction '[^']*': )?", r"\1: "),
+    (r"type np:dtype\(\[.*\]\)", "a structure"),
     (r"infinitely many points in .*", "infinitely many points"),
     (r"arguments without a type: .*; state", "arguments without a type: ...; state"),
     (r"no count for (\w+), a function", "no count for ..., a function"),

@@ -10,21 +10,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-OFFSETS = "145 kernels: // and % in the part of an index that does not move with the lane"
-
-
 def not_counted(every: int) -> dict[str, str]:
     """Return name -> reason of the kernels that are not counted, of each that comes *every* so many."""
     outcomes = census(titan_v.specimens(every))
     return {specimen.name: str(outcome) for specimen, outcome in outcomes if outcome.kind != "counted"}
 
 
-@pytest.mark.xfail(strict=True, reason=OFFSETS)
 def test_a_sample_of_the_measured_kernels_is_counted() -> None:
     assert not_counted(every=40) == {}
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason=OFFSETS)
 def test_every_measured_kernel_is_counted() -> None:
     assert not_counted(every=1) == {}
