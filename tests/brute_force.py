@@ -1,13 +1,13 @@
 """An independent counter: it enumerates.
 
 At concrete sizes it lists the points of each instruction's loops one by one, evaluates conditions and addresses at
-them with NumPy, and adds up. It knows nothing of quasi-polynomials, of barvinok, or of the counters in
-``loopyperf.counts``; of loopyperf it uses only the front door and the names of the properties.
+them with NumPy, and adds up; many sizes are one pass. It knows nothing of quasi-polynomials, of barvinok, or of the
+counters in ``loopyperf.counts``; of loopyperf it uses only the front door and the names of the properties.
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -16,6 +16,7 @@ from typing import Any
 import islpy as isl
 import numpy as np
 import pymbolic.primitives as prim
+from enumeration import Points, listed
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag
 from loopy.kernel.instruction import MultiAssignmentBase
 from loopy.symbolic import pw_aff_to_expr
@@ -25,53 +26,79 @@ from pymbolic.mapper.evaluator import EvaluationMapper
 
 from loopyperf.kernel import Kernel, Launch
 
-Points = dict[str, np.ndarray]
-"""iname -> its value at each point"""
-
+Sizes = Mapping[str, int]
+Numbers = np.ndarray
+"""one count for each size"""
 
 COUNTINGS = ("paper", "executed")
 
 
-def brute_force(
-    kernel: Kernel, sizes: Mapping[str, int], class_sizes: Mapping[str, int] | None = None
-) -> dict[str, dict[str, int]]:
+def brute_force(kernel: Kernel, sizes: Sizes, class_sizes: Sizes | None = None) -> dict[str, dict[str, int]]:
     """Return counting -> the unified model's properties of *kernel* at *sizes*, by enumeration.
 
     Stride classes describe large problems: they are taken at *class_sizes*, by default at *sizes* themselves. Counts of
     zero are left out.
     """
-    totals = {counting: Counter[str]() for counting in COUNTINGS}
+    return brute_force_at_all(kernel, [sizes], sizes if class_sizes is None else class_sizes)[0]
+
+
+def brute_force_at_all(kernel: Kernel, sizes: Sequence[Sizes], class_sizes: Sizes) -> list[dict[str, dict[str, int]]]:
+    """Return for each of *sizes* what :func:`brute_force` returns, the stride classes being those at *class_sizes*."""
+    totals = {counting: defaultdict[str, Numbers](lambda: np.zeros(len(sizes), int)) for counting in COUNTINGS}
     visited = _visited(kernel, sizes)
-    classes = _classes(visited if class_sizes is None else _visited(kernel, class_sizes))
+    classes = _classes(kernel, class_sizes)
     for launch, instruction in _instructions(kernel):
         visitor = visited[instruction.id]
         copies = {"paper": 1, "executed": _copies(kernel, launch, instruction.within_inames, sizes)}
         names = [*visitor.operations.items()]
         named = zip(classes[instruction.id], visitor.accesses, strict=True)
-        names += [(name, len(access.addresses)) for name, access in named]
+        names += [(name, access.number) for name, access in named]
         for counting, (name, number) in product(COUNTINGS, names):
             totals[counting][name] += number * copies[counting]
-    for launch, counting in product(kernel.launches, COUNTINGS):
-        totals[counting].update(_overheads(kernel, launch, sizes))
-    return {counting: _finished(totals[counting]) for counting in COUNTINGS}
+    for launch in kernel.launches:
+        overheads = _overheads(kernel, launch, sizes)
+        for counting, (name, number) in product(COUNTINGS, overheads.items()):
+            totals[counting][name] += number
+    return [
+        {
+            counting: _finished({name: int(total[place]) for name, total in totals[counting].items()})
+            for counting in COUNTINGS
+        }
+        for place in range(len(sizes))
+    ]
 
 
 def _instructions(kernel: Kernel) -> Iterator[tuple[Launch, Any]]:
     return ((launch, instruction) for launch in kernel.launches for instruction in launch.instructions)
 
 
-def _visited(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, "_Visitor"]:
-    visitors: dict[str, _Visitor] = {}
+def _visited(kernel: Kernel, sizes: Sequence[Sizes], arrays: Collection[str] | None = None) -> dict[str, "_Visitor"]:
+    """Return instruction -> its visitor, of all instructions or of those that access any of *arrays*."""
+    points: dict[frozenset[str], Points] = {}
+    for instruction in _accessing(kernel, arrays):
+        inames = frozenset(instruction.within_inames)
+        if inames not in points:
+            points[inames] = _points(kernel, inames, sizes)
+    return {i.id: _Visitor(kernel, points[frozenset(i.within_inames)], i) for i in _accessing(kernel, arrays)}
+
+
+def _at_origin(kernel: Kernel, sizes: Sizes) -> dict[str, "_Visitor"]:
+    """Return instruction -> its visitor of one point, all loop variables 0, whether it belongs to the loops or not."""
+    inames = {iname: np.zeros(1, int) for iname in kernel.loopy_kernel.all_inames()}
+    columns = {**inames, **{name: np.array([size]) for name, size in sizes.items()}}
+    return {i.id: _Visitor(kernel, Points(columns, np.zeros(1, int), 1), i) for _, i in _instructions(kernel)}
+
+
+def _accessing(kernel: Kernel, arrays: Collection[str] | None) -> Iterator[Any]:
     for _, instruction in _instructions(kernel):
-        points = _points(kernel.loopy_kernel, frozenset(instruction.within_inames), sizes)
-        visitors[instruction.id] = _Visitor(kernel, points, sizes)
-        visitors[instruction.id].visit(instruction)
-    return visitors
+        if arrays is None or not instruction.dependency_names().isdisjoint(arrays):
+            yield instruction
 
 
-def _overheads(kernel: Kernel, launch: Launch, sizes: Mapping[str, int]) -> dict[str, int]:
-    launches = _number_of_points(_points(kernel.loopy_kernel, launch.host_inames, sizes))
-    passes = sum(_barrier_passes(kernel, launch, barrier.inames, sizes) for barrier in launch.barriers)
+def _overheads(kernel: Kernel, launch: Launch, sizes: Sequence[Sizes]) -> dict[str, Numbers]:
+    launches = _points(kernel, launch.host_inames, sizes).number()
+    loops = Counter(barrier.inames for barrier in launch.barriers)
+    passes = sum(number * _barrier_passes(kernel, launch, inames, sizes) for inames, number in loops.items())
     return {
         "launches": launches,
         "work-groups": launches * math.prod(_extents(launch.group_axes, sizes).values()),
@@ -79,86 +106,42 @@ def _overheads(kernel: Kernel, launch: Launch, sizes: Mapping[str, int]) -> dict
     }
 
 
-def _finished(totals: Counter[str]) -> dict[str, int]:
+def _finished(totals: dict[str, int]) -> dict[str, int]:
     for name in list(totals):
         stores = totals.get(name.replace("load", "store"), 0)
         if name.startswith("global load ") and stores:
             totals[name.replace("load", "min(load, store)")] = min(totals[name], stores)
-    return {name: int(number) for name, number in totals.items() if number}
+    return {name: number for name, number in totals.items() if number}
 
 
 # {{{ enumeration
 
 
-def _points(knl: Any, inames: frozenset[str], sizes: Mapping[str, int]) -> Points:
+def _points(kernel: Kernel, inames: frozenset[str], sizes: Sequence[Sizes]) -> Points:
     """Return all points of the loops over *inames*; one point if there are none."""
-    domain = knl.get_inames_domain(inames)
-    for name, (kind, index) in domain.get_var_dict(isl.dim_type.param).items():
-        domain = domain.fix_val(kind, index, isl.Val(sizes[name]))
-    domain = isl.Set.from_basic_set(domain).project_out(isl.dim_type.param, 0, domain.dim(isl.dim_type.param))
-    domain = domain.project_out_except(sorted(inames), [isl.dim_type.set])
-    order = [domain.get_dim_name(isl.dim_type.set, i) for i in range(domain.dim(isl.dim_type.set))]
-    if not order:
-        return {"": np.zeros(0 if domain.is_empty() else 1, int)}
-    listed = _listed(domain)
-    return {name: listed[:, column] for column, name in enumerate(order)}
+    domain = isl.Set.from_basic_set(kernel.loopy_kernel.get_inames_domain(inames))
+    return listed(domain.project_out_except(sorted(inames), [isl.dim_type.set]), sizes)
 
 
-def _listed(domain: isl.Set) -> np.ndarray:
-    """Return all points of *domain*, which has no parameters: (points × dimensions)."""
-    number = domain.dim(isl.dim_type.set)
-    if domain.is_empty():
-        return np.zeros((0, number), int)
-    box = [(_number(domain.dim_min_val(i)), _number(domain.dim_max_val(i))) for i in range(number)]
-    grid = np.stack(np.meshgrid(*(np.arange(low, high + 1) for low, high in box), indexing="ij"), axis=-1)
-    candidates = grid.reshape(-1, len(box))
-    return candidates[np.any([_inside(basic, candidates) for basic in domain.get_basic_sets()], axis=0)]
+def _extents(axes: Mapping[int, isl.PwAff], sizes: Sequence[Sizes]) -> dict[int, Numbers]:
+    lengths = {axis: pw_aff_to_expr(extent, int_ok=True) for axis, extent in axes.items()}
+    return {
+        axis: np.array([max(int(evaluate(length, dict(size))), 0) for size in sizes])
+        for axis, length in lengths.items()
+    }
 
 
-def _inside(basic: isl.BasicSet, candidates: np.ndarray) -> np.ndarray:
-    if basic.dim(isl.dim_type.div):
-        single = isl.Set.from_basic_set(basic)
-        return np.array([_contains(single, point) for point in candidates])
-    inside = np.ones(len(candidates), bool)
-    for constraint in basic.get_constraints():
-        value = np.full(len(candidates), _number(constraint.get_constant_val()))
-        for dim in range(candidates.shape[1]):
-            value = value + _number(constraint.get_coefficient_val(isl.dim_type.set, dim)) * candidates[:, dim]
-        inside &= value == 0 if constraint.is_equality() else value >= 0
-    return inside
-
-
-def _contains(domain: isl.Set, point: np.ndarray) -> bool:
-    for dim, value in enumerate(point):
-        domain = domain.fix_val(isl.dim_type.set, dim, isl.Val(int(value)))
-    return not domain.is_empty()
-
-
-def _number(value: isl.Val) -> int:
-    return value.to_python()
-
-
-def _number_of_points(points: Points) -> int:
-    return len(next(iter(points.values())))
-
-
-def _extents(axes: Mapping[int, isl.PwAff], sizes: Mapping[str, int]) -> dict[int, int]:
-    values = {axis: evaluate(pw_aff_to_expr(extent, int_ok=True), dict(sizes)) for axis, extent in axes.items()}
-    return {axis: max(int(value), 0) for axis, value in values.items()}
-
-
-def _copies(kernel: Kernel, launch: Launch, inames: Iterable[str], sizes: Mapping[str, int]) -> int:
+def _copies(kernel: Kernel, launch: Launch, inames: Iterable[str], sizes: Sequence[Sizes]) -> Numbers | int:
     """Return how many work-items run the same point, along hardware axes that *inames* leave unused."""
     tags = [kernel.hardware_axis(iname) for iname in inames]
     used_groups = {tag.axis for tag in tags if isinstance(tag, GroupInameTag)}
     used_items = {tag.axis for tag in tags if isinstance(tag, LocalInameTag)}
-    groups, items = _extents(launch.group_axes, sizes), _extents(launch.local_axes, sizes)
-    return math.prod(n for axis, n in groups.items() if axis not in used_groups) * math.prod(
-        n for axis, n in items.items() if axis not in used_items
-    )
+    groups = {axis: length for axis, length in launch.group_axes.items() if axis not in used_groups}
+    items = {axis: length for axis, length in launch.local_axes.items() if axis not in used_items}
+    return math.prod(_extents(groups, sizes).values()) * math.prod(_extents(items, sizes).values())
 
 
-def _barrier_passes(kernel: Kernel, launch: Launch, loops: frozenset[str], sizes: Mapping[str, int]) -> int:
+def _barrier_passes(kernel: Kernel, launch: Launch, loops: frozenset[str], sizes: Sequence[Sizes]) -> Numbers:
     """Return how often all groups together pass a barrier inside *loops*, whose bounds may differ between groups."""
     around = [insn for insn in launch.instructions if loops <= insn.within_inames]
     axes = {
@@ -167,31 +150,45 @@ def _barrier_passes(kernel: Kernel, launch: Launch, loops: frozenset[str], sizes
         if isinstance(kernel.hardware_axis(iname), GroupInameTag)
     }
     chosen = {axis: iname for iname, axis in axes.items()}  # one iname for each axis
-    passes = _passes_by_group(kernel, loops, [chosen[axis] for axis in sorted(chosen)], sizes)
-    extents = [extent for _, extent in sorted(_extents(launch.group_axes, sizes).items())]
-    present = [axis in chosen for axis in sorted(launch.group_axes)]
-    # An axis matters if moving along it alone changes the passes; along another all groups of the launch pass alike.
-    matters = [_matters(passes, place) for place in range(len(chosen))]
-    alike = math.prod(n for n, here in zip(extents, present, strict=True) if not here)
-    inside = [n for n, here in zip(extents, present, strict=True) if here]
-    alike *= math.prod(n for n, matter in zip(inside, matters, strict=True) if not matter)
-    distinct = {tuple(np.array(group)[matters].tolist()): points for group, points in passes.items()}
-    return alike * sum(map(len, distinct.values()))
+    groups = [chosen[axis] for axis in sorted(chosen)]
+    ranges = [_points(kernel, frozenset([iname]), sizes) for iname in groups]
+    points = _points(kernel, loops | frozenset(groups), sizes)
+    extents = _extents(launch.group_axes, sizes)
+    return np.array(
+        [
+            _passes_of_all_groups(
+                _passes_by_group(points, loops, groups, ranges, place),
+                {axis: int(extents[axis][place]) for axis in extents},
+                sorted(chosen),
+            )
+            for place in range(len(sizes))
+        ]
+    )
 
 
 Passes = dict[tuple[int, ...], frozenset[tuple[int, ...]]]
 """group -> the points of the loops that it passes"""
 
 
-def _passes_by_group(kernel: Kernel, loops: frozenset[str], groups: list[str], sizes: Mapping[str, int]) -> Passes:
-    ranges = [np.unique(_points(kernel.loopy_kernel, frozenset([iname]), sizes)[iname]).tolist() for iname in groups]
-    points = _points(kernel.loopy_kernel, loops | frozenset(groups), sizes)
-    names = (*groups, *sorted(loops))
-    rows = zip(*(points[iname].tolist() for iname in names), strict=True) if names else [()] * _number_of_points(points)
-    found: dict[tuple[int, ...], set[tuple[int, ...]]] = {group: set() for group in product(*ranges)}
-    for row in rows:
+def _passes_by_group(
+    points: Points, loops: frozenset[str], groups: list[str], ranges: list[Points], place: int
+) -> Passes:
+    values = [sorted(set(along.rows([iname], place))) for iname, along in zip(groups, ranges, strict=True)]
+    found: dict[tuple[int, ...], set[tuple[int, ...]]] = {
+        tuple(value for (value,) in group): set() for group in product(*values)
+    }
+    for row in points.rows([*groups, *sorted(loops)], place):
         found[row[: len(groups)]].add(row[len(groups) :])
     return {group: frozenset(passed) for group, passed in found.items()}
+
+
+def _passes_of_all_groups(passes: Passes, extents: Mapping[int, int], present: list[int]) -> int:
+    # An axis matters if moving along it alone changes the passes; along another all groups of the launch pass alike.
+    matters = [_matters(passes, place) for place in range(len(present))]
+    deciding = {axis for axis, matter in zip(present, matters, strict=True) if matter}
+    alike = math.prod(extent for axis, extent in extents.items() if axis not in deciding)
+    distinct = {tuple(np.array(group)[matters].tolist()): points for group, points in passes.items()}
+    return alike * sum(map(len, distinct.values()))
 
 
 def _matters(passes: Passes, place: int) -> bool:
@@ -212,10 +209,11 @@ class _Access:
     direction: str
     array: str
     bits: int
+    number: Numbers
     addresses: np.ndarray
     """in elements, at each point"""
     stride: int
-    """elements from one lane to the next, the same at all points"""
+    """elements from one lane to the next, at the first point"""
 
 
 _OPERATIONS = {prim.Sum: "add", prim.Quotient: "div", prim.FloorDiv: "div", prim.Remainder: "div", prim.Power: "pow"}
@@ -224,18 +222,18 @@ _OPERATIONS = {prim.Sum: "add", prim.Quotient: "div", prim.FloorDiv: "div", prim
 class _Visitor:
     """Visits the expressions of one instruction, with the points at which they are evaluated."""
 
-    def __init__(self, kernel: Kernel, points: Points, sizes: Mapping[str, int]) -> None:
-        self.kernel, self.points = kernel, points
-        self.evaluate = _PointwiseEvaluator({**sizes, **points})
-        self.number = _number_of_points(points)
+    def __init__(self, kernel: Kernel, points: Points, instruction: Any) -> None:
+        self.kernel, self.points, self.inames = kernel, points, instruction.within_inames
+        self.evaluate = _PointwiseEvaluator(points.columns)
         self.types = TypeReader(kernel.loopy_kernel, kernel.callables)
-        self.operations: Counter[str] = Counter()
+        self.operations: defaultdict[str, Numbers | int] = defaultdict(int)
         self.accesses: list[_Access] = []
+        self.visit(instruction)
 
     def visit(self, instruction: Any) -> None:
         if not isinstance(instruction, MultiAssignmentBase):
             return
-        active = np.ones(self.number, bool)
+        active = np.ones(len(self.points), bool)
         for predicate in instruction.predicates:
             self.expression(predicate, active)
         for predicate in instruction.predicates:
@@ -247,7 +245,7 @@ class _Visitor:
                 self.expression(index, active)
 
     def holds(self, condition: Any) -> np.ndarray:
-        return np.broadcast_to(self.evaluate(condition), (self.number,)).astype(bool)
+        return np.broadcast_to(self.evaluate(condition), (len(self.points),)).astype(bool)
 
     def expression(self, expr: Any, active: np.ndarray) -> None:
         if not isinstance(expr, prim.ExpressionNode):
@@ -290,7 +288,7 @@ class _Visitor:
             return
         dtype = self.types(expr).numpy_dtype
         if dtype.kind == "f":
-            self.operations[f"f{8 * dtype.itemsize} {kind}"] += number * int(active.sum())
+            self.operations[f"f{8 * dtype.itemsize} {kind}"] += number * self.points.number(active)
 
     def access(self, expr: Any, direction: str, active: np.ndarray) -> None:
         name = expr.name if isinstance(expr, prim.Variable) else expr.aggregate.name
@@ -299,21 +297,29 @@ class _Visitor:
             return
         bits = 8 * array.dtype.itemsize
         if array.address_space == AddressSpace.LOCAL:
-            self.operations[f"local {direction} {bits}-bit"] += int(active.sum())
+            self.operations[f"local {direction} {bits}-bit"] += self.points.number(active)
             return
         address = self.address(expr, array, {})
-        lanes = {lane: self.points[lane] + 1 for lane in self.kernel.lane_inames(name for name in self.points if name)}
-        strides = np.unique(np.abs(self.address(expr, array, lanes) - address))
-        assert len(strides) <= 1, f"{name}: no single lane stride, but {strides}"
-        self.accesses.append(_Access(direction, name, bits, address[active], int(sum(strides))))
+        lanes = {lane: self.points.columns[lane] + 1 for lane in self.kernel.lane_inames(self.inames)}
+        strides = np.abs(self.address(expr, array, lanes) - address)
+        assert _one_each(strides, self.points), f"{name}: no single lane stride"
+        stride = int(strides[0]) if len(strides) else 0
+        self.accesses.append(_Access(direction, name, bits, self.points.number(active), address[active], stride))
 
     def address(self, expr: Any, array: Any, moved: Mapping[str, Any]) -> np.ndarray:
         """Return the element's address at each point, in elements, with some inames *moved*."""
         evaluator = _PointwiseEvaluator({**self.evaluate.context, **moved})
-        result = np.zeros(self.number, int)
+        result = np.zeros(len(self.points), int)
         for index, tag in zip(getattr(expr, "index_tuple", ()), array.dim_tags or (), strict=True):
-            result = result + np.asarray(evaluator(index)) * int(evaluator(tag.stride))
+            result = result + np.asarray(evaluator(index)) * evaluator(tag.stride)
         return result
+
+
+def _one_each(values: np.ndarray, points: Points) -> bool:
+    """Return whether *values* is the same at all points of each size."""
+    of_size = np.zeros(points.sizes, int)
+    of_size[points.size] = values
+    return bool((values == of_size[points.size]).all())
 
 
 class _PointwiseEvaluator(EvaluationMapper):
@@ -342,19 +348,20 @@ EDGE = Fraction(1, 64)
 """of a half, third or quarter: what is more than that tips a class"""
 
 
-def _classes(visited: Mapping[str, _Visitor]) -> dict[str, list[str]]:
+def _classes(kernel: Kernel, class_sizes: Sizes) -> dict[str, list[str]]:
     """Return for each instruction the properties that its accesses of global memory belong to, in their order."""
-    found = [access for visitor in visited.values() for access in visitor.accesses]
-    cells = {
-        a: np.unique(np.concatenate([x.addresses for x in found if x.array == a])) for a in {x.array for x in found}
-    }
+    seen = _at_origin(kernel, class_sizes)
+    strided = {access.array for visitor in seen.values() for access in visitor.accesses if access.stride > 1}
+    seen |= _visited(kernel, [class_sizes], strided)
+    found = [access for visitor in seen.values() for access in visitor.accesses if access.array in strided]
+    cells = {a: np.unique(np.concatenate([x.addresses for x in found if x.array == a])) for a in strided}
     return {
-        name: [f"global {x.direction} {x.bits}-bit stride {_stride_class(x, cells[x.array])}" for x in visitor.accesses]
-        for name, visitor in visited.items()
+        name: [f"global {x.direction} {x.bits}-bit stride {_stride_class(x, cells)}" for x in visitor.accesses]
+        for name, visitor in seen.items()
     }
 
 
-def _stride_class(access: _Access, cells: np.ndarray) -> str:
+def _stride_class(access: _Access, cells: Mapping[str, np.ndarray]) -> str:
     """Of the cells between each lane's address and the next one's, how many are touched? Marked on a line of cells."""
     stride = access.stride
     if stride <= 1 or not len(access.addresses):
@@ -367,7 +374,7 @@ def _stride_class(access: _Access, cells: np.ndarray) -> str:
     np.add.at(marks, lanes - lanes.min(), 1)
     np.add.at(marks, lanes - lanes.min() + stride, -1)
     between = lanes.min() + np.flatnonzero(np.cumsum(marks))
-    density = Fraction(int(np.isin(between, cells).sum()), len(between))
+    density = Fraction(int(np.isin(between, cells[access.array]).sum()), len(between))
     share = min(max(math.ceil(density * parts - EDGE), 1), parts)
     return f"{share}/{stride if stride <= 4 else '>4'}"
 
