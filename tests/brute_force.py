@@ -212,8 +212,18 @@ class _Access:
     number: Numbers
     addresses: np.ndarray
     """in elements, at each point"""
+    lanes: "_Lanes"
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """How an access moves from one work-item to the next, in elements."""
+
     stride: int
-    """elements from one lane to the next, at the first point"""
+    row: int
+    """along the array's axis that moves most in memory, from one index to the next"""
+    block: int
+    """from one lane to the next along this axis alone: whole rows"""
 
 
 _OPERATIONS = {prim.Sum: "add", prim.Quotient: "div", prim.FloorDiv: "div", prim.Remainder: "div", prim.Power: "pow"}
@@ -299,20 +309,37 @@ class _Visitor:
         if array.address_space == AddressSpace.LOCAL:
             self.operations[f"local {direction} {bits}-bit"] += self.points.number(active)
             return
-        address = self.address(expr, array, {})
-        lanes = {lane: self.points.columns[lane] + 1 for lane in self.kernel.lane_inames(self.inames)}
-        strides = np.abs(self.address(expr, array, lanes) - address)
-        assert _one_each(strides, self.points), f"{name}: no single lane stride"
-        stride = int(strides[0]) if len(strides) else 0
-        self.accesses.append(_Access(direction, name, bits, self.points.number(active), address[active], stride))
+        address = sum(self.addresses(expr, array, {}), np.zeros(len(self.points), int))
+        lanes = self.lanes(expr, array)
+        self.accesses.append(_Access(direction, name, bits, self.points.number(active), address[active], lanes))
 
-    def address(self, expr: Any, array: Any, moved: Mapping[str, Any]) -> np.ndarray:
-        """Return the element's address at each point, in elements, with some inames *moved*."""
+    def addresses(self, expr: Any, array: Any, moved: Mapping[str, Any]) -> list[np.ndarray]:
+        """Return what each axis adds to the element's address at each point, with some inames *moved*."""
         evaluator = _PointwiseEvaluator({**self.evaluate.context, **moved})
-        result = np.zeros(len(self.points), int)
-        for index, tag in zip(getattr(expr, "index_tuple", ()), array.dim_tags or (), strict=True):
-            result = result + np.asarray(evaluator(index)) * evaluator(tag.stride)
-        return result
+        axes = zip(getattr(expr, "index_tuple", ()), array.dim_tags or (), strict=True)
+        return [np.asarray(evaluator(index)) * evaluator(tag.stride) for index, tag in axes]
+
+    def lanes(self, expr: Any, array: Any) -> _Lanes:
+        """Return how *expr* moves along ``l.0`` at the first point, having seen that it is so at all others."""
+        moved = {lane: self.points.columns[lane] + 1 for lane in self.kernel.lane_inames(self.inames)}
+        both = zip(self.addresses(expr, array, moved), self.addresses(expr, array, {}), strict=True)
+        zero = np.zeros(len(self.points), int)
+        steps = [there - here + zero for there, here in both]
+        assert _one_each(sum(steps, zero), self.points), f"{expr}: no single lane stride"
+        if not len(self.points):
+            return _Lanes(0, 1, 0)
+        block, row = max(
+            (
+                (abs(int(step[0])), _first(self.evaluate(tag.stride)))
+                for step, tag in zip(steps, array.dim_tags or (), strict=True)
+            ),
+            default=(0, 1),
+        )
+        return _Lanes(abs(sum(int(step[0]) for step in steps)), row, block)
+
+
+def _first(values: Any) -> int:
+    return int(np.ravel(values)[0])
 
 
 def _one_each(values: np.ndarray, points: Points) -> bool:
@@ -351,7 +378,7 @@ EDGE = Fraction(1, 64)
 def _classes(kernel: Kernel, class_sizes: Sizes) -> dict[str, list[str]]:
     """Return for each instruction the properties that its accesses of global memory belong to, in their order."""
     seen = _at_origin(kernel, class_sizes)
-    strided = {access.array for visitor in seen.values() for access in visitor.accesses if access.stride > 1}
+    strided = {access.array for visitor in seen.values() for access in visitor.accesses if access.lanes.stride > 1}
     seen |= _visited(kernel, [class_sizes], strided)
     found = [access for visitor in seen.values() for access in visitor.accesses if access.array in strided]
     cells = {a: np.unique(np.concatenate([x.addresses for x in found if x.array == a])) for a in strided}
@@ -362,19 +389,19 @@ def _classes(kernel: Kernel, class_sizes: Sizes) -> dict[str, list[str]]:
 
 
 def _stride_class(access: _Access, cells: Mapping[str, np.ndarray]) -> str:
-    """Of the cells between each lane's address and the next one's, how many are touched? Marked on a line of cells."""
-    stride = access.stride
+    """Of the cells from the row of each lane to that of the next one, how many are touched?"""
+    stride = access.lanes.stride
     if stride <= 1 or not len(access.addresses):
         return str(stride)
     parts = min(stride, 4)
     lanes = np.unique(access.addresses)
     neighboured = lanes[np.isin(lanes + stride, lanes)]
     lanes = neighboured if len(neighboured) else lanes
-    marks = np.zeros(lanes.max() - lanes.min() + stride + 1, int)
-    np.add.at(marks, lanes - lanes.min(), 1)
-    np.add.at(marks, lanes - lanes.min() + stride, -1)
-    between = lanes.min() + np.flatnonzero(np.cumsum(marks))
-    density = Fraction(int(np.isin(between, cells[access.array]).sum()), len(between))
+    starts = np.unique(lanes // access.lanes.row * access.lanes.row)
+    between = int(np.minimum(np.diff(starts), access.lanes.block).sum()) + access.lanes.block
+    last_start = np.searchsorted(starts, cells[access.array], side="right") - 1
+    into = cells[access.array] - starts[last_start]
+    density = Fraction(int(((last_start >= 0) & (into < access.lanes.block)).sum()), between)
     share = min(max(math.ceil(density * parts - EDGE), 1), parts)
     return f"{share}/{stride if stride <= 4 else '>4'}"
 

@@ -1,0 +1,207 @@
+"""Random expressions: what is loaded from where, computed how, on which condition."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+from random_loops import Linear, Loop, name, number
+
+TYPES = ("float32", "float32", "float64", "int32")
+
+
+@dataclass
+class Array:
+    """An array and the cells accessed so far, from which its shape follows."""
+
+    name: str
+    dtype: str
+    order: str
+    highest: list[Linear]
+    """of each axis, the greatest index"""
+    padding: int = 0
+    statements: set[str] = field(default_factory=set[str])
+    """those that access it"""
+    loops: set[str] = field(default_factory=set[str])
+    """those in its indices"""
+
+    def cell(self, index: Sequence[Linear], loops: Sequence[Loop]) -> str:
+        """Return the source of an access at *index*, moved so that no cell is below zero."""
+        moved = [_moved(axis, loops) for axis in index]
+        highest = [_bound(axis, loops, least=False) for axis in moved]
+        self.highest = [_at_least(*pair) for pair in zip(self.highest, highest, strict=True)]
+        self.loops |= {loop.name for loop in loops for axis in index if axis.coefficients.get(loop.name)}
+        return f"{self.name}[{', '.join(map(str, moved))}]"
+
+    @property
+    def shape(self) -> tuple[str, ...]:
+        """Return the length of each axis, as source."""
+        *slow, fast = self.highest
+        return (*(str(axis + number(1)) for axis in slow), str(fast + number(1 + self.padding)))
+
+
+def _bound(index: Linear, loops: Sequence[Loop], least: bool) -> Linear:
+    """Return the least or the greatest value of *index* over *loops*."""
+    bound = Linear({}, index.constant)
+    for called, factor in index.coefficients.items():
+        loop = next((loop for loop in loops if loop.name == called), None)
+        if loop is None:
+            bound += name(called) * factor
+        else:
+            bound += (loop.low if (factor > 0) == least else loop.high) * factor
+    return bound
+
+
+def _moved(index: Linear, loops: Sequence[Loop]) -> Linear:
+    low = _bound(index, loops, least=True)
+    below = {size: -value for size, value in low.coefficients.items() if value < 0}
+    return index + Linear(below, max(-low.constant, 0))
+
+
+def _at_least(left: Linear, right: Linear) -> Linear:
+    names = sorted({*left.coefficients, *right.coefficients})
+    return Linear(
+        {size: max(left.coefficients.get(size, 0), right.coefficients.get(size, 0)) for size in names},
+        max(left.constant, right.constant),
+    )
+
+
+# {{{ accesses
+
+
+def draw_array(draw: Any, called: str, axes: int) -> Array:
+    """Draw the type and the layout of an array that nothing accesses yet."""
+    dtype, order = draw(st.sampled_from(TYPES)), draw(st.sampled_from("CCF"))
+    return Array(called, dtype, order, [number(0)] * axes, draw(st.sampled_from([0, 0, 1, 5])))
+
+
+FAMILIES = ("plain", "plain", "strided", "strided", "members", "stencil", "transposed", "reversed", "diagonal", "fixed")
+
+
+def draw_accesses(draw: Any, array: Array, loops: Sequence[Loop]) -> tuple[str, list[str]]:
+    """Draw the kind and the source of some accesses that belong together."""
+    family = draw(st.sampled_from(FAMILIES)) if loops else "fixed"
+    base = [name(loop.name) for loop in _axes(draw, len(array.highest), loops)] if loops else []
+    indices = [number(draw(st.integers(0, 2))) for _ in array.highest] if family == "fixed" else base
+    several = _FAMILY.get(family, lambda draw, index, loops: [index])(draw, indices, loops)
+    return family, [array.cell(index, loops) for index in several]
+
+
+def _axes(draw: Any, number_of_axes: int, loops: Sequence[Loop]) -> list[Loop]:
+    if len(loops) < number_of_axes:
+        return [draw(st.sampled_from(loops)) for _ in range(number_of_axes)]
+    return draw(st.permutations(loops))[:number_of_axes]
+
+
+Index = list[Linear]
+
+
+def _strided(draw: Any, base: Index, loops: Sequence[Loop]) -> list[Index]:
+    stride = draw(st.sampled_from([2, 2, 3, 3, 4, 4, 5, 6]))
+    offsets = draw(st.lists(st.integers(0, stride - 1), min_size=1, max_size=3, unique=True))
+    return [[*base[:-1], base[-1] * stride + number(offset)] for offset in offsets]
+
+
+def _members(draw: Any, base: Index, loops: Sequence[Loop]) -> list[Index]:
+    inner = next((loop for loop in reversed(loops) if loop.length is not None), None)
+    if inner is None:
+        return _strided(draw, base, loops)
+    stride = inner.length + draw(st.sampled_from([0, 0, 1]))
+    return [[*base[:-1], base[-1] * stride + name(inner.name)]]
+
+
+def _stencil(draw: Any, base: Index, loops: Sequence[Loop]) -> list[Index]:
+    axis, reach = draw(st.integers(0, len(base) - 1)), draw(st.integers(1, 2))
+    return [[*base[:axis], base[axis] + number(step), *base[axis + 1 :]] for step in range(reach + 1)]
+
+
+def _transposed(draw: Any, base: Index, loops: Sequence[Loop]) -> list[Index]:
+    return [base, base[::-1]] if len(base) > 1 else [base]
+
+
+def _reversed(draw: Any, base: Index, loops: Sequence[Loop]) -> list[Index]:
+    return [[*base[:-1], base[-1] * draw(st.sampled_from([-1, -2]))]]
+
+
+def _diagonal(draw: Any, base: Index, loops: Sequence[Loop]) -> list[Index]:
+    other = draw(st.sampled_from(loops))
+    return [[*base[:-1], base[-1] + name(other.name) * draw(st.sampled_from([1, 1, 2, -1]))]]
+
+
+_FAMILY = {
+    "strided": _strided,
+    "members": _members,
+    "stencil": _stencil,
+    "transposed": _transposed,
+    "reversed": _reversed,
+    "diagonal": _diagonal,
+}
+
+# }}}
+
+
+# {{{ conditions
+
+
+def draw_condition(draw: Any, loops: Sequence[Loop], parameters: Sequence[str]) -> str:
+    """Draw an affine condition, one in four with a modulo, one in four made of two."""
+    simple = _comparisons(draw, loops, parameters)
+    first = draw(simple)
+    match draw(st.integers(0, 7)):
+        case 0:
+            return f"{first} and {draw(simple)}"
+        case 1:
+            return f"{first} or {draw(simple)}"
+        case 2:
+            return f"not ({first})"
+        case _:
+            return first
+
+
+def _comparisons(draw: Any, loops: Sequence[Loop], parameters: Sequence[str]) -> st.SearchStrategy[str]:
+    size = draw(st.sampled_from(parameters))
+    if not loops:
+        return st.sampled_from([f"{size} > 3", f"{size} % 2 == 0"])
+    x, y = (draw(st.sampled_from(loops)).name for _ in range(2))
+    return st.sampled_from(
+        [f"{x} < 5", f"{x} >= 1", f"{x} < {size} - 2", f"2*{x} < {size}", f"{x} != {size} - 1", f"{x} == 2"]
+        + [f"{x} % 2 == 0", f"{x} % 3 != 1", f"({x} + {y}) % 2 == 0", f"{x} + {y} <= {size}", f"{x} // 2 < 3"]
+        + ([f"{x} <= {y}", f"{x} < 2*{y}"] if x != y else [])
+    )
+
+
+# }}}
+
+
+# {{{ arithmetic
+
+
+@dataclass(frozen=True)
+class Value:
+    """Source of an expression."""
+
+    source: str
+    is_real: bool
+
+
+def draw_combined(draw: Any, values: Sequence[Value]) -> Value:
+    """Draw an expression of all *values*, each perhaps changed by an operation of its own."""
+    result = _changed(draw, values[0])
+    for value in values[1:]:
+        result = _joined(draw, result, _changed(draw, value))
+    return result
+
+
+def _changed(draw: Any, value: Value) -> Value:
+    changes = ["{}", "{}", "{}", "2*{}", "-{}", "-1*{}", "({} + 3)"]
+    changes += ["exp({})", "sqrt({})", "{}**2", "{}/3", "fabs({})", "1/{}"] if value.is_real else []
+    return Value(draw(st.sampled_from(changes)).format(value.source), value.is_real)
+
+
+def _joined(draw: Any, left: Value, right: Value) -> Value:
+    joints = ["({} + {})", "({} - {})", "({})*{}"]
+    joints += ["({})/({})", "fmax({}, {})", "({})**({})"] if left.is_real and right.is_real else []
+    return Value(draw(st.sampled_from(joints)).format(left.source, right.source), left.is_real or right.is_real)
+
+
+# }}}

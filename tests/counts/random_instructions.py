@@ -1,0 +1,193 @@
+"""Random instructions: what runs in the loops, in which order, on which conditions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+from random_expressions import Array, Value, draw_accesses, draw_array, draw_combined, draw_condition
+from random_loops import Loop, name, number
+from random_schedules import Mapping as LoopMapping
+from random_schedules import Step
+
+Path = tuple[Loop, ...]
+
+
+class InstructionWriter:
+    """Draws the instructions of one kernel; what they access and what is special about them comes out beside them."""
+
+    def __init__(
+        self, draw: Any, loops: Sequence[Loop], mappings: Mapping[str, LoopMapping], parameters: Sequence[str]
+    ) -> None:
+        self.draw, self.loops, self.mappings, self.parameters = draw, loops, mappings, parameters
+        self.loaded = [
+            draw_array(draw, f"a{place}", draw(st.integers(1, 2))) for place in range(draw(st.integers(1, 2)))
+        ]
+        self.stored: list[Array] = []
+        self.steps: list[Step] = []
+        self.features: set[str] = set()
+        self.temporaries = 0
+        self.wanted = draw(st.integers(1, 4))
+        """so many statements more, beside those that each loop has at least"""
+        self.parted = self._parted()
+
+    # {{{ bodies of loops
+
+    def code(self) -> tuple[str, ...]:
+        """Draw all instructions."""
+        return tuple(self._body((), []))
+
+    def _body(self, path: Path, values: list[Value]) -> Iterator[str]:
+        inner = [loop for loop in self.loops if loop.ancestors == path]
+        parted_here = self.parted is not None and self.parted == path
+        if path or self._one_in(8):
+            yield from self._statements(path, values, least=0 if inner else 1)
+        for loop in inner:
+            yield from self._inner(path, loop, values)
+            if parted_here:
+                yield from self._global_barrier(values)
+            elif self.parted is not None and loop in self.parted:
+                values.clear()
+        if inner and (self._one_in(3) or parted_here):
+            yield from self._statements(path, values, least=1)
+
+    def _inner(self, path: Path, loop: Loop, values: list[Value]) -> Iterator[str]:
+        if loop.reduces:
+            yield from self._reduction(path, loop, values)
+        else:
+            yield f"for {loop.name}"
+            here = [] if self.parted is not None and loop in self.parted else list(values)
+            yield from (f"    {line}" for line in self._body(loop.path, here))
+            yield "end"
+
+    def _statements(self, path: Path, values: list[Value], least: int) -> Iterator[str]:
+        for place in range(self.draw(st.integers(least, 2))):
+            if place >= least and not self.wanted:
+                return
+            self.wanted = max(self.wanted - 1, 0)
+            kinds = ["store", "store", "temporary", "update", "guarded"]
+            kinds += ["accumulate", "accumulate"] if self._accumulators(path, values) else []
+            kinds += ["exchange", "exchange", "exchange"] if self._lanes(path) else []
+            yield from self._statement(self.draw(st.sampled_from(kinds)), path, values)
+
+    # }}}
+
+    # {{{ statements
+
+    def _statement(self, kind: str, path: Path, values: list[Value]) -> Iterator[str]:
+        self.features.add(kind)
+        match kind:
+            case "temporary":
+                yield self._temporary(path, values)
+            case "update":
+                target = self._target(path)
+                yield f"{target} = {target} + {self._expression(path, values).source}"
+            case "accumulate":
+                total = self.draw(st.sampled_from(self._accumulators(path, values)))
+                yield f"{total} = {total} + {self._expression(path, []).source}"
+            case "guarded":
+                yield from self._guarded(path, values)
+            case "exchange":
+                yield from self._exchange(path, values)
+            case _:
+                yield f"{self._target(path)} = {self._expression(path, values).source}"
+
+    def _temporary(self, path: Path, values: list[Value]) -> str:
+        expression = self._expression(path, values)
+        temporary = f"t{self.temporaries}"
+        self.temporaries += 1
+        values.append(Value(temporary, is_real=True))
+        return f"<{self.draw(st.sampled_from(['float32', 'float64']))}> {temporary} = {expression.source}"
+
+    def _guarded(self, path: Path, values: list[Value], depth: int = 0) -> Iterator[str]:
+        yield f"if {draw_condition(self.draw, path, self.parameters)}"
+        yield from self._branch(path, list(values), depth)
+        if self.draw(st.booleans()):
+            self.features.add("else")
+            yield "else"
+            yield from self._branch(path, list(values), depth)
+        yield "end"
+
+    def _branch(self, path: Path, values: list[Value], depth: int) -> Iterator[str]:
+        if depth == 0 and self._one_in(4):
+            self.features.add("nested if")
+            yield from (f"    {line}" for line in self._guarded(path, values, depth + 1))
+        kind = self.draw(st.sampled_from(["store", "update"]))
+        yield from (f"    {line}" for line in self._statement(kind, path, values))
+
+    def _reduction(self, path: Path, loop: Loop, values: list[Value]) -> Iterator[str]:
+        self.features.add("parallel reduction" if not self.mappings[loop.name].is_sequential else "reduction")
+        yield f"{self._target(path)} = sum({loop.name}, {self._expression(loop.path, values).source})"
+
+    def _exchange(self, path: Path, values: list[Value]) -> Iterator[str]:
+        """Pass numbers from lane to lane through local memory."""
+        lanes = self.draw(st.sampled_from(self._lanes(path)))
+        local, last = f"c{self.temporaries}", number(lanes.length - 1) if lanes.length else number(0)
+        self.temporaries += 1
+        self.steps.append(Step("set_temporary_address_space", (local, "local")))
+        yield f"<float32> {local}[{lanes.name}] = {self._expression(path, values).source}"
+        yield f"{self._target(path)} = {local}[{last + name(lanes.name) * -1}]"
+
+    def _global_barrier(self, values: list[Value]) -> Iterator[str]:
+        self.features.add("launches")
+        values.clear()
+        yield "... gbarrier"
+
+    # }}}
+
+    # {{{ parts of statements
+
+    def _expression(self, path: Path, values: Sequence[Value]) -> Value:
+        leaves = [leaf for _ in range(self.draw(st.integers(1, 2))) for leaf in self._leaves(path, values)]
+        if len(leaves) > 1 and self._one_in(4):
+            self.features.add("choice")
+            condition = draw_condition(self.draw, path, self.parameters)
+            chosen = f"if({condition}, {draw_combined(self.draw, leaves[:1]).source}, {leaves[1].source})"
+            leaves = [Value(chosen, leaves[0].is_real or leaves[1].is_real), *leaves[2:]]
+            return (
+                leaves[0]
+                if len(leaves) == 1
+                else Value(f"{chosen} + {draw_combined(self.draw, leaves[1:]).source}", is_real=True)
+            )
+        return draw_combined(self.draw, leaves)
+
+    def _leaves(self, path: Path, values: Sequence[Value]) -> list[Value]:
+        match self.draw(st.integers(0, 9)):
+            case 0 if path:
+                return [Value(self.draw(st.sampled_from(path)).name, is_real=False)]
+            case 1 | 2 if values:
+                return [self.draw(st.sampled_from(values))]
+            case _:
+                array = self.draw(st.sampled_from(self.loaded))
+                family, cells = draw_accesses(self.draw, array, path)
+                array.statements.add(str(len(self.stored)))
+                self.features.add(f"{family} access")
+                return [Value(cell, array.dtype.startswith("f")) for cell in cells]
+
+    def _target(self, path: Path) -> str:
+        """Return a cell of a new array, one for each point of the loops, in the order of a permutation of them."""
+        loops = self.draw(st.permutations(path))
+        array = draw_array(self.draw, f"out{len(self.stored)}", max(len(loops), 1))
+        self.stored.append(array)
+        return array.cell([name(loop.name) for loop in loops] or [number(0)], path)
+
+    def _accumulators(self, path: Path, values: Sequence[Value]) -> list[str]:
+        """Return the temporaries that the innermost loop can add to, if it is sequential."""
+        sequential = bool(path) and self.mappings[path[-1].name].is_sequential
+        return [value.source for value in values if value.source.startswith("t")] if sequential else []
+
+    def _lanes(self, path: Path) -> list[Loop]:
+        return [loop for loop in path if self.mappings[loop.name].kind == "whole l.0"]
+
+    def _parted(self) -> Path | None:
+        """Return the sequential loops around a global barrier, if there is to be one."""
+        paths = {loop.ancestors for loop in self.loops} | {loop.path for loop in self.loops if not loop.reduces}
+        host = [path for path in sorted(paths, key=str) if all(self._runs_on_host(loop) for loop in path)]
+        return self.draw(st.sampled_from(host)) if self._one_in(5) else None
+
+    def _runs_on_host(self, loop: Loop) -> bool:
+        return all(part.tag is None for part in self.mappings[loop.name].parts)
+
+    def _one_in(self, number_of_cases: int) -> bool:
+        return self.draw(st.integers(1, number_of_cases)) == number_of_cases
+
+    # }}}
