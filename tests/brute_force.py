@@ -371,6 +371,8 @@ class _PointwiseEvaluator(EvaluationMapper):
 # {{{ classes
 
 
+UNSEEN = "unseen"
+"""the class of what does not happen at the sizes at which classes are taken"""
 EDGE = Fraction(1, 64)
 """of a half, third or quarter: what is more than that tips a class"""
 
@@ -391,8 +393,10 @@ def _classes(kernel: Kernel, class_sizes: Sizes) -> dict[str, list[str]]:
 def _stride_class(access: _Access, cells: Mapping[str, np.ndarray]) -> str:
     """Of the cells from the row of each lane to that of the next one, how many are touched?"""
     stride = access.lanes.stride
-    if stride <= 1 or not len(access.addresses):
+    if stride <= 1:
         return str(stride)
+    if not len(access.addresses):
+        return UNSEEN
     parts = min(stride, 4)
     lanes = np.unique(access.addresses)
     neighboured = lanes[np.isin(lanes + stride, lanes)]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 from random_expressions import Array, Value, draw_accesses, draw_array, draw_combined, draw_condition
 from random_loops import Loop, name, number
@@ -98,19 +99,21 @@ class InstructionWriter:
         values.append(Value(temporary, is_real=True))
         return f"<{self.draw(st.sampled_from(['float32', 'float64']))}> {temporary} = {expression.source}"
 
-    def _guarded(self, path: Path, values: list[Value], depth: int = 0) -> Iterator[str]:
-        yield f"if {draw_condition(self.draw, path, self.parameters)}"
-        yield from self._branch(path, list(values), depth)
+    def _guarded(self, path: Path, values: list[Value], around: tuple[str, ...] = ()) -> Iterator[str]:
+        condition = draw_condition(self.draw, path, self.parameters)
+        assume(condition not in around)  # Loopy takes the else of the inner one for that of the outer one
+        yield f"if {condition}"
+        yield from self._branch(path, list(values), (*around, condition))
         if self.draw(st.booleans()):
             self.features.add("else")
             yield "else"
-            yield from self._branch(path, list(values), depth)
+            yield from self._branch(path, list(values), (*around, condition))
         yield "end"
 
-    def _branch(self, path: Path, values: list[Value], depth: int) -> Iterator[str]:
-        if depth == 0 and self._one_in(4):
+    def _branch(self, path: Path, values: list[Value], around: tuple[str, ...]) -> Iterator[str]:
+        if len(around) == 1 and self._one_in(4):
             self.features.add("nested if")
-            yield from (f"    {line}" for line in self._guarded(path, values, depth + 1))
+            yield from (f"    {line}" for line in self._guarded(path, values, around))
         kind = self.draw(st.sampled_from(["store", "update"]))
         yield from (f"    {line}" for line in self._statement(kind, path, values))
 

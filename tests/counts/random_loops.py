@@ -150,11 +150,11 @@ def _with_reduction(draw: Any, loops: list[Loop]) -> tuple[Loop, ...]:
     return (*others, last)
 
 
-def draw_domains(draw: Any, loops: Sequence[Loop], parameters: Sequence[str]) -> tuple[str, ...]:
-    """Draw which loops share a domain; one of its own has the loops around it as parameters."""
+def draw_domains(draw: Any, loops: Sequence[Loop], parameters: Sequence[str], together: bool) -> tuple[str, ...]:
+    """Draw which loops share a domain, unless all do; one of its own has the loops around it as parameters."""
     groups: list[list[Loop]] = []
     for loop in loops:
-        if groups and draw(st.booleans()):
+        if groups and (together or draw(st.booleans())):
             groups[-1].append(loop)
         else:
             groups.append([loop])

@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from random_loops import Loop
 
 TILES = (2, 3, 4, 8, 16)
+SMALL_TILES = (2, 4)
+"""of loops in a nest that is tiled or crooked already: counting takes time that grows with the common period"""
+CROOKED = frozenset({"strided", "divided", "flat triangle", "checkerboard", "band", "cut band"})
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,11 @@ def draw_mappings(draw: Any, loops: Sequence[Loop]) -> dict[str, Mapping]:
         groups, items = (_free_axis(kind, taken) for kind in "gl")
         # Axes of a group without gaps: the second is there only where the first is.
         items = items if items == "l.0" or any("l.0" in _tags(mappings, other) for other in loops) else None
-        mappings[loop.name] = draw(st.sampled_from(list(_choices(loop, groups, items))))
+        nest = [loop, *(other for other in loops if _nested(loop, other))]
+        crooked = sum(other.kind in CROOKED for other in nest)
+        crooked += sum(len(_parts(mappings, other)) - 1 for other in nest if other.name in mappings)
+        choices = _choices(loop, groups, items, (TILES, SMALL_TILES, ())[min(crooked, 2)])
+        mappings[loop.name] = draw(st.sampled_from(list(choices)))
     return mappings
 
 
@@ -83,15 +90,16 @@ def _free_axis(kind: str, taken: set[str | None]) -> str | None:
 # {{{ the ways to map one loop
 
 
-def _choices(loop: Loop, groups: str | None, items: str | None) -> Iterator[Mapping]:
+def _choices(loop: Loop, groups: str | None, items: str | None, tiles: Sequence[int]) -> Iterator[Mapping]:
     yield _whole(loop, None)
     if loop.length is not None:
         yield from _of_constant_loop(loop, groups, items)
     elif loop.reduces:
-        yield _split(loop, 4, None, None)
-        yield _split(loop, 3, None, "unr")
+        if tiles:
+            yield _split(loop, 4, None, None)
+            yield _split(loop, tiles[1], None, "unr")
     else:
-        yield from _of_long_loop(loop, groups, items)
+        yield from _of_long_loop(loop, groups, items, tiles)
 
 
 def _of_constant_loop(loop: Loop, groups: str | None, items: str | None) -> Iterator[Mapping]:
@@ -105,8 +113,8 @@ def _of_constant_loop(loop: Loop, groups: str | None, items: str | None) -> Iter
             yield _whole(loop, groups)
 
 
-def _of_long_loop(loop: Loop, groups: str | None, items: str | None) -> Iterator[Mapping]:
-    for tile in TILES:
+def _of_long_loop(loop: Loop, groups: str | None, items: str | None, tiles: Sequence[int]) -> Iterator[Mapping]:
+    for tile in tiles:
         if groups and items:
             yield _split(loop, tile, groups, items)
             yield _split(loop, tile, groups, items, slabs=(0, 1))
@@ -114,12 +122,13 @@ def _of_long_loop(loop: Loop, groups: str | None, items: str | None) -> Iterator
             yield _split(loop, tile, None, items)
     if groups:
         yield _whole(loop, groups)
-        yield _split(loop, 4, groups, None)
-    if groups and items:
+    if groups and items and tiles == TILES:
         yield from _nested_tiles(loop, groups, items)
-    yield _split(loop, 4, None, "unr")
-    yield _split(loop, 2, None, "ilp")
-    yield _split(loop, 3, None, None, slabs=(1, 1))
+    if tiles:
+        yield _split(loop, 4, groups, None)
+        yield _split(loop, 4, None, "unr")
+        yield _split(loop, 2, None, "ilp")
+        yield _split(loop, tiles[1], None, None, slabs=(1, 1))
 
 
 def _whole(loop: Loop, tag: str | None) -> Mapping:
