@@ -213,6 +213,7 @@ class _Access:
     addresses: np.ndarray
     """in elements, at each point"""
     lanes: "_Lanes"
+    axes: int
 
 
 @dataclass(frozen=True)
@@ -311,7 +312,11 @@ class _Visitor:
             return
         address = sum(self.addresses(expr, array, {}), np.zeros(len(self.points), int))
         lanes = self.lanes(expr, array)
-        self.accesses.append(_Access(direction, name, bits, self.points.number(active), address[active], lanes))
+        self.accesses.append(
+            _Access(
+                direction, name, bits, self.points.number(active), address[active], lanes, len(array.dim_tags or ())
+            )
+        )
 
     def addresses(self, expr: Any, array: Any, moved: Mapping[str, Any]) -> list[np.ndarray]:
         """Return what each axis adds to the element's address at each point, with some inames *moved*."""
@@ -372,7 +377,7 @@ class _PointwiseEvaluator(EvaluationMapper):
 
 
 UNSEEN = "unseen"
-"""the class of what does not happen at the sizes at which classes are taken"""
+"""the class of what does not happen at the sizes at which classes are taken, or only in lone lanes"""
 EDGE = Fraction(1, 64)
 """of a half, third or quarter: what is more than that tips a class"""
 
@@ -400,6 +405,8 @@ def _stride_class(access: _Access, cells: Mapping[str, np.ndarray]) -> str:
     parts = min(stride, 4)
     lanes = np.unique(access.addresses)
     neighboured = lanes[np.isin(lanes + stride, lanes)]
+    if not len(neighboured) and access.axes > 1:
+        return UNSEEN  # the neighbour of a row's last lane would be in no row
     lanes = neighboured if len(neighboured) else lanes
     starts = np.unique(lanes // access.lanes.row * access.lanes.row)
     between = int(np.minimum(np.diff(starts), access.lanes.block).sum()) + access.lanes.block

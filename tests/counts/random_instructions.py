@@ -7,8 +7,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from random_expressions import Array, Value, draw_accesses, draw_array, draw_combined, draw_condition
 from random_loops import Loop, name, number
+from random_schedules import CROOKED, Step
 from random_schedules import Mapping as LoopMapping
-from random_schedules import Step
 
 Path = tuple[Loop, ...]
 
@@ -100,7 +100,7 @@ class InstructionWriter:
         return f"<{self.draw(st.sampled_from(['float32', 'float64']))}> {temporary} = {expression.source}"
 
     def _guarded(self, path: Path, values: list[Value], around: tuple[str, ...] = ()) -> Iterator[str]:
-        condition = draw_condition(self.draw, path, self.parameters)
+        condition = self._condition(path)
         assume(condition not in around)  # Loopy takes the else of the inner one for that of the outer one
         yield f"if {condition}"
         yield from self._branch(path, list(values), (*around, condition))
@@ -143,7 +143,7 @@ class InstructionWriter:
         leaves = [leaf for _ in range(self.draw(st.integers(1, 2))) for leaf in self._leaves(path, values)]
         if len(leaves) > 1 and self._one_in(4):
             self.features.add("choice")
-            condition = draw_condition(self.draw, path, self.parameters)
+            condition = self._condition(path)
             chosen = f"if({condition}, {draw_combined(self.draw, leaves[:1]).source}, {leaves[1].source})"
             leaves = [Value(chosen, leaves[0].is_real or leaves[1].is_real), *leaves[2:]]
             return (
@@ -152,6 +152,10 @@ class InstructionWriter:
                 else Value(f"{chosen} + {draw_combined(self.draw, leaves[1:]).source}", is_real=True)
             )
         return draw_combined(self.draw, leaves)
+
+    def _condition(self, path: Path) -> str:
+        tiled = any(len(self.mappings[loop.name].parts) > 1 or loop.kind in CROOKED for loop in path)
+        return draw_condition(self.draw, path, self.parameters, thirds=not tiled)
 
     def _leaves(self, path: Path, values: Sequence[Value]) -> list[Value]:
         match self.draw(st.integers(0, 9)):

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from random_expressions import Array
 from random_instructions import InstructionWriter
 from random_loops import Loop, draw_domains, draw_loops
-from random_schedules import Mapping as LoopMapping
 from random_schedules import CROOKED, Part, Step, draw_mappings
+from random_schedules import Mapping as LoopMapping
 
 LARGEST = {0: 64, 1: 256, 2: 64}
 """how many nested loops are as long as a size -> the greatest size at which cells are enumerated"""
-UNBOUNDED = 2048
+UNBOUNDED = 4096
 """the size at which they are where nothing bounds the sizes: a cell more or less tips no class there"""
 
 

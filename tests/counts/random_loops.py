@@ -75,7 +75,7 @@ def loop_shapes(x: str, outer: Loop | None, size: str) -> dict[str, Shape]:
         "offset": (f"2 <= {x} <= {size}", number(2), name(size), "wide"),
         "longer": (f"-1 <= {x} < {size} + 2", number(-1), last + number(2), "wide"),
         "strided": (f"0 <= {x} < {size} and {x} mod 3 = 1", zero, last, "wide"),
-        "divided": (f"0 <= {x} and 3*{x} <= {size} + 1", zero, last, "wide"),
+        "divided": (f"0 <= {x} and 3*{x} <= {size} + 1", zero, name(size), "wide"),
     }
     if outer is not None:
         shapes |= _shapes_inside(x, outer, size)
