@@ -8,8 +8,6 @@ counters in ``loopyperf.counts``; of loopyperf it uses only the front door and t
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -23,6 +21,7 @@ from loopy.symbolic import pw_aff_to_expr
 from loopy.type_inference import TypeReader
 from pymbolic import evaluate
 from pymbolic.mapper.evaluator import EvaluationMapper
+from stride_classes import Access, Lanes, stride_class
 
 from loopyperf.kernel import Kernel, Launch
 
@@ -204,29 +203,6 @@ def _matters(passes: Passes, place: int) -> bool:
 # {{{ one instruction
 
 
-@dataclass
-class _Access:
-    direction: str
-    array: str
-    bits: int
-    number: Numbers
-    addresses: np.ndarray
-    """in elements, at each point"""
-    lanes: "_Lanes"
-    axes: int
-
-
-@dataclass(frozen=True)
-class _Lanes:
-    """How an access moves from one work-item to the next, in elements."""
-
-    stride: int
-    row: int
-    """along the array's axis that moves most in memory, from one index to the next"""
-    block: int
-    """from one lane to the next along this axis alone: whole rows"""
-
-
 _OPERATIONS = {prim.Sum: "add", prim.Quotient: "div", prim.FloorDiv: "div", prim.Remainder: "div", prim.Power: "pow"}
 
 
@@ -238,7 +214,7 @@ class _Visitor:
         self.evaluate = _PointwiseEvaluator(points.columns)
         self.types = TypeReader(kernel.loopy_kernel, kernel.callables)
         self.operations: defaultdict[str, Numbers | int] = defaultdict(int)
-        self.accesses: list[_Access] = []
+        self.accesses: list[Access] = []
         self.visit(instruction)
 
     def visit(self, instruction: Any) -> None:
@@ -310,13 +286,10 @@ class _Visitor:
         if array.address_space == AddressSpace.LOCAL:
             self.operations[f"local {direction} {bits}-bit"] += self.points.number(active)
             return
-        address = sum(self.addresses(expr, array, {}), np.zeros(len(self.points), int))
+        zero = np.zeros(len(self.points), int)
+        axes = np.array([zero, *(axis + zero for axis in self.addresses(expr, array, {}))])[:, active]
         lanes = self.lanes(expr, array)
-        self.accesses.append(
-            _Access(
-                direction, name, bits, self.points.number(active), address[active], lanes, len(array.dim_tags or ())
-            )
-        )
+        self.accesses.append(Access(direction, name, bits, self.points.number(active), axes, lanes))
 
     def addresses(self, expr: Any, array: Any, moved: Mapping[str, Any]) -> list[np.ndarray]:
         """Return what each axis adds to the element's address at each point, with some inames *moved*."""
@@ -324,7 +297,7 @@ class _Visitor:
         axes = zip(getattr(expr, "index_tuple", ()), array.dim_tags or (), strict=True)
         return [np.asarray(evaluator(index)) * evaluator(tag.stride) for index, tag in axes]
 
-    def lanes(self, expr: Any, array: Any) -> _Lanes:
+    def lanes(self, expr: Any, array: Any) -> Lanes:
         """Return how *expr* moves along ``l.0`` at the first point, having seen that it is so at all others."""
         moved = {lane: self.points.columns[lane] + 1 for lane in self.kernel.lane_inames(self.inames)}
         both = zip(self.addresses(expr, array, moved), self.addresses(expr, array, {}), strict=True)
@@ -332,7 +305,7 @@ class _Visitor:
         steps = [there - here + zero for there, here in both]
         assert _one_each(sum(steps, zero), self.points), f"{expr}: no single lane stride"
         if not len(self.points):
-            return _Lanes(0, 1, 0)
+            return Lanes(0, (), 1, 0)
         block, row = max(
             (
                 (abs(int(step[0])), _first(self.evaluate(tag.stride)))
@@ -340,7 +313,8 @@ class _Visitor:
             ),
             default=(0, 1),
         )
-        return _Lanes(abs(sum(int(step[0]) for step in steps)), row, block)
+        signed = tuple(int(step[0]) for step in steps)
+        return Lanes(abs(sum(signed)), (0, *signed), row, block)
 
 
 def _first(values: Any) -> int:
@@ -376,12 +350,6 @@ class _PointwiseEvaluator(EvaluationMapper):
 # {{{ classes
 
 
-UNSEEN = "unseen"
-"""the class of what does not happen at the sizes at which classes are taken, or only in lone lanes"""
-EDGE = Fraction(1, 64)
-"""of a half, third or quarter: what is more than that tips a class"""
-
-
 def _classes(kernel: Kernel, class_sizes: Sizes) -> dict[str, list[str]]:
     """Return for each instruction the properties that its accesses of global memory belong to, in their order."""
     seen = _at_origin(kernel, class_sizes)
@@ -390,31 +358,9 @@ def _classes(kernel: Kernel, class_sizes: Sizes) -> dict[str, list[str]]:
     found = [access for visitor in seen.values() for access in visitor.accesses if access.array in strided]
     cells = {a: np.unique(np.concatenate([x.addresses for x in found if x.array == a])) for a in strided}
     return {
-        name: [f"global {x.direction} {x.bits}-bit stride {_stride_class(x, cells)}" for x in visitor.accesses]
+        name: [f"global {x.direction} {x.bits}-bit stride {stride_class(x, cells)}" for x in visitor.accesses]
         for name, visitor in seen.items()
     }
-
-
-def _stride_class(access: _Access, cells: Mapping[str, np.ndarray]) -> str:
-    """Of the cells from the row of each lane to that of the next one, how many are touched?"""
-    stride = access.lanes.stride
-    if stride <= 1:
-        return str(stride)
-    if not len(access.addresses):
-        return UNSEEN
-    parts = min(stride, 4)
-    lanes = np.unique(access.addresses)
-    neighboured = lanes[np.isin(lanes + stride, lanes)]
-    if not len(neighboured) and access.axes > 1:
-        return UNSEEN  # the neighbour of a row's last lane would be in no row
-    lanes = neighboured if len(neighboured) else lanes
-    starts = np.unique(lanes // access.lanes.row * access.lanes.row)
-    between = int(np.minimum(np.diff(starts), access.lanes.block).sum()) + access.lanes.block
-    last_start = np.searchsorted(starts, cells[access.array], side="right") - 1
-    into = cells[access.array] - starts[last_start]
-    density = Fraction(int(((last_start >= 0) & (into < access.lanes.block)).sum()), between)
-    share = min(max(math.ceil(density * parts - EDGE), 1), parts)
-    return f"{share}/{stride if stride <= 4 else '>4'}"
 
 
 # }}}

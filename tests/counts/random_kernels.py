@@ -21,7 +21,7 @@ UNBOUNDED = 4096
 """the size at which they are where nothing bounds the sizes: a cell more or less tips no class there"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RandomKernel:
     """A kernel, the sizes to count it at, and the size that its stride classes are those of."""
 
@@ -56,8 +56,7 @@ class RandomKernel:
             unit = getattr(lp, step.name)(unit, *step.arguments, **dict(step.options))
         return unit
 
-    @property
-    def program(self) -> str:
+    def __repr__(self) -> str:
         """Return Python source that builds the kernel."""
         return "\n".join(self._program())
 
