@@ -200,7 +200,7 @@ def _changed(draw: Any, value: Value) -> Value:
 
 
 def _joined(draw: Any, left: Value, right: Value) -> Value:
-    joints = ["({} + {})", "({} - {})", "({})*{}"]
+    joints = ["({} + {})", "({} - {})", "({})*{}", "({} + {} + 1)", "(2*{}*{})"]
     joints += ["({})/({})", "fmax({}, {})", "({})**({})"] if left.is_real and right.is_real else []
     return Value(draw(st.sampled_from(joints)).format(left.source, right.source), left.is_real or right.is_real)
 

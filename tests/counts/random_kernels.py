@@ -85,7 +85,7 @@ def random_kernels(draw: Any) -> RandomKernel:
     code = writer.code()
     prefetches = tuple(_prefetches(mappings, writer)) if fetches else ()
     steps = (*(step for loop in loops for step in mappings[loop.name].steps), *writer.steps, *prefetches)
-    assumptions, step, largest = _draw_assumptions(draw, loops, parameters)
+    assumptions, step, largest = _draw_assumptions(draw, loops, parameters, code)
     return RandomKernel(
         domains,
         code,
@@ -106,13 +106,17 @@ def _used(writer: InstructionWriter) -> list[Array]:
 # {{{ sizes
 
 
-def _draw_assumptions(draw: Any, loops: Sequence[Loop], parameters: Sequence[str]) -> tuple[str, int, int]:
+def _draw_assumptions(
+    draw: Any, loops: Sequence[Loop], parameters: Sequence[str], code: Sequence[str]
+) -> tuple[str, int, int]:
     """Draw what is assumed, and return it with what n is a multiple of and with the size that classes are those of."""
+    # Where something happens at every third point, say, a class may depend on the remainder of the size.
+    periodic = any(loop.kind in CROOKED for loop in loops) or any("%" in line for line in code)
     wide = max(sum(outer.width == "wide" for outer in loop.path) for loop in loops)
     step = draw(st.sampled_from([1, 1, 1, 4, 16]))
     assumed = [f"n >= {draw(st.integers(0, 1))}", *(f"{size} >= 0" for size in parameters if size != "n")]
     assumed += [f"n mod {step} = 0"] if step > 1 else []
-    if wide <= 1 and draw(st.booleans()):
+    if wide <= 1 and not periodic and draw(st.booleans()):
         return " and ".join(assumed), step, UNBOUNDED
     assumed += [f"{size} <= {LARGEST[wide]}" for size in parameters]
     return " and ".join(assumed), step, LARGEST[wide]

@@ -17,7 +17,7 @@ import islpy as isl
 import loopy as lp
 import pytest
 from brute_force import COUNTINGS, brute_force_at_all
-from hypothesis import HealthCheck, Phase, event, given, reject, seed, settings
+from hypothesis import HealthCheck, Phase, event, given, note, reject, seed, settings
 from hypothesis.internal.conjecture.engine import ConjectureRunner
 from random_kernels import RandomKernel, random_kernels
 from stride_classes import UNSEEN
@@ -95,6 +95,7 @@ def test_symbolic_counts_equal_enumeration(first: int) -> None:
     )
     @given(random_kernels())
     def compared(description: RandomKernel) -> None:
+        note(repr(description))
         kernel = _loaded(description, census)
         _compare(description, kernel)
         barriers = {"barriers"} if any(launch.barriers for launch in kernel.launches) else set()
