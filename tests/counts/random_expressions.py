@@ -143,9 +143,9 @@ _FAMILY = {
 # {{{ conditions
 
 
-def draw_condition(draw: Any, loops: Sequence[Loop], parameters: Sequence[str], thirds: bool) -> str:
-    """Draw an affine condition, perhaps with a modulo (3 only where *thirds* are quick to count), or made of two."""
-    simple = _comparisons(draw, loops, parameters, thirds)
+def draw_condition(draw: Any, loops: Sequence[Loop], parameters: Sequence[str], moduli: Sequence[int]) -> str:
+    """Draw an affine condition, perhaps with a modulo (of *moduli*), or made of two."""
+    simple = _comparisons(draw, loops, parameters, moduli)
     first = draw(simple)
     match draw(st.integers(0, 7)):
         case 0:
@@ -158,15 +158,18 @@ def draw_condition(draw: Any, loops: Sequence[Loop], parameters: Sequence[str], 
             return first
 
 
-def _comparisons(draw: Any, loops: Sequence[Loop], parameters: Sequence[str], thirds: bool) -> st.SearchStrategy[str]:
+def _comparisons(
+    draw: Any, loops: Sequence[Loop], parameters: Sequence[str], moduli: Sequence[int]
+) -> st.SearchStrategy[str]:
     size = draw(st.sampled_from(parameters))
     if not loops:
         return st.sampled_from([f"{size} > 3", f"{size} % 2 == 0"])
     x, y = (draw(st.sampled_from(loops)).name for _ in range(2))
     return st.sampled_from(
         [f"{x} < 5", f"{x} >= 1", f"{x} < {size} - 2", f"2*{x} < {size}", f"{x} != {size} - 1", f"{x} == 2"]
-        + [f"{x} % 2 == 0", f"({x} + {y}) % 2 == 0", f"{x} + {y} <= {size}", f"{x} // 2 < 3"]
-        + ([f"{x} % 3 != 1"] if thirds else [])
+        + [f"{x} + {y} <= {size}"]
+        + ([f"{x} % 2 == 0", f"({x} + {y}) % 2 == 0", f"{x} // 2 < 3"] if 2 in moduli else [])
+        + ([f"{x} % 3 != 1"] if 3 in moduli else [])
         + ([f"{x} <= {y}", f"{x} < 2*{y}"] if x != y else [])
     )
 

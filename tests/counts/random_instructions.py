@@ -154,8 +154,10 @@ class InstructionWriter:
         return draw_combined(self.draw, leaves)
 
     def _condition(self, path: Path) -> str:
-        tiled = any(len(self.mappings[loop.name].parts) > 1 or loop.kind in CROOKED for loop in path)
-        return draw_condition(self.draw, path, self.parameters, thirds=not tiled)
+        # Counting takes time that grows with the common period of holes, tiles and conditions.
+        holes = any(loop.kind in CROOKED for loop in path)
+        tiled = any(len(self.mappings[loop.name].parts) > 1 for loop in path)
+        return draw_condition(self.draw, path, self.parameters, () if holes else (2,) if tiled else (2, 3))
 
     def _leaves(self, path: Path, values: Sequence[Value]) -> list[Value]:
         match self.draw(st.integers(0, 9)):
