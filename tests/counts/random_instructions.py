@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 from random_expressions import Array, Value, draw_accesses, draw_array, draw_combined, draw_condition
-from random_loops import Loop, name, number
-from random_schedules import CROOKED, Step
+from random_loops import CROOKED, Loop, name, number
 from random_schedules import Mapping as LoopMapping
+from random_schedules import Step
 
 Path = tuple[Loop, ...]
 

@@ -11,9 +11,9 @@ import numpy as np
 from hypothesis import strategies as st
 from random_expressions import Array
 from random_instructions import InstructionWriter
-from random_loops import Loop, draw_domains, draw_loops
-from random_schedules import CROOKED, Part, Step, draw_mappings
+from random_loops import CROOKED, Loop, draw_domains, draw_loops
 from random_schedules import Mapping as LoopMapping
+from random_schedules import Part, Step, draw_mappings
 
 LARGEST = {0: 64, 1: 256, 2: 64}
 """how many nested loops are as long as a size -> the greatest size at which cells are enumerated"""
@@ -77,9 +77,9 @@ class RandomKernel:
 def random_kernels(draw: Any) -> RandomKernel:
     """Draw a kernel of one to three loops."""
     parameters = draw(st.sampled_from([("n",), ("n",), ("n", "m")]))
-    loops = draw_loops(draw, parameters)
+    fetches = draw(st.integers(0, 2)) == 2
+    loops = draw_loops(draw, parameters, smooth=fetches)
     mappings = draw_mappings(draw, loops)
-    fetches = draw(st.booleans())
     domains = draw_domains(draw, loops, parameters, together=fetches)
     writer = InstructionWriter(draw, loops, mappings, parameters)
     code = writer.code()
@@ -139,10 +139,9 @@ def _sizes(parameters: Sequence[str], from_zero: bool, step: int, largest: int) 
 
 def _prefetches(mappings: Mapping[str, LoopMapping], writer: InstructionWriter) -> Iterator[Step]:
     """Yield a fetch of each array that one statement alone uses, and that it uses at constant distances."""
-    holes = {loop.name for loop in writer.loops if loop.kind in CROOKED}  # where Loopy's bounds take minutes
     for array in writer.loaded:
         sweep = _swept(array, mappings)
-        if len(array.statements) == 1 and sweep and not holes:
+        if len(array.statements) == 1 and sweep:
             tag = "l.auto" if any(part.tag for part in sweep) else None
             yield Step("add_prefetch", (array.name, [part.name for part in sweep]), (("default_tag", tag),))
 

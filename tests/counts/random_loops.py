@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-PARAMETERS = ("n", "m")
+CROOKED = frozenset({"strided", "divided", "flat triangle", "checkerboard", "band", "cut band"})
+"""kinds of loops that count slowly together with tiles, and around which Loopy may take minutes to fetch"""
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,15 @@ def constant_loop(draw: Any, x: str, ancestors: tuple[Loop, ...]) -> Loop:
     return Loop(x, ancestors, "constant", f"0 <= {x} < {length}", number(0), number(length - 1), "constant", length)
 
 
-def draw_loop(draw: Any, x: str, ancestors: tuple[Loop, ...], parameters: Sequence[str]) -> Loop:
+def draw_loop(draw: Any, x: str, ancestors: tuple[Loop, ...], parameters: Sequence[str], smooth: bool) -> Loop:
     """Draw a loop inside of *ancestors*, at most two of which go on being as long as a size."""
     crowded = sum(loop.width == "wide" for loop in ancestors) >= 2
     if draw(st.integers(0, 3)) == 0:
         return constant_loop(draw, x, ancestors)
     outer = draw(st.sampled_from(ancestors)) if ancestors else None
     shapes = loop_shapes(x, outer, draw(st.sampled_from(parameters)))
-    kinds = sorted(kind for kind, shape in shapes.items() if shape[3] != "wide" or not crowded)
+    possible = shapes.keys() - (CROOKED if smooth else frozenset())
+    kinds = sorted(kind for kind in possible if shapes[kind][3] != "wide" or not crowded)
     if not kinds:
         return constant_loop(draw, x, ancestors)
     inside = [kind for kind in kinds if outer is not None and kind in _shapes_inside(x, outer, "n")]
@@ -123,12 +125,12 @@ def draw_loop(draw: Any, x: str, ancestors: tuple[Loop, ...], parameters: Sequen
 # {{{ several loops
 
 
-def draw_loops(draw: Any, parameters: Sequence[str]) -> tuple[Loop, ...]:
-    """Draw one to three loops, nested or beside each other."""
+def draw_loops(draw: Any, parameters: Sequence[str], smooth: bool) -> tuple[Loop, ...]:
+    """Draw one to three loops, nested or beside each other; *smooth* ones are not crooked."""
     loops: list[Loop] = []
     for x in "ijk"[: draw(st.sampled_from([1, 2, 2, 3, 3]))]:
         around = draw(st.sampled_from([*loops, *loops, None])) if loops else None
-        loops.append(draw_loop(draw, x, around.path if around else (), parameters))
+        loops.append(draw_loop(draw, x, around.path if around else (), parameters, smooth))
     return _with_reduction(draw, loops)
 
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
-from random_loops import Loop
+from random_loops import CROOKED, Loop
 
 TILES = (2, 3, 4, 8, 16)
 SMALL_TILES = (2, 4)
 """of loops in a nest that is tiled or crooked already: counting takes time that grows with the common period"""
-CROOKED = frozenset({"strided", "divided", "flat triangle", "checkerboard", "band", "cut band"})
 
 
 @dataclass(frozen=True)

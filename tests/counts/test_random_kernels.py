@@ -19,6 +19,7 @@ import pytest
 from brute_force import COUNTINGS, brute_force_at_all
 from hypothesis import HealthCheck, Phase, event, given, note, reject, seed, settings
 from hypothesis.internal.conjecture.engine import ConjectureRunner
+from loopy.kernel.data import GroupInameTag
 from random_kernels import RandomKernel, random_kernels
 from stride_classes import UNSEEN
 
@@ -133,7 +134,9 @@ def _compare(description: RandomKernel, kernel: Kernel) -> None:
             if _an_extent_is_rational(kernel) or _some_domain_is_empty(kernel, sizes):
                 if counting == "executed":
                     continue
-                left, right = _without_overheads(left), _without_overheads(right)
+                left, right = (_without(counts, "work-groups", "barriers") for counts in (left, right))
+            if _loops_share_a_group_axis(kernel):
+                left, right = (_without(counts, "barriers") for counts in (left, right))
             assert left == right, (counting, dict(sizes))
 
 
@@ -181,8 +184,18 @@ def _an_extent_is_rational(kernel: Kernel) -> bool:
     return any(not piece.get_denominator_val().is_one() for piece in pieces)
 
 
-def _without_overheads(counts: Counts) -> Counts:
-    return {name: count for name, count in counts.items() if name not in {"work-groups", "barriers"}}
+def _loops_share_a_group_axis(kernel: Kernel) -> bool:
+    """Return whether groups of one launch run different loops: those beyond the end of one meet no barrier in it.
+
+    FIXME: remove this when brute force knows such groups, which it takes to pass like the others.
+    """
+    inames = {iname for launch in kernel.launches for insn in launch.instructions for iname in insn.within_inames}
+    axes = [tag.axis for iname in inames if isinstance(tag := kernel.hardware_axis(iname), GroupInameTag)]
+    return len(axes) > len(set(axes))
+
+
+def _without(counts: Counts, *names: str) -> Counts:
+    return {name: count for name, count in counts.items() if name not in names}
 
 
 # }}}
