@@ -65,8 +65,8 @@ class InstructionWriter:
             if place >= least and not self.wanted:
                 return
             self.wanted = max(self.wanted - 1, 0)
-            kinds = ["store", "store", "temporary", "update", "guarded"]
-            kinds += ["accumulate", "accumulate"] if self._accumulators(path, values) else []
+            kinds = ["store", "store", "temporary", "temporary", "update", "guarded"]
+            kinds += ["accumulate"] * 8 if self._accumulators(path, values) else []
             kinds += ["exchange", "exchange", "exchange"] if self._lanes(path) else []
             yield from self._statement(self.draw(st.sampled_from(kinds)), path, values)
 
