@@ -5,60 +5,23 @@ off: the launches, one for each device program, with their instructions in execu
 and their local memory.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import islpy as isl
 import loopy as lp
-import numpy as np
-from loopy.diagnostic import StaticValueFindingError
-from loopy.isl_helpers import static_max_of_pw_aff
 from loopy.kernel import KernelState, LoopKernel, tools
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
 from loopy.kernel.function_interface import CallableKernel
-from loopy.kernel.instruction import InstructionBase
-from loopy.schedule import Barrier as BarrierItem
-from loopy.schedule import CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction, ScheduleItem
-from loopy.symbolic import get_dependencies, pw_aff_to_pw_aff_implemented_by_expr
+from loopy.symbolic import get_dependencies
 from loopy.translation_unit import TranslationUnit, resolve_callables
 from loopy.types import LoopyType
-from pytools.tag import Tag
 
 from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError
-
-
-@dataclass(frozen=True, slots=True)
-class Barrier:
-    """A work-group barrier of the schedule."""
-
-    label: str
-    """says before which instruction it stands, e.g. ``"barrier before a_fetch"``"""
-    inames: frozenset[str]
-    """the sequential loops around it, those on the host included"""
-    following: str | None
-    """the instruction that comes next, if any"""
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """One device program of the kernel, with what it launches."""
-
-    name: str
-    instructions: tuple[InstructionBase, ...]
-    """in the order of the schedule; barriers are not among them"""
-    barriers: tuple[Barrier, ...]
-    host_inames: frozenset[str]
-    """loops on the host around the launch"""
-    group_axes: Mapping[int, isl.PwAff]
-    """number of work-groups along each axis of the grid that is used"""
-    local_axes: Mapping[int, isl.PwAff]
-    """number of work-items of a group along each axis that is used"""
-    local_memory: int | None
-    """bytes of local memory of a work-group; None where they depend on a parameter"""
+from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
 
 
 @dataclass(frozen=True)
@@ -136,13 +99,13 @@ class Kernel:
         """
         key = frozenset(inames)
         if key not in self._domains:
-            self._domains[key] = _domain(self.loopy_kernel, key)
+            self._domains[key] = points_of(self.loopy_kernel, key)
         return self._domains[key]
 
     def hardware_axis(self, iname: str) -> GroupInameTag | LocalInameTag | None:
         """Return the grid or group axis that *iname* is mapped to, if any."""
         if iname not in self._axes:
-            self._axes[iname] = _hardware_axis(self.loopy_kernel, iname)
+            self._axes[iname] = hardware_axis(self.loopy_kernel, iname)
         return self._axes[iname]
 
     def lane_inames(self, inames: Iterable[str]) -> frozenset[str]:
@@ -187,17 +150,7 @@ def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
         raise _refusal(unit.default_entrypoint, error) from error
     kernel = unit.default_entrypoint
     _check_types(kernel)
-    return Kernel(kernel, unit.callables_table, tuple(_launches(kernel)))
-
-
-def _domain(kernel: LoopKernel, inames: frozenset[str]) -> isl.Set:
-    domain = isl.Set.from_basic_set(kernel.get_inames_domain(inames))
-    return domain.project_out_except(sorted(inames), [isl.dim_type.set])
-
-
-def _hardware_axis(kernel: LoopKernel, iname: str) -> GroupInameTag | LocalInameTag | None:
-    tags = cast("frozenset[Tag]", kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)))
-    return cast("GroupInameTag | LocalInameTag | None", next(iter(tags), None))
+    return Kernel(kernel, unit.callables_table, tuple(launches_of(kernel)))
 
 
 # {{{ from translation unit to kernel
@@ -252,7 +205,7 @@ def _unscheduled(unit: TranslationUnit) -> TranslationUnit:
 
 def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:
     for instruction in kernel.instructions if isinstance(error, isl.Error) else ():
-        if not _domain(kernel, instruction.within_inames).is_bounded():
+        if not points_of(kernel, instruction.within_inames).is_bounded():
             inames = ", ".join(sorted(instruction.within_inames))
             return UnboundedDomainError(f"instruction {instruction.id!r}: its loops ({inames}) have no bounds")
     hint = ""
@@ -271,117 +224,6 @@ def _check_types(kernel: LoopKernel) -> None:
             f"kernel {kernel.name!r} has arguments without a type: {', '.join(sorted(untyped))}; "
             "state them with loopy.add_and_infer_dtypes(kernel, {...})"
         )
-
-
-# }}}
-
-
-# {{{ from schedule to launches
-
-
-def _launches(kernel: LoopKernel) -> Iterator[Launch]:
-    schedule = cast("Sequence[ScheduleItem]", kernel.linearization)
-    outer: list[str] = []
-    start = 0
-    for position, item in enumerate(schedule):
-        if isinstance(item, CallKernel):
-            start = position + 1
-        elif isinstance(item, ReturnFromKernel):
-            yield _launch(kernel, item.kernel_name, schedule[start:position], frozenset(outer))
-        elif isinstance(item, EnterLoop):
-            outer.append(item.iname)
-        elif isinstance(item, LeaveLoop):
-            outer.pop()
-
-
-def _launch(
-    kernel: LoopKernel,
-    name: str,
-    block: Sequence[ScheduleItem],
-    host_inames: frozenset[str],
-) -> Launch:
-    instructions = tuple(kernel.id_to_insn[item.insn_id] for item in block if isinstance(item, RunInstruction))
-    group_axes, local_axes = _grid(kernel, instructions)
-    return Launch(
-        name=name,
-        instructions=instructions,
-        barriers=tuple(_barriers(block, host_inames)),
-        host_inames=host_inames,
-        group_axes=group_axes,
-        local_axes=local_axes,
-        local_memory=_local_memory(kernel, instructions),
-    )
-
-
-def _grid(
-    kernel: LoopKernel, instructions: Collection[InstructionBase]
-) -> tuple[dict[int, isl.PwAff], dict[int, isl.PwAff]]:
-    """Return axis -> extent of the grid, and of a group, that hold all *instructions*.
-
-    What Loopy's ``get_grid_sizes_for_insn_ids_as_dicts`` returns where no kernel is called; that one hashes the table
-    of functions by content, and takes twice as long to measure an iname.
-    """
-    group_axes: dict[int, isl.PwAff] = {}
-    local_axes: dict[int, isl.PwAff] = {}
-    for iname in sorted(frozenset[str]().union(*(instruction.within_inames for instruction in instructions))):
-        tag = _hardware_axis(kernel, iname)
-        if tag is not None:
-            is_local = isinstance(tag, LocalInameTag)
-            axes = local_axes if is_local else group_axes
-            length = _length(kernel, iname)
-            longest = axes[tag.axis].max(length) if tag.axis in axes else length
-            axes[tag.axis] = _in_one_piece(longest, kernel.assumptions, is_local)
-    return _launched(group_axes), _launched(local_axes)
-
-
-def _launched(axes: Mapping[int, isl.PwAff]) -> dict[int, isl.PwAff]:
-    """Return the extents that the host computes: with integer division, and at any size, an empty loop's included."""
-    return {axis: pw_aff_to_pw_aff_implemented_by_expr(extent).floor() for axis, extent in axes.items()}
-
-
-def _length(kernel: LoopKernel, iname: str) -> isl.PwAff:
-    """Return how many points *iname* spans from the first to the last, valid under the assumptions."""
-    assumed = isl.Set.from_basic_set(kernel.assumptions)
-    domain = _domain(kernel, frozenset([iname])).intersect_params(assumed)
-    return domain.dim_max(0).sub(domain.dim_min(0)).add_constant_val(1).gist(assumed)
-
-
-def _in_one_piece(extent: isl.PwAff, assumptions: isl.BasicSet, is_constant: bool) -> isl.PwAff:
-    """Return *extent* as Loopy launches it: its largest piece where one is the largest everywhere."""
-    try:
-        return isl.PwAff.from_aff(static_max_of_pw_aff(extent, constants_only=is_constant, context=assumptions))
-    except StaticValueFindingError:
-        return extent
-
-
-def _local_memory(kernel: LoopKernel, instructions: Collection[InstructionBase]) -> int | None:
-    """Return the bytes of the local arrays that *instructions* use, those that share their storage once."""
-    variables = kernel.temporary_variables
-    local = [variable for variable in variables.values() if variable.address_space == AddressSpace.LOCAL]
-    used = {name for insn in instructions if local for name in cast("Collection[str]", insn.dependency_names())}
-    storages: dict[str, int] = {}
-    for variable in local:
-        if variable.name in used:
-            size = variable.nbytes
-            if not isinstance(size, (int, np.integer)):
-                return None
-            storage = variable.base_storage or variable.name
-            storages[storage] = max(storages.get(storage, 0), int(size))
-    return sum(storages.values())
-
-
-def _barriers(block: Sequence[ScheduleItem], host_inames: frozenset[str]) -> Iterator[Barrier]:
-    loops: list[str] = []
-    for position, item in enumerate(block):
-        if isinstance(item, EnterLoop):
-            loops.append(item.iname)
-        elif isinstance(item, LeaveLoop):
-            loops.pop()
-        elif isinstance(item, BarrierItem) and item.synchronization_kind == "local":
-            later = (item.insn_id for item in islice(block, position, None) if isinstance(item, RunInstruction))
-            following = next(later, None)
-            label = "barrier at the end" if following is None else f"barrier before {following}"
-            yield Barrier(label, host_inames | frozenset(loops), following)
 
 
 # }}}

@@ -23,7 +23,8 @@ from pymbolic import evaluate
 from pymbolic.mapper.evaluator import EvaluationMapper
 from stride_classes import Access, Lanes, stride_class
 
-from loopyperf.kernel import Kernel, Launch
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Barrier, Launch
 
 Sizes = Mapping[str, int]
 Numbers = np.ndarray
@@ -96,8 +97,9 @@ def _accessing(kernel: Kernel, arrays: Collection[str] | None) -> Iterator[Any]:
 
 def _overheads(kernel: Kernel, launch: Launch, sizes: Sequence[Sizes]) -> dict[str, Numbers]:
     launches = _points(kernel, launch.host_inames, sizes).number()
-    loops = Counter(barrier.inames for barrier in launch.barriers)
-    passes = sum(number * _barrier_passes(kernel, launch, inames, sizes) for inames, number in loops.items())
+    alike = Counter((barrier.inames, barrier.groups) for barrier in launch.barriers)
+    one_each = {(barrier.inames, barrier.groups): barrier for barrier in launch.barriers}
+    passes = sum(number * _barrier_passes(kernel, launch, one_each[loops], sizes) for loops, number in alike.items())
     return {
         "launches": launches,
         "work-groups": launches * math.prod(_extents(launch.group_axes, sizes).values()),
@@ -140,61 +142,12 @@ def _copies(kernel: Kernel, launch: Launch, inames: Iterable[str], sizes: Sequen
     return math.prod(_extents(groups, sizes).values()) * math.prod(_extents(items, sizes).values())
 
 
-def _barrier_passes(kernel: Kernel, launch: Launch, loops: frozenset[str], sizes: Sequence[Sizes]) -> Numbers:
-    """Return how often all groups together pass a barrier inside *loops*, whose bounds may differ between groups."""
-    around = [insn for insn in launch.instructions if loops <= insn.within_inames]
-    axes = {
-        iname: kernel.hardware_axis(iname).axis
-        for iname in sorted({iname for insn in around for iname in insn.within_inames}, reverse=True)
-        if isinstance(kernel.hardware_axis(iname), GroupInameTag)
-    }
-    chosen = {axis: iname for iname, axis in axes.items()}  # one iname for each axis
-    groups = [chosen[axis] for axis in sorted(chosen)]
-    ranges = [_points(kernel, frozenset([iname]), sizes) for iname in groups]
-    points = _points(kernel, loops | frozenset(groups), sizes)
-    extents = _extents(launch.group_axes, sizes)
-    return np.array(
-        [
-            _passes_of_all_groups(
-                _passes_by_group(points, loops, groups, ranges, place),
-                {axis: int(extents[axis][place]) for axis in extents},
-                sorted(chosen),
-            )
-            for place in range(len(sizes))
-        ]
-    )
-
-
-Passes = dict[tuple[int, ...], frozenset[tuple[int, ...]]]
-"""group -> the points of the loops that it passes"""
-
-
-def _passes_by_group(
-    points: Points, loops: frozenset[str], groups: list[str], ranges: list[Points], place: int
-) -> Passes:
-    values = [sorted(set(along.rows([iname], place))) for iname, along in zip(groups, ranges, strict=True)]
-    found: dict[tuple[int, ...], set[tuple[int, ...]]] = {
-        tuple(value for (value,) in group): set() for group in product(*values)
-    }
-    for row in points.rows([*groups, *sorted(loops)], place):
-        found[row[: len(groups)]].add(row[len(groups) :])
-    return {group: frozenset(passed) for group, passed in found.items()}
-
-
-def _passes_of_all_groups(passes: Passes, extents: Mapping[int, int], present: list[int]) -> int:
-    # An axis matters if moving along it alone changes the passes; along another all groups of the launch pass alike.
-    matters = [_matters(passes, place) for place in range(len(present))]
-    deciding = {axis for axis, matter in zip(present, matters, strict=True) if matter}
-    alike = math.prod(extent for axis, extent in extents.items() if axis not in deciding)
-    distinct = {tuple(np.array(group)[matters].tolist()): points for group, points in passes.items()}
-    return alike * sum(map(len, distinct.values()))
-
-
-def _matters(passes: Passes, place: int) -> bool:
-    along: dict[tuple[int, ...], set[frozenset[tuple[int, ...]]]] = {}
-    for group, passed in passes.items():
-        along.setdefault(group[:place] + group[place + 1 :], set()).add(passed)
-    return any(len(different) > 1 for different in along.values())
+def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Sequence[Sizes]) -> Numbers:
+    """Return how often all groups together pass *barrier*: those that run its loops, along other axes all."""
+    passes = _points(kernel, barrier.inames | barrier.groups, sizes).number()
+    decided = {kernel.hardware_axis(iname).axis for iname in barrier.groups}
+    others = {axis: extent for axis, extent in launch.group_axes.items() if axis not in decided}
+    return passes * math.prod(_extents(others, sizes).values())
 
 
 # }}}

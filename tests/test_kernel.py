@@ -11,7 +11,8 @@ from loopy.symbolic import pw_aff_to_expr
 from pymbolic import evaluate
 
 from loopyperf.errors import KernelError, UnboundedDomainError
-from loopyperf.kernel import Barrier, Kernel, load_kernel
+from loopyperf.kernel import Kernel, load_kernel
+from loopyperf.launches import Barrier
 
 LANGUAGE = (2018, 2)
 
@@ -78,8 +79,8 @@ def test_each_launch_has_its_own_instructions_grid_and_local_memory() -> None:
 def test_barriers_are_named_after_the_instruction_that_they_precede() -> None:
     _, second = load_kernel(two_steps()).launches
     assert second.barriers == (
-        Barrier("barrier before turn", frozenset(), "turn"),
-        Barrier("barrier before last", frozenset(), "last"),
+        Barrier("barrier before turn", frozenset(), frozenset(), "turn"),
+        Barrier("barrier before last", frozenset(), frozenset(), "last"),
     )
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
     {"errors", "units"},
-    {"kernel", "device"},
+    {"launches", "kernel", "device"},
     {"counts"},
     {"properties"},
     {"idg"},

@@ -29,7 +29,8 @@ from loopyperf.counts.loops import LoopPoints, loop_points
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.counts.typical import Typical
-from loopyperf.kernel import Kernel, Launch
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Launch
 
 Counting = Literal["paper", "executed"]
 COUNTINGS: tuple[Counting, ...] = ("paper", "executed")
@@ -44,6 +45,8 @@ class Site:
     conditions: Conditions
     source: str
     """the instruction, barrier or launch, for those who ask for typical values"""
+    asks: bool = True
+    """whether it skips the holes in its loops; otherwise it runs from their first to their last pass"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +86,12 @@ class ExecutionCounter:
         Raises :class:`UncountableError` where bounds or conditions depend on data of which nothing is stated.
         """
         selected = self._selected(site)
+        points = selected.points if site.asks else selected.points.remove_divs()
         unused = tuple(self._unused_axes(site)) if counting == "executed" else ()
         by_launch = bool(unused) or self.sub_group_size is not None
-        key = (site.inames, selected.selecting, unused, id(site.launch) if by_launch else None)
+        key = (site.inames, selected.selecting, site.asks, unused, id(site.launch) if by_launch else None)
         if key not in self._counts:
-            self._counts[key] = self._counted(site, selected.points, unused)
+            self._counts[key] = self._counted(site, points, unused)
         return Executions(self._counts[key], selected.weight)
 
     def _counted(self, site: Site, points: isl.Set, unused: tuple[tuple[str, int], ...]) -> QuasiPolynomial:

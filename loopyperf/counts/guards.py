@@ -12,7 +12,8 @@ from typing import Any
 from loopy.kernel.instruction import InstructionBase
 from loopy.symbolic import get_dependencies
 
-from loopyperf.kernel import Kernel, Launch
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Launch
 
 
 @dataclass(frozen=True, slots=True)

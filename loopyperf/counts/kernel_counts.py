@@ -22,7 +22,8 @@ from loopyperf.counts.synchronization import barrier_executions, launch_executio
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
-from loopyperf.kernel import Kernel, Launch
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Launch
 
 OnUnknown = Literal["refuse", "report"]
 

@@ -11,7 +11,8 @@ import islpy as isl
 from loopy.kernel.data import LocalInameTag
 
 from loopyperf.errors import UncountableError
-from loopyperf.kernel import Kernel, Launch
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Launch
 
 SET = isl.dim_type.set
 
