@@ -1,8 +1,9 @@
 """What a linearized Loopy kernel launches: device programs with their instructions, barriers, grid, local memory."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import islice
 from typing import cast
 
@@ -25,6 +26,8 @@ from loopy.schedule import (
 )
 from loopy.symbolic import pw_aff_to_pw_aff_implemented_by_expr
 from pytools.tag import Tag
+
+from loopyperf.set_memory import SetMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,37 +105,46 @@ def _grid(
     What Loopy's ``get_grid_sizes_for_insn_ids_as_dicts`` returns where no kernel is called; that one hashes the table
     of functions by content, and takes twice as long to measure an iname.
     """
-    group_axes: dict[int, isl.PwAff] = {}
-    local_axes: dict[int, isl.PwAff] = {}
+    group_axes: defaultdict[int, list[isl.PwAff]] = defaultdict(list)
+    local_axes: defaultdict[int, list[isl.PwAff]] = defaultdict(list)
+    assumed = isl.Set.from_basic_set(kernel.assumptions)
+    lengths = SetMemory[isl.PwAff]()
     for iname in sorted(frozenset[str]().union(*(instruction.within_inames for instruction in instructions))):
         tag = hardware_axis(kernel, iname)
         if tag is not None:
-            is_local = isinstance(tag, LocalInameTag)
-            axes = local_axes if is_local else group_axes
-            length = _length(kernel, iname)
-            longest = axes[tag.axis].max(length) if tag.axis in axes else length
-            axes[tag.axis] = _in_one_piece(longest, kernel.assumptions, is_local)
-    return _launched(group_axes), _launched(local_axes)
+            axes = local_axes if isinstance(tag, LocalInameTag) else group_axes
+            points = points_of(kernel, frozenset([iname]))
+            axes[tag.axis].append(lengths.value(points, lambda points: _length(points, assumed)))
+    return (
+        {axis: _extent(each, kernel.assumptions, constants_only=False) for axis, each in group_axes.items()},
+        {axis: _extent(each, kernel.assumptions, constants_only=True) for axis, each in local_axes.items()},
+    )
 
 
-def _launched(axes: Mapping[int, isl.PwAff]) -> dict[int, isl.PwAff]:
-    """Return the extents that the host computes: with integer division, and at any size, an empty loop's included."""
-    return {axis: pw_aff_to_pw_aff_implemented_by_expr(extent).floor() for axis, extent in axes.items()}
+def _length(points: isl.Set, assumed: isl.Set) -> isl.PwAff:
+    """Return how many points a loop over *points* spans from the first to the last, valid where it is *assumed*."""
+    domain = points.intersect_params(assumed)
+    first, last = domain.dim_min(0), domain.dim_max(0)
+    if first.is_cst() and last.is_cst():
+        number = last.max_val() - first.max_val() + 1
+        return isl.PwAff.from_aff(isl.Aff.val_on_domain(isl.LocalSpace.from_space(last.get_domain_space()), number))
+    return last.sub(first).add_constant_val(1).gist(assumed)
 
 
-def _length(kernel: LoopKernel, iname: str) -> isl.PwAff:
-    """Return how many points *iname* spans from the first to the last, valid under the assumptions."""
-    assumed = isl.Set.from_basic_set(kernel.assumptions)
-    domain = points_of(kernel, frozenset([iname])).intersect_params(assumed)
-    return domain.dim_max(0).sub(domain.dim_min(0)).add_constant_val(1).gist(assumed)
+def _extent(lengths: Sequence[isl.PwAff], assumptions: isl.BasicSet, constants_only: bool) -> isl.PwAff:
+    """Return the longest of *lengths* as the host computes it: with integer division, and at any size.
 
-
-def _in_one_piece(extent: isl.PwAff, assumptions: isl.BasicSet, is_constant: bool) -> isl.PwAff:
-    """Return *extent* as Loopy launches it: its largest piece where one is the largest everywhere."""
+    Like Loopy, take the largest piece where one is the largest everywhere.
+    """
+    longest = reduce(isl.PwAff.max, {id(length): length for length in lengths}.values())
+    if longest.n_piece() == 1 and longest.is_cst():
+        return longest
     try:
-        return isl.PwAff.from_aff(static_max_of_pw_aff(extent, constants_only=is_constant, context=assumptions))
+        largest = static_max_of_pw_aff(longest, constants_only=constants_only, context=assumptions)
+        longest = isl.PwAff.from_aff(largest)
     except StaticValueFindingError:
-        return extent
+        pass
+    return pw_aff_to_pw_aff_implemented_by_expr(longest).floor()
 
 
 def _local_memory(kernel: LoopKernel, instructions: Collection[InstructionBase]) -> int | None:

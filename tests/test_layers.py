@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
-    {"errors", "units"},
+    {"errors", "units", "set_memory"},
     {"launches", "kernel", "device"},
     {"counts"},
     {"properties"},

@@ -31,6 +31,7 @@ from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
+from loopyperf.set_memory import SetMemory
 
 Counting = Literal["paper", "executed"]
 COUNTINGS: tuple[Counting, ...] = ("paper", "executed")
@@ -78,7 +79,7 @@ class ExecutionCounter:
         self._points: dict[tuple[frozenset[str], Conditions], _Points] = {}
         self._loops: dict[frozenset[str], LoopPoints] = {}
         self._counts: dict[Any, QuasiPolynomial] = {}
-        self._numbers: dict[int, list[tuple[isl.Set, QuasiPolynomial]]] = {}
+        self._numbers = SetMemory[QuasiPolynomial]()
 
     def executions(self, site: Site, counting: Counting) -> Executions:
         """Return how often *site* runs, over all work-items (or sub-groups) of its launch.
@@ -100,17 +101,8 @@ class ExecutionCounter:
             points = sub_groups(self.kernel, site.launch, points, lanes, self.sub_group_size)
             unused = tuple((kind, axis) for kind, axis in unused if kind == "group")
         extents = [self._extent(site.launch, kind, axis) for kind, axis in unused]
-        return reduce(mul, extents, self._number(points))
-
-    def _number(self, points: isl.Set) -> QuasiPolynomial:
-        """Return the number of *points*; sets that differ in the names of their dimensions are counted once."""
-        alike = self._numbers.setdefault(hash(points), [])
-        for other, number in alike:
-            if other.plain_is_equal(points):
-                return number
-        number = QuasiPolynomial.of_points(points, self.kernel.assumptions)
-        alike.append((points, number))
-        return number
+        number = self._numbers.value(points, lambda each: QuasiPolynomial.of_points(each, self.kernel.assumptions))
+        return reduce(mul, extents, number)
 
     # {{{ points
 

@@ -216,15 +216,27 @@ class SizeAssumptions:
         return residues
 
 
+class _Identity:
+    """Stands for one object: asking isl for equality is slow, and ``[m] -> { : }`` equals ``[n] -> { : }``."""
+
+    def __init__(self, assumptions: isl.BasicSet) -> None:
+        self.assumptions = assumptions
+
+    def __hash__(self) -> int:
+        return id(self.assumptions)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.assumptions is other.assumptions
+
+
 def _known(assumptions: isl.BasicSet) -> SizeAssumptions:
     """Return *assumptions* with what has been found out about them: all counts of a kernel share them."""
-    return _remembered(tuple(assumptions.get_var_names_not_none(PARAM)), assumptions)
+    return _remembered(_Identity(assumptions))
 
 
 @lru_cache
-def _remembered(_parameters: tuple[str, ...], assumptions: isl.BasicSet) -> SizeAssumptions:
-    """Return *assumptions*; to isl, ``[m] -> { : }`` and ``[n] -> { : }`` are equal."""
-    return SizeAssumptions(assumptions)
+def _remembered(identity: _Identity) -> SizeAssumptions:
+    return SizeAssumptions(identity.assumptions)
 
 
 # }}}
