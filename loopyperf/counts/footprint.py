@@ -40,9 +40,19 @@ def spacious_sizes(kernel: Kernel, points: isl.Set) -> dict[str, int]:
     admissible = isl.Set.from_basic_set(kernel.assumptions)
     for place in range(admissible.dim(PARAM)):
         admissible = _enlarged(admissible, _parameter(admissible, place), (0,))
+    both = points.flat_product(points)
     for dim in range(points.dim(SET)):
-        admissible = _enlarged(admissible, points.dim_max(dim).sub(points.dim_min(dim)))
+        apart = (_apart(both, dim, size) for size in LARGE)
+        admissible = _first_possible(admissible, apart)
     return _sample(kernel, admissible)
+
+
+def _apart(both: isl.Set, dim: int, distance: int) -> isl.Set:
+    """Return the sizes at which two points, of which *both* are all pairs, can be *distance* apart along *dim*."""
+    farther = isl.Constraint.alloc_inequality(isl.LocalSpace.from_space(both.get_space()))
+    farther = farther.set_coefficient_val(SET, dim, isl.Val(-1)).set_constant_val(isl.Val(-distance))
+    farther = farther.set_coefficient_val(SET, both.dim(SET) // 2 + dim, isl.Val(1))
+    return both.add_constraint(farther).params()
 
 
 def _sample(kernel: Kernel, admissible: isl.Set) -> dict[str, int]:
@@ -61,8 +71,13 @@ def _enlarged(admissible: isl.Set, quantity: isl.PwAff, sizes: Sequence[int] = L
     """Return those of *admissible* at which *quantity* is at least the first of *sizes* that it can be, if any."""
     space = isl.LocalSpace.from_space(quantity.get_domain_space())
     bounds = (isl.PwAff.from_aff(isl.Aff.val_on_domain(space, isl.Val(size))) for size in sizes)
-    larger = (admissible & quantity.ge_set(bound) for bound in bounds)
-    return next((candidate for candidate in larger if not candidate.is_empty()), admissible)
+    return _first_possible(admissible, (quantity.ge_set(bound) for bound in bounds))
+
+
+def _first_possible(admissible: isl.Set, wishes: Iterable[isl.Set]) -> isl.Set:
+    """Return those of *admissible* that meet the first of *wishes* that any meets; all, if none is met."""
+    candidates = (admissible & wish for wish in wishes)
+    return next((candidate for candidate in candidates if not candidate.is_empty()), admissible)
 
 
 # }}}
