@@ -12,7 +12,7 @@ import numpy as np
 from loopy.diagnostic import StaticValueFindingError
 from loopy.isl_helpers import static_max_of_pw_aff
 from loopy.kernel import LoopKernel
-from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag
+from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, UnrolledIlpTag, UnrollTag
 from loopy.kernel.instruction import InstructionBase
 from loopy.schedule import Barrier as BarrierItem
 from loopy.schedule import (
@@ -204,3 +204,8 @@ def hardware_axis(kernel: LoopKernel, iname: str) -> GroupInameTag | LocalInameT
     """Return the grid or group axis that *iname* is mapped to, if any."""
     tags = cast("frozenset[Tag]", kernel.iname_tags_of_type(iname, (GroupInameTag, LocalInameTag)))
     return cast("GroupInameTag | LocalInameTag | None", next(iter(tags), None))
+
+
+def is_unrolled(kernel: LoopKernel, iname: str) -> bool:
+    """Return whether Loopy writes a copy of its body for each pass of *iname*."""
+    return bool(kernel.iname_tags_of_type(iname, (UnrollTag, UnrolledIlpTag)))

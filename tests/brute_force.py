@@ -24,7 +24,7 @@ from pymbolic.mapper.evaluator import EvaluationMapper
 from stride_classes import Access, Lanes, stride_class
 
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Barrier, Launch
+from loopyperf.launches import Barrier, Launch, is_unrolled
 
 Sizes = Mapping[str, int]
 Numbers = np.ndarray
@@ -142,12 +142,37 @@ def _copies(kernel: Kernel, launch: Launch, inames: Iterable[str], sizes: Sequen
     return math.prod(_extents(groups, sizes).values()) * math.prod(_extents(items, sizes).values())
 
 
+def _without_holes(points: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
+    for dim in range(len(next(iter(points), ()))):
+        lines: dict[tuple[int, ...], list[int]] = {}
+        for point in points:
+            lines.setdefault(point[:dim] + point[dim + 1 :], []).append(point[dim])
+        points = {
+            (*others[:dim], value, *others[dim:])
+            for others, values in lines.items()
+            for value in range(min(values), max(values) + 1)
+        }
+    return points
+
+
 def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Sequence[Sizes]) -> Numbers:
-    """Return how often all groups together pass *barrier*: those that run its loops, along other axes all."""
-    passes = _points(kernel, barrier.inames | barrier.groups, sizes).number()
+    """Return how often all groups together pass *barrier*: those that run its loops, along other axes all.
+
+    It stands in every copy of an unrolled loop, run or not, and loops run from their first pass to their last.
+    """
+    unrolled = {iname for iname in barrier.inames if is_unrolled(kernel.loopy_kernel, iname)}
+    inames = (barrier.inames - unrolled) | barrier.groups
+    points = _points(kernel, inames, sizes)
+    rows = (set(points.rows(sorted(inames), place)) for place in range(len(sizes)))
+    passes = np.array([len(_without_holes(each)) for each in rows]) if inames else points.number()
     decided = {kernel.hardware_axis(iname).axis for iname in barrier.groups}
     others = {axis: extent for axis, extent in launch.group_axes.items() if axis not in decided}
-    return passes * math.prod(_extents(others, sizes).values())
+    bounds = [kernel.loopy_kernel.get_iname_bounds(iname) for iname in unrolled]
+    copies = [
+        bound.upper_bound_pw_aff.max_val().to_python() - bound.lower_bound_pw_aff.min_val().to_python() + 1
+        for bound in bounds
+    ]
+    return passes * math.prod(_extents(others, sizes).values()) * math.prod(copies)
 
 
 # }}}

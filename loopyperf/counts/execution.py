@@ -46,8 +46,6 @@ class Site:
     conditions: Conditions
     source: str
     """the instruction, barrier or launch, for those who ask for typical values"""
-    asks: bool = True
-    """whether it skips the holes in its loops; otherwise it runs from their first to their last pass"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +85,17 @@ class ExecutionCounter:
         Raises :class:`UncountableError` where bounds or conditions depend on data of which nothing is stated.
         """
         selected = self._selected(site)
-        points = selected.points if site.asks else selected.points.remove_divs()
         unused = tuple(self._unused_axes(site)) if counting == "executed" else ()
         by_launch = bool(unused) or self.sub_group_size is not None
-        key = (site.inames, selected.selecting, site.asks, unused, id(site.launch) if by_launch else None)
+        key = (site.inames, selected.selecting, unused, id(site.launch) if by_launch else None)
         if key not in self._counts:
-            self._counts[key] = self._counted(site, points, unused)
+            self._counts[key] = self._counted(site, selected.points, unused)
         return Executions(self._counts[key], selected.weight)
+
+    def executions_at(self, site: Site, points: isl.Set) -> Executions:
+        """Return how often *site* runs, on every lane, where its loops visit *points* in place of their own."""
+        unused = tuple(self._unused_axes(site))
+        return Executions(self._counted(site, points, unused), self._selected(site).weight)
 
     def _counted(self, site: Site, points: isl.Set, unused: tuple[tuple[str, int], ...]) -> QuasiPolynomial:
         if self.sub_group_size is not None:

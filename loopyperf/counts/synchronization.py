@@ -1,8 +1,14 @@
 """Barriers, work-groups and launches, read off the schedule (Stevens and Klöckner, sections 2.3, 2.4 and 3.2)."""
 
+from math import prod
+
+import islpy as isl
+
 from loopyperf.counts.conditions import ALWAYS
 from loopyperf.counts.execution import ExecutionCounter, Executions, Site
-from loopyperf.launches import Barrier, Launch
+from loopyperf.launches import Barrier, Launch, is_unrolled
+
+SET = isl.dim_type.set
 
 
 def barrier_executions(counter: ExecutionCounter, launch: Launch, barrier: Barrier) -> Executions:
@@ -10,10 +16,35 @@ def barrier_executions(counter: ExecutionCounter, launch: Launch, barrier: Barri
 
     Whatever the counting, all work-items of a group meet a barrier. How often may differ from group to group: the loops
     around it may, and so may the conditions that Loopy writes around these loops. Instructions ask whether it is their
-    turn; barriers do not, so that they are also met where loops have holes.
+    turn; barriers do not, so that they are also met where a loop has holes, and in every copy of an unrolled one.
     """
-    inames = barrier.inames | barrier.groups
-    return counter.executions(Site(launch, inames, ALWAYS, barrier.label, asks=False), "executed")
+    unrolled = frozenset(iname for iname in barrier.inames if is_unrolled(counter.kernel.loopy_kernel, iname))
+    loops = barrier.inames - unrolled
+    site = Site(launch, loops | barrier.groups, ALWAYS, barrier.label)
+    points = counter.points(site)
+    met = counter.executions_at(site, _without_holes(points) if loops else points.remove_divs())
+    copies = [counter.kernel.domain([iname]) for iname in sorted(unrolled)]
+    return Executions(met.count * prod(map(_static_length, copies)), met.weight)
+
+
+def _without_holes(points: isl.Set) -> isl.Set:
+    """Return *points* with all those between two that differ in one coordinate alone."""
+    if not any(basic.dim(isl.dim_type.div) for basic in points.get_basic_sets()):
+        return points
+    for dim in range(points.dim(SET)):
+        points = points.apply(_along(points, dim, "<=")) & points.apply(_along(points, dim, ">="))
+    return points.coalesce()
+
+
+def _along(points: isl.Set, dim: int, order: str) -> isl.Map:
+    before, after = (", ".join(f"{letter}{place}" for place in range(points.dim(SET))) for letter in "xy")
+    tests = (f"x{place} {order if place == dim else '='} y{place}" for place in range(points.dim(SET)))
+    return isl.Map(f"{{ [{before}] -> [{after}] : {' and '.join(tests)} }}")
+
+
+def _static_length(loop: isl.Set) -> int:
+    """Return how many copies Loopy makes of an unrolled *loop*: it does so only where the bounds are known."""
+    return loop.dim_max_val(0).to_python() - loop.dim_min_val(0).to_python() + 1
 
 
 def launch_executions(counter: ExecutionCounter, launch: Launch) -> Executions:
