@@ -136,9 +136,10 @@ def _extent(lengths: Sequence[isl.PwAff], assumptions: isl.BasicSet, constants_o
 
     Like Loopy, take the largest piece where one is the largest everywhere.
     """
-    longest = reduce(isl.PwAff.max, {id(length): length for length in lengths}.values())
-    if longest.n_piece() == 1 and longest.is_cst():
-        return longest
+    distinct = {id(length): length for length in lengths}
+    longest = reduce(isl.PwAff.max, distinct.values())
+    if len(distinct) == 1 and longest.is_cst():
+        return pw_aff_to_pw_aff_implemented_by_expr(longest)
     try:
         largest = static_max_of_pw_aff(longest, constants_only=constants_only, context=assumptions)
         longest = isl.PwAff.from_aff(largest)
