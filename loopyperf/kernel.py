@@ -71,7 +71,8 @@ class Kernel:
     def extents(self) -> frozenset[str]:
         """Return the parameters that say how large something is, an array or a grid: those that cannot be negative."""
         shapes = [array.shape for array in self.loopy_kernel.args if isinstance(array, ArrayBase)]
-        in_shapes = get_dependencies(tuple(length for shape in shapes if isinstance(shape, tuple) for length in shape))
+        lengths = (length for shape in shapes if isinstance(shape, tuple) for length in shape)
+        in_shapes = get_dependencies(tuple(length for length in lengths if length is not None))
         axes = (axis for launch in self.launches for axis in (*launch.group_axes.values(), *launch.local_axes.values()))
         in_grids = {
             name

@@ -76,6 +76,14 @@ def test_each_launch_has_its_own_instructions_grid_and_local_memory() -> None:
     assert (first.local_memory, second.local_memory) == (0, 2 * 32 * 4)
 
 
+def test_an_axis_of_unknown_length_is_no_extent() -> None:
+    rows = lp.GlobalArg("out", np.float32, shape=(None, "n"), strides=("n", 1))
+    unit = lp.make_kernel(
+        "{[i,j]: 0<=i<3 and 0<=j<n}", "out[i,j] = 2", [rows, lp.ValueArg("n", np.int32)], lang_version=LANGUAGE
+    )
+    assert load_kernel(unit).extents == {"n"}
+
+
 def test_barriers_are_named_after_the_instruction_that_they_precede() -> None:
     _, second = load_kernel(two_steps()).launches
     assert second.barriers == (
