@@ -17,6 +17,7 @@ from loopyperf.counts.item import Access, Item, Overhead
 from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.counts.signature import Signature
 from loopyperf.counts.stride_classes import StrideClassifier
 from loopyperf.counts.synchronization import barrier_executions, launch_executions
 from loopyperf.counts.typical import Typical
@@ -54,7 +55,7 @@ class LeftOut:
 class KernelTallies:
     """What a kernel does, as exact functions of its sizes, instruction by instruction."""
 
-    kernel: Kernel
+    kernel: Signature
     counting: Counting
     tallies: tuple[Tally, ...]
     sub_group_size: int | None = None
@@ -135,7 +136,7 @@ class _Pass:
         tallies = [tally for sighting in sightings for tally in self._tally(sighting, classifier)]
         tallies += [tally for launch in self.kernel.launches for tally in self._overheads(launch)]
         return KernelTallies(
-            kernel=self.kernel,
+            kernel=Signature(self.kernel.name, self.kernel.assumptions),
             counting=self.counting,
             tallies=tuple(tally for tally in tallies if tally.source not in self.left_out),
             sub_group_size=self.sub_group_size,

@@ -21,6 +21,11 @@ from loopyperf.properties.vector import PropertyVector, unified_properties
 class KernelCounts(KernelTallies):
     """What a kernel does, as exact functions of its sizes, by instruction and by property."""
 
+    @classmethod
+    def of(cls, tallies: KernelTallies) -> "KernelCounts":
+        """Return *tallies* with their properties."""
+        return cls(**{field.name: getattr(tallies, field.name) for field in fields(tallies)})
+
     def properties(self) -> PropertyVector:
         """Return the unified model's properties: name -> count as a function of the sizes."""
         return self._properties
@@ -98,4 +103,4 @@ def count_properties(
         sub_group_size=sub_group_size,
         on_unknown=on_unknown,
     )
-    return KernelCounts(**{field.name: getattr(counted, field.name) for field in fields(counted)})
+    return KernelCounts.of(counted)

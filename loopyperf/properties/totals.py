@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from loopyperf.counts.compilation import Least, Output, Total
 from loopyperf.counts.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
-from loopyperf.kernel import Kernel
+from loopyperf.counts.signature import Signature
 
 Key = TypeVar("Key", bound=Hashable)
 Terms = Sequence[tuple[QuasiPolynomial, int | Fraction]]
@@ -19,7 +19,7 @@ Terms = Sequence[tuple[QuasiPolynomial, int | Fraction]]
 class Totals(Generic[Key]):
     """Named sums of counts of one kernel, and minima of such sums; a count that several share is evaluated once."""
 
-    def __init__(self, kernel: Kernel, sums: Mapping[Key, Terms], minima: Mapping[Key, tuple[Key, Key]]) -> None:
+    def __init__(self, kernel: Signature, sums: Mapping[Key, Terms], minima: Mapping[Key, tuple[Key, Key]]) -> None:
         """Sum *sums*; each of *minima* is the lesser of two of them."""
         self.kernel = kernel
         self.sums = sums
