@@ -5,18 +5,20 @@ off: the launches, one for each device program, with their instructions in execu
 and their local memory.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import islpy as isl
 import loopy as lp
+import pymbolic.primitives as prim
+from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.kernel import KernelState, LoopKernel, tools
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
 from loopy.kernel.function_interface import CallableKernel
-from loopy.symbolic import get_dependencies
+from loopy.symbolic import get_dependencies, isl_set_from_expr
 from loopy.translation_unit import TranslationUnit, resolve_callables
 from loopy.types import LoopyType
 
@@ -49,14 +51,23 @@ class Kernel:
     def assumptions(self) -> isl.BasicSet:
         """Return what the kernel assumes of its parameters, as a set whose space has all :attr:`parameters`.
 
-        That :attr:`extents` are not negative is added to what the kernel says.
+        That no axis of an argument has a negative length is added to what the kernel says.
         """
         names = sorted(self.parameters)
-        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=names).params()
-        assumed = self.loopy_kernel.assumptions.align_params(space)
-        for name in sorted(self.extents):
-            assumed = assumed.lower_bound_val(*assumed.get_var_dict()[name], isl.Val.zero(isl.DEFAULT_CONTEXT))
+        space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=names)
+        assumed = self.loopy_kernel.assumptions.align_params(space.params())
+        for length in dict.fromkeys(self._lengths):
+            assumed = assumed & _not_negative(space, length)
         return assumed
+
+    @property
+    def _lengths(self) -> Iterator[Any]:
+        """Yield the lengths of arguments' axes that depend on parameters alone."""
+        shapes = [array.shape for array in self.loopy_kernel.args if isinstance(array, ArrayBase)]
+        for length in (length for shape in shapes if isinstance(shape, tuple) for length in cast("Any", shape)):
+            names = frozenset[str]() if length is None else get_dependencies(length)
+            if names and names <= self.parameters:
+                yield length
 
     @cached_property
     def parameters(self) -> frozenset[str]:
@@ -66,21 +77,6 @@ class Kernel:
             for arg in self.loopy_kernel.args
             if isinstance(arg, ValueArg) and arg.dtype is not None and arg.dtype.is_integral()
         )
-
-    @cached_property
-    def extents(self) -> frozenset[str]:
-        """Return the parameters that say how large something is, an array or a grid: those that cannot be negative."""
-        shapes = [array.shape for array in self.loopy_kernel.args if isinstance(array, ArrayBase)]
-        lengths = (length for shape in shapes if isinstance(shape, tuple) for length in shape)
-        in_shapes = get_dependencies(tuple(length for length in lengths if length is not None))
-        axes = (axis for launch in self.launches for axis in (*launch.group_axes.values(), *launch.local_axes.values()))
-        in_grids = {
-            name
-            for axis in axes
-            for name, (kind, index) in axis.get_var_dict(isl.dim_type.param).items()
-            if axis.involves_dims(kind, index, 1)
-        }
-        return self.parameters & (in_shapes | in_grids)
 
     def array(self, name: str) -> ArrayBase | None:
         """Return the argument or temporary called *name* if it lives in memory, otherwise None.
@@ -152,6 +148,26 @@ def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
     kernel = unit.default_entrypoint
     _check_types(kernel)
     return Kernel(kernel, unit.callables_table, tuple(launches_of(kernel)))
+
+
+def _not_negative(space: isl.Space, length: Any) -> isl.BasicSet:
+    """Return where *length* is not negative, as far as that is one linear constraint.
+
+    Where Loopy guesses shapes, it says 6*n - 2 of what a[6*i+3] accesses for i < n. With n = 0 nothing is accessed, so
+    negative constants are left out.
+    """
+    everywhere = isl.BasicSet.universe(space.params())
+    try:
+        positive = isl_set_from_expr(space, prim.Comparison(length, ">=", 0)).params()
+    except (ExpressionToAffineConversionError, NotImplementedError, isl.Error):
+        return everywhere
+    constraints = [constraint for basic in positive.get_basic_sets() for constraint in basic.get_constraints()]
+    if len(constraints) != 1 or constraints[0].dim(isl.dim_type.div):
+        return everywhere
+    (constraint,) = constraints
+    if constraint.get_constant_val().is_neg():
+        constraint = constraint.set_constant_val(isl.Val.zero(isl.DEFAULT_CONTEXT))
+    return everywhere.add_constraint(constraint)
 
 
 # {{{ from translation unit to kernel

@@ -54,9 +54,9 @@ def stride_class(access: Access, cells: Mapping[str, np.ndarray]) -> str:
         return UNSEEN
     parts = min(stride, 4)
     neighboured = access.addresses[_have_neighbours(access)]
-    if not len(neighboured):
-        return UNSEEN  # another size may have neighbours, and is what the class then describes
-    lanes = np.unique(neighboured)
+    if not len(neighboured) and len(access.axes) > 2:
+        return UNSEEN  # the neighbour of a row's last lane would be in no row
+    lanes = np.unique(neighboured if len(neighboured) else access.addresses)
     starts = np.unique(lanes // access.lanes.row * access.lanes.row)
     between = int(np.minimum(np.diff(starts), access.lanes.block).sum()) + access.lanes.block
     last_start = np.searchsorted(starts, cells[access.array], side="right") - 1

@@ -76,12 +76,18 @@ def test_each_launch_has_its_own_instructions_grid_and_local_memory() -> None:
     assert (first.local_memory, second.local_memory) == (0, 2 * 32 * 4)
 
 
-def test_an_axis_of_unknown_length_is_no_extent() -> None:
+def test_lengths_of_axes_are_not_negative_whatever_constants_loopy_guesses() -> None:
+    unit = lp.make_kernel("{[i]: lo<=i<n}", "out[i-lo] = a[6*i-6*lo+3]", lang_version=LANGUAGE)
+    kernel = load_kernel(lp.add_and_infer_dtypes(unit, {"a": np.float32}))
+    assert kernel.assumptions.is_equal(isl.BasicSet("[lo, n] -> { : n >= lo }"))
+
+
+def test_an_axis_of_unknown_length_is_no_constraint() -> None:
     rows = lp.GlobalArg("out", np.float32, shape=(None, "n"), strides=("n", 1))
     unit = lp.make_kernel(
         "{[i,j]: 0<=i<3 and 0<=j<n}", "out[i,j] = 2", [rows, lp.ValueArg("n", np.int32)], lang_version=LANGUAGE
     )
-    assert load_kernel(unit).extents == {"n"}
+    assert load_kernel(unit).assumptions.is_equal(isl.BasicSet("[n] -> { : n >= 0 }"))
 
 
 def test_barriers_are_named_after_the_instruction_that_they_precede() -> None:

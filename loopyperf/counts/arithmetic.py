@@ -14,6 +14,12 @@ from loopyperf.errors import UncountableError
 
 POWER_FUNCTIONS = frozenset({"pow", "powf", "pown", "powr"})
 MIN_MAX_FUNCTIONS = frozenset({"min", "max", "fmin", "fmax", "fminf", "fmaxf"})
+FUSED_FUNCTIONS: Mapping[str, Mapping[Kind, int]] = {
+    "fma": {"mul": 1, "add": 1},
+    "mad": {"mul": 1, "add": 1},
+    "clamp": {"min/max": 2},
+}
+"""functions that are several plain operations"""
 SIGN_FUNCTIONS = frozenset({"abs", "fabs", "fabsf"})
 """an operand modifier of the machine, free like a unary minus"""
 
@@ -45,6 +51,8 @@ def function_operations(name: str, result: NumberType, argument: NumberType) -> 
     """
     if argument.is_complex or result.is_complex:
         yield from _of_kinds(complex_function(name), argument)
+    elif name in FUSED_FUNCTIONS:
+        yield from _of_kinds(FUSED_FUNCTIONS[name], result)
     elif name not in SIGN_FUNCTIONS | PARTS:
         kind = "pow" if name in POWER_FUNCTIONS else "min/max" if name in MIN_MAX_FUNCTIONS else "special"
         yield Operation(kind, result.scalar), result.components

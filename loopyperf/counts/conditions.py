@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pymbolic.primitives as prim
+from loopy.symbolic import WalkMapper
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,20 @@ class Condition:
 def plain_text(expression: Any) -> str:
     """Return *expression* as people write it: Loopy underlines the names of the functions that it knows."""
     return str(expression).replace("\N{COMBINING LOW LINE}", "")
+
+
+def has_fractions(expression: Any) -> bool:
+    """Return whether there is a number in *expression* that is not an integer."""
+    finder = _FractionFinder()
+    finder(expression)
+    return finder.found
+
+
+class _FractionFinder(WalkMapper[[]]):
+    found = False
+
+    def map_constant(self, expr: Any) -> None:
+        self.found |= not isinstance(expr, (bool, np.bool_)) and expr != int(expr.real)
 
 
 Conditions = frozenset[Condition]

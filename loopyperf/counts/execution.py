@@ -24,7 +24,7 @@ from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.kernel.data import GroupInameTag
 from loopy.symbolic import get_dependencies, isl_set_from_expr
 
-from loopyperf.counts.conditions import ALWAYS, Condition, Conditions, plain_text
+from loopyperf.counts.conditions import ALWAYS, Condition, Conditions, has_fractions, plain_text
 from loopyperf.counts.loops import LoopPoints, loop_points
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.sub_groups import sub_groups
@@ -62,8 +62,8 @@ class _Points:
     """over the inames of the site, with the kernel's parameters"""
     selecting: Conditions
     """those of the site's conditions that select points"""
-    weight: Fraction
-    """of each point"""
+    asked: Conditions
+    """the others: how often they hold is to be stated"""
 
 
 class ExecutionCounter:
@@ -90,12 +90,12 @@ class ExecutionCounter:
         key = (site.inames, selected.selecting, unused, id(site.launch) if by_launch else None)
         if key not in self._counts:
             self._counts[key] = self._counted(site, selected.points, unused)
-        return Executions(self._counts[key], selected.weight)
+        return Executions(self._counts[key], self._weight(site))
 
     def executions_at(self, site: Site, points: isl.Set) -> Executions:
         """Return how often *site* runs, on every lane, where its loops visit *points* in place of their own."""
         unused = tuple(self._unused_axes(site))
-        return Executions(self._counted(site, points, unused), self._selected(site).weight)
+        return Executions(self._counted(site, points, unused), self._weight(site))
 
     def _counted(self, site: Site, points: isl.Set, unused: tuple[tuple[str, int], ...]) -> QuasiPolynomial:
         if self.sub_group_size is not None:
@@ -119,9 +119,8 @@ class ExecutionCounter:
         key = (site.inames, site.conditions)
         if key not in self._points:
             loops = self.loops(site.inames)
-            self._points[key] = (
-                self._conditioned(loops, site) if site.conditions else _Points(loops.points, ALWAYS, loops.weight)
-            )
+            everywhere = _Points(loops.points, ALWAYS, ALWAYS)
+            self._points[key] = self._conditioned(loops, site) if site.conditions else everywhere
         return self._points[key]
 
     def loops(self, inames: frozenset[str]) -> LoopPoints:
@@ -131,30 +130,39 @@ class ExecutionCounter:
         return self._loops[inames]
 
     def _conditioned(self, loops: LoopPoints, site: Site) -> _Points:
-        points, weight = loops.points.align_params(self.kernel.assumptions.get_space()), loops.weight
+        points = loops.points.align_params(self.kernel.assumptions.get_space())
         selecting: set[Condition] = set()
         for condition in sorted(site.conditions, key=str):
             allowed = self._affine_set(points.get_space(), condition.expression, loops, site)
-            if allowed is None:
-                weight *= self._share(condition, site)
-            else:
+            if allowed is not None:
                 selecting.add(condition)
                 points = points & allowed if condition.holds else points - allowed
-        return _Points(points, frozenset(selecting), weight)
+        return _Points(points, frozenset(selecting), site.conditions - selecting)
 
     def _affine_set(self, space: isl.Space, expression: Any, loops: LoopPoints, site: Site) -> isl.Set | None:
         """Return where *expression* is true, None where it is no affine function of loop variables and sizes."""
         if not get_dependencies(expression) <= self.kernel.parameters | site.inames - loops.shifted:
+            return None
+        if has_fractions(expression):  # which isl_set_from_expr cuts off
             return None
         try:
             return isl_set_from_expr(space, expression)
         except (ExpressionToAffineConversionError, NotImplementedError, isl.Error):
             return None
 
-    def _share(self, condition: Condition, site: Site) -> Fraction:
-        text = plain_text(condition.expression)
-        share = self.typical.share(text, site.source, f"how often {text} holds is not known from the source")
-        return share if condition.holds else 1 - share
+    def _weight(self, site: Site) -> Fraction:
+        """Return the weight of each point of *site*: how often what it runs on runs there."""
+        asked = self._selected(site).asked
+        expressions = {condition.expression for condition in asked}
+        if len(expressions) < len(asked):
+            return Fraction(0)  # a condition that holds and does not
+        by_name = site.source if len(expressions) == 1 else None
+        weight = self.loops(site.inames).weight
+        for condition in sorted(asked, key=str):
+            text = plain_text(condition.expression)
+            share = self.typical.share(text, by_name, f"how often {text} holds is not known from the source")
+            weight *= share if condition.holds else 1 - share
+        return weight
 
     # }}}
 

@@ -17,6 +17,7 @@ from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.lanes import EvenLanes
 from loopyperf.counts.memory import Reference, element_strides
 from loopyperf.counts.quasipolynomial import number_of_points
+from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 
 PARAM = isl.dim_type.param
@@ -105,7 +106,7 @@ class Footprint:
         """Return the cells that *ref* touches at *site*; None where they are no affine function of its loops."""
         try:
             access = get_access_map(self.counter.points(site), ref.index)
-        except UnableToDetermineAccessRangeError:
+        except (UnableToDetermineAccessRangeError, UncountableError):
             return None
         return _fixed(access, self.sizes).range().coalesce()
 

@@ -1,7 +1,7 @@
 """Memory references: which element of which array, of how many bits, and how far apart its neighbours are."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import Any
@@ -73,8 +73,17 @@ def reference(
 
 def linear_reference(kernel: Kernel, name: str, index: Any, direction: Direction) -> Reference | None:
     """Return the reference to the element of *name* that lies *index* elements from its first one."""
-    found = reference(kernel, name, (), direction)
-    return found and Reference(found.direction, found.space, name, (index,), found.bits, is_linear=True)
+    found = reference(kernel, name, (index,), direction)
+    array = kernel.array(name)
+    if found is None or array is None or _is_contiguous_axis(array):
+        return found
+    return replace(found, is_linear=True)
+
+
+def _is_contiguous_axis(array: ArrayBase) -> bool:
+    """Return whether counting elements of *array* and indexing it are the same."""
+    tags = array.dim_tags
+    return tags is None or (len(tags) == 1 and isinstance(tags[0], FixedStrideArrayDimTag) and tags[0].stride == 1)
 
 
 def element_type(array: ArrayBase) -> LoopyType:

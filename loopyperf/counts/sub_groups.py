@@ -33,10 +33,19 @@ def sub_groups(
     if not axes:
         return points
     weights = _weights(launch, max(axes))
-    number = " + ".join(f"{weights[axis]}*x{place}" for axis, place in sorted(axes.items()))
+    # Loopy numbers the work-items of an axis from the first point of its loop.
+    firsts = {place: _first(kernel, names[place]) if place < len(names) else 0 for place in axes.values()}
+    number = " + ".join(f"{weights[axis]}*(x{place} - {firsts[place]})" for axis, place in sorted(axes.items()))
     before = ", ".join(f"x{place}" for place in range(points.dim(SET)))
     after = [f"x{place}" for place in range(points.dim(SET)) if place not in axes.values()]
     return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join([*after, f'floor(({number})/{size})'])}] }}"))
+
+
+def _first(kernel: Kernel, iname: str) -> int:
+    first = kernel.domain([iname]).dim_min_val(0)
+    if not first.is_int():
+        raise UncountableError(f"sub-groups cannot be counted, because where {iname} starts depends on a size")
+    return first.to_python()
 
 
 def _with_axis(points: isl.Set, extent: isl.PwAff) -> isl.Set:

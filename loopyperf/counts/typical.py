@@ -46,14 +46,14 @@ class Typical:
             raise ParameterError(f"typical {name!r} bounds loops, so it must be an integer, received {value}")
         return int(value)
 
-    def share(self, condition: str, instruction: str, why: str) -> Fraction:
+    def share(self, condition: str, instruction: str | None, why: str) -> Fraction:
         """Return how often *condition* holds, from 0 to 1; raises :class:`UncountableError`.
 
-        It is stated for the condition's text or for the *instruction*, whose name does not change with its loops.
+        It is stated for the condition's text or, where an *instruction* has no other condition on data, for that:
+        its name does not change with its loops.
         """
-        stated = self._stated(
-            (condition, instruction), f"{why}; state how often it typically holds, from 0 to 1", "0.5"
-        )
+        keywords = (condition,) if instruction is None else (condition, instruction)
+        stated = self._stated(keywords, f"{why}; state how often it typically holds, from 0 to 1", "0.5")
         value = self._number(stated, condition)
         if not 0 <= value <= 1:
             raise ParameterError(f"typical {condition!r} is a share of the runs, from 0 to 1, received {value}")
