@@ -17,11 +17,11 @@ from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.kernel import KernelState, LoopKernel, tools
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
-from loopy.kernel.function_interface import CallableKernel
 from loopy.symbolic import get_dependencies, isl_set_from_expr
 from loopy.translation_unit import TranslationUnit, resolve_callables
 from loopy.types import LoopyType
 
+from loopyperf.called_kernels import inlined
 from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
 
@@ -139,7 +139,7 @@ def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
     """
     unit = _as_translation_unit(program)
     try:
-        unit = _inlined(unit)
+        unit = inlined(unit)
         if unit.default_entrypoint.linearization is None:
             # Preprocessing writes reductions out with temporaries whose types are left to code generation to infer.
             unit = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(unit), expect_completion=False))
@@ -200,24 +200,6 @@ def _unit_of(kernel: LoopKernel) -> TranslationUnit:
             f"kernel {kernel.name!r} calls {error.args[0]!r}, which only its translation unit defines: pass that unit"
         ) from error
     return unit
-
-
-def _inlined(unit: TranslationUnit) -> TranslationUnit:
-    """Return *unit* with the kernels that its entry point calls written out at each call, as often as they run."""
-    while called := [name for name, callee in unit.callables_table.items() if _is_called(unit, name, callee)]:
-        unit = lp.inline_callable_kernel(_unscheduled(unit), called[0])
-    return unit
-
-
-def _is_called(unit: TranslationUnit, name: Any, callee: Any) -> bool:
-    return isinstance(callee, CallableKernel) and name not in unit.entrypoints
-
-
-def _unscheduled(unit: TranslationUnit) -> TranslationUnit:
-    kernel = unit.default_entrypoint
-    if kernel.state == KernelState.INITIAL:
-        return unit
-    return unit.with_kernel(kernel.copy(state=KernelState.INITIAL, linearization=None))
 
 
 def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:

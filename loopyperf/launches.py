@@ -52,6 +52,8 @@ class Launch:
     instructions: tuple[InstructionBase, ...]
     """in the order of the schedule; barriers are not among them"""
     barriers: tuple[Barrier, ...]
+    schedule: tuple[ScheduleItem, ...]
+    """instructions, barriers and sequential loops, as Loopy has them"""
     host_inames: frozenset[str]
     """loops on the host around the launch"""
     group_axes: Mapping[int, isl.PwAff]
@@ -90,6 +92,7 @@ def _launch(
         name=name,
         instructions=instructions,
         barriers=tuple(_barriers(kernel, block, host_inames)),
+        schedule=tuple(block),
         host_inames=host_inames,
         group_axes=group_axes,
         local_axes=local_axes,

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
     {"errors", "units", "set_memory"},
-    {"launches", "kernel", "device"},
+    {"launches", "called_kernels", "kernel", "device"},
     {"counts"},
     {"properties"},
     {"idg"},

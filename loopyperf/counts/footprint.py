@@ -99,8 +99,12 @@ class Footprint:
     @cached_property
     def cells(self) -> isl.Set:
         """Return the union of all cells touched, over the array's axes."""
+        return reduce(isl.Set.union, self._known).coalesce()
+
+    @cached_property
+    def _known(self) -> list[isl.Set]:
         found = (self.touched(site, ref) for site, ref in self.references)
-        return reduce(isl.Set.union, (cells for cells in found if cells is not None)).coalesce()
+        return [cells for cells in found if cells is not None]
 
     def touched(self, site: Site, ref: Reference) -> isl.Set | None:
         """Return the cells that *ref* touches at *site*; None where they are no affine function of its loops."""
@@ -122,6 +126,24 @@ class Footprint:
         """Return the touched share of the cells up to where each lane's neighbour would be."""
         between = lanes.apply(self._up_to_neighbour(pattern))
         return Fraction(number_of_points(between & self.cells), number_of_points(between))
+
+    def share_reached(self, lanes: Sequence[tuple[int, ...]]) -> Fraction | None:
+        """Return the touched share of the cells from the first to before the last of *lanes*.
+
+        None where they differ along several axes, or where no cells are known.
+        """
+        moving = [axis for axis, places in enumerate(zip(*lanes, strict=True)) if len(set(places)) > 1]
+        if len(moving) != 1 or not self._known:
+            return None
+        places = [lane[moving[0]] for lane in lanes]
+        first, last = min(places), max(places) - 1
+        between = self.cells
+        for axis, place in enumerate(lanes[0]):
+            low, high = (first, last) if axis == moving[0] else (place, place)
+            between = between.lower_bound_val(SET, axis, isl.Val(str(low))).upper_bound_val(
+                SET, axis, isl.Val(str(high))
+            )
+        return Fraction(number_of_points(between), last - first + 1)
 
     # {{{ from lane to lane
 

@@ -164,7 +164,7 @@ class _Pass:
     def _walked(self, launch: Launch) -> Iterator[_Sighting]:
         for guard in guards(self.kernel, launch):
             with self._of_instruction(guard.instruction.id):
-                events = self.walker.events_of_guard(guard.predicate, guard.instruction)
+                events = self.walker.events_of_guard(guard)
                 yield from _sightings(launch, guard.inames, guard.instruction, events)
         for instruction in launch.instructions:
             with self._of_instruction(instruction.id):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice, pairwise
 from math import ceil
+from operator import mul
 from typing import Any
 
 import islpy as isl
@@ -20,7 +21,7 @@ from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import EvaluationMapper
 from pymbolic.mapper.flattener import flatten
 
-from loopyperf.counts.loops import LoopPoints
+from loopyperf.counts.loops import LoopPoints, leaning_loops
 from loopyperf.counts.memory import Reference, element_strides, value_at
 from loopyperf.kernel import Kernel
 
@@ -50,9 +51,11 @@ class EvenLanes:
 
 @dataclass(frozen=True, slots=True)
 class UnevenLanes:
-    """Lanes at these addresses, in elements."""
+    """Lanes one by one."""
 
     addresses: tuple[int, ...]
+    """in elements"""
+    indices: tuple[tuple[int, ...], ...]
 
     @property
     def span(self) -> int:
@@ -91,10 +94,14 @@ def lanes_of(
     if by_data is not None:
         return LanesByData(by_data)
     strides = element_strides(kernel, ref, sizes)
+    leaning = leaning_loops(kernel, loops.points) if lanes else frozenset[str]()
+    leaning &= get_dependencies(ref.index)
     try:
+        if leaning:
+            return _widest(loops.points, lanes, leaning, ref, strides, sizes)
         steps = tuple(_step(expression, lanes, sizes) for expression in ref.index)
     except (ExpressionNotAffineError, UnsupportedExpressionError, RuntimeError):
-        return max(_enumerated(loops.points, lanes, ref, strides, sizes), key=lambda found: found.span)
+        return _widest(loops.points, lanes, leaning, ref, strides, sizes)
     return EvenLanes(steps, abs(sum(step * stride for step, stride in zip(steps, strides, strict=True))))
 
 
@@ -155,29 +162,48 @@ def _looks_up(expression: Any, lanes: frozenset[str]) -> bool:
 # {{{ lanes one by one
 
 
-def _enumerated(
-    points: isl.Set, lanes: frozenset[str], ref: Reference, strides: Sequence[int], sizes: Mapping[str, int]
-) -> Iterator[UnevenLanes]:
-    """Yield the lanes' addresses in one of the first and in one of the last passes of the other loops."""
+def _widest(
+    points: isl.Set,
+    lanes: frozenset[str],
+    leaning: frozenset[str],
+    ref: Reference,
+    strides: Sequence[int],
+    sizes: Mapping[str, int],
+) -> UnevenLanes:
+    """Return the lanes in one of the first or in one of the last passes of the other loops: those that span more."""
     for name, (kind, place) in points.get_var_dict(PARAM).items():
         points = points.fix_val(kind, place, isl.Val(str(sizes[name])))
     points = points.project_out(PARAM, 0, points.dim(PARAM))
+    found: list[UnevenLanes] = []
     for chosen in (points.lexmin(), points.lexmax()):
-        together = _with_neighbours(points, chosen, lanes)
-        yield UnevenLanes(tuple(_address(ref, strides, {**sizes, **point}) for point in islice(together, ENUMERATED)))
+        together = islice(_with_neighbours(points, chosen, lanes, leaning), ENUMERATED)
+        indices = tuple(_index(ref, {**sizes, **point}) for point in together)
+        addresses = (sum(map(mul, index, strides)) for index in indices)
+        found.append(UnevenLanes(tuple(addresses), indices))
+    return max(found, key=lambda lanes: lanes.span)
 
 
-def _with_neighbours(points: isl.Set, chosen: isl.Set, lanes: frozenset[str]) -> Iterator[dict[str, int]]:
-    """Yield the points that differ from the *chosen* one in the lane alone."""
+def _with_neighbours(
+    points: isl.Set, chosen: isl.Set, lanes: frozenset[str], leaning: frozenset[str]
+) -> Iterator[dict[str, int]]:
+    """Yield the points that differ from the *chosen* one in the lane alone, and in where *leaning* loops start."""
     names = points.get_var_names_not_none(SET)
-    point = chosen.sample_point()
-    values = {name: point.get_coordinate_val(SET, place).to_python() for place, name in enumerate(names)}
+    values = _coordinates(chosen, names)
     for place, name in enumerate(names):
-        if name not in lanes:
+        if name not in lanes | leaning:
             points = points.fix_val(SET, place, isl.Val(str(values[name])))
     (lane,) = lanes
-    first, last = (end(names.index(lane)).to_python() for end in (points.dim_min_val, points.dim_max_val))
-    return ({**values, lane: value} for value in range(first, last + 1))
+    place = names.index(lane)
+    first, last = points.dim_min_val(place).to_python(), points.dim_max_val(place).to_python()
+    for value in range(first, last + 1):
+        here = points.fix_val(SET, place, isl.Val(str(value)))
+        if not here.is_empty():
+            yield _coordinates(here.lexmin(), names)
+
+
+def _coordinates(points: isl.Set, names: Sequence[str]) -> dict[str, int]:
+    point = points.sample_point()
+    return {name: point.get_coordinate_val(SET, place).to_python() for place, name in enumerate(names)}
 
 
 class _AtPoint(EvaluationMapper[int]):
@@ -193,9 +219,9 @@ class _AtPoint(EvaluationMapper[int]):
         return 0
 
 
-def _address(ref: Reference, strides: Sequence[int], values: Mapping[str, int]) -> int:
+def _index(ref: Reference, values: Mapping[str, int]) -> tuple[int, ...]:
     at_point = _AtPoint(values)
-    return sum(int(at_point(index)) * stride for index, stride in zip(ref.index, strides, strict=True))
+    return tuple(int(at_point(expression)) for expression in ref.index)
 
 
 # }}}

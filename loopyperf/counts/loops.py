@@ -12,6 +12,7 @@ from math import ceil
 from operator import mul
 
 import islpy as isl
+from loopy.kernel.data import LocalInameTag
 
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
@@ -72,6 +73,22 @@ def loops_bounded_by_data(kernel: Kernel, inames: frozenset[str]) -> frozenset[s
     points = kernel.domain(inames)
     found = _bounds(points, _data(kernel, points))
     return frozenset(bound.loop for bound in found if _is_homed_by_data(kernel, bound))
+
+
+def leaning_loops(kernel: Kernel, points: isl.Set) -> frozenset[str]:
+    """Return the sequential loops of *points* that do not start from the same value in all work-items of a group."""
+    names = points.get_var_names_not_none(SET)
+    axes = {name: kernel.hardware_axis(name) for name in names}
+    local = {name for name, tag in axes.items() if isinstance(tag, LocalInameTag)}
+    found: set[str] = set()
+    for basic in points.get_basic_sets() if local else ():
+        for constraint in basic.get_constraints():
+            involved = _involved(constraint, SET)
+            for name in involved if involved & local else ():
+                value = constraint.get_coefficient_val(SET, names.index(name))
+                if axes[name] is None and (constraint.is_equality() or value.is_pos()):
+                    found.add(name)
+    return frozenset(found)
 
 
 def _data(kernel: Kernel, points: isl.Set) -> frozenset[str]:

@@ -46,7 +46,9 @@ class Reference:
     """one expression for each axis; one alone where it counts elements in memory"""
     bits: int
     vector: str | None = None
-    """the iname along which it accesses a whole vector at once"""
+    """the loop that its instruction runs all at once, and so runs this but once"""
+    is_whole: bool = False
+    """it accesses all members of a vector"""
     is_linear: bool = False
     """the index counts elements in memory, whatever the axes"""
 
@@ -67,8 +69,8 @@ def reference(
     axis = vector_axis(array)
     if axis is not None and vector is not None and vector in get_dependencies(index[axis]):
         whole = tuple(0 if place == axis else expression for place, expression in enumerate(index))
-        return Reference(direction, space, name, whole, _vector_bits(kernel, array, axis), vector)
-    return Reference(direction, space, name, index, 8 * element_type(array).itemsize)
+        return Reference(direction, space, name, whole, _vector_bits(kernel, array, axis), vector, is_whole=True)
+    return Reference(direction, space, name, index, 8 * element_type(array).itemsize, vector)
 
 
 def linear_reference(kernel: Kernel, name: str, index: Any, direction: Direction) -> Reference | None:
@@ -138,13 +140,13 @@ def element_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) ->
     if ref.is_linear or array.dim_tags is None:  # of an array of unknown shape, elements are counted
         return (1,) * len(ref.index)
     axis = vector_axis(array)
-    members = 1 if axis is None or ref.vector is None else _vector_length(array, axis)
+    members = 1 if axis is None or not ref.is_whole else _vector_length(array, axis)
     strides: list[int] = []
     for tag in array.dim_tags:
         if isinstance(tag, FixedStrideArrayDimTag):
             strides.append(value_at(tag.stride, sizes, f"the stride {tag.stride} of array {ref.array!r}") // members)
         elif isinstance(tag, (VectorArrayDimTag, SeparateArrayArrayDimTag)):
-            strides.append(1 if isinstance(tag, VectorArrayDimTag) and ref.vector is None else 0)
+            strides.append(1 if isinstance(tag, VectorArrayDimTag) and not ref.is_whole else 0)
         else:
             raise UncountableError(f"no count for accesses of {ref.array!r}, whose axes are laid out as {tag}")
     return tuple(strides)

@@ -38,8 +38,11 @@ class StrideClassifier:
         match lanes:
             case LanesByData():
                 return self._class_by_data(ref, lanes)
+            case UnevenLanes(stride=stride) if stride <= 1:
+                return stride_class(stride, Fraction(1))
             case UnevenLanes():
-                return stride_class(lanes.stride, lanes.density)
+                reached = self._footprint(ref, self._large_sizes).share_reached(lanes.indices)
+                return stride_class(lanes.stride, reached or lanes.density)
             case EvenLanes(stride=stride) if stride <= 1:
                 return stride_class(stride, Fraction(1))
             case EvenLanes():

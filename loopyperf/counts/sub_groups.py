@@ -1,8 +1,8 @@
 """Sub-groups (warps, wavefronts): work-items that execute an instruction together.
 
 A sub-group executes what at least one of its work-items executes, so it is active work-items that are counted: points
-of the loops whose work-items lie in one sub-group, and which agree in everything else, are one execution. The
-work-items of a group are numbered along its first axis first.
+of the loops whose work-items lie in one sub-group, and which are in the same pass of every loop, are one execution.
+The work-items of a group are numbered along its first axis first.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
 
+from loopyperf.counts.loops import leaning_loops
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
@@ -28,6 +29,8 @@ def sub_groups(
     names = points.get_var_names_not_none(SET)
     tags = {place: kernel.hardware_axis(name) for place, name in enumerate(names)}
     axes = {tag.axis: place for place, tag in tags.items() if isinstance(tag, LocalInameTag)}
+    for loop in leaning_loops(kernel, points):
+        points = _counting_passes(points, names.index(loop))
     for axis, extent in idle_axes.items():
         points, axes[axis] = _with_axis(points, extent), points.dim(SET)
     if not axes:
@@ -39,6 +42,18 @@ def sub_groups(
     before = ", ".join(f"x{place}" for place in range(points.dim(SET)))
     after = [f"x{place}" for place in range(points.dim(SET)) if place not in axes.values()]
     return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join([*after, f'floor(({number})/{size})'])}] }}"))
+
+
+def _counting_passes(points: isl.Set, dim: int) -> isl.Set:
+    """Return *points* with coordinate *dim* counted from the least that the others admit."""
+    number = points.dim(SET)
+    before = ", ".join(f"x{place}" for place in range(number))
+    others = ", ".join(f"x{place}" for place in range(number) if place != dim)
+    first = isl.Map(f"{{ [{before}] -> [{others}] }}").intersect_domain(points)
+    start = first.apply_range(first.reverse().lexmin())
+    starts = ", ".join(f"y{place}" for place in range(number))
+    passes = ", ".join(f"x{place} - y{place}" if place == dim else f"x{place}" for place in range(number))
+    return start.wrap().apply(isl.Map(f"{{ [[{before}] -> [{starts}]] -> [{passes}] }}"))
 
 
 def _first(kernel: Kernel, iname: str) -> int:

@@ -14,32 +14,52 @@ from loopyperf.kernel import Kernel
 def vector_iname(kernel: Kernel, instruction: InstructionBase) -> str | None:
     """Return the loop that *instruction* runs as one vector operation; None if there is none.
 
-    Like Loopy's code generator, which unrolls the loop where some array is not laid out in vectors along it.
+    Loopy's code generator unrolls the loop where some array is not laid out in vectors along it, where its variable is
+    used as a number or in a call, and where it does not always run to its end.
     """
     tagged = (name for name in instruction.within_inames if kernel.loopy_kernel.iname_tags_of_type(name, VectorizeTag))
     iname = next(tagged, None)
-    if iname is None or not isinstance(instruction, MultiAssignmentBase):
+    if iname is None or not isinstance(instruction, MultiAssignmentBase) or instruction.predicates:
         return None
-    return iname if all(_is_member(kernel, access, iname) for access in _accesses(instruction)) else None
+    checker = _VectorChecker(kernel, iname)
+    for expression in (instruction.expression, *instruction.assignees):
+        checker(expression)
+    return iname if checker.possible and _is_whole(kernel, instruction.within_inames, iname) else None
 
 
-def _accesses(instruction: MultiAssignmentBase) -> list[prim.Subscript]:
-    finder = _SubscriptFinder()
-    for expression in (instruction.expression, *instruction.assignees, *instruction.predicates):
-        finder(expression)
-    return finder.found
+def _is_whole(kernel: Kernel, inames: frozenset[str], iname: str) -> bool:
+    """Return whether all of *iname* runs wherever the loops around it do."""
+    points = kernel.domain(inames)
+    kind, place = points.get_var_dict()[iname]
+    box = points.project_out(kind, place, 1).insert_dims(kind, place, 1)
+    alone = kernel.domain([iname])
+    first, last = alone.dim_min_val(0), alone.dim_max_val(0)
+    if not (first.is_int() and last.is_int()):
+        return False
+    box = box.lower_bound_val(kind, place, first).upper_bound_val(kind, place, last)
+    return box.is_subset(points)
 
 
-class _SubscriptFinder(WalkMapper[[]]):
-    """Collects the subscripts in expressions."""
+class _VectorChecker(WalkMapper[[]]):
+    """Looks for what keeps Loopy from running *iname* as a vector."""
 
-    def __init__(self) -> None:
+    def __init__(self, kernel: Kernel, iname: str) -> None:
         super().__init__()
-        self.found: list[prim.Subscript] = []
+        self.kernel = kernel
+        self.iname = iname
+        self.possible = True
+
+    def map_variable(self, expr: prim.Variable) -> None:
+        self.possible &= expr.name != self.iname
 
     def map_subscript(self, expr: prim.Subscript) -> None:
-        self.found.append(expr)
-        super().map_subscript(expr)
+        self.possible &= _is_member(self.kernel, expr, self.iname)
+
+    def map_call(self, expr: prim.Call) -> None:
+        self.possible = False
+
+    def map_if(self, expr: prim.If) -> None:
+        self.possible = False
 
 
 def _is_member(kernel: Kernel, access: prim.Subscript, iname: str) -> bool:

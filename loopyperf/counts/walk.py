@@ -21,8 +21,9 @@ from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
 from pymbolic.mapper import Mapper, UnsupportedExpressionError
 
 from loopyperf.counts.arithmetic import function_operations, operations
-from loopyperf.counts.conditions import ALWAYS, Conditions, all_of, alternatives
+from loopyperf.counts.conditions import Conditions, all_of, alternatives
 from loopyperf.counts.expression_types import ExpressionTypes
+from loopyperf.counts.guards import Guard
 from loopyperf.counts.item import Direction, Item, Kind, Operation
 from loopyperf.counts.memory import Reference, linear_reference, reference
 from loopyperf.counts.number_type import NumberType, number_type
@@ -59,9 +60,9 @@ class InstructionWalker(Mapper[None, [Conditions]]):
         """
         return self._recorded(instruction, self._visit, instruction)
 
-    def events_of_guard(self, predicate: Any, instruction: InstructionBase) -> Events:
-        """Return what one evaluation of *predicate* does, which guards *instruction*; see :meth:`events`."""
-        return self._recorded(instruction, self.rec, predicate, ALWAYS)
+    def events_of_guard(self, guard: Guard) -> Events:
+        """Return what one evaluation of a predicate does, under the conditions around it; see :meth:`events`."""
+        return self._recorded(guard.instruction, self._visit_guard, guard)
 
     def _recorded(self, instruction: InstructionBase, visit: Callable[..., None], *arguments: Any) -> Events:
         self._events = {}
@@ -81,6 +82,10 @@ class InstructionWalker(Mapper[None, [Conditions]]):
             else:
                 construct = f"no count for a {type(instruction).__name__}, whose text Loopy does not read"
                 self._record_cost(instruction.id, construct, conditions)
+
+    def _visit_guard(self, guard: Guard) -> None:
+        for conditions in all_of(guard.before, self._is_known):
+            self.rec(guard.predicate, conditions)
 
     def _visit_assignment(self, instruction: MultiAssignmentBase, conditions: Conditions) -> None:
         if isinstance(instruction, Assignment) and instruction.atomicity:
