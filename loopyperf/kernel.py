@@ -25,6 +25,8 @@ from loopyperf.called_kernels import inlined
 from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
 
+Program = TranslationUnit | LoopKernel
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -131,7 +133,7 @@ class Kernel:
         return frozenset(found)
 
 
-def load_kernel(program: TranslationUnit | LoopKernel) -> Kernel:
+def load_kernel(program: Program) -> Kernel:
     """Return *program*, preprocessed and linearized, as a :class:`Kernel`.
 
     Raises :class:`KernelError` where Loopy cannot infer types or find a schedule, or where there is no single entry
@@ -170,17 +172,23 @@ def _not_negative(space: isl.Space, length: Any) -> isl.BasicSet:
     return everywhere.add_constraint(constraint)
 
 
+def checked_program(program: object) -> Program:
+    """Return *program*; raises :class:`KernelError` if it is no Loopy program."""
+    if isinstance(program, Program):
+        return program
+    raise KernelError(
+        f"a loopy TranslationUnit or LoopKernel is needed, received {type(program).__name__}; "
+        "build one with loopy.make_kernel(...)"
+    )
+
+
 # {{{ from translation unit to kernel
 
 
 def _as_translation_unit(program: object) -> TranslationUnit:
+    program = checked_program(program)
     if isinstance(program, LoopKernel):
         return _unit_of(program)
-    if not isinstance(program, TranslationUnit):
-        raise KernelError(
-            f"a loopy TranslationUnit or LoopKernel is needed, received {type(program).__name__}; "
-            "build one with loopy.make_kernel(...)"
-        )
     if len(program.entrypoints) != 1:
         names = ", ".join(sorted(program.entrypoints)) or "none"
         raise KernelError(

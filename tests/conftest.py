@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from loopyperf.oracle import recollection
+
 # Machines are shared: how long one example takes says nothing.
 settings.register_profile("loopyperf", deadline=None)
 settings.load_profile("loopyperf")
@@ -16,4 +18,11 @@ def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "own data"
     monkeypatch.setenv("LOOPYPERF_DATA", str(folder))
     monkeypatch.delenv("LOOPYPERF_DEVICE", raising=False)
+    monkeypatch.delenv("LOOPYPERF_CACHE", raising=False)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def forgotten_counts() -> None:
+    """Forget what earlier tests have counted."""
+    recollection.forget()

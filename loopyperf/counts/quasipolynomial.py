@@ -79,6 +79,20 @@ class QuasiPolynomial:
 
     # }}}
 
+    # {{{ writing down
+
+    @property
+    def transcript(self) -> str:
+        """Return the polynomial in isl's notation."""
+        return str(self.polynomial)
+
+    @staticmethod
+    def read(transcript: str, assumptions: isl.BasicSet) -> "QuasiPolynomial":
+        """Return the count whose :attr:`transcript` this is; raises :class:`islpy.Error` if it is none."""
+        return QuasiPolynomial(isl.PwQPolynomial(transcript), assumptions)
+
+    # }}}
+
     # {{{ arithmetic
 
     def __add__(self, other: "QuasiPolynomial") -> "QuasiPolynomial":

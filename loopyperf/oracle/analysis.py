@@ -7,17 +7,14 @@ from typing import Any
 
 import islpy as isl
 import numpy as np
-from loopy.kernel import LoopKernel
-from loopy.translation_unit import TranslationUnit
 
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.errors import ParameterError
-from loopyperf.kernel import Kernel, load_kernel
+from loopyperf.kernel import Kernel, Program, checked_program, load_kernel
+from loopyperf.oracle.recollection import recalled
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
-
-Program = TranslationUnit | LoopKernel
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ def count(
     ``left_out`` of the answer, in place of a refusal.
 
     Loopy's passes and the counting run once for each program object; the answer is remembered as long as the object
-    lives.
+    lives, and a while longer for equal programs (see :mod:`loopyperf.oracle.recollection`).
 
     Raises :class:`KernelError` for a kernel that Loopy cannot prepare, :class:`UncountableError` for a construct that
     has no exact count, and :class:`ParameterError` for an option or a typical value that makes no sense.
@@ -85,14 +82,15 @@ def count_at(program: Program, options: CountingOptions, sizes: Mapping[str, Any
     """
     if engine_is_exact() or any(isinstance(size, np.ndarray) for size in sizes.values()):
         return _counted(program, options)
-    kernel = _remembered(program).kernel
+    kernel = _remembered(program).kernel_of(program)
     return options.count(_assuming(kernel, _integers(kernel, sizes)))
 
 
 def _counted(program: Program, options: CountingOptions) -> KernelCounts:
     analysis = _remembered(program)
     if options.key not in analysis.counted:
-        analysis.counted[options.key] = options.count(analysis.kernel)
+        what = (program, options, engine_is_exact())
+        analysis.counted[options.key] = recalled(what, lambda: options.count(analysis.kernel_of(program)))
     return analysis.counted[options.key]
 
 
@@ -127,8 +125,16 @@ def _assuming(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 
 @dataclass(slots=True)
 class _Analysis:
-    kernel: Kernel
+    """What is known of a program object. It must not refer to it, or it would live for ever."""
+
+    kernel: Kernel | None = None
     counted: dict[Hashable, KernelCounts] = field(default_factory=dict[Hashable, KernelCounts])
+
+    def kernel_of(self, program: Program) -> Kernel:
+        """Return *program* prepared by Loopy's passes, which run when first asked for."""
+        if self.kernel is None:
+            self.kernel = load_kernel(program)
+        return self.kernel
 
 
 _analyses: dict[int, _Analysis] = {}
@@ -138,9 +144,8 @@ _analyses: dict[int, _Analysis] = {}
 def _remembered(program: Any) -> _Analysis:
     key = id(program)
     if key not in _analyses:
-        analysis = _Analysis(load_kernel(program))
-        weakref.finalize(program, _analyses.pop, key, None)
-        _analyses[key] = analysis
+        weakref.finalize(checked_program(program), _analyses.pop, key, None)
+        _analyses[key] = _Analysis()
     return _analyses[key]
 
 

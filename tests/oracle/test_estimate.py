@@ -203,11 +203,13 @@ def test_a_kernel_is_prepared_and_counted_once(fit, monkeypatch):
 
 def test_a_kernel_is_forgotten_with_its_last_reference(fit):
     knl = doubled()
-    counted = weakref.ref(lpp.count(knl))
-    assert counted() is lpp.count(knl)
+    lpp.count(knl)
+    known, program = set(analysis._analyses), weakref.ref(knl)
+    assert id(knl) in known
     del knl
     gc.collect()
-    assert counted() is None
+    assert program() is None
+    assert len(analysis._analyses) < len(known)
 
 
 # }}}

@@ -1,0 +1,157 @@
+"""A counted kernel written down as JSON, and read back exactly.
+
+Polynomials and assumptions are in isl's notation. Whatever occurs often stands in a table once, and the tallies refer
+to it by its place, so that counts that were shared before are shared again.
+"""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TypeVar
+
+import islpy as isl
+import msgspec
+
+from loopyperf.counts.execution import Counting, Executions
+from loopyperf.counts.item import Access, Item, Operation, Overhead
+from loopyperf.counts.kernel_counts import KernelTallies, LeftOut, Tally
+from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.counts.signature import Signature
+from loopyperf.errors import LoopyperfError
+
+SCHEMA = 1
+"""of what is written; nothing else is read"""
+
+Value = TypeVar("Value")
+
+
+class TranscriptError(LoopyperfError):
+    """What is no transcript of a counted kernel, or was written by another version."""
+
+
+# {{{ what is written
+
+
+class _Tally(msgspec.Struct, frozen=True, array_like=True):
+    launch: int
+    source: int
+    item: int
+    number: str
+    executions: int
+
+
+class _Run(msgspec.Struct, frozen=True, array_like=True):
+    source: int
+    executions: int
+    weight: str
+
+
+class _Transcript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: int
+    kernel: str
+    assumptions: str
+    counting: Counting
+    sub_group_size: int | None
+    assumed: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+    names: tuple[str, ...]
+    """of launches and sources"""
+    operations: tuple[Operation, ...]
+    accesses: tuple[Access, ...]
+    overheads: tuple[Overhead, ...]
+    """items are numbered through these three"""
+    polynomials: tuple[str, ...]
+    tallies: tuple[_Tally, ...]
+    runs: tuple[_Run, ...]
+
+
+_decoder = msgspec.json.Decoder(_Transcript)
+
+# }}}
+
+
+def transcribed(counted: KernelTallies) -> bytes:
+    """Return *counted* as JSON."""
+    return msgspec.json.encode(_written(counted))
+
+
+def read(transcript: bytes) -> KernelTallies:
+    """Return the counted kernel that was :func:`transcribed`; raises :class:`TranscriptError` for anything else."""
+    try:
+        return _restored(_decoder.decode(transcript))
+    except (msgspec.MsgspecError, isl.Error, ValueError, IndexError, RecursionError) as error:
+        raise TranscriptError(f"not the transcript of a counted kernel: {error}") from error
+
+
+# {{{ writing
+
+
+def _written(counted: KernelTallies) -> _Transcript:
+    tallies, runs = counted.tallies, counted.runs
+    named = (name for tally in tallies for name in (tally.launch, tally.source))
+    names = tuple(dict.fromkeys((*named, *runs)))
+    items = dict.fromkeys(tally.item for tally in tallies)
+    operations, accesses, overheads = _of_kind(Operation, items), _of_kind(Access, items), _of_kind(Overhead, items)
+    shared = [*(tally.executions for tally in tallies), *(run.count for run in runs.values())]
+    counts = {id(count): count for count in shared}
+    name, item, count = _places(names), _places((*operations, *accesses, *overheads)), _places(counts)
+    return _Transcript(
+        schema=SCHEMA,
+        kernel=counted.kernel.name,
+        assumptions=str(counted.kernel.assumptions),
+        counting=counted.counting,
+        sub_group_size=counted.sub_group_size,
+        assumed=counted.assumed,
+        left_out=counted.left_out,
+        names=names,
+        operations=operations,
+        accesses=accesses,
+        overheads=overheads,
+        polynomials=tuple(count.transcript for count in counts.values()),
+        tallies=tuple(
+            _Tally(name[t.launch], name[t.source], item[t.item], str(t.number), count[id(t.executions)])
+            for t in tallies
+        ),
+        runs=tuple(_Run(name[key], count[id(run.count)], str(run.weight)) for key, run in runs.items()),
+    )
+
+
+def _of_kind(kind: type[Value], values: Iterable[object]) -> tuple[Value, ...]:
+    return tuple(value for value in values if isinstance(value, kind))
+
+
+def _places(values: Iterable[Value]) -> dict[Value, int]:
+    return {value: place for place, value in enumerate(values)}
+
+
+# }}}
+
+
+# {{{ reading
+
+
+def _restored(transcript: _Transcript) -> KernelTallies:
+    if transcript.schema != SCHEMA:
+        raise ValueError(f"schema {transcript.schema}, where {SCHEMA} is read")
+    names = transcript.names
+    items: tuple[Item, ...] = (*transcript.operations, *transcript.accesses, *transcript.overheads)
+    assumptions = isl.BasicSet(transcript.assumptions)
+    counts = [QuasiPolynomial.read(text, assumptions) for text in transcript.polynomials]
+    return KernelTallies(
+        kernel=Signature(transcript.kernel, assumptions),
+        counting=transcript.counting,
+        tallies=tuple(
+            Tally(names[t.launch], names[t.source], items[t.item], _number(t.number), counts[t.executions])
+            for t in transcript.tallies
+        ),
+        sub_group_size=transcript.sub_group_size,
+        assumed=transcript.assumed,
+        left_out=transcript.left_out,
+        runs={names[run.source]: Executions(counts[run.executions], Fraction(run.weight)) for run in transcript.runs},
+    )
+
+
+def _number(text: str) -> int | Fraction:
+    return Fraction(text) if "/" in text else int(text)
+
+
+# }}}

@@ -1,0 +1,131 @@
+"""A counted kernel that was written down is read back as it was, in everything that can be asked of it."""
+
+from dataclasses import fields, replace
+from fractions import Fraction
+from typing import Any
+
+import loopy as lp
+import msgspec
+import numpy as np
+import pytest
+import small_accesses
+import small_loops
+import small_schedules
+from kernels import doubled, outer_product
+from multipole_expansion import multipole_expansion
+from small_kernels import SMALL_KERNELS, SmallKernel
+from small_unknowns import data_dependent_choice, sparse_rows
+
+from loopyperf.counts.transcription import TranscriptError, read, transcribed
+from loopyperf.errors import LoopyperfError
+from loopyperf.kernel import load_kernel
+from loopyperf.properties.counted_kernel import KernelCounts, count_properties
+
+ENTERED = (small_loops, small_accesses, small_schedules)
+"""importing them fills the list"""
+
+
+def again(counts: KernelCounts) -> KernelCounts:
+    return KernelCounts.of(read(transcribed(counts)))
+
+
+def assert_same(counts: KernelCounts, restored: KernelCounts) -> None:
+    """Assert that everything is equal, and shared where it was shared."""
+    parts = {field.name for field in fields(counts)} - {"kernel", "tallies", "runs"}
+    assert {name: getattr(restored, name) for name in parts} == {name: getattr(counts, name) for name in parts}
+    assert restored.kernel.name == counts.kernel.name
+    assert restored.kernel.assumptions.plain_is_equal(counts.kernel.assumptions)
+    assert [tally_parts(tally) for tally in restored.tallies] == [tally_parts(tally) for tally in counts.tallies]
+    assert {source: run.weight for source, run in restored.runs.items()} == {
+        source: run.weight for source, run in counts.runs.items()
+    }
+    polynomials = [
+        (tally.executions, other.executions) for tally, other in zip(counts.tallies, restored.tallies, strict=True)
+    ]
+    polynomials += [(run.count, restored.runs[source].count) for source, run in counts.runs.items()]
+    assert all(one.polynomial.plain_is_equal(other.polynomial) for one, other in polynomials)
+    assert all(one.form == other.form for one, other in polynomials)
+    assert len({id(one) for one, _ in polynomials}) == len({id(other) for _, other in polynomials})
+    assert str(restored) == str(counts)
+
+
+def tally_parts(tally: Any) -> tuple[object, ...]:
+    return tally.launch, tally.source, tally.item, tally.number, type(tally.number)
+
+
+@pytest.mark.parametrize("small", SMALL_KERNELS, ids=lambda small: small.name)
+def test_small_kernels_are_read_back_as_they_were(small: SmallKernel) -> None:
+    try:
+        counts = count_properties(load_kernel(small.build()))
+    except LoopyperfError:
+        pytest.skip("not counted")
+    assert_same(counts, again(counts))
+
+
+@pytest.mark.parametrize("options", [{"counting": "paper"}, {"sub_group_size": 32}], ids=str)
+def test_options_are_read_back_as_they_were(options: dict[str, Any]) -> None:
+    counts = count_properties(load_kernel(outer_product()), **options)
+    assert_same(counts, again(counts))
+
+
+def test_hundreds_of_instructions_are_read_back_as_they_were() -> None:
+    counts = count_properties(load_kernel(multipole_expansion(order=4)))
+    assert_same(counts, again(counts))
+
+
+def test_fractions_of_typical_values_are_read_back_as_they_were() -> None:
+    counts = count_properties(load_kernel(data_dependent_choice()), typical={"some": 1 / 3})
+    assert any(isinstance(tally.number, Fraction) for tally in counts.tallies)
+    assert_same(counts, again(counts))
+
+
+def test_numbers_of_any_length_are_read_back_as_they_were() -> None:
+    counts = count_properties(load_kernel(doubled()))
+    tallies = tuple(replace(tally, number=2**100 + place) for place, tally in enumerate(counts.tallies))
+    counts = replace(counts, tallies=tallies)
+    assert_same(counts, again(counts))
+
+
+def test_what_was_left_out_and_assumed_is_read_back_as_it_was() -> None:
+    left_out = count_properties(load_kernel(sparse_rows()), on_unknown="report")
+    assert left_out.left_out
+    assert_same(left_out, again(left_out))
+    assert again(left_out).share_left_out({"n": 100}) == left_out.share_left_out({"n": 100}) > 0
+    assumed = count_properties(load_kernel(sparse_rows()), typical={"j": 27})
+    assert assumed.assumed
+    assert_same(assumed, again(assumed))
+
+
+def test_what_is_evaluated_is_the_same() -> None:
+    counts = count_properties(load_kernel(outer_product()))
+    restored = again(counts)
+    sizes = {"n": 33, "m": 48}
+    assert restored.properties().evaluate(**sizes) == counts.properties().evaluate(**sizes)
+    assert restored.shares(sizes) == counts.shares(sizes)
+    assert str(restored.table(n=np.array([1, 2]), m=16)) == str(counts.table(n=np.array([1, 2]), m=16))
+
+
+def test_only_transcripts_of_this_schema_are_read() -> None:
+    transcript = transcribed(count_properties(load_kernel(doubled())))
+    document = msgspec.json.decode(transcript)
+    others = [
+        document | {"schema": 0},
+        document | {"schema": 2},
+        document | {"more": 1},
+        {key: value for key, value in document.items() if key != "runs"},
+        document | {"polynomials": ["[n] -> { n"]},
+        document | {"polynomials": []},
+        document | {"assumptions": "n > 1"},
+        document | {"operations": [{"kind": "guess", "dtype": "f32"}]},
+        [],
+    ]
+    for torn in (b"", transcript[:-1], b"\x80", *map(msgspec.json.encode, others)):
+        with pytest.raises(TranscriptError, match="not the transcript of a counted kernel"):
+            read(torn)
+
+
+def test_kernels_are_not_written_down_themselves() -> None:
+    """A transcript grows with what there is to count, not with what Loopy knows."""
+    knl = lp.assume(doubled(), "n >= 2")
+    assert b"LoopKernel" not in transcribed(count_properties(load_kernel(knl)))
+    assert len(transcribed(count_properties(load_kernel(knl)))) < 2000

@@ -1,0 +1,157 @@
+"""The content of a program as text: equal for equal programs in every process, different for all others."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+import loopy as lp
+import numpy as np
+import pytest
+from kernels import doubled, outer_product
+from loopy.kernel.data import LocalInameTag
+from loopy.kernel.function_interface import ScalarCallable
+from loopy.types import NumpyType
+from pytools.tag import Tag
+
+from loopyperf.oracle.content import ContentError, content, content_key
+
+TESTS = Path(__file__).parents[1]
+
+
+def expression(source: str, **types: object) -> lp.TranslationUnit:
+    return lp.make_kernel(
+        "{[i]: 0 <= i < 16}",
+        f"b[i] = {source}",
+        [lp.GlobalArg("a", types.get("a", np.float32), shape=16), lp.GlobalArg("b", np.float32, shape=16)],
+        lang_version=(2018, 2),
+    )
+
+
+def with_literal(value: object) -> lp.TranslationUnit:
+    """b[i] = *value* a[i], the literal of just that type."""
+    unit = expression("a[i]*2")
+    knl = unit.default_entrypoint
+    (instruction,) = knl.instructions
+    left, _ = instruction.expression.children
+    product = replace(instruction.expression, children=(left, value))
+    return unit.with_kernel(knl.copy(instructions=[instruction.copy(expression=product)]))
+
+
+@pytest.mark.parametrize("build", [doubled, outer_product, lambda: with_literal(np.float64(2))])
+def test_equal_programs_have_equal_content(build):
+    assert content(build()) == content(build())
+
+
+def test_preparing_a_program_leaves_its_content_as_it_was():
+    """Loopy's passes put digests and hashes on the objects that they see."""
+    unit = outer_product()
+    before = content(unit)
+    lp.linearize(lp.preprocess_program(unit))
+    hash(unit.default_entrypoint)
+    assert content(unit) == before
+
+
+OTHERS = {
+    "size": lambda: doubled(size="m"),
+    "group": lambda: doubled(group=32),
+    "iname": lambda: lp.rename_iname(doubled(), "i_inner", "lane"),
+    "assumption": lambda: lp.assume(doubled(), "n >= 2"),
+    "tag": lambda: doubled().with_kernel(lp.untag_inames(doubled().default_entrypoint, "i_inner", LocalInameTag)),
+    "index type": lambda: doubled().with_kernel(doubled().default_entrypoint.copy(index_dtype=NumpyType(np.int64))),
+    "name": lambda: lp.make_program(doubled().default_entrypoint.copy(name="tripled")),
+    "target": lambda: doubled().copy(target=lp.CudaTarget()),
+    "prepared": lambda: lp.preprocess_program(doubled()),
+    "scheduled": lambda: lp.linearize(lp.preprocess_program(doubled())),
+    "kernel": lambda: doubled().default_entrypoint,
+}
+
+
+def test_programs_that_differ_in_anything_have_different_content():
+    contents = [content(doubled()), *(content(other()) for other in OTHERS.values())]
+    assert len(set(contents)) == 1 + len(OTHERS)
+
+
+# {{{ what Loopy's own key takes for equal
+
+
+def test_literals_of_different_types_have_different_content():
+    """np.int64(5) makes a product wider than 5 does; Loopy's key builder takes them for equal."""
+    literals = [5, 5.0, np.int32(5), np.int64(5), np.uint64(5), np.float32(5), np.float64(5), True, Fraction(5), "5"]
+    assert len({content(literal) for literal in literals}) == len(literals)
+    assert content(with_literal(5)) != content(with_literal(np.int64(5)))
+    assert content(expression("a[i]")) != content(expression("a[i]", a=np.float64))
+
+
+def test_vector_types_of_equal_size_have_different_content():
+    vectors = pytest.importorskip("pyopencl.cltypes")
+    types = [vectors.float4, vectors.double2, vectors.int4]
+    assert len({content(np.dtype(dtype)) for dtype in types}) == len(types)
+    assert content(expression("2", a=vectors.float4)) != content(expression("2", a=vectors.double2))
+
+
+def test_strings_cannot_pass_for_what_surrounds_them():
+    assert content(("a", "b")) != content(("a','b",))
+    assert content({"a": "b"}) != content({"a:b": ""})
+    assert content(None) != content("None")
+
+
+# }}}
+
+
+# {{{ other processes
+
+KEYS = """
+import warnings; warnings.simplefilter("ignore")
+from kernels import doubled, outer_product
+import loopy as lp
+from loopyperf.oracle.content import content_key
+for build in (doubled, outer_product):
+    print(content_key(build()), content_key(lp.linearize(lp.preprocess_program(build()))))
+"""
+
+
+def keys(seed: str) -> str:
+    environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)])}
+    run = subprocess.run([sys.executable, "-c", KEYS], env=environment, capture_output=True, text=True, check=True)
+    return run.stdout
+
+
+def test_keys_do_not_follow_the_hash_seed():
+    assert keys("1") == keys("2") == keys("3")
+
+
+# }}}
+
+
+# {{{ programs with code of the user's
+
+
+@dataclass(frozen=True)
+class Harmless(Tag):
+    """Says nothing to Loopy."""
+
+
+@dataclass(frozen=True, init=False)
+class Reciprocal(ScalarCallable):
+    """May do anything."""
+
+
+def test_the_users_tags_are_content():
+    unit = lp.tag_inames(doubled(), {"i_outer": Harmless()})
+    assert "Harmless" in content(unit)
+    assert content(unit) != content(doubled())
+
+
+def test_a_program_with_functions_of_the_users_has_no_key():
+    called = lp.register_callable(doubled(), "reciprocal", Reciprocal("reciprocal"))
+    named = doubled().with_kernel(doubled().default_entrypoint.copy(symbol_manglers=[lambda kernel, name: None]))
+    for unit in (called, named):
+        with pytest.raises(ContentError):
+            content(unit)
+        assert content_key(unit) is None
+
+
+# }}}
