@@ -7,12 +7,18 @@ kernel that was seen before spares Loopy its type inference and the pass that th
 costs it more, for hashing and for writing to disk: the ratio for a new kernel is higher than what is printed. Our
 counting uses no cache of Loopy's; load_kernel does, for its passes. An unprepared kernel goes through Loopy's checks
 before scheduling on our side, through none on the other: they take about a third of the passes' time.
+
+Finding the counts of an equal kernel, in memory or in a file, is set against loading and counting it, with Loopy's
+caches off, and with caches that know it.
 """
 
+import os
 import time
 import timeit
 import warnings
 from collections.abc import Callable
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import loopy as lp
 import numpy as np
@@ -23,6 +29,9 @@ from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
+from loopyperf.oracle import recollection
+from loopyperf.oracle.analysis_files import CACHE_VARIABLE
+from loopyperf.oracle.content import content_key
 from loopyperf.properties.counted_kernel import count_properties
 from loopyperf.units import duration
 
@@ -109,6 +118,25 @@ def counting(what: str, build: Build) -> None:
         print(f"    of which Loopy's passes {passes / ours:.0%}; the rest of load_kernel {loading / ours:.1%}")
 
 
+def recalling(build: Build) -> None:
+    """Print how fast the counts of an equal kernel are found, in memory and in a file, against counting it."""
+    with lp.CacheMode(False):
+        anew, *_ = best_of_turns([count], build, turns=3)
+    with lp.CacheMode(True), TemporaryDirectory() as folder, patch.dict(os.environ, {CACHE_VARIABLE: folder}):
+        lpp.count(build())
+        in_file, in_memory, key = best_of_turns([_recall_from_file, lpp.count, content_key], build, turns=7)
+        again, *_ = best_of_turns([count], build, turns=3)
+    row("find it in memory", in_memory, "count it", anew)
+    row("find it in a file", in_file, "count it", anew)
+    print(f"    of which the key {key / in_memory:.0%} and {key / in_file:.0%}")
+    row("the same, Loopy's on", in_file, "count it", again)
+
+
+def _recall_from_file(unit: lp.TranslationUnit) -> None:
+    recollection.forget()
+    lpp.count(unit)
+
+
 def evaluating(unit: lp.TranslationUnit) -> None:
     """Print how fast counts are evaluated, and what an estimate adds."""
     properties = lpp.count(unit).properties()
@@ -126,8 +154,10 @@ def main() -> None:
     """Print times and ratios."""
     warnings.simplefilter("ignore")
     counting("tiled matrix multiplication", tiled_matrix_multiplication)
+    recalling(tiled_matrix_multiplication)
     evaluating(tiled_matrix_multiplication())
     counting("multipole expansion", lambda: multipole_expansion(order=10))
+    recalling(lambda: multipole_expansion(order=10))
 
 
 if __name__ == "__main__":

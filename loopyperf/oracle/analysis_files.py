@@ -33,7 +33,9 @@ def cache_folder() -> Path | None:
     asked = os.environ.get(CACHE_VARIABLE, "")
     if asked.lower() in _OFF:
         return None
-    return Path(platformdirs.user_cache_dir("loopyperf"), "analyses") if asked.lower() in _ON else Path(asked)
+    return (
+        Path(platformdirs.user_cache_dir("loopyperf"), "analyses") if asked.lower() in _ON else Path(asked).expanduser()
+    )
 
 
 def find(folder: Path, key: str) -> KernelTallies | None:

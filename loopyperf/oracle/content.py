@@ -19,6 +19,7 @@ import numpy as np
 from loopy.kernel import LoopKernel
 from loopy.kernel.instruction import VarAtomicity
 from loopy.library.reduction import ReductionOperation
+from loopy.target import TargetBase
 from loopy.tools import Optional as LoopyOptional
 from loopy.types import LoopyType
 from pytools import RecordWithoutPickling
@@ -106,7 +107,9 @@ PLAIN = {str, bytes, bool, int, float, complex, type(None)}
 @content.register(np.generic)
 @content.register(np.ndarray)
 def _of_numbers(value: Any) -> str:
-    return _called("numpy", [content(value.dtype), repr(value.shape), value.tobytes().hex()])
+    if value.dtype.hasobject:
+        raise ContentError("an array of Python objects has their addresses in it")
+    return _called("numpy", [content(value.dtype), repr(value.shape), hashlib.sha256(value.tobytes()).hexdigest()])
 
 
 @content.register(np.dtype)
@@ -164,7 +167,8 @@ def _of_basic_set(basic_set: isl.BasicSet) -> str:
     names = sorted(basic_set.get_var_names_not_none(isl.dim_type.param))
     space = isl.Space.create_from_names(basic_set.get_ctx(), set=[], params=names).params()
     aligned = basic_set.align_params(space)
-    return _called(str(aligned.get_space()), sorted(str(constraint) for constraint in aligned.get_constraints()))
+    constraints = sorted(str(constraint) for constraint in aligned.get_constraints())
+    return _called("isl", [repr(str(aligned.get_space())), *map(repr, constraints)])
 
 
 @content.register(RecordWithoutPickling)
@@ -178,6 +182,7 @@ def _of_record(value: object) -> str:
 
 @content.register(LoopyType)
 @content.register(ReductionOperation)
+@content.register(TargetBase)
 @content.register(VarAtomicity)
 def _of_plain_object(value: object) -> str:
     """Return the object with its public attributes; pytools puts what it remembers into private ones."""

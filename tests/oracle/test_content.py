@@ -13,6 +13,7 @@ import pytest
 from kernels import doubled, outer_product
 from loopy.kernel.data import LocalInameTag
 from loopy.kernel.function_interface import ScalarCallable
+from loopy.tools import LoopyKeyBuilder
 from loopy.types import NumpyType
 from pytools.tag import Tag
 
@@ -63,6 +64,7 @@ OTHERS = {
     "index type": lambda: doubled().with_kernel(doubled().default_entrypoint.copy(index_dtype=NumpyType(np.int64))),
     "name": lambda: lp.make_program(doubled().default_entrypoint.copy(name="tripled")),
     "target": lambda: doubled().copy(target=lp.CudaTarget()),
+    "bools": lambda: doubled().copy(target=lp.PyOpenCLTarget(use_int8_for_bool=False)),
     "prepared": lambda: lp.preprocess_program(doubled()),
     "scheduled": lambda: lp.linearize(lp.preprocess_program(doubled())),
     "kernel": lambda: doubled().default_entrypoint,
@@ -78,7 +80,8 @@ def test_programs_that_differ_in_anything_have_different_content():
 
 
 def test_literals_of_different_types_have_different_content():
-    """np.int64(5) makes a product wider than 5 does; Loopy's key builder takes them for equal."""
+    """np.int64(5) makes a product wider than 5 does."""
+    assert LoopyKeyBuilder()(5) == LoopyKeyBuilder()(np.int64(5))
     literals = [5, 5.0, np.int32(5), np.int64(5), np.uint64(5), np.float32(5), np.float64(5), True, Fraction(5), "5"]
     assert len({content(literal) for literal in literals}) == len(literals)
     assert content(with_literal(5)) != content(with_literal(np.int64(5)))
@@ -88,6 +91,7 @@ def test_literals_of_different_types_have_different_content():
 def test_vector_types_of_equal_size_have_different_content():
     vectors = pytest.importorskip("pyopencl.cltypes")
     types = [vectors.float4, vectors.double2, vectors.int4]
+    assert len({LoopyKeyBuilder()(np.dtype(dtype)) for dtype in types}) == 1
     assert len({content(np.dtype(dtype)) for dtype in types}) == len(types)
     assert content(expression("2", a=vectors.float4)) != content(expression("2", a=vectors.double2))
 
