@@ -22,7 +22,7 @@ from loopyperf.counts.transcription import TranscriptError, read, transcribed
 from loopyperf.errors import LoopyperfWarning
 
 CACHE_VARIABLE = "LOOPYPERF_CACHE"
-"""Environment variable that turns the files on: a folder, or 1 for the one of the person's own caches."""
+"""Environment variable that turns the files on: a folder, or 1 for that of a person's caches."""
 
 _OFF = {"", "0", "false", "n", "no", "off"}
 _ON = {"1", "true", "y", "yes", "on"}
@@ -33,9 +33,9 @@ def cache_folder() -> Path | None:
     asked = os.environ.get(CACHE_VARIABLE, "")
     if asked.lower() in _OFF:
         return None
-    return (
-        Path(platformdirs.user_cache_dir("loopyperf"), "analyses") if asked.lower() in _ON else Path(asked).expanduser()
-    )
+    if asked.lower() in _ON:
+        return Path(platformdirs.user_cache_dir("loopyperf"), "analyses")
+    return Path(asked).expanduser()
 
 
 def find(folder: Path, key: str) -> KernelTallies | None:
@@ -92,7 +92,8 @@ def _warn(folder: Path, reason: str) -> None:
 def _versions() -> str:
     """Return everything beside a kernel and the options that its counts depend on."""
     ours = f"loopyperf {metadata.version('loopyperf')} {_source()}"
-    return f"{ours}, loopy {loopy.version.DATA_MODEL_VERSION}, pymbolic {metadata.version('pymbolic')}"
+    theirs = ", ".join(f"{name} {metadata.version(name)}" for name in ("pymbolic", "numpy"))
+    return f"{ours}, loopy {loopy.version.DATA_MODEL_VERSION}, {theirs}"
 
 
 def _source() -> str:

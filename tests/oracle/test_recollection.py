@@ -202,7 +202,7 @@ def test_what_other_versions_counted_is_not_found(other, folder, prepared, monke
 
 def test_versions_name_all_that_counts_depend_on():
     versions = analysis_files._versions()
-    assert all(name in versions for name in ("loopyperf 0", "loopy 20", "islpy", "cgen", "pymbolic"))
+    assert all(name in versions for name in ("loopyperf 0", "loopy 20", "islpy", "cgen", "pymbolic", "numpy"))
     assert len(analysis_files._source()) == 64
 
 
