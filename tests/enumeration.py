@@ -32,6 +32,12 @@ class Points:
         """Return how many points there are at each size, or how many *where* says so."""
         return np.bincount(self.size if where is None else self.size[where], minlength=self.sizes)
 
+    def agree(self, values: np.ndarray) -> bool:
+        """Return whether *values*, one for each point, are the same at all points of each size."""
+        of_size = np.zeros(self.sizes, int)
+        of_size[self.size] = values
+        return bool((values == of_size[self.size]).all())
+
     def rows(self, names: Sequence[str], size: int) -> list[tuple[int, ...]]:
         """Return the coordinates *names* of the points at one size."""
         there = self.size == size

@@ -20,8 +20,6 @@ class Access:
     direction: str
     array: str
     bits: int
-    number: np.ndarray
-    """of times, for each size"""
     axes: np.ndarray
     """what each axis of the array adds to the address in elements, at each point"""
     lanes: "Lanes"

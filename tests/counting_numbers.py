@@ -1,0 +1,189 @@
+"""Numbers that count the real operations done with them.
+
+They have no values. Complex ones do what the functions of ``pyopencl-complex.h`` do, which Loopy's OpenCL code calls.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from operator import add, mod, mul, truediv
+from typing import Any, Union
+
+import numpy as np
+
+Tally = Counter[str]
+"""kind of operation -> number"""
+
+
+@dataclass(frozen=True)
+class Real:
+    """A real number; what is done with it is entered into its tally."""
+
+    tally: Tally
+
+    def _did(self, kind: str, *others: object) -> Any:
+        if any(isinstance(other, (Complex, Vector)) for other in others):
+            return NotImplemented
+        self.tally[kind] += 1
+        return self
+
+    def __add__(self, other: object) -> Any:
+        return self._did("add", other)
+
+    def __mul__(self, other: object) -> Any:
+        return self._did("mul", other)
+
+    def __truediv__(self, other: object) -> Any:
+        return self._did("div", other)
+
+    def __pow__(self, other: object) -> Any:
+        return self._did("pow", other)
+
+    __radd__ = __sub__ = __rsub__ = __add__
+    __rmul__ = __mul__
+    __floordiv__ = __mod__ = __truediv__
+
+    def __neg__(self) -> "Real":
+        return self
+
+    def special(self, *others: object) -> "Real":
+        """Return the value of a function that costs more than arithmetic."""
+        return self._did("special", *others)
+
+    sqrt = exp = log = sin = cos = sinh = cosh = atan2 = hypot = special
+
+
+@dataclass(frozen=True)
+class Complex:
+    """A complex number of two counting parts."""
+
+    real: Real
+    imag: Real
+
+    # {{{ arithmetic
+
+    def __add__(self, other: Union["Complex", Real]) -> "Complex":
+        if isinstance(other, Complex):
+            return Complex(self.real + other.real, self.imag + other.imag)
+        return Complex(self.real + other, self.imag)
+
+    def __mul__(self, other: Union["Complex", Real]) -> "Complex":
+        if isinstance(other, Complex):
+            real = self.real * other.real - self.imag * other.imag
+            return Complex(real, self.real * other.imag + self.imag * other.real)
+        return Complex(self.real * other, self.imag * other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __truediv__(self, other: Union["Complex", Real]) -> "Complex":
+        if isinstance(other, Complex):
+            ratio = other.real / other.imag
+            denominator = other.imag * (1 + ratio * ratio)
+            real = (self.imag + self.real * ratio) / denominator
+            return Complex(real, (-self.real + self.imag * ratio) / denominator)
+        return Complex(self.real / other, self.imag / other)
+
+    def __rtruediv__(self, other: Real) -> "Complex":
+        ratio = self.real / self.imag
+        denominator = self.imag * (1 + ratio * ratio)
+        return Complex((other * ratio) / denominator, -other / denominator)
+
+    def __pow__(self, other: Union["Complex", Real]) -> "Complex":
+        logarithm, angle = self.abs().log(), self.imag.atan2(self.real)
+        if isinstance(other, Complex):
+            length = (logarithm * other.real - angle * other.imag).exp()
+            turned = logarithm * other.imag + angle * other.real
+        else:
+            length, turned = (logarithm * other).exp(), angle * other
+        return Complex(length * turned.cos(), length * turned.sin())
+
+    def __rpow__(self, other: Real) -> "Complex":
+        return Complex(other, other) ** self
+
+    # }}}
+
+    # {{{ functions
+
+    def abs(self) -> Real:
+        return self.real.hypot(self.imag)
+
+    def sqrt(self) -> "Complex":
+        real = (0.5 * (self.abs() + self.real)).sqrt()
+        return Complex(real, self.imag / real / 2)
+
+    def exp(self) -> "Complex":
+        length = self.real.exp()
+        return Complex(length * self.imag.cos(), length * self.imag.sin())
+
+    def log(self) -> "Complex":
+        return Complex(self.abs().log(), self.imag.atan2(self.real))
+
+    def sin(self) -> "Complex":
+        return Complex(self.real.sin() * self.imag.cosh(), self.real.cos() * self.imag.sinh())
+
+    cos = sinh = cosh = sin
+
+    def tan(self) -> "Complex":
+        twice, twice_imag = 2 * self.real, 2 * self.imag
+        denominator = twice.cos() + twice_imag.cosh()
+        return Complex(twice.sin() / denominator, twice_imag.sinh() / denominator)
+
+    tanh = tan
+
+    # }}}
+
+
+@dataclass(frozen=True)
+class Vector:
+    """An OpenCL vector: operations are those of its members."""
+
+    members: tuple[Real, ...]
+
+    def _pairs(self, other: Union["Vector", Real]) -> Iterator[tuple[Any, Any]]:
+        others = other.members if isinstance(other, Vector) else [other] * len(self.members)
+        return zip(self.members, others, strict=True)
+
+    def __add__(self, other: Union["Vector", Real]) -> "Vector":
+        return self._each(add, other)
+
+    def __mul__(self, other: Union["Vector", Real]) -> "Vector":
+        return self._each(mul, other)
+
+    def __truediv__(self, other: Union["Vector", Real]) -> "Vector":
+        return self._each(truediv, other)
+
+    def __mod__(self, other: Union["Vector", Real]) -> "Vector":
+        return self._each(mod, other)
+
+    __radd__, __rmul__, __rtruediv__, __floordiv__ = __add__, __mul__, __truediv__, __truediv__
+
+    def _each(self, operator: Callable[[Any, Any], Any], other: Union["Vector", Real]) -> "Vector":
+        return Vector(tuple(operator(left, right) for left, right in self._pairs(other)))
+
+    def special(self, *others: object) -> "Vector":
+        return Vector(tuple(member.special() for member in self.members))
+
+    def __pow__(self, other: Union["Vector", Real]) -> "Vector":
+        return Vector(tuple(left**right for left, right in self._pairs(other)))
+
+
+Number = Real | Complex | Vector
+
+
+def number(dtype: np.dtype[Any], tally: Tally) -> Number:
+    """Return a number of type *dtype* that counts into *tally*."""
+    if dtype.names:
+        return Vector(tuple(Real(tally) for _ in _members(dtype)))
+    return Complex(Real(tally), Real(tally)) if dtype.kind == "c" else Real(tally)
+
+
+def real_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of the real numbers that *dtype* is made of."""
+    if dtype.names:
+        (member,) = set(_members(dtype))
+        return member
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+
+
+def _members(dtype: np.dtype[Any]) -> list[np.dtype[Any]]:
+    return [dtype[name] for name in dtype.names or () if not name.startswith("padding")]

@@ -1,0 +1,274 @@
+"""What one instruction does: operations and accesses, each with the points at which it happens."""
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import reduce
+from operator import add, floordiv, mod, mul, truediv
+from typing import Any
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as prim
+from counting_numbers import Complex, Tally, number, real_type
+from executions import Executions
+from loopy.codegen import UnvectorizableError
+from loopy.expression import VectorizabilityChecker
+from loopy.kernel.array import FixedStrideArrayDimTag, SeparateArrayArrayDimTag, VectorArrayDimTag
+from loopy.kernel.data import AddressSpace, VectorizeTag
+from loopy.kernel.instruction import Assignment, MultiAssignmentBase
+from loopy.symbolic import LinearSubscript
+from loopy.type_inference import TypeReader
+from pointwise import PointwiseEvaluator
+from stride_classes import Access, Lanes
+
+from loopyperf.kernel import Kernel
+
+OPERATORS = {
+    prim.Sum: add,
+    prim.Product: mul,
+    prim.Quotient: truediv,
+    prim.FloorDiv: floordiv,
+    prim.Remainder: mod,
+    prim.Power: operator.pow,
+}
+FREE = frozenset({"min", "max", "fmin", "fmax", "fabs", "real", "imag", "conj", "make_tuple"})
+"""functions that choose, or change a sign"""
+FAR = 1 << 40
+"""elements between the arrays that an axis is made of"""
+
+
+@dataclass(frozen=True)
+class Happening:
+    """An operation, by its property, or an access; *number* of it at each *active* point."""
+
+    what: str | Access
+    number: int
+    active: np.ndarray
+
+
+def vector_iname(kernel: Kernel, instruction: Any) -> str | None:
+    """Return the loop that the generated code runs as one vector operation, as its own checker finds."""
+    loopy_kernel = kernel.loopy_kernel
+    tagged = [name for name in instruction.within_inames if loopy_kernel.iname_tags_of_type(name, VectorizeTag)]
+    if not tagged or not isinstance(instruction, Assignment) or instruction.atomicity:
+        return None
+    checker = _checker(kernel, tagged[0])
+    try:
+        stores_vector, computes_vector = checker(instruction.assignee), checker(instruction.expression)
+    except UnvectorizableError:
+        return None
+    whole = _is_whole(kernel, frozenset(instruction.within_inames), tagged[0])
+    return tagged[0] if whole and (stores_vector or not computes_vector) else None
+
+
+def _is_whole(kernel: Kernel, inames: frozenset[str], iname: str) -> bool:
+    """Return whether the loop over *iname* has all its points at each point of the others."""
+    slabs = kernel.loopy_kernel.iname_slab_increments.values()
+    assert not any(map(any, slabs)), "vectors in some slabs of a loop and members in others are not known"
+    points = isl.Set.from_basic_set(kernel.loopy_kernel.get_inames_domain(inames))
+    points = points.intersect_params(isl.Set.from_basic_set(kernel.assumptions))
+    kind, place = points.get_var_dict()[iname]
+    length = int(kernel.loopy_kernel.get_constant_iname_length(iname))
+    anywhere = points.project_out(kind, place, 1).insert_dims(kind, place, 1)
+    whole = anywhere.lower_bound_val(kind, place, isl.Val(0)).upper_bound_val(kind, place, isl.Val(length - 1))
+    return points.is_equal(whole)
+
+
+def _checker(kernel: Kernel, iname: str) -> VectorizabilityChecker:
+    length = kernel.loopy_kernel.get_constant_iname_length(iname)
+    return VectorizabilityChecker(kernel.loopy_kernel, iname, int(length))
+
+
+class Visitor:
+    """Visits expressions, with the points at which they are evaluated; :attr:`happenings` says what they do."""
+
+    def __init__(self, kernel: Kernel, executions: Executions, inames: frozenset[str], vector: str | None) -> None:
+        self.kernel, self.executions, self.points, self.inames = kernel, executions, executions.points, inames
+        self.is_vector = _checker(kernel, vector) if vector else None
+        self.vector = vector
+        at_once = {vector: np.zeros(len(self.points), int)} if vector else {}
+        self.evaluate = PointwiseEvaluator({**self.points.columns, **at_once})
+        self.types = TypeReader(kernel.loopy_kernel, kernel.callables)
+        self.happenings: list[Happening] = []
+
+    @property
+    def accesses(self) -> list[Access]:
+        """Return the accesses of global memory, in their order."""
+        return [happening.what for happening in self.happenings if isinstance(happening.what, Access)]
+
+    def instruction(self, instruction: Any) -> None:
+        """Visit *instruction*, its predicates apart."""
+        if not isinstance(instruction, MultiAssignmentBase):
+            return
+        active = self.where(*instruction.predicates)
+        self.expression(instruction.expression, active)
+        for assignee in instruction.assignees:
+            self.access(assignee, "store", active)
+            for index in _indices(assignee):
+                self.expression(index, active)
+
+    # {{{ conditions
+
+    def where(self, *conditions: Any) -> np.ndarray:
+        """Return at which points all *conditions* hold."""
+        return reduce(np.logical_and, map(self.holds, conditions), np.ones(len(self.points), bool))
+
+    def holds(self, condition: Any) -> np.ndarray:
+        """Return at which points *condition* holds."""
+        return np.broadcast_to(self.evaluate(condition), (len(self.points),)).astype(bool)
+
+    def junction(self, expr: prim.LogicalAnd | prim.LogicalOr, active: np.ndarray) -> None:
+        """Visit each child where those before it have not decided."""
+        for child in expr.children:
+            self.expression(child, active)
+            active = active & (self.holds(child) == isinstance(expr, prim.LogicalAnd))
+
+    # }}}
+
+    # {{{ expressions
+
+    def expression(self, expr: Any, active: np.ndarray) -> None:
+        """Visit *expr*, evaluated at the *active* points."""
+        if not isinstance(expr, prim.ExpressionNode):
+            return
+        children = []
+        if isinstance(expr, (prim.Variable, prim.Subscript, LinearSubscript)):
+            self.access(expr, "load", active)
+            children = _indices(expr)
+        elif isinstance(expr, prim.If):
+            holds = self.holds(expr.condition)
+            self.expression(expr.then, active & holds)
+            self.expression(expr.else_, active & ~holds)
+            children = [expr.condition]
+        elif isinstance(expr, (prim.LogicalAnd, prim.LogicalOr)):
+            self.junction(expr, active)
+        elif isinstance(expr, prim.Call):
+            children = self.call(expr, active)
+        elif type(expr) in OPERATORS:
+            children = self.operation(expr, active)
+        else:
+            assert not isinstance(expr, prim.Lookup), f"members of structures are not known: {expr}"
+            children = _children(expr)
+        for child in children:
+            self.expression(child, active)
+
+    def operation(self, expr: Any, active: np.ndarray) -> list[Any]:
+        children = _children(expr)
+        if isinstance(expr, prim.Product):
+            children = [child for child in children if not (isinstance(child, (int, float)) and child == -1)]
+        tally, result = Tally(), self.types(expr).numpy_dtype
+        if real_type(result).kind == "f" and len(children) > 1:
+            operands = [self.operand(child, result, tally) for child in children]
+            if isinstance(expr, prim.Power) and isinstance(operands[0], Complex) and expr.exponent in (2, 3, 4):
+                reduce(mul, operands[:1] * int(expr.exponent))
+            else:
+                reduce(OPERATORS[type(expr)], operands)
+        self.add(expr, tally, real_type(result), active)
+        return _children(expr)
+
+    def operand(self, expr: Any, result: np.dtype[Any], tally: Tally) -> Any:
+        """Return a number of the kind of *expr*, to calculate a *result* with."""
+        dtype = self.types(expr).numpy_dtype
+        return number(dtype if dtype.names or dtype.kind == "c" else real_type(result), tally)
+
+    def call(self, expr: prim.Call, active: np.ndarray) -> list[Any]:
+        """Visit the call itself; return the parameters that it evaluates."""
+        callee = self.kernel.callables[expr.function.name]
+        name, tally = str(callee.name), Tally()
+        if name.startswith("indexof"):
+            return _indices(expr.parameters[0])
+        if "Segment" in name:
+            ((_, code),) = callee.generate_preambles(self.kernel.loopy_kernel.target)
+            tally.update(add=code.count(" + "), mul=code.count(" * "))
+            self.add(expr, tally, callee.arg_id_to_dtype[-1].numpy_dtype, active)
+        elif name not in FREE and "ArgExtOp" not in name and not name.startswith("make_"):
+            types = {place: dtype.numpy_dtype for place, dtype in callee.arg_id_to_dtype.items()}
+            result = types[0] if 0 in types and types[0].kind == "c" else types[-1]
+            argument = number(result, tally)
+            if isinstance(argument, Complex):
+                getattr(argument, name)()
+            elif name != "abs":
+                argument**argument if name == "pow" else argument.special()  # pyright: ignore[reportUnusedExpression]
+            self.add(expr, tally, real_type(result), active)
+        return list(expr.parameters)
+
+    def add(self, expr: Any, tally: Tally, dtype: np.dtype[Any], active: np.ndarray) -> None:
+        at_once = self.vector and self.is_vector is not None and self.is_vector(expr)
+        members = self.is_vector.vec_iname_length if at_once and self.is_vector is not None else 1
+        for kind, times in tally.items() if dtype.kind == "f" else ():
+            if times:
+                self.happenings.append(Happening(f"f{8 * dtype.itemsize} {kind}", times * members, active))
+
+    # }}}
+
+    # {{{ accesses
+
+    def access(self, expr: Any, direction: str, active: np.ndarray) -> None:
+        name = expr.name if isinstance(expr, prim.Variable) else expr.aggregate.name
+        array = self.kernel.array(name)
+        if array is None:
+            return
+        whole = self.vector is not None and self.is_vector is not None and self.is_vector(expr)
+        bits = 8 * (self._vector_type(array).itemsize if whole else array.dtype.itemsize)
+        if array.address_space == AddressSpace.LOCAL:
+            self.happenings.append(Happening(f"local {direction} {bits}-bit", 1, active))
+            return
+        zero = np.zeros(len(self.points), int)
+        axes = np.array([zero, *(axis + zero for axis in self.addresses(expr, array, {}))])[:, active]
+        found = Access(direction, name, bits, axes, self.lanes(expr, array))
+        self.happenings.append(Happening(found, 1, active))
+
+    def _vector_type(self, array: Any) -> np.dtype[Any]:
+        (axis,) = [place for place, tag in enumerate(array.dim_tags) if isinstance(tag, VectorArrayDimTag)]
+        return self.kernel.loopy_kernel.target.vector_dtype(array.dtype, int(array.shape[axis])).numpy_dtype
+
+    def strides(self, expr: Any, array: Any) -> list[Any]:
+        """Return for each index of *expr* how far apart in memory neighbours along it are."""
+        if isinstance(expr, LinearSubscript) or array.dim_tags is None:
+            return [1] * len(_indices(expr))
+        return [_stride(tag) for tag in array.dim_tags]
+
+    def addresses(self, expr: Any, array: Any, moved: Mapping[str, Any]) -> list[np.ndarray]:
+        """Return what each axis adds to the element's address at each point, with some inames *moved*."""
+        evaluator = PointwiseEvaluator({**self.evaluate.context, **moved})
+        axes = zip(_indices(expr), self.strides(expr, array), strict=True)
+        return [np.asarray(evaluator(index)) * evaluator(stride) for index, stride in axes]
+
+    def lanes(self, expr: Any, array: Any) -> Lanes:
+        """Return how *expr* moves along ``l.0`` at the first point, having seen that it is so at all others."""
+        moved = {lane: self.points.columns[lane] + 1 for lane in self.kernel.lane_inames(self.inames)}
+        both = zip(self.addresses(expr, array, moved), self.addresses(expr, array, {}), strict=True)
+        zero = np.zeros(len(self.points), int)
+        steps = [there - here + zero for there, here in both]
+        assert self.points.agree(sum(steps, zero)), f"{expr}: no single lane stride"
+        if not len(self.points):
+            return Lanes(0, (), 1, 0)
+        block, row = max(
+            (
+                (abs(int(step[0])), int(np.ravel(self.evaluate(stride))[0]))
+                for step, stride in zip(steps, self.strides(expr, array), strict=True)
+            ),
+            default=(0, 1),
+        )
+        signed = tuple(int(step[0]) for step in steps)
+        return Lanes(abs(sum(signed)), (0, *signed), row, block)
+
+    # }}}
+
+
+def _stride(tag: Any) -> Any:
+    if isinstance(tag, FixedStrideArrayDimTag):
+        return tag.stride
+    assert isinstance(tag, (VectorArrayDimTag, SeparateArrayArrayDimTag)), f"this layout is not known: {tag}"
+    return 1 if isinstance(tag, VectorArrayDimTag) else FAR
+
+
+def _indices(expr: Any) -> list[Any]:
+    return [expr.index] if isinstance(expr, LinearSubscript) else list(getattr(expr, "index_tuple", ()))
+
+
+def _children(expr: Any) -> list[Any]:
+    several = getattr(expr, "children", None)
+    parts = list(several) if several is not None else [getattr(expr, part.name) for part in fields(expr)]
+    return [part for part in parts if isinstance(part, prim.ExpressionNode) or prim.is_constant(part)]

@@ -1,0 +1,115 @@
+"""How often what happens at some points is executed: by work-items, or by sub-groups of them."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import islpy as isl
+import numpy as np
+from enumeration import Points
+from loopy.kernel.data import GroupInameTag, LocalInameTag
+from loopy.symbolic import pw_aff_to_expr
+from pymbolic import evaluate
+
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Launch
+
+Sizes = Mapping[str, int]
+Numbers = np.ndarray
+"""one count for each size"""
+Lister = Callable[[frozenset[str]], Points]
+"""returns the points of the loops over some inames"""
+
+COUNTINGS = ("paper", "executed")
+
+
+def extents(axes: Mapping[int, isl.PwAff], sizes: Sequence[Sizes]) -> dict[int, Numbers]:
+    """Return axis -> how long it is at each of *sizes*."""
+    lengths = {axis: pw_aff_to_expr(extent, int_ok=True) for axis, extent in axes.items()}
+    return {
+        axis: np.array([max(int(evaluate(length, dict(size))), 0) for size in sizes])
+        for axis, length in lengths.items()
+    }
+
+
+class Executions:
+    """Counts executions of *points*, the points of the loops over *inames* in *launch*."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        launch: Launch,
+        inames: frozenset[str],
+        sizes: Sequence[Sizes],
+        listed: Lister,
+        sub_group_size: int | None = None,
+    ) -> None:
+        self.points, self.listed, self.sub_group_size = listed(inames), listed, sub_group_size
+        tags = {iname: kernel.hardware_axis(iname) for iname in inames}
+        self.lanes = {tag.axis: iname for iname, tag in tags.items() if isinstance(tag, LocalInameTag)}
+        self.others = sorted(inames - set(self.lanes.values()))
+        groups = {tag.axis for tag in tags.values() if isinstance(tag, GroupInameTag)}
+        self.items = extents(launch.local_axes, sizes)
+        of_groups = extents(launch.group_axes, sizes)
+        self.idle_groups = math.prod(length for axis, length in of_groups.items() if axis not in groups)
+        self.idle_items = {axis: length for axis, length in self.items.items() if axis not in self.lanes}
+
+    def number(self, active: np.ndarray, counting: str) -> Numbers:
+        """Return how often the *active* points are executed at each size."""
+        executed = counting == "executed"
+        if self.sub_group_size is None:
+            copies = self.idle_groups * math.prod(self.idle_items.values()) if executed else 1
+            return self.points.number(active) * copies
+        number = self._sub_groups(active, self.idle_items if executed else {})
+        return number * (self.idle_groups if executed else 1)
+
+    # {{{ sub-groups
+
+    def _sub_groups(self, active: np.ndarray, idle: Mapping[int, Numbers]) -> Numbers:
+        """Return how many sub-groups are active; along the *idle* axes all their work-items are."""
+        rows, places = np.flatnonzero(active), self._places[active]
+        for axis, length in idle.items():
+            times = length[self.points.size[rows]]
+            first = np.repeat(np.cumsum(times) - times, times)
+            rows, places = np.repeat(rows, times), np.repeat(places, times)
+            places = places + (np.arange(len(rows)) - first) * self._weights[axis][self.points.size[rows]]
+        one_each = _distinct([self.points.size[rows], places // self.sub_group_size, *self._passes(rows)])
+        return np.bincount(self.points.size[rows[one_each]], minlength=self.points.sizes)
+
+    def _passes(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Return what tells executions apart that are not of the same pass of all work-items of a group."""
+        return [self.points.columns[name][rows] for name in self.others]
+
+    @cached_property
+    def _weights(self) -> dict[int, Numbers]:
+        """Return for each axis how far apart its work-items are numbered, at each size."""
+        weights, weight = {}, np.ones(self.points.sizes, int)
+        for axis in range(max(self.items, default=-1) + 1):
+            weights[axis] = weight
+            weight = weight * self.items.get(axis, 1)
+        return weights
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """Return the number that the work-item of each point has in its group, idle axes left out."""
+        places = np.zeros(len(self.points), int)
+        for axis, iname in self.lanes.items():
+            places += (self.points.columns[iname] - self._first(iname)) * self._weights[axis][self.points.size]
+        return places
+
+    def _first(self, iname: str) -> np.ndarray:
+        """Return for each point where *iname* begins: there work-item 0 of its axis is."""
+        everywhere = self.listed(frozenset([iname]))
+        first = np.full(self.points.sizes, np.iinfo(int).max)
+        np.minimum.at(first, everywhere.size, everywhere.columns[iname])
+        return first[self.points.size]
+
+    # }}}
+
+
+def _distinct(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Return one row of each set of rows that agree in all *columns*."""
+    key = np.zeros(len(columns[0]), int)
+    for column in columns if len(key) else ():
+        key = key * (int(column.max() - column.min()) + 1) + column - column.min()
+    return np.unique(key, return_index=True)[1]

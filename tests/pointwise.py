@@ -1,0 +1,29 @@
+"""Expressions evaluated at all points at once."""
+
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as prim
+from pymbolic.mapper.evaluator import EvaluationMapper
+
+
+class PointwiseEvaluator(EvaluationMapper):
+    """Evaluates at all points at once; pymbolic's own logic asks arrays for one truth value."""
+
+    def map_logical_and(self, expr: prim.LogicalAnd) -> Any:
+        return np.logical_and.reduce(np.broadcast_arrays(*map(self.rec, expr.children)))
+
+    def map_logical_or(self, expr: prim.LogicalOr) -> Any:
+        return np.logical_or.reduce(np.broadcast_arrays(*map(self.rec, expr.children)))
+
+    def map_logical_not(self, expr: prim.LogicalNot) -> Any:
+        return np.logical_not(self.rec(expr.child))
+
+    def map_if(self, expr: prim.If) -> Any:
+        return np.where(self.rec(expr.condition), self.rec(expr.then), self.rec(expr.else_))
+
+    def map_min(self, expr: prim.Min) -> Any:
+        return np.minimum.reduce(np.broadcast_arrays(*map(self.rec, expr.children)))
+
+    def map_max(self, expr: prim.Max) -> Any:
+        return np.maximum.reduce(np.broadcast_arrays(*map(self.rec, expr.children)))

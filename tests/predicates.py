@@ -1,0 +1,134 @@
+"""Where the generated code evaluates predicates: what ``loopy.codegen.control.build_loop_nest`` does with them.
+
+An ``if`` is written around the longest row of neighbours, loops among them, that share predicates; around parts of the
+row then those that the parts share. Conditions that come of the bounds of loops, which may part a row, are left out.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loopy.kernel.data import IlpBaseTag, LocalInameTag, VectorizeTag
+from loopy.schedule import Barrier, CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction
+from loopy.symbolic import get_dependencies
+
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Launch
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One place at which the generated code evaluates a predicate."""
+
+    predicate: Any
+    inames: frozenset[str]
+    instruction: str
+    """the first one that it guards"""
+    implied: tuple[Any, ...]
+    """the predicates that hold wherever this one is evaluated"""
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An instruction, a barrier (without name), or a loop with what is in it."""
+
+    instruction: str | None = None
+    loop: str | None = None
+    body: "tuple[_Item, ...]" = ()
+
+    @property
+    def leaves(self) -> "list[_Item]":
+        return [leaf for item in self.body for leaf in item.leaves] if self.loop else [self]
+
+
+def evaluations(kernel: Kernel, launch: Launch) -> list[Evaluation]:
+    """Return the evaluations of predicates in *launch*."""
+    return list(_Writer(kernel).written(_tree(kernel, launch), launch.host_inames, ()))
+
+
+def _tree(kernel: Kernel, launch: Launch) -> tuple[_Item, ...]:
+    schedule = iter(kernel.loopy_kernel.linearization or ())
+    for _ in kernel.launches[: kernel.launches.index(launch) + 1]:
+        next(entry for entry in schedule if isinstance(entry, CallKernel))
+    return tuple(_items(schedule))
+
+
+def _items(schedule: Iterator[Any]) -> Iterator[_Item]:
+    for entry in schedule:
+        match entry:
+            case EnterLoop():
+                yield _Item(loop=entry.iname, body=tuple(_items(schedule)))
+            case LeaveLoop() | ReturnFromKernel():
+                return
+            case RunInstruction():
+                yield _Item(instruction=entry.insn_id)
+            case Barrier():
+                yield _Item()
+
+
+class _Writer:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel, self.loopy_kernel = kernel, kernel.loopy_kernel
+
+    def written(self, items: Sequence[_Item], loops: frozenset[str], holding: tuple[Any, ...]) -> Iterator[Evaluation]:
+        """Yield what is evaluated in *items*, in *loops* and where the predicates *holding* hold."""
+        while items:
+            length, shared = self._row(items, loops, holding)
+            inside = holding
+            for predicate in sorted(shared, key=repr):
+                yield self._evaluation(predicate, items[:length], loops, inside)
+                inside = (*inside, predicate)
+            if length == 1 or not shared:
+                yield from self._within(items[0], loops, inside)
+                length = 1
+            else:
+                yield from self.written(items[:length], loops, inside)
+            items = items[length:]
+
+    def _within(self, item: _Item, loops: frozenset[str], holding: tuple[Any, ...]) -> Iterator[Evaluation]:
+        if item.loop:
+            yield from self.written(item.body, loops | {item.loop}, holding)
+        elif item.instruction:
+            instruction = self.loopy_kernel.id_to_insn[item.instruction]
+            for predicate in sorted(instruction.predicates - set(holding), key=repr):
+                yield Evaluation(predicate, frozenset(instruction.within_inames), item.instruction, holding)
+                holding = (*holding, predicate)
+
+    def _row(self, items: Sequence[_Item], loops: frozenset[str], holding: tuple[Any, ...]) -> tuple[int, set[Any]]:
+        """Return how many of the first *items* share predicates, and which."""
+        best, admissible = (1, set[Any]()), self._admissible(items[0], loops)
+        shared = self._required(items[0]) - set(holding)
+        for length, item in enumerate(items, start=1):
+            admissible &= self._admissible(item, loops)
+            shared = {p for p in shared & self._required(item) if self._inames(p) <= admissible}
+            if not shared:
+                break
+            best = (length, shared)
+        return best
+
+    def _required(self, item: _Item) -> set[Any]:
+        of_leaves = [
+            self.loopy_kernel.id_to_insn[leaf.instruction].predicates for leaf in item.leaves if leaf.instruction
+        ]
+        parted = any(leaf.instruction is None for leaf in item.leaves)
+        return set(frozenset.intersection(*of_leaves)) if of_leaves and not parted else set()
+
+    def _admissible(self, item: _Item, loops: frozenset[str]) -> set[str]:
+        leaves = [leaf.instruction for leaf in item.leaves]
+        used = {iname for name in leaves if name for iname in self.loopy_kernel.id_to_insn[name].within_inames}
+        parallel = {iname for iname in used if self.kernel.hardware_axis(iname) is not None}
+        if None in leaves:
+            parallel -= {iname for iname in parallel if isinstance(self.kernel.hardware_axis(iname), LocalInameTag)}
+        return set(loops) | parallel
+
+    def _inames(self, predicate: Any) -> frozenset[str]:
+        return get_dependencies(predicate) & self.loopy_kernel.all_inames()
+
+    def _evaluation(
+        self, predicate: Any, items: Sequence[_Item], loops: frozenset[str], holding: tuple[Any, ...]
+    ) -> Evaluation:
+        names = [leaf.instruction for item in items for leaf in item.leaves]
+        shared = frozenset.intersection(*(self.loopy_kernel.id_to_insn[name].within_inames for name in names))
+        at_once = {iname for iname in shared if self.loopy_kernel.iname_tags_of_type(iname, (IlpBaseTag, VectorizeTag))}
+        entered = loops | {iname for iname in shared if self.kernel.hardware_axis(iname) is not None}
+        return Evaluation(predicate, frozenset(shared & entered) - at_once, names[0], holding)
