@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopy.kernel.data import IlpBaseTag, LocalInameTag, VectorizeTag
+from loopy.kernel.data import LocalInameTag
 from loopy.schedule import Barrier, CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction
 from loopy.symbolic import get_dependencies
 
@@ -129,6 +129,5 @@ class _Writer:
     ) -> Evaluation:
         names = [leaf.instruction for item in items for leaf in item.leaves]
         shared = frozenset.intersection(*(self.loopy_kernel.id_to_insn[name].within_inames for name in names))
-        at_once = {iname for iname in shared if self.loopy_kernel.iname_tags_of_type(iname, (IlpBaseTag, VectorizeTag))}
         entered = loops | {iname for iname in shared if self.kernel.hardware_axis(iname) is not None}
-        return Evaluation(predicate, frozenset(shared & entered) - at_once, names[0], holding)
+        return Evaluation(predicate, frozenset(shared & entered), names[0], holding)

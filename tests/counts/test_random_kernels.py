@@ -22,7 +22,7 @@ from random_kernels import RandomKernel, random_kernels
 from random_loops import CROOKED
 from stride_classes import UNSEEN
 
-from loopyperf.errors import KernelError
+from loopyperf.errors import KernelError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.properties.counted_kernel import count_properties
 from loopyperf.properties.vector import PropertyVector
@@ -33,6 +33,11 @@ BATCH = 125
 KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_KERNELS", 4 * BATCH))
 FIRST_SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
 SEEDS = range(FIRST_SEED, FIRST_SEED + -(-KERNELS // BATCH))
+
+SUB_GROUP_SIZES = (4, None, 32, None)
+"""of one kernel after the other; most groups are small"""
+SOME = 5
+"""every so many sizes, sub-groups are compared"""
 
 FREQUENT = {
     "split": 0.3,
@@ -98,6 +103,8 @@ def test_symbolic_counts_equal_enumeration(first: int) -> None:
         note(repr(description))
         kernel = _loaded(description, census)
         _compare(description, kernel)
+        if size := SUB_GROUP_SIZES[census.kernels % len(SUB_GROUP_SIZES)]:
+            _compare_sub_groups(description, kernel, size)
         barriers = {"barriers"} if any(launch.barriers for launch in kernel.launches) else set()
         census.enter(description.features | barriers)
 
@@ -122,17 +129,29 @@ def _loaded(description: RandomKernel, census: Census) -> Kernel:
     return reject()
 
 
-def _compare(description: RandomKernel, kernel: Kernel) -> None:
-    properties = {counting: count_properties(kernel, counting).properties() for counting in COUNTINGS}
-    enumerated = brute_force_at_all(kernel, description.sizes, description.class_sizes)
-    for sizes, expected in zip(description.sizes, enumerated, strict=True):
+def _compare(description: RandomKernel, kernel: Kernel, sub_group_size: int | None = None) -> None:
+    """Compare what *kernel* does at every small size, or what its sub-groups do at some of them."""
+    properties = {
+        counting: count_properties(kernel, counting, sub_group_size=sub_group_size).properties()
+        for counting in COUNTINGS
+    }
+    compared = description.sizes if sub_group_size is None else description.sizes[::SOME]
+    enumerated = brute_force_at_all(kernel, compared, description.class_sizes, sub_group_size)
+    for sizes, expected in zip(compared, enumerated, strict=True):
         for counting in COUNTINGS:
             left, right = expected[counting], _counted(properties[counting], sizes)
             if any(UNSEEN in name for name in left):
                 left, right = _without_classes(left), _without_classes(right)
             if _loops_have_holes(description):
                 left, right = (_without(counts, "barriers") for counts in (left, right))
-            assert left == right, (counting, dict(sizes))
+            assert left == right, (counting, dict(sizes), sub_group_size)
+
+
+def _compare_sub_groups(description: RandomKernel, kernel: Kernel, size: int) -> None:
+    try:
+        _compare(description, kernel, size)
+    except UncountableError:
+        event("the numbers of work-items depend on a size")
 
 
 def _counted(properties: PropertyVector, sizes: Mapping[str, int]) -> Counts:
