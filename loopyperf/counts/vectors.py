@@ -10,8 +10,38 @@ from loopy.symbolic import WalkMapper, get_dependencies
 from loopyperf.counts.memory import vector_axis
 from loopyperf.kernel import Kernel
 
+NOT_IN_VECTORS = (AssertionError, NotImplementedError, UnsupportedExpressionError, UnvectorizableError, ValueError)
+"""what Loopy's checker raises, on purpose or not, where it sees no vector operation"""
 
-def vector_iname(kernel: Kernel, instruction: InstructionBase) -> str | None:
+
+class VectorLoop:
+    """A loop that an instruction runs as one vector operation."""
+
+    def __init__(self, kernel: Kernel, iname: str) -> None:
+        """Take the loop over *iname*."""
+        self.iname = iname
+        length: Any = kernel.loopy_kernel.get_constant_iname_length(iname)
+        self._is_vector = VectorizabilityChecker(kernel.loopy_kernel, iname, int(length))
+
+    def is_vector(self, expression: Any) -> bool:
+        """Return whether *expression* has a member for each pass of the loop, or is the same number for all."""
+        try:
+            return self._is_vector(expression)
+        except NOT_IN_VECTORS:  # a call of a function, say, in a place where Loopy does not look
+            return True
+
+    def stores(self, assignment: Assignment) -> bool:
+        """Return whether Loopy writes *assignment* as one operation; raises any of :data:`NOT_IN_VECTORS`.
+
+        Loopy does not look at all operands, and may then write code that is none; here all are looked at.
+        """
+        stores, computes = self._is_vector(assignment.assignee), self._is_vector(assignment.expression)
+        for leaf in DependencyMapper(include_subscripts=True)(assignment.expression):
+            self._is_vector(leaf)
+        return stores or not computes
+
+
+def vector_loop(kernel: Kernel, instruction: InstructionBase) -> VectorLoop | None:
     """Return the loop that *instruction* runs as one vector operation; None if there is none.
 
     Loopy's code generator unrolls the loop where some array is not laid out in vectors along it, where its variable is
@@ -21,10 +51,12 @@ def vector_iname(kernel: Kernel, instruction: InstructionBase) -> str | None:
     iname = next(tagged, None)
     if iname is None or not isinstance(instruction, MultiAssignmentBase) or instruction.predicates:
         return None
-    checker = _VectorChecker(kernel, iname)
-    for expression in (instruction.expression, *instruction.assignees):
-        checker(expression)
-    return iname if checker.possible and _is_whole(kernel, instruction.within_inames, iname) else None
+    try:
+        loop = VectorLoop(kernel, iname)
+        at_once = loop.stores(instruction) and _is_whole(kernel, instruction.within_inames, iname)
+    except NOT_IN_VECTORS:
+        return None
+    return loop if at_once else None
 
 
 def _is_whole(kernel: Kernel, inames: frozenset[str], iname: str) -> bool:

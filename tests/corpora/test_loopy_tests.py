@@ -9,10 +9,10 @@ from .census import census
 from .outcome import Outcome
 from .specimen import Specimen
 
-COUNTED_AT_LEAST = 492
-"""of 645 to 649 (it varies) that Loopy can schedule; ``make corpora`` says why others are not"""
-ENUMERATED_AT_LEAST = 440
-"""of these; others are too large, or beyond what enumeration knows"""
+COUNTED_AT_LEAST = 0.98
+"""of what Loopy can schedule, once what refusals ask for is stated; ``make corpora`` says why others are not"""
+ENUMERATED_AT_LEAST = 545
+"""of 645 to 649 (it varies); others need data, are too large, or are beyond what enumeration knows"""
 
 pytestmark = pytest.mark.slow
 
@@ -28,13 +28,12 @@ def outcomes() -> list[tuple[Specimen, Outcome]]:
     return list(census(harvest.specimens))
 
 
-@pytest.mark.xfail(strict=True, reason="9 kernels: arrays of unknown shape, storage that is not allocated")
 def test_no_kernel_of_loopys_tests_crashes_hangs_or_is_miscounted(outcomes: list[tuple[Specimen, Outcome]]) -> None:
-    proper = {"counted", "refused"}
+    proper = {"counted", "settled", "refused"}
     assert {specimen.name: outcome for specimen, outcome in outcomes if outcome.kind not in proper} == {}
 
 
 def test_kernels_of_loopys_tests_are_counted(outcomes: list[tuple[Specimen, Outcome]]) -> None:
-    counted = [outcome for _, outcome in outcomes if outcome.kind == "counted"]
-    assert len(counted) >= COUNTED_AT_LEAST
+    counted = [outcome for _, outcome in outcomes if outcome.kind in ("counted", "settled")]
+    assert len(counted) >= COUNTED_AT_LEAST * len(outcomes)
     assert counted.count(Outcome("counted", "enumeration agrees")) >= ENUMERATED_AT_LEAST
