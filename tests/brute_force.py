@@ -165,7 +165,12 @@ def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Seq
     passes = np.array([len(_without_holes(each)) for each in rows]) if inames else points.number()
     decided = {kernel.hardware_axis(iname).axis for iname in barrier.groups}
     others = {axis: extent for axis, extent in launch.group_axes.items() if axis not in decided}
-    return passes * math.prod(extents(others, sizes).values())
+    bounds = [kernel.loopy_kernel.get_iname_bounds(iname) for iname in unrolled]
+    copies = [
+        bound.upper_bound_pw_aff.max_val().to_python() - bound.lower_bound_pw_aff.min_val().to_python() + 1
+        for bound in bounds
+    ]
+    return passes * math.prod(extents(others, sizes).values()) * math.prod(copies)
 
 
 # }}}
