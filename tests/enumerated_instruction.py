@@ -17,7 +17,7 @@ from loopy.expression import VectorizabilityChecker
 from loopy.kernel.array import FixedStrideArrayDimTag, SeparateArrayArrayDimTag, VectorArrayDimTag
 from loopy.kernel.data import AddressSpace, VectorizeTag
 from loopy.kernel.instruction import Assignment, MultiAssignmentBase
-from loopy.symbolic import LinearSubscript
+from loopy.symbolic import DependencyMapper, LinearSubscript
 from loopy.type_inference import TypeReader
 from pointwise import PointwiseEvaluator
 from stride_classes import Access, Lanes
@@ -56,6 +56,8 @@ def vector_iname(kernel: Kernel, instruction: Any) -> str | None:
     checker = _checker(kernel, tagged[0])
     try:
         stores_vector, computes_vector = checker(instruction.assignee), checker(instruction.expression)
+        for leaf in DependencyMapper(include_subscripts=True)(instruction.expression):
+            checker(leaf)  # Loopy does not look at all of them, and may write code that is none
     except UnvectorizableError:
         return None
     whole = _is_whole(kernel, frozenset(instruction.within_inames), tagged[0])
@@ -86,7 +88,6 @@ class Visitor:
     def __init__(self, kernel: Kernel, executions: Executions, inames: frozenset[str], vector: str | None) -> None:
         self.kernel, self.executions, self.points, self.inames = kernel, executions, executions.points, inames
         self.is_vector = _checker(kernel, vector) if vector else None
-        self.vector = vector
         at_once = {vector: np.zeros(len(self.points), int)} if vector else {}
         self.evaluate = PointwiseEvaluator({**self.points.columns, **at_once})
         self.types = TypeReader(kernel.loopy_kernel, kernel.callables)
@@ -194,8 +195,7 @@ class Visitor:
         return list(expr.parameters)
 
     def add(self, expr: Any, tally: Tally, dtype: np.dtype[Any], active: np.ndarray) -> None:
-        at_once = self.vector and self.is_vector is not None and self.is_vector(expr)
-        members = self.is_vector.vec_iname_length if at_once and self.is_vector is not None else 1
+        members = self.is_vector.vec_iname_length if self._is_whole(expr) else 1
         for kind, times in tally.items() if dtype.kind == "f" else ():
             if times:
                 self.happenings.append(Happening(f"f{8 * dtype.itemsize} {kind}", times * members, active))
@@ -209,8 +209,7 @@ class Visitor:
         array = self.kernel.array(name)
         if array is None:
             return
-        whole = self.vector is not None and self.is_vector is not None and self.is_vector(expr)
-        bits = 8 * (self._vector_type(array).itemsize if whole else array.dtype.itemsize)
+        bits = 8 * (self._vector_type(array).itemsize if self._is_whole(expr) else array.dtype.itemsize)
         if array.address_space == AddressSpace.LOCAL:
             self.happenings.append(Happening(f"local {direction} {bits}-bit", 1, active))
             return
@@ -219,15 +218,23 @@ class Visitor:
         found = Access(direction, name, bits, axes, self.lanes(expr, array))
         self.happenings.append(Happening(found, 1, active))
 
+    def _is_whole(self, expr: Any) -> bool:
+        """Return whether *expr* is a vector, of the loop that runs all at once."""
+        try:
+            return self.is_vector is not None and self.is_vector(expr)
+        except UnvectorizableError:  # a call of a function, to which the generated code hands a vector all the same
+            return True
+
     def _vector_type(self, array: Any) -> np.dtype[Any]:
         (axis,) = [place for place, tag in enumerate(array.dim_tags) if isinstance(tag, VectorArrayDimTag)]
         return self.kernel.loopy_kernel.target.vector_dtype(array.dtype, int(array.shape[axis])).numpy_dtype
 
     def strides(self, expr: Any, array: Any) -> list[Any]:
-        """Return for each index of *expr* how far apart in memory neighbours along it are."""
+        """Return for each index of *expr* how far apart in memory neighbours along it are, in what it accesses."""
         if isinstance(expr, LinearSubscript) or array.dim_tags is None:
             return [1] * len(_indices(expr))
-        return [_stride(tag) for tag in array.dim_tags]
+        members = self.is_vector.vec_iname_length if self._is_whole(expr) else 1
+        return [_stride(tag) // members for tag in array.dim_tags]
 
     def addresses(self, expr: Any, array: Any, moved: Mapping[str, Any]) -> list[np.ndarray]:
         """Return what each axis adds to the element's address at each point, with some inames *moved*."""

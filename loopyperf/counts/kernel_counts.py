@@ -214,9 +214,8 @@ class _Pass:
 def _sightings(
     launch: Launch, inames: frozenset[str], instruction: InstructionBase, events: Events
 ) -> Iterator[_Sighting]:
-    for (conditions, event), number in events.items():
-        vector = {event.vector} if isinstance(event, Reference) else set[str]()
-        yield _Sighting(Site(launch, frozenset(inames - vector), conditions, instruction.id), event, number)
+    for (conditions, event, at_once), number in events.items():
+        yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), event, number)
 
 
 def _access(site: Site, ref: Reference, classifier: StrideClassifier) -> Access:

@@ -1,13 +1,15 @@
 """Loops that run all at once, as vectors: inames tagged ``vec``."""
 
-from typing import Any, cast
+from typing import Any
 
-import pymbolic.primitives as prim
+import islpy as isl
+from loopy.codegen import UnvectorizableError
+from loopy.expression import VectorizabilityChecker
 from loopy.kernel.data import VectorizeTag
-from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
-from loopy.symbolic import WalkMapper, get_dependencies
+from loopy.kernel.instruction import Assignment, InstructionBase
+from loopy.symbolic import DependencyMapper
+from pymbolic.mapper import UnsupportedExpressionError
 
-from loopyperf.counts.memory import vector_axis
 from loopyperf.kernel import Kernel
 
 NOT_IN_VECTORS = (AssertionError, NotImplementedError, UnsupportedExpressionError, UnvectorizableError, ValueError)
@@ -44,12 +46,11 @@ class VectorLoop:
 def vector_loop(kernel: Kernel, instruction: InstructionBase) -> VectorLoop | None:
     """Return the loop that *instruction* runs as one vector operation; None if there is none.
 
-    Loopy's code generator unrolls the loop where some array is not laid out in vectors along it, where its variable is
-    used as a number or in a call, and where it does not always run to its end.
+    Loopy's code generator unrolls the loop where it cannot compute in vectors, and where some passes are left out.
     """
     tagged = (name for name in instruction.within_inames if kernel.loopy_kernel.iname_tags_of_type(name, VectorizeTag))
     iname = next(tagged, None)
-    if iname is None or not isinstance(instruction, MultiAssignmentBase) or instruction.predicates:
+    if iname is None or not isinstance(instruction, Assignment) or instruction.atomicity:
         return None
     try:
         loop = VectorLoop(kernel, iname)
@@ -60,44 +61,15 @@ def vector_loop(kernel: Kernel, instruction: InstructionBase) -> VectorLoop | No
 
 
 def _is_whole(kernel: Kernel, inames: frozenset[str], iname: str) -> bool:
-    """Return whether all of *iname* runs wherever the loops around it do."""
-    points = kernel.domain(inames)
-    kind, place = points.get_var_dict()[iname]
-    box = points.project_out(kind, place, 1).insert_dims(kind, place, 1)
-    alone = kernel.domain([iname])
-    first, last = alone.dim_min_val(0), alone.dim_max_val(0)
-    if not (first.is_int() and last.is_int()):
-        return False
-    box = box.lower_bound_val(kind, place, first).upper_bound_val(kind, place, last)
-    return box.is_subset(points)
+    """Return whether each run of the loop over *iname* makes all of its passes.
 
-
-class _VectorChecker(WalkMapper[[]]):
-    """Looks for what keeps Loopy from running *iname* as a vector."""
-
-    def __init__(self, kernel: Kernel, iname: str) -> None:
-        super().__init__()
-        self.kernel = kernel
-        self.iname = iname
-        self.possible = True
-
-    def map_variable(self, expr: prim.Variable) -> None:
-        self.possible &= expr.name != self.iname
-
-    def map_subscript(self, expr: prim.Subscript) -> None:
-        self.possible &= _is_member(self.kernel, expr, self.iname)
-
-    def map_call(self, expr: prim.Call) -> None:
-        self.possible = False
-
-    def map_if(self, expr: prim.If) -> None:
-        self.possible = False
-
-
-def _is_member(kernel: Kernel, access: prim.Subscript, iname: str) -> bool:
-    """Return whether *access* is of the member *iname* of a vector, or does not depend on *iname*."""
-    using = [axis for axis, index in enumerate(access.index_tuple) if iname in get_dependencies(index)]
-    if not using:
+    In slabs, all but the last do; what the last one does member by member is taken as done in vectors.
+    """
+    if any(any(slabs) for slabs in kernel.loopy_kernel.iname_slab_increments.values()):
         return True
-    variable: Any = kernel.loopy_kernel.get_var_descriptor(cast("prim.Variable", access.aggregate).name)
-    return using == [vector_axis(variable)] and access.index_tuple[using[0]] == prim.Variable(iname)
+    assumed = isl.Set.from_basic_set(kernel.assumptions)
+    points = kernel.domain(inames).intersect_params(assumed)
+    kind, place = points.get_var_dict()[iname]
+    anywhere = points.project_out(kind, place, 1).insert_dims(kind, place, 1)
+    first, last = points.dim_min_val(place), points.dim_max_val(place)
+    return points.is_equal(anywhere.lower_bound_val(kind, place, first).upper_bound_val(kind, place, last))

@@ -28,13 +28,13 @@ from loopyperf.counts.item import Direction, Item, Kind, Operation
 from loopyperf.counts.memory import Reference, linear_reference, reference
 from loopyperf.counts.number_type import NumberType, number_type
 from loopyperf.counts.typical import Typical
-from loopyperf.counts.vectors import vector_iname
+from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 
 Event = Item | Reference
-Events = dict[tuple[Conditions, Event], int | Fraction]
-"""with how often each happens in one execution"""
+Events = dict[tuple[Conditions, Event, str | None], int | Fraction]
+"""with the loop that is run all at once, if each happens once for all of its passes, and how often in one execution"""
 
 
 class InstructionWalker(Mapper[None, [Conditions]]):
@@ -49,7 +49,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
         """sentences, in the order in which they were needed"""
         self._types = ExpressionTypes(kernel)
         self._events: Events = {}
-        self._vector: str | None = None
+        self._vector: VectorLoop | None = None
 
     # {{{ instructions
 
@@ -66,7 +66,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
 
     def _recorded(self, instruction: InstructionBase, visit: Callable[..., None], *arguments: Any) -> Events:
         self._events = {}
-        self._vector = vector_iname(self.kernel, instruction)
+        self._vector = vector_loop(self.kernel, instruction)
         try:
             visit(*arguments)
         except (LoopyError, NotImplementedError, UnsupportedExpressionError) as error:  # of Loopy's type inference
@@ -115,16 +115,24 @@ class InstructionWalker(Mapper[None, [Conditions]]):
 
     # {{{ recording
 
-    def _record(self, event: Event | None, conditions: Conditions, number: int | Fraction = 1) -> None:
+    def _record(
+        self, event: Event | None, conditions: Conditions, number: int | Fraction = 1, at_once: bool = False
+    ) -> None:
+        """Record *event*; *at_once* tells whether it happens once for all members of a vector, if there are any."""
         if event is not None:
-            self._events[conditions, event] = self._events.get((conditions, event), 0) + number
+            key = conditions, event, self._vector.iname if at_once and self._vector else None
+            self._events[key] = self._events.get(key, 0) + number
+
+    def _is_scalar(self, expression: Any) -> bool:
+        return self._vector is not None and not self._vector.is_vector(expression)
 
     def _record_cost(self, name: str, construct: str, conditions: Conditions) -> None:
         for item, number in self.typical.cost(name, construct).items():
             self._record(item, conditions, number)
 
     def _refer(self, name: str, index: tuple[Any, ...], direction: Direction, conditions: Conditions) -> None:
-        self._record(reference(self.kernel, name, index, direction, self._vector), conditions)
+        vector = self._vector.iname if self._vector else None
+        self._record(reference(self.kernel, name, index, direction, vector), conditions, at_once=True)
 
     def _rec_all(self, expressions: Sequence[Any], conditions: Conditions) -> None:
         for expression in expressions:
@@ -166,7 +174,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
 
     def _operate(self, expr: Any, children: Sequence[Any], conditions: Conditions, result: NumberType) -> None:
         for operation, number in operations(expr, result, self._types.number):
-            self._record(operation, conditions, number)
+            self._record(operation, conditions, number, at_once=self._is_scalar(expr))
         self._rec_all(children, conditions)
 
     def map_sum(self, expr: Any, conditions: Conditions) -> None:
@@ -256,7 +264,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
         else:
             argument = self._types.number(expr.parameters[0]) if expr.parameters else results[0]
             for operation, number in function_operations(str(callee.name), results[0], argument):
-                self._record(operation, conditions, number)
+                self._record(operation, conditions, number, at_once=self._is_scalar(expr))
 
     # }}}
 

@@ -6,10 +6,12 @@ import pytest
 import small_accesses
 import small_loops
 import small_schedules
+import small_vectors
 from brute_force import COUNTINGS, brute_force
 from small_kernels import SMALL_KERNELS, KernelBuilder, SmallKernel, kernel, lanes
 
 from loopyperf.counts.execution import Counting
+from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
 from loopyperf.properties.counted_kernel import count_properties
 
@@ -22,6 +24,21 @@ def test_symbolic_counts_equal_enumeration(case: SmallKernel) -> None:
         enumerated = brute_force(kernel, sizes, case.class_sizes)
         for counting in COUNTINGS:
             counts = properties[counting].evaluate(**sizes)
+            assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (counting, sizes)
+
+
+@pytest.mark.parametrize("size", [4, 32])
+@pytest.mark.parametrize("case", SMALL_KERNELS, ids=lambda case: case.name)
+def test_sub_groups_equal_enumeration(case: SmallKernel, size: int) -> None:
+    kernel = load_kernel(case.build())
+    try:
+        by_counting = {counting: count_properties(kernel, counting, sub_group_size=size) for counting in COUNTINGS}
+    except UncountableError as refusal:
+        pytest.skip(str(refusal))
+    for sizes in case.sizes[:4]:
+        enumerated = brute_force(kernel, sizes, case.class_sizes, sub_group_size=size)
+        for counting in COUNTINGS:
+            counts = by_counting[counting].properties().evaluate(**sizes)
             assert enumerated[counting] == {name: count for name, count in counts.items() if count}, (counting, sizes)
 
 
@@ -84,6 +101,20 @@ def test_a_triangular_loop_counts_its_triangle() -> None:
 def test_a_loop_between_two_sizes_has_their_difference_of_points(n: int, m: int, points: int) -> None:
     counts = count_properties(load_kernel(small_loops.a_loop_between_two_sizes())).properties()
     assert points == counts["global load 32-bit stride 1/2"](n=n, m=m)
+
+
+def test_a_scalar_among_vectors_is_loaded_and_changed_once() -> None:
+    # out = a*sqrt(b + 1) in vectors of 4, 10 times: a product of 4 members, the rest of one number.
+    assert counted(small_vectors.a_scalar_among_vectors, n=10) == {
+        "f32 add": 10,
+        "f32 mul": 40,
+        "f32 special": 10,
+        "global load 128-bit stride 1": 10,
+        "global load 32-bit stride 1": 10,
+        "global store 128-bit stride 1": 10,
+        "launches": 1,
+        "work-groups": 1,
+    }
 
 
 def test_a_tree_of_domains_is_counted_as_nested() -> None:
