@@ -118,7 +118,7 @@ class _Enumerated:
         vector = None if place.evaluation else vector_iname(self.kernel, place.instruction)
         inames = place.evaluation.inames if place.evaluation else frozenset(place.instruction.within_inames)
         inames -= {vector}
-        how_often = Executions(self.kernel, place.launch, inames, self.sizes, self.points, self.sub_group_size)
+        how_often = Executions(self.kernel, place.launch, inames, self.sizes, self.points(inames), self.sub_group_size)
         visitor = Visitor(self.kernel, how_often, inames, vector)
         if place.evaluation is None:
             visitor.instruction(place.instruction)

@@ -1,13 +1,14 @@
 """How often what happens at some points is executed: by work-items, or by sub-groups of them."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import islpy as isl
 import numpy as np
 from enumeration import Points
 from loopy.kernel.data import GroupInameTag, LocalInameTag
+from loopy.kernel.tools import get_hw_axis_base_for_codegen
 from loopy.symbolic import pw_aff_to_expr
 from pymbolic import evaluate
 
@@ -17,8 +18,6 @@ from loopyperf.launches import Launch
 Sizes = Mapping[str, int]
 Numbers = np.ndarray
 """one count for each size"""
-Lister = Callable[[frozenset[str]], Points]
-"""returns the points of the loops over some inames"""
 
 COUNTINGS = ("paper", "executed")
 
@@ -41,10 +40,10 @@ class Executions:
         launch: Launch,
         inames: frozenset[str],
         sizes: Sequence[Sizes],
-        listed: Lister,
+        points: Points,
         sub_group_size: int | None = None,
     ) -> None:
-        self.points, self.listed, self.sub_group_size = listed(inames), listed, sub_group_size
+        self.kernel, self.sizes, self.points, self.sub_group_size = kernel, sizes, points, sub_group_size
         tags = {iname: kernel.hardware_axis(iname) for iname in inames}
         self.lanes = {tag.axis: iname for iname, tag in tags.items() if isinstance(tag, LocalInameTag)}
         self.others = sorted(inames - set(self.lanes.values()))
@@ -98,11 +97,9 @@ class Executions:
         return places
 
     def _first(self, iname: str) -> np.ndarray:
-        """Return for each point where *iname* begins: there work-item 0 of its axis is."""
-        everywhere = self.listed(frozenset([iname]))
-        first = np.full(self.points.sizes, np.iinfo(int).max)
-        np.minimum.at(first, everywhere.size, everywhere.columns[iname])
-        return first[self.points.size]
+        """Return for each point where *iname* begins: there the generated code has work-item 0 of its axis."""
+        first = pw_aff_to_expr(get_hw_axis_base_for_codegen(self.kernel.loopy_kernel, iname).to_pw_aff(), int_ok=True)
+        return np.array([int(evaluate(first, dict(size))) for size in self.sizes])[self.points.size]
 
     # }}}
 
