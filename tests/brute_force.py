@@ -9,6 +9,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -27,41 +28,55 @@ __all__ = ["COUNTINGS", "brute_force", "brute_force_at_all"]
 
 
 def brute_force(
-    kernel: Kernel, sizes: Sizes, class_sizes: Sizes | None = None, sub_group_size: int | None = None
+    kernel: Kernel,
+    sizes: Sizes,
+    class_sizes: Sizes | None = None,
+    sub_group_size: int | None = None,
+    share: Fraction | None = None,
 ) -> dict[str, dict[str, int]]:
     """Return counting -> the unified model's properties of *kernel* at *sizes*, by enumeration.
 
     Stride classes describe large problems: they are taken at *class_sizes*, by default at *sizes* themselves. With
-    *sub_group_size*, sub-groups of so many work-items are counted in place of work-items. Counts of zero are left out.
+    *sub_group_size*, sub-groups of so many work-items are counted in place of work-items. Conditions on data hold with
+    a *share* of the runs, each whatever the others do. Counts of zero are left out.
     """
     classes = sizes if class_sizes is None else class_sizes
-    return brute_force_at_all(kernel, [sizes], classes, sub_group_size)[0]
+    return brute_force_at_all(kernel, [sizes], classes, sub_group_size, share)[0]
 
 
 def brute_force_at_all(
-    kernel: Kernel, sizes: Sequence[Sizes], class_sizes: Sizes, sub_group_size: int | None = None
+    kernel: Kernel,
+    sizes: Sequence[Sizes],
+    class_sizes: Sizes,
+    sub_group_size: int | None = None,
+    share: Fraction | None = None,
 ) -> list[dict[str, dict[str, int]]]:
     """Return for each of *sizes* what :func:`brute_force` returns, the stride classes being those at *class_sizes*."""
     totals = {counting: defaultdict[str, Numbers](lambda: np.zeros(len(sizes), int)) for counting in COUNTINGS}
-    classes = _classes(kernel, class_sizes)
-    enumerated = _Enumerated(kernel, sizes, sub_group_size)
+    classes = _classes(kernel, class_sizes, share)
+    enumerated = _Enumerated(kernel, sizes, sub_group_size, share)
     for place in _places(kernel):
         visitor, named = enumerated.visitor(place), iter(classes[place.name])
         for happening in visitor.happenings:
             name = next(named) if isinstance(happening.what, Access) else happening.what
             for counting in COUNTINGS:
-                totals[counting][name] += happening.number * visitor.executions.number(happening.active, counting)
+                number = happening.number * visitor.executions.number(happening.active, counting)
+                totals[counting][name] = totals[counting][name] + number
     for launch in kernel.launches:
         overheads = _overheads(kernel, launch, sizes, sub_group_size)
         for counting, (name, number) in product(COUNTINGS, overheads.items()):
-            totals[counting][name] += number
+            totals[counting][name] = totals[counting][name] + number
     return [
         {
-            counting: _finished({name: int(total[place]) for name, total in totals[counting].items()})
+            counting: _finished({name: _nearest(total[place]) for name, total in totals[counting].items()})
             for counting in COUNTINGS
         }
         for place in range(len(sizes))
     ]
+
+
+def _nearest(number: Any) -> int:
+    return math.floor(Fraction(number) + Fraction(1, 2)) if isinstance(number, Fraction) else int(number)
 
 
 def _finished(totals: dict[str, int]) -> dict[str, int]:
@@ -105,6 +120,7 @@ class _Enumerated:
     kernel: Kernel
     sizes: Sequence[Sizes]
     sub_group_size: int | None = None
+    share: Fraction | None = None
     _points: dict[frozenset[str], Points] = field(default_factory=dict)
 
     def points(self, inames: frozenset[str]) -> Points:
@@ -119,7 +135,7 @@ class _Enumerated:
         inames = place.evaluation.inames if place.evaluation else frozenset(place.instruction.within_inames)
         inames -= {vector}
         how_often = Executions(self.kernel, place.launch, inames, self.sizes, self.points(inames), self.sub_group_size)
-        visitor = Visitor(self.kernel, how_often, inames, vector)
+        visitor = Visitor(self.kernel, how_often, inames, vector, self.share)
         if place.evaluation is None:
             visitor.instruction(place.instruction)
         else:
@@ -179,11 +195,11 @@ def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Seq
 # {{{ classes
 
 
-def _classes(kernel: Kernel, class_sizes: Sizes) -> dict[str, list[str]]:
+def _classes(kernel: Kernel, class_sizes: Sizes, share: Fraction | None) -> dict[str, list[str]]:
     """Return for each place the properties that its accesses of global memory belong to, in their order."""
-    seen = {place.name: visitor for place, visitor in _visited_at_origin(kernel, class_sizes)}
+    seen = {place.name: visitor for place, visitor in _visited_at_origin(kernel, class_sizes, share)}
     strided = {access.array for visitor in seen.values() for access in visitor.accesses if access.lanes.stride > 1}
-    at_sizes = _Enumerated(kernel, [class_sizes])
+    at_sizes = _Enumerated(kernel, [class_sizes], share=share)
     seen |= {place.name: at_sizes.visitor(place) for place in _places(kernel) if not place.names().isdisjoint(strided)}
     found = [access for visitor in seen.values() for access in visitor.accesses if access.array in strided]
     cells = {a: np.unique(np.concatenate([x.addresses for x in found if x.array == a])) for a in strided}
@@ -193,11 +209,11 @@ def _classes(kernel: Kernel, class_sizes: Sizes) -> dict[str, list[str]]:
     }
 
 
-def _visited_at_origin(kernel: Kernel, sizes: Sizes) -> Iterator[tuple[_Place, Visitor]]:
+def _visited_at_origin(kernel: Kernel, sizes: Sizes, share: Fraction | None) -> Iterator[tuple[_Place, Visitor]]:
     """Yield places with what visits one point of them, all loop variables 0, whether it belongs to the loops or not."""
     inames = {iname: np.zeros(1, int) for iname in kernel.loopy_kernel.all_inames()}
     origin = Points({**inames, **{name: np.array([size]) for name, size in sizes.items()}}, np.zeros(1, int), 1)
-    enumerated = _Enumerated(kernel, [sizes])
+    enumerated = _Enumerated(kernel, [sizes], share=share)
     enumerated.points = lambda _: origin
     return ((place, enumerated.visitor(place)) for place in _places(kernel))
 

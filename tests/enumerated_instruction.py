@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import reduce
 from operator import add, floordiv, mod, mul, truediv
 from typing import Any
@@ -11,13 +12,13 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as prim
 from counting_numbers import Complex, Tally, number, real_type
-from executions import Executions
+from executions import Executions, both, neither
 from loopy.codegen import UnvectorizableError
 from loopy.expression import VectorizabilityChecker
 from loopy.kernel.array import FixedStrideArrayDimTag, SeparateArrayArrayDimTag, VectorArrayDimTag
 from loopy.kernel.data import AddressSpace, VectorizeTag
 from loopy.kernel.instruction import Assignment, MultiAssignmentBase
-from loopy.symbolic import DependencyMapper, LinearSubscript
+from loopy.symbolic import DependencyMapper, LinearSubscript, get_dependencies
 from loopy.type_inference import TypeReader
 from pointwise import PointwiseEvaluator
 from stride_classes import Access, Lanes
@@ -85,8 +86,16 @@ def _checker(kernel: Kernel, iname: str) -> VectorizabilityChecker:
 class Visitor:
     """Visits expressions, with the points at which they are evaluated; :attr:`happenings` says what they do."""
 
-    def __init__(self, kernel: Kernel, executions: Executions, inames: frozenset[str], vector: str | None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        executions: Executions,
+        inames: frozenset[str],
+        vector: str | None,
+        share: Fraction | None = None,
+    ) -> None:
         self.kernel, self.executions, self.points, self.inames = kernel, executions, executions.points, inames
+        self.share = share
         self.is_vector = _checker(kernel, vector) if vector else None
         at_once = {vector: np.zeros(len(self.points), int)} if vector else {}
         self.evaluate = PointwiseEvaluator({**self.points.columns, **at_once})
@@ -112,18 +121,28 @@ class Visitor:
     # {{{ conditions
 
     def where(self, *conditions: Any) -> np.ndarray:
-        """Return at which points all *conditions* hold."""
-        return reduce(np.logical_and, map(self.holds, conditions), np.ones(len(self.points), bool))
+        """Return at which points all *conditions* hold, or how often where they depend on data."""
+        return reduce(both, map(self.holds, conditions), np.ones(len(self.points), bool))
 
     def holds(self, condition: Any) -> np.ndarray:
-        """Return at which points *condition* holds."""
-        return np.broadcast_to(self.evaluate(condition), (len(self.points),)).astype(bool)
+        """Return at which points *condition* holds, or how often if it depends on data."""
+        if get_dependencies(condition) <= self.evaluate.context.keys():
+            return np.broadcast_to(self.evaluate(condition), (len(self.points),)).astype(bool)
+        if isinstance(condition, prim.LogicalNot):
+            return neither(self.holds(condition.child))
+        if isinstance(condition, prim.LogicalAnd):
+            return self.where(*condition.children)
+        if isinstance(condition, prim.LogicalOr):
+            return neither(reduce(both, (neither(self.holds(child)) for child in condition.children)))
+        assert self.share is not None, f"how often {condition} holds is not said"
+        return np.full(len(self.points), float(self.share))
 
     def junction(self, expr: prim.LogicalAnd | prim.LogicalOr, active: np.ndarray) -> None:
         """Visit each child where those before it have not decided."""
         for child in expr.children:
             self.expression(child, active)
-            active = active & (self.holds(child) == isinstance(expr, prim.LogicalAnd))
+            holds = self.holds(child)
+            active = both(active, holds if isinstance(expr, prim.LogicalAnd) else neither(holds))
 
     # }}}
 
@@ -139,8 +158,8 @@ class Visitor:
             children = _indices(expr)
         elif isinstance(expr, prim.If):
             holds = self.holds(expr.condition)
-            self.expression(expr.then, active & holds)
-            self.expression(expr.else_, active & ~holds)
+            self.expression(expr.then, both(active, holds))
+            self.expression(expr.else_, both(active, neither(holds)))
             children = [expr.condition]
         elif isinstance(expr, (prim.LogicalAnd, prim.LogicalOr)):
             self.junction(expr, active)
@@ -214,7 +233,7 @@ class Visitor:
             self.happenings.append(Happening(f"local {direction} {bits}-bit", 1, active))
             return
         zero = np.zeros(len(self.points), int)
-        axes = np.array([zero, *(axis + zero for axis in self.addresses(expr, array, {}))])[:, active]
+        axes = np.array([zero, *(axis + zero for axis in self.addresses(expr, array, {}))])[:, active > 0]
         found = Access(direction, name, bits, axes, self.lanes(expr, array))
         self.happenings.append(Happening(found, 1, active))
 

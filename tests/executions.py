@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 
 import islpy as isl
@@ -19,6 +20,9 @@ Sizes = Mapping[str, int]
 Numbers = np.ndarray
 """one count for each size"""
 
+SMALL = 10_000
+"""beyond the denominators of shares"""
+
 COUNTINGS = ("paper", "executed")
 
 
@@ -29,6 +33,22 @@ def extents(axes: Mapping[int, isl.PwAff], sizes: Sequence[Sizes]) -> dict[int, 
         axis: np.array([max(int(evaluate(length, dict(size))), 0) for size in sizes])
         for axis, length in lengths.items()
     }
+
+
+# {{{ conditions: where they hold, or how often, which is a number from 0 to 1
+
+
+def both(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return where, or how often, both conditions hold."""
+    return first & second if first.dtype == second.dtype == bool else first * second
+
+
+def neither(condition: np.ndarray) -> np.ndarray:
+    """Return where, or how often, *condition* does not hold."""
+    return ~condition if condition.dtype == bool else 1 - condition
+
+
+# }}}
 
 
 class Executions:
@@ -58,14 +78,22 @@ class Executions:
         executed = counting == "executed"
         if self.sub_group_size is None:
             copies = self.idle_groups * math.prod(self.idle_items.values()) if executed else 1
-            return self.points.number(active) * copies
+            return self._number(active) * copies
         number = self._sub_groups(active, self.idle_items if executed else {})
         return number * (self.idle_groups if executed else 1)
+
+    def _number(self, active: np.ndarray) -> Numbers:
+        """Return the number of *active* points, exactly: shares are fractions of small numbers."""
+        if active.dtype == bool:
+            return self.points.number(active)
+        shares = ((Fraction(share).limit_denominator(SMALL), active == share) for share in np.unique(active).tolist())
+        return sum(self.points.number(there).astype(object) * share for share, there in shares)
 
     # {{{ sub-groups
 
     def _sub_groups(self, active: np.ndarray, idle: Mapping[int, Numbers]) -> Numbers:
         """Return how many sub-groups are active; along the *idle* axes all their work-items are."""
+        assert active.dtype == bool, "lanes of a sub-group that are active some of the time"
         rows, places = np.flatnonzero(active), self._places[active]
         for axis, length in idle.items():
             times = length[self.points.size[rows]]
