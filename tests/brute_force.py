@@ -169,6 +169,19 @@ def _overheads(
     }
 
 
+def _without_holes(points: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
+    for dim in range(len(next(iter(points), ()))):
+        lines: dict[tuple[int, ...], list[int]] = {}
+        for point in points:
+            lines.setdefault(point[:dim] + point[dim + 1 :], []).append(point[dim])
+        points = {
+            (*others[:dim], value, *others[dim:])
+            for others, values in lines.items()
+            for value in range(min(values), max(values) + 1)
+        }
+    return points
+
+
 def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Sequence[Sizes]) -> Numbers:
     """Return how often all groups together pass *barrier*: those that run its loops, along other axes all.
 
