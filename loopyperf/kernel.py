@@ -59,7 +59,7 @@ class Kernel:
         space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=names)
         assumed = self.loopy_kernel.assumptions.align_params(space.params())
         for length in dict.fromkeys(self._lengths):
-            assumed = assumed & _not_negative(space, length)
+            assumed = assumed & _not_negative(space, length).align_params(assumed.get_space())
         return assumed
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 from enumeration import Points
 from loopy.kernel.data import GroupInameTag, LocalInameTag
 from loopy.kernel.tools import get_hw_axis_base_for_codegen
+from loopy.schedule import EnterLoop
 from loopy.symbolic import pw_aff_to_expr
 from pymbolic import evaluate
 
@@ -63,7 +64,8 @@ class Executions:
         points: Points,
         sub_group_size: int | None = None,
     ) -> None:
-        self.kernel, self.sizes, self.points, self.sub_group_size = kernel, sizes, points, sub_group_size
+        self.kernel, self.launch, self.sizes = kernel, launch, sizes
+        self.points, self.sub_group_size = points, sub_group_size
         tags = {iname: kernel.hardware_axis(iname) for iname in inames}
         self.lanes = {tag.axis: iname for iname, tag in tags.items() if isinstance(tag, LocalInameTag)}
         self.others = sorted(inames - set(self.lanes.values()))
@@ -104,8 +106,24 @@ class Executions:
         return np.bincount(self.points.size[rows[one_each]], minlength=self.points.sizes)
 
     def _passes(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Return what tells executions apart that are not of the same pass of all work-items of a group."""
-        return [self.points.columns[name][rows] for name in self.others]
+        """Return what tells executions apart that are not of the same pass of all loops, and of one group."""
+        return [self._numbered[name][rows] for name in self.others]
+
+    @cached_property
+    def _numbered(self) -> dict[str, np.ndarray]:
+        """Return the coordinates of the points; of sequential loops the numbers of their passes, from where they start.
+
+        Where a loop starts may differ between the work-items, and between the passes of the loops around it.
+        """
+        columns = self.points.columns
+        nest = [item.iname for item in self.launch.schedule if isinstance(item, EnterLoop)]
+        around = [self.points.size, *(columns[name] for name in self.lanes.values())]
+        around += [columns[name] for name in self.others if name not in nest]
+        numbered = dict(columns)
+        for name in sorted((name for name in self.others if name in nest), key=nest.index):
+            numbered[name] = columns[name] - _least(columns[name], around)
+            around.append(columns[name])
+        return numbered
 
     @cached_property
     def _weights(self) -> dict[int, Numbers]:
@@ -130,6 +148,16 @@ class Executions:
         return np.array([int(evaluate(first, dict(size))) for size in self.sizes])[self.points.size]
 
     # }}}
+
+
+def _least(values: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Return for each row the least of *values* in the rows that agree with it in all *columns*."""
+    if not len(values):
+        return values
+    _, group = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    least = np.full(group.max() + 1, values.max())
+    np.minimum.at(least, group.ravel(), values)
+    return least[group.ravel()]
 
 
 def _distinct(columns: Sequence[np.ndarray]) -> np.ndarray:

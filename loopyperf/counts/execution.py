@@ -100,7 +100,8 @@ class ExecutionCounter:
     def _counted(self, site: Site, points: isl.Set, unused: tuple[tuple[str, int], ...]) -> QuasiPolynomial:
         if self.sub_group_size is not None:
             lanes = {axis: site.launch.local_axes[axis] for kind, axis in unused if kind == "local"}
-            points = sub_groups(self.kernel, site.launch, points, lanes, self.sub_group_size)
+            loops = self.loops(site.inames).points
+            points = sub_groups(self.kernel, site.launch, points, loops, lanes, self.sub_group_size)
             unused = tuple((kind, axis) for kind, axis in unused if kind == "group")
         extents = [self._extent(site.launch, kind, axis) for kind, axis in unused]
         number = self._numbers.value(points, lambda each: QuasiPolynomial.of_points(each, self.kernel.assumptions))

@@ -3,6 +3,9 @@
 Neighbouring work-items along ``l.0`` are the lanes of a sub-group. Most addresses are affine in the lane: each lane is
 as far from the next one as any other. Others wrap or stand still for some lanes; those lanes are enumerated. Where
 the address itself is data, nothing is known.
+
+As in the paper, all lanes are looked at with the same values of the loops around: in a loop that starts from the lane,
+as in ``i <= j < n``, these are not passes that the lanes make together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +24,7 @@ from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import EvaluationMapper
 from pymbolic.mapper.flattener import flatten
 
-from loopyperf.counts.loops import LoopPoints, leaning_loops
+from loopyperf.counts.loops import LoopPoints
 from loopyperf.counts.memory import Reference, element_strides, value_at
 from loopyperf.kernel import Kernel
 
@@ -94,14 +97,10 @@ def lanes_of(
     if by_data is not None:
         return LanesByData(by_data)
     strides = element_strides(kernel, ref, sizes)
-    leaning = leaning_loops(kernel, loops.points) if lanes else frozenset[str]()
-    leaning &= get_dependencies(ref.index)
     try:
-        if leaning:
-            return _widest(loops.points, lanes, leaning, ref, strides, sizes)
         steps = tuple(_step(expression, lanes, sizes) for expression in ref.index)
     except (ExpressionNotAffineError, UnsupportedExpressionError, RuntimeError):
-        return _widest(loops.points, lanes, leaning, ref, strides, sizes)
+        return _widest(loops.points, lanes, ref, strides, sizes)
     return EvenLanes(steps, abs(sum(step * stride for step, stride in zip(steps, strides, strict=True))))
 
 
@@ -163,12 +162,7 @@ def _looks_up(expression: Any, lanes: frozenset[str]) -> bool:
 
 
 def _widest(
-    points: isl.Set,
-    lanes: frozenset[str],
-    leaning: frozenset[str],
-    ref: Reference,
-    strides: Sequence[int],
-    sizes: Mapping[str, int],
+    points: isl.Set, lanes: frozenset[str], ref: Reference, strides: Sequence[int], sizes: Mapping[str, int]
 ) -> UnevenLanes:
     """Return the lanes in one of the first or in one of the last passes of the other loops: those that span more."""
     for name, (kind, place) in points.get_var_dict(PARAM).items():
@@ -176,29 +170,24 @@ def _widest(
     points = points.project_out(PARAM, 0, points.dim(PARAM))
     found: list[UnevenLanes] = []
     for chosen in (points.lexmin(), points.lexmax()):
-        together = islice(_with_neighbours(points, chosen, lanes, leaning), ENUMERATED)
+        together = islice(_with_neighbours(points, chosen, lanes), ENUMERATED)
         indices = tuple(_index(ref, {**sizes, **point}) for point in together)
         addresses = (sum(map(mul, index, strides)) for index in indices)
         found.append(UnevenLanes(tuple(addresses), indices))
     return max(found, key=lambda lanes: lanes.span)
 
 
-def _with_neighbours(
-    points: isl.Set, chosen: isl.Set, lanes: frozenset[str], leaning: frozenset[str]
-) -> Iterator[dict[str, int]]:
-    """Yield the points that differ from the *chosen* one in the lane alone, and in where *leaning* loops start."""
+def _with_neighbours(points: isl.Set, chosen: isl.Set, lanes: frozenset[str]) -> Iterator[dict[str, int]]:
+    """Yield the points that differ from the *chosen* one in the lane alone."""
     names = points.get_var_names_not_none(SET)
     values = _coordinates(chosen, names)
     for place, name in enumerate(names):
-        if name not in lanes | leaning:
+        if name not in lanes:
             points = points.fix_val(SET, place, isl.Val(str(values[name])))
     (lane,) = lanes
     place = names.index(lane)
     first, last = points.dim_min_val(place).to_python(), points.dim_max_val(place).to_python()
-    for value in range(first, last + 1):
-        here = points.fix_val(SET, place, isl.Val(str(value)))
-        if not here.is_empty():
-            yield _coordinates(here.lexmin(), names)
+    return ({**values, lane: value} for value in range(first, last + 1))
 
 
 def _coordinates(points: isl.Set, names: Sequence[str]) -> dict[str, int]:

@@ -5,10 +5,12 @@ of the loops whose work-items lie in one sub-group, and which are in the same pa
 The work-items of a group are numbered along its first axis first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
+from loopy.schedule import EnterLoop
 
 from loopyperf.counts.loops import leaning_loops
 from loopyperf.errors import UncountableError
@@ -19,9 +21,9 @@ SET = isl.dim_type.set
 
 
 def sub_groups(
-    kernel: Kernel, launch: Launch, points: isl.Set, idle_axes: Mapping[int, isl.PwAff], size: int
+    kernel: Kernel, launch: Launch, points: isl.Set, loops: isl.Set, idle_axes: Mapping[int, isl.PwAff], size: int
 ) -> isl.Set:
-    """Return the executions of sub-groups of *size* lanes whose work-items execute *points*.
+    """Return the executions of sub-groups of *size* lanes whose work-items execute *points* of *loops*.
 
     *idle_axes* are local axes along which all work-items execute all points, with their extents. Raises
     :class:`UncountableError` where the numbering of work-items depends on a size.
@@ -29,8 +31,7 @@ def sub_groups(
     names = points.get_var_names_not_none(SET)
     tags = {place: kernel.hardware_axis(name) for place, name in enumerate(names)}
     axes = {tag.axis: place for place, tag in tags.items() if isinstance(tag, LocalInameTag)}
-    for loop in leaning_loops(kernel, points):
-        points = _counting_passes(points, names.index(loop))
+    points = _counting_passes(kernel, launch, points, loops)
     for axis, extent in idle_axes.items():
         points, axes[axis] = _with_axis(points, extent), points.dim(SET)
     if not axes:
@@ -44,16 +45,32 @@ def sub_groups(
     return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join([*after, f'floor(({number})/{size})'])}] }}"))
 
 
-def _counting_passes(points: isl.Set, dim: int) -> isl.Set:
-    """Return *points* with coordinate *dim* counted from the least that the others admit."""
-    number = points.dim(SET)
-    before = ", ".join(f"x{place}" for place in range(number))
-    others = ", ".join(f"x{place}" for place in range(number) if place != dim)
-    first = isl.Map(f"{{ [{before}] -> [{others}] }}").intersect_domain(points)
-    start = first.apply_range(first.reverse().lexmin())
-    starts = ", ".join(f"y{place}" for place in range(number))
-    passes = ", ".join(f"x{place} - y{place}" if place == dim else f"x{place}" for place in range(number))
-    return start.wrap().apply(isl.Map(f"{{ [[{before}] -> [{starts}]] -> [{passes}] }}"))
+def _counting_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: isl.Set) -> isl.Set:
+    """Return *points* with the passes of loops that do not start from the same value in all lanes for their values."""
+    leaning = leaning_loops(kernel, loops)
+    if not leaning:
+        return points
+    names = points.get_var_names_not_none(SET)
+    nest = [item.iname for item in launch.schedule if isinstance(item, EnterLoop)]
+    order = sorted((name for name in names if name in nest), key=nest.index)
+    starts = [_start(loops, names, order[order.index(name) :], name) for name in sorted(leaning)]
+    together = reduce(isl.Map.flat_range_product, starts)
+    before = ", ".join(f"x{place}" for place in range(len(names)))
+    after = ", ".join(f"y{place}" for place in range(len(starts)))
+    numbers = {name: f"x{names.index(name)} - y{place}" for place, name in enumerate(sorted(leaning))}
+    passes = ", ".join(numbers.get(name, f"x{place}") for place, name in enumerate(names))
+    started = together.intersect_domain(points).wrap()
+    return started.apply(isl.Map(f"{{ [[{before}] -> [{after}]] -> [{passes}] }}"))
+
+
+def _start(loops: isl.Set, names: Sequence[str], inner: Sequence[str], loop: str) -> isl.Map:
+    """Return the map from points of *loops* to where *loop* starts there; *inner* are it and the loops inside it."""
+    before = ", ".join(f"x{place}" for place in range(len(names)))
+    around = ", ".join(f"x{place}" for place, name in enumerate(names) if name not in inner)
+    to_around = isl.Map(f"{{ [{before}] -> [{around}] }}")
+    values = to_around.reverse().intersect_range(loops)
+    first = values.apply_range(isl.Map(f"{{ [{before}] -> [x{names.index(loop)}] }}")).lexmin()
+    return to_around.intersect_domain(loops).apply_range(first)
 
 
 def _first(kernel: Kernel, iname: str) -> int:

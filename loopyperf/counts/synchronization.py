@@ -31,8 +31,11 @@ def _without_holes(points: isl.Set) -> isl.Set:
     """Return *points* with all those between two that differ in one coordinate alone."""
     if not any(basic.dim(isl.dim_type.div) for basic in points.get_basic_sets()):
         return points
-    for dim in range(points.dim(SET)):
+    names = points.get_var_names_not_none(SET)
+    for dim in range(len(names)):
         points = points.apply(_along(points, dim, "<=")) & points.apply(_along(points, dim, ">="))
+    for dim, name in enumerate(names):
+        points = points.set_dim_name(SET, dim, name)
     return points.coalesce()
 
 
