@@ -61,10 +61,6 @@ class UnknownModelError(LoopyperfError):
     """No model of that name."""
 
 
-class UnfittedPropertyError(LoopyperfError):
-    """The fit has no weight for a property that the kernel has."""
-
-
 class FitFileError(LoopyperfError):
     """A fit file that is missing, corrupt or written by a later version."""
 

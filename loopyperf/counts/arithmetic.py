@@ -53,7 +53,7 @@ def function_operations(name: str, result: NumberType, argument: NumberType) -> 
         yield from _of_kinds(complex_function(name), argument)
     elif name in FUSED_FUNCTIONS:
         yield from _of_kinds(FUSED_FUNCTIONS[name], result)
-    elif name not in SIGN_FUNCTIONS | PARTS:
+    elif name not in SIGN_FUNCTIONS | PARTS and not name.startswith("make_"):  # which build vectors
         kind = "pow" if name in POWER_FUNCTIONS else "min/max" if name in MIN_MAX_FUNCTIONS else "special"
         yield Operation(kind, result.scalar), result.components
 
