@@ -94,16 +94,22 @@ def count_kernel(
     Raises :class:`UncountableError`, naming instruction, construct and keyword, for what has no exact count, and
     :class:`ParameterError` for an option or a typical value that makes no sense.
     """
-    if counting not in COUNTINGS:
-        raise ParameterError(f"unknown counting {counting!r}; choose one of: {', '.join(COUNTINGS)}")
-    if on_unknown not in ("refuse", "report"):
-        raise ParameterError(f"unknown on_unknown {on_unknown!r}; choose one of: refuse, report")
-    if sub_group_size is not None and sub_group_size < 1:
-        raise ParameterError(f"a sub-group has at least one lane, received {sub_group_size}")
+    check_options(counting, sub_group_size, on_unknown)
     stated = Typical({}) if typical is None else typical
     counted = _Pass(kernel, counting, stated, sub_group_size, on_unknown).counted()
     stated.check_all_asked(kernel.name)
     return counted
+
+
+def check_options(counting: object, sub_group_size: object, on_unknown: object) -> None:
+    """Raise :class:`ParameterError` for an option that is none, whatever its type."""
+    if not isinstance(counting, str) or counting not in COUNTINGS:
+        raise ParameterError(f"unknown counting {counting!r}; choose one of: {', '.join(COUNTINGS)}")
+    if not isinstance(on_unknown, str) or on_unknown not in ("refuse", "report"):
+        raise ParameterError(f"unknown on_unknown {on_unknown!r}; choose one of: refuse, report")
+    is_number = isinstance(sub_group_size, int) and not isinstance(sub_group_size, bool)
+    if sub_group_size is not None and (not is_number or sub_group_size < 1):
+        raise ParameterError(f"sub_group_size is a number of lanes, 1 or more, received {sub_group_size!r}")
 
 
 @dataclass(frozen=True)

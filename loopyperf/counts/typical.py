@@ -7,6 +7,7 @@ names.
 
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from math import isfinite
 from typing import Any, cast
 
 import numpy as np
@@ -76,7 +77,10 @@ class Typical:
         if not isinstance(stated, Mapping):
             raise ParameterError(f"typical {name!r} is a mapping from properties to numbers, received {stated!r}")
         numbers = cast("Mapping[Any, Any]", stated)
-        return {self._read_item(key): self._number(value, name) for key, value in numbers.items()}
+        does = {self._read_item(key): self._number(value, name) for key, value in numbers.items()}
+        if any(number < 0 for number in does.values()):
+            raise ParameterError(f"typical {name!r} does nothing a negative number of times, received {stated!r}")
+        return does
 
     def _stated(self, keywords: tuple[str, ...], why: str, example: str) -> Any:
         self._asked.update(keywords)
@@ -89,9 +93,11 @@ class Typical:
     @staticmethod
     def _number(value: Any, keyword: str) -> Fraction:
         number: object = cast("Any", value).item() if isinstance(value, np.generic) else value
-        if isinstance(number, (int, float, Fraction)) and not isinstance(number, bool):
+        if isinstance(number, (int, float, Fraction)) and not isinstance(number, bool) and isfinite(number):
             return Fraction(str(number))
-        raise ParameterError(f"typical {keyword!r} must be a number, received {number!r} ({type(number).__name__})")
+        raise ParameterError(
+            f"typical {keyword!r} must be a finite number, received {number!r} ({type(number).__name__})"
+        )
 
     def check_all_asked(self, kernel: str) -> None:
         """Raise :class:`ParameterError` for a value that nothing in *kernel* asked for: its keyword is misspelt."""

@@ -1,15 +1,15 @@
 """Counting a kernel once, however often it is asked about."""
 
 import weakref
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import islpy as isl
 import numpy as np
 
 from loopyperf.counts.execution import Counting
-from loopyperf.counts.kernel_counts import OnUnknown
+from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, Program, checked_program, load_kernel
@@ -26,6 +26,12 @@ class CountingOptions:
     sub_group_size: int | None = None
     on_unknown: OnUnknown = "refuse"
 
+    def __post_init__(self) -> None:
+        check_options(self.counting, self.sub_group_size, self.on_unknown)
+        stated = cast("Any", self.typical)
+        if stated is not None and not (isinstance(stated, Mapping) and _are_words(cast("Mapping[Any, Any]", stated))):
+            raise ParameterError(f"typical is a mapping from keywords to values, received {stated!r}")
+
     @property
     def key(self) -> Hashable:
         """Return what tells these options from others."""
@@ -41,6 +47,10 @@ class CountingOptions:
             sub_group_size=self.sub_group_size,
             on_unknown=self.on_unknown,
         )
+
+
+def _are_words(keywords: Iterable[object]) -> bool:
+    return all(isinstance(keyword, str) for keyword in keywords)
 
 
 def count(

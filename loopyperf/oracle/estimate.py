@@ -45,6 +45,7 @@ def estimate(
     Raises :class:`UnknownModelError`, :class:`UnknownDeviceError`, :class:`FitFileError`, :class:`KernelError`,
     :class:`UncountableError` and :class:`ParameterError`, each saying what to do.
     """
+    _check(device, model, parameters)
     asked = find_model(model)
     chosen = chosen_fit(asked.name, device, fit)
     merged = _merged(parameters, sizes)
@@ -69,6 +70,18 @@ def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) 
         breakdown=answer.breakdown,
         notes=(*_unknowns(counted, sizes), *_notes(counted, fit, answer.unfitted, shares)),
     )
+
+
+def _check(device: object, model: object, parameters: object) -> None:
+    """Raise :class:`ParameterError` for an option of another type; a size of the same name goes through parameters."""
+    for option, value in (("device", device), ("model", model)):
+        if value is not None and not isinstance(value, str):
+            raise ParameterError(
+                f"{option} is a name, received {value!r}; a kernel's size called {option} goes through "
+                f"parameters={{{option!r}: ...}}"
+            )
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise ParameterError(f"parameters is a mapping from sizes to values, received {parameters!r}")
 
 
 # {{{ sizes
@@ -116,7 +129,9 @@ def _unknowns(counted: KernelCounts, sizes: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the source does not tell and nobody stated."""
     yield from (f"assumed: {sentence}" for sentence in counted.assumed)
     if counted.left_out:
-        one_size = {name: cast("Any", np.asarray(size)).flat[0] for name, size in sizes.items()}
+        one_size = {name: cast("Any", np.asarray(size)).flat[0] for name, size in sizes.items() if np.size(size)}
+        if len(one_size) < len(sizes):
+            return
         listed = "; ".join(f"{left_out.source}: {left_out.reason}" for left_out in counted.left_out)
         yield f"left out, {counted.share_left_out(one_size):.1%} of what the instructions' loops run: {listed}"
 

@@ -223,8 +223,9 @@ def test_a_function_of_several_results_does_what_is_stated() -> None:
     [
         ({"some": 0.5, "sone": 0.5}, "typical 'sone' settles nothing in kernel 'small', which asks for .*'some'"),
         ({"some": 1.5}, "is a share of the runs, from 0 to 1, received 3/2"),
-        ({"some": "often"}, r"must be a number, received 'often' \(str\)"),
-        ({"some": True}, r"must be a number, received True \(bool\)"),
+        ({"some": "often"}, r"must be a finite number, received 'often' \(str\)"),
+        ({"some": float("nan")}, "must be a finite number, received nan"),
+        ({"some": True}, r"must be a finite number, received True \(bool\)"),
     ],
 )
 def test_a_typical_value_that_makes_no_sense_is_refused(typical: Any, message: str) -> None:
@@ -238,6 +239,7 @@ def test_a_typical_value_that_makes_no_sense_is_refused(typical: Any, message: s
         (sparse_rows, {"j": -1}, "typical 'j' is a number of passes, received -1"),
         (sparse_rows, {"s": 0, "e": 2.5}, "typical 'e' bounds loops, so it must be an integer, received 5/2"),
         (sparse_rows, {"j": 2, "a": "5"}, "typical 'a' is a stride class, one of 0, 1, 1/2, .*; received '5'"),
+        (foreign_code, {"text": {"f32 add": -1}}, "does nothing a negative number of times"),
         (foreign_code, {"text": 3}, "typical 'text' is a mapping from properties to numbers, received 3"),
         (foreign_code, {"text": {"f32 adds": 3}}, "no property 'f32 adds' that code can have; e.g. 'f32 add'"),
     ],
@@ -248,6 +250,30 @@ def test_a_typical_value_of_the_wrong_kind_is_refused(build: Any, typical: Any, 
 
 
 # }}}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"counting": ["paper"]}, r"unknown counting \['paper'\]; choose one of"),
+        ({"on_unknown": ["report"]}, r"unknown on_unknown \['report'\]; choose one of"),
+        ({"sub_group_size": "32"}, "sub_group_size is a number of lanes, 1 or more, received '32'"),
+        ({"sub_group_size": 32.5}, "sub_group_size is a number of lanes, 1 or more, received 32.5"),
+        ({"sub_group_size": True}, "sub_group_size is a number of lanes, 1 or more, received True"),
+        ({"sub_group_size": [32]}, r"sub_group_size is a number of lanes, 1 or more, received \[32\]"),
+        ({"typical": ["j"]}, r"typical is a mapping from keywords to values, received \['j'\]"),
+        ({"typical": {"j": 3, 4: 5}}, "typical is a mapping from keywords to values"),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_refused(options: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        lpp.count(sparse_rows(), **options)
+
+
+@pytest.mark.parametrize("options", [{"device": 5}, {"model": ["linear"]}, {"parameters": [("n", 3)]}])
+def test_an_option_of_an_estimate_of_the_wrong_type_is_refused(options: Any) -> None:
+    with pytest.raises(ParameterError, match=r"is a (name|mapping)"):
+        lpp.estimate(sparse_rows(), n=3, **options)
 
 
 # {{{ report
