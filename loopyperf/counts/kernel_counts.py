@@ -107,8 +107,8 @@ def check_options(counting: object, sub_group_size: object, on_unknown: object) 
         raise ParameterError(f"unknown counting {counting!r}; choose one of: {', '.join(COUNTINGS)}")
     if not isinstance(on_unknown, str) or on_unknown not in ("refuse", "report"):
         raise ParameterError(f"unknown on_unknown {on_unknown!r}; choose one of: refuse, report")
-    is_number = isinstance(sub_group_size, int) and not isinstance(sub_group_size, bool)
-    if sub_group_size is not None and (not is_number or sub_group_size < 1):
+    is_number = isinstance(sub_group_size, int) and not isinstance(sub_group_size, bool) and sub_group_size > 0
+    if sub_group_size is not None and not is_number:
         raise ParameterError(f"sub_group_size is a number of lanes, 1 or more, received {sub_group_size!r}")
 
 
