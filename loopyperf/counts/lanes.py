@@ -90,8 +90,11 @@ Lanes = EvenLanes | UnevenLanes | LanesByData
 
 def lanes_of(
     kernel: Kernel, inames: frozenset[str], loops: LoopPoints, ref: Reference, sizes: Mapping[str, int]
-) -> Lanes:
-    """Return how *ref* moves along ``l.0`` in the loops over *inames*, at the (large) *sizes*."""
+) -> Lanes | None:
+    """Return how *ref* moves along ``l.0`` in the loops over *inames*, at the (large) *sizes*.
+
+    None where lanes have to be enumerated and none is active at *sizes*.
+    """
     lanes = kernel.lane_inames(inames)
     by_data = _told_apart_by_data(kernel, inames, loops, lanes, ref)
     if by_data is not None:
@@ -163,11 +166,13 @@ def _looks_up(expression: Any, lanes: frozenset[str]) -> bool:
 
 def _widest(
     points: isl.Set, lanes: frozenset[str], ref: Reference, strides: Sequence[int], sizes: Mapping[str, int]
-) -> UnevenLanes:
+) -> UnevenLanes | None:
     """Return the lanes in one of the first or in one of the last passes of the other loops: those that span more."""
     for name, (kind, place) in points.get_var_dict(PARAM).items():
         points = points.fix_val(kind, place, isl.Val(str(sizes[name])))
     points = points.project_out(PARAM, 0, points.dim(PARAM))
+    if points.is_empty():
+        return None
     found: list[UnevenLanes] = []
     for chosen in (points.lexmin(), points.lexmax()):
         together = islice(_with_neighbours(points, chosen, lanes), ENUMERATED)

@@ -34,21 +34,26 @@ class StrideClassifier:
         return self._classes[key]
 
     def _classified(self, site: Site, ref: Reference) -> str:
-        lanes = self._lanes(site, ref, self._large_sizes)
+        sizes = self._large_sizes
+        lanes = self._lanes(site, ref, sizes)
+        if lanes is None:  # a loop from m to n, say, where all sizes are equally large
+            sizes = spacious_sizes(self.counter.kernel, self.counter.points(site))
+            lanes = self._lanes(site, ref, sizes)
+        assert lanes is not None, f"what never happens has no tally: {ref}"
         match lanes:
             case LanesByData():
                 return self._class_by_data(ref, lanes)
             case UnevenLanes(stride=stride) if stride <= 1:
                 return stride_class(stride, Fraction(1))
             case UnevenLanes():
-                reached = self._footprint(ref, self._large_sizes).share_reached(lanes.indices)
+                reached = self._footprint(ref, sizes).share_reached(lanes.indices)
                 return stride_class(lanes.stride, reached or lanes.density)
             case EvenLanes(stride=stride) if stride <= 1:
                 return stride_class(stride, Fraction(1))
             case EvenLanes():
                 return self._class_by_density(site, ref, lanes)
 
-    def _lanes(self, site: Site, ref: Reference, sizes: Mapping[str, int]) -> Lanes:
+    def _lanes(self, site: Site, ref: Reference, sizes: Mapping[str, int]) -> Lanes | None:
         loops = self.counter.loops(site.inames)
         return lanes_of(self.counter.kernel, site.inames, loops, ref, sizes)
 

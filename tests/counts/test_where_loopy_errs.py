@@ -250,6 +250,12 @@ def test_lanes_that_are_not_affine_are_enumerated(index: str, stride: str) -> No
     assert counted(unit)[f"global load 32-bit stride {stride}"] == 100
 
 
+def test_lanes_of_a_loop_between_two_sizes_are_enumerated_where_there_are_any() -> None:
+    unit = kernel("{[i]: m<=i<n}", "out[i] = a[i//4]", array("a,out", "n"), sizes("m,n"), assumptions="m >= 0")
+    counts = count_properties(load_kernel(lanes(unit))).properties()
+    assert counts["global load 32-bit stride 1"](m=7, n=100) == 93
+
+
 def test_negative_strides_are_strides() -> None:
     counts = counted(over_n("out[n-1-i] = a[2*n-2-2*i]", array("a", "2*n"), array("out", "n")))
     assert counts == {"global load 32-bit stride 1/2": 100, "global store 32-bit stride 1": 100}
