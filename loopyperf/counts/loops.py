@@ -62,7 +62,7 @@ def loop_points(kernel: Kernel, inames: frozenset[str], typical: Typical) -> Loo
     for name in data:
         points = _without_parameter(points, name)
     for loop, number in passes.items():
-        points = _counting_from_zero(points, loop, ceil(number))
+        points = _making_passes(points, loop, ceil(number))
     weights = (number / ceil(number) if number else Fraction(1) for number in passes.values())
     starts = {bound.loop: bound.data for bound in bounds if bound.from_below}
     return LoopPoints(points, reduce(mul, weights, Fraction(1)), frozenset(passes), starts)
@@ -108,11 +108,15 @@ def _settled(points: isl.Set, loop: str, bounds: list[_Bound], typical: Typical)
 
 
 def _stands_alone(points: isl.Set, loop: str, data: Iterable[str]) -> bool:
-    """Return whether nothing but *data* bounds *loop*, and it bounds no other loop."""
+    """Return whether nothing but *data*, and a first value, bounds *loop*, and it bounds no other loop."""
     for name in data:
         points = _without_parameter(points, name)
     kind, place = points.get_var_dict()[loop]
-    return not points.involves_dims(kind, place, 1)
+    if not points.involves_dims(kind, place, 1):
+        return True
+    first = points.dim_min_val(place)
+    others = points.project_out(kind, place, 1).insert_dims(kind, place, 1)
+    return first.is_int() and others.lower_bound_val(kind, place, first).is_equal(points)
 
 
 # {{{ constraints
@@ -157,11 +161,12 @@ def _fixed(points: isl.Set, name: str, value: int) -> isl.Set:
     return points if place is None else points.fix_val(*place, isl.Val(str(value))).project_out(*place, 1)
 
 
-def _counting_from_zero(points: isl.Set, loop: str, passes: int) -> isl.Set:
+def _making_passes(points: isl.Set, loop: str, passes: int) -> isl.Set:
+    """Return *points* where *loop* makes so many *passes* from its first value, or from zero where that is data."""
     _, place = points.get_var_dict()[loop]
-    return points.lower_bound_val(SET, place, isl.Val.zero(points.get_ctx())).upper_bound_val(
-        SET, place, isl.Val(str(passes - 1))
-    )
+    known = points.dim_min_val(place)
+    first = known if known.is_int() else isl.Val.zero(points.get_ctx())
+    return points.lower_bound_val(SET, place, first).upper_bound_val(SET, place, first + (passes - 1))
 
 
 # }}}

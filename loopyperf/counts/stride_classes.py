@@ -73,7 +73,7 @@ class StrideClassifier:
         touched = footprint.touched(site, ref)
         if touched is None:
             self.assumed[
-                f"where in {ref.array!r} an access starts is data ({', '.join(map(str, ref.index))}): what lies "
+                f"where in {ref.array!r} an access starts is no affine function of its loops ({', '.join(map(str, ref.index))}): what lies "
                 "between its lanes is taken as unused"
             ] = None
             return stride_class(lanes.stride, Fraction(1, lanes.stride))

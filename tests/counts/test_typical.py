@@ -145,6 +145,10 @@ def test_a_loop_up_to_a_variable_is_counted_at_its_typical_value(split: bool) ->
     assert counts["global load 32-bit stride 1"] == 100 + 2700
 
 
+def test_of_a_loop_up_to_a_variable_the_number_of_passes_can_be_stated() -> None:
+    assert counted(row_lengths(split=False), typical={"j": 2.5})["f32 add"] == 250
+
+
 def test_a_split_loop_asks_for_the_values_that_bound_it() -> None:
     with pytest.raises(UncountableError, match="state what row_length typically is") as refusal:
         count_properties(load_kernel(row_lengths(split=True)))
@@ -192,7 +196,7 @@ def test_lanes_that_start_from_an_unknown_place_have_what_lies_between_them_unus
     )
     counts = count_properties(load_kernel(lp.tag_inames(unit, {"i_outer": "g.0", "i_inner": "l.0"})))
     assert counts.properties().evaluate(n=10)["global load 32-bit stride 1/2"] == 160
-    assert counts.assumed[0].startswith("where in 'a' an access starts is data")
+    assert counts.assumed[0].startswith("where in 'a' an access starts is no affine function of its loops")
 
 
 # }}}
