@@ -73,8 +73,8 @@ class StrideClassifier:
         touched = footprint.touched(site, ref)
         if touched is None:
             self.assumed[
-                f"where in {ref.array!r} an access starts is no affine function of its loops ({', '.join(map(str, ref.index))}): what lies "
-                "between its lanes is taken as unused"
+                f"where in {ref.array!r} an access starts is no affine function of its loops "
+                f"({', '.join(map(str, ref.index))}): what lies between its lanes is taken as unused"
             ] = None
             return stride_class(lanes.stride, Fraction(1, lanes.stride))
         density = footprint.density(touched, lanes)
