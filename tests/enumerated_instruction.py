@@ -33,7 +33,7 @@ OPERATORS = {
     prim.Remainder: mod,
     prim.Power: operator.pow,
 }
-FREE = frozenset({"min", "max", "fmin", "fmax", "fabs", "real", "imag", "conj", "make_tuple"})
+FREE = frozenset({"min", "max", "clamp", "fmin", "fmax", "fabs", "real", "imag", "conj", "make_tuple"})
 """functions that choose, or change a sign"""
 FAR = 1 << 40
 """elements between the arrays that an axis is made of"""
