@@ -45,8 +45,6 @@ class Reference:
     index: tuple[Any, ...]
     """one expression for each axis; one alone where it counts elements in memory"""
     bits: int
-    vector: str | None = None
-    """the loop that its instruction runs all at once, and so runs this but once"""
     is_whole: bool = False
     """it accesses all members of a vector"""
     is_linear: bool = False
@@ -69,8 +67,8 @@ def reference(
     axis = vector_axis(array)
     if axis is not None and vector is not None and vector in get_dependencies(index[axis]):
         whole = tuple(0 if place == axis else expression for place, expression in enumerate(index))
-        return Reference(direction, space, name, whole, _vector_bits(kernel, array, axis), vector, is_whole=True)
-    return Reference(direction, space, name, index, 8 * element_type(array).itemsize, vector)
+        return Reference(direction, space, name, whole, _vector_bits(kernel, array, axis), is_whole=True)
+    return Reference(direction, space, name, index, 8 * element_type(array).itemsize)
 
 
 def linear_reference(kernel: Kernel, name: str, index: Any, direction: Direction) -> Reference | None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pymbolic.primitives as prim
 from loopy.diagnostic import LoopyError
-from loopy.kernel.function_interface import CallableKernel, InKernelCallable
+from loopy.kernel.function_interface import InKernelCallable
 from loopy.kernel.instruction import (
     Assignment,
     BarrierInstruction,
@@ -244,8 +244,6 @@ class InstructionWalker(Mapper[None, [Conditions]]):
         if not isinstance(expr.function, ResolvedFunction):
             raise UncountableError(f"no count for a call of {expr.function}, which Loopy has not resolved")
         callee = self.kernel.callables[expr.function.name]
-        if isinstance(callee, CallableKernel):
-            raise UncountableError(f"no count for a call of the kernel {expr.function.name!r}")
         if isinstance(callee, IndexOfCallable):
             element = cast("prim.Subscript", expr.parameters[0])
             return self._rec_all(element.index_tuple, conditions)
