@@ -5,6 +5,8 @@ from itertools import islice
 from typing import cast
 
 from brute_force import brute_force
+from pymbolic.mapper import UnsupportedExpressionError
+from pymbolic.mapper.evaluator import UnknownVariableError
 
 from loopyperf.kernel import Kernel
 from loopyperf.properties.vector import PropertyVector
@@ -12,6 +14,8 @@ from loopyperf.properties.vector import PropertyVector
 from .admissible import admissible_sizes, enumeration_is_cheap
 from .outcome import Outcome
 
+BEYOND_ENUMERATION = (AssertionError, UnknownVariableError, UnsupportedExpressionError)
+"""what enumeration raises where a function, a type or a layout is new to it, or where it would need data"""
 SIZES = 2
 """at which to enumerate"""
 
@@ -35,7 +39,7 @@ def _is_count(value: object) -> bool:
 def _enumerated(kernel: Kernel, properties: Mapping[str, PropertyVector], sizes: Mapping[str, int]) -> Outcome:
     try:
         enumerated = brute_force(kernel, sizes)
-    except Exception:
+    except BEYOND_ENUMERATION:
         return Outcome("counted", "enumeration does not know a function, type or layout, or needs data")
     for counting, counts in properties.items():
         expected = _without_strides(enumerated[counting])
