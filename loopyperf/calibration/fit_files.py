@@ -46,12 +46,20 @@ def save_fit(fit: Fit, path: str | os.PathLike[str]) -> None:
         ) from error
 
 
+def path_of(fit: str | os.PathLike[str]) -> str:
+    """Return where the file of *fit* is; raises :class:`FitFileError` for what is no path."""
+    try:
+        return os.fspath(fit)
+    except TypeError as error:
+        raise FitFileError(f"a fit, or the path of one, is needed, received {fit!r}") from error
+
+
 def load_fit(path: str | os.PathLike[str]) -> Fit:
     """Return the fit in the file at *path*, brought up to the current schema.
 
     :raises FitFileError: there is no such file, it is corrupt or no fit, or a later loopyperf wrote it.
     """
-    source = Path(path)
+    source = Path(path_of(path))
     try:
         document = msgspec.json.decode(source.read_bytes())
     except OSError as error:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import platformdirs
 
-from loopyperf.calibration.fit_files import load_fit
+from loopyperf.calibration.fit_files import load_fit, path_of
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.measurement.environment import device_slug
@@ -71,7 +71,7 @@ def find_fit(device: str, model: str = "linear", path: str | os.PathLike[str] | 
     :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
     :raises FitFileError: there is none of that model, the file cannot be read, or it holds another model's fit.
     """
-    file = _located(device_slug(device), model) if path is None else os.fspath(path)
+    file = _located(device_slug(device), model) if path is None else path_of(path)
     fit = _read(file)
     if fit.model != model:
         raise FitFileError(

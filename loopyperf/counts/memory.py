@@ -62,7 +62,7 @@ def reference(
     if array is None:
         return None
     if not isinstance(array, (ArrayArg, ConstantArg, TemporaryVariable)):
-        raise UncountableError(f"no count for accesses of {name!r}, a {type(array).__name__}")
+        raise UncountableError(f"no count for accesses of {name!r}, of class {type(array).__name__}")
     space: Space = "local" if array.address_space == AddressSpace.LOCAL else "global"
     axis = vector_axis(array)
     if axis is not None and vector is not None and vector in get_dependencies(index[axis]):

@@ -144,7 +144,7 @@ class QuasiPolynomial:
     def _evaluator(self) -> Evaluator:
         return Evaluator([self.form], [Total(((0, 1),))], SizeAssumptions(self.assumptions))
 
-    def __call__(self, **sizes: int) -> int:
+    def __call__(self, /, **sizes: int) -> int:
         """Return the count at *sizes* as an exact Python integer; the kernel's other sizes may be among them.
 
         A count with typical values in it may be fractional, and is rounded to the nearest integer.
@@ -154,7 +154,7 @@ class QuasiPolynomial:
         """
         return self._evaluator.at(sizes)[0]
 
-    def evaluate(self, **sizes: int | IntegerArray) -> IntegerArray:
+    def evaluate(self, /, **sizes: int | IntegerArray) -> IntegerArray:
         """Return the count at arrays of sizes, which broadcast together; int64 where it fits, else exact integers."""
         return self._evaluator.at_arrays(sizes)[0]
 

@@ -1,6 +1,7 @@
 """One walk over an instruction: every operation and memory reference, with the conditions under which it runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, cast
 
@@ -41,7 +42,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
     """Walks instructions of one kernel; an unknown construct is refused by name."""
 
     def __init__(self, kernel: Kernel, typical: Typical) -> None:
-        """Walk instructions of *kernel*; *typical* tells what foreign code costs."""
+        """Walk instructions of *kernel*; *typical* tells what foreign code costs, and whatever else has no count."""
         super().__init__()
         self.kernel = kernel
         self.typical = typical
@@ -130,9 +131,18 @@ class InstructionWalker(Mapper[None, [Conditions]]):
         for item, number in self.typical.cost(name, construct).items():
             self._record(item, conditions, number)
 
+    @contextmanager
+    def _stated_otherwise(self, name: str, conditions: Conditions) -> Generator[None]:
+        """Take what is stated for *name* where there is no count for it; raises :class:`UncountableError`."""
+        try:
+            yield
+        except UncountableError as refusal:
+            self._record_cost(name, str(refusal), conditions)
+
     def _refer(self, name: str, index: tuple[Any, ...], direction: Direction, conditions: Conditions) -> None:
         vector = self._vector.iname if self._vector else None
-        self._record(reference(self.kernel, name, index, direction, vector), conditions, at_once=True)
+        with self._stated_otherwise(name, conditions):
+            self._record(reference(self.kernel, name, index, direction, vector), conditions, at_once=True)
 
     def _rec_all(self, expressions: Sequence[Any], conditions: Conditions) -> None:
         for expression in expressions:
@@ -173,8 +183,9 @@ class InstructionWalker(Mapper[None, [Conditions]]):
     # {{{ operations
 
     def _operate(self, expr: Any, children: Sequence[Any], conditions: Conditions, result: NumberType) -> None:
-        for operation, number in operations(expr, result, self._types.number):
-            self._record(operation, conditions, number, at_once=self._is_scalar(expr))
+        with self._stated_otherwise(str(expr), conditions):
+            for operation, number in operations(expr, result, self._types.number):
+                self._record(operation, conditions, number, at_once=self._is_scalar(expr))
         self._rec_all(children, conditions)
 
     def map_sum(self, expr: Any, conditions: Conditions) -> None:
@@ -242,7 +253,9 @@ class InstructionWalker(Mapper[None, [Conditions]]):
 
     def map_call(self, expr: prim.Call, conditions: Conditions) -> None:
         if not isinstance(expr.function, ResolvedFunction):
-            raise UncountableError(f"no count for a call of {expr.function}, which Loopy has not resolved")
+            construct = f"no count for a call of {expr.function}, which Loopy has not resolved"
+            self._record_cost(str(expr.function), construct, conditions)
+            return self._rec_all(expr.parameters, conditions)
         callee = self.kernel.callables[expr.function.name]
         if isinstance(callee, IndexOfCallable):
             element = cast("prim.Subscript", expr.parameters[0])
@@ -261,16 +274,17 @@ class InstructionWalker(Mapper[None, [Conditions]]):
             self._record_cost(str(callee.name), construct, conditions)
         else:
             argument = self._types.number(expr.parameters[0]) if expr.parameters else results[0]
-            for operation, number in function_operations(str(callee.name), results[0], argument):
-                self._record(operation, conditions, number, at_once=self._is_scalar(expr))
+            with self._stated_otherwise(str(callee.name), conditions):
+                for operation, number in function_operations(str(callee.name), results[0], argument):
+                    self._record(operation, conditions, number, at_once=self._is_scalar(expr))
 
     # }}}
 
     def map_lookup(self, expr: prim.Lookup, conditions: Conditions) -> None:
-        raise UncountableError(f"no count for a member of a structure: {expr}")
+        self._record_cost(str(expr), f"no count for {expr}, a member of a structure", conditions)
 
     def handle_unsupported_expression(self, expr: Any, conditions: Conditions) -> None:
-        raise UncountableError(f"no count for {type(expr).__name__} in {expr}")
+        self._record_cost(str(expr), f"no count for {expr}, a {type(expr).__name__}", conditions)
 
     def map_foreign(self, expr: Any, conditions: Conditions) -> None:
         if not prim.is_constant(expr):

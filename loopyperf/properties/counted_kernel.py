@@ -67,7 +67,7 @@ class KernelCounts(KernelTallies):
         missing = sum(runs.get(left_out.source, 0) for left_out in self.left_out)
         return float(missing / sum(runs.values())) if missing else 0.0
 
-    def table(self, *several: Mapping[str, int], **sizes: int | IntegerArray) -> Table:
+    def table(self, /, *several: Mapping[str, int], **sizes: int | IntegerArray) -> Table:
         """Return the properties as a table of formulas, with a column of numbers for each size given.
 
         ``counts.table(n=1024)`` has one such column, ``counts.table(n=np.array([512, 1024]))`` and

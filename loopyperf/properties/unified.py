@@ -43,8 +43,10 @@ _LOCAL = re.compile(r"local (?P<direction>load|store) (?P<bits>\d+)-bit")
 _GLOBAL = re.compile(r"global (?P<direction>load|store) (?P<bits>\d+)-bit stride (?P<stride>\S+)")
 
 
-def item_named(name: str) -> Item:
+def item_named(name: object) -> Item:
     """Return the item that counts as the property *name*; raises :class:`ParameterError` for an unknown one."""
+    if not isinstance(name, str):
+        raise ParameterError(f"a property is named by a string, received {name!r}; e.g. 'f32 add'")
     found: Any
     if (found := _OPERATION.fullmatch(name)) and found["kind"] in get_args(Kind):
         return Operation(found["kind"], found["dtype"])

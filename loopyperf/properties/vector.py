@@ -29,11 +29,11 @@ class Minimum:
         """Return the names of the parameters that either count depends on."""
         return self.left.parameters | self.right.parameters
 
-    def __call__(self, **sizes: int) -> int:
+    def __call__(self, /, **sizes: int) -> int:
         """Return the lesser count at *sizes*; raises :class:`ParameterError`."""
         return self._evaluator.at(sizes)[0]
 
-    def evaluate(self, **sizes: int | IntegerArray) -> IntegerArray:
+    def evaluate(self, /, **sizes: int | IntegerArray) -> IntegerArray:
         """Return the lesser count at arrays of sizes; raises :class:`ParameterError`."""
         return self._evaluator.at_arrays(sizes)[0]
 
@@ -99,7 +99,7 @@ class PropertyVector(Mapping[str, Count]):
         """Return the names of the sizes that are needed to evaluate."""
         return self.totals.parameters
 
-    def evaluate(self, **sizes: int | IntegerArray) -> dict[str, int] | dict[str, IntegerArray]:
+    def evaluate(self, /, **sizes: int | IntegerArray) -> dict[str, int] | dict[str, IntegerArray]:
         """Return all counts by property name: exact integers, or one array each where any size is an array.
 
         Raises :class:`ParameterError` for missing, superfluous or inadmissible sizes.
@@ -113,7 +113,7 @@ class PropertyVector(Mapping[str, Count]):
 
     # {{{ reading
 
-    def table(self, *several: Mapping[str, int], **sizes: int | IntegerArray) -> Table:
+    def table(self, /, *several: Mapping[str, int], **sizes: int | IntegerArray) -> Table:
         """Return the formulas as a table, with a column of numbers for each size given.
 
         Sizes are keywords, of which any may be an array, or *several* mappings. Raises :class:`ParameterError` for

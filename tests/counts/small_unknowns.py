@@ -2,6 +2,7 @@
 
 import loopy as lp
 import numpy as np
+import pymbolic.primitives as prim
 from loopy.target.opencl import vec
 from small_kernels import array, kernel, lanes, sizes
 
@@ -64,3 +65,28 @@ def random_numbers() -> lp.TranslationUnit:
         array("key", "n", two),
         sizes("n"),
     )
+
+
+def complex_minimum() -> lp.TranslationUnit:
+    """Complex numbers have no order."""
+    here = prim.Variable("i")
+    least = prim.Min((prim.Variable("a")[here], prim.Variable("b")[here]))
+    return lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        [lp.Assignment(prim.Variable("out")[here], least, id="least", within_inames=frozenset(["i"]))],
+        [array("a,b,out", "n", np.complex64), ...],
+        lang_version=(2018, 2),
+    )
+
+
+def image() -> lp.TranslationUnit:
+    """Texture memory."""
+    image = lp.ImageArg("a", np.float32, shape="n,n")
+    return kernel("{[i]: 0<=i<n}", "out[i] = a[i,i] {id=look}", image, array("out", "n"), sizes("n"))
+
+
+def structure() -> lp.TranslationUnit:
+    """Members of structures, of which one in three is loaded on a condition."""
+    points = lp.GlobalArg("p", np.dtype([("x", np.float32), ("y", np.float32)]), shape="n")
+    code = "out[i] = 2*p[i].x + if(i % 3 == 0, p[i].y, 0) {id=point}"
+    return kernel("{[i]: 0<=i<n}", code, points, array("out", "n"), sizes("n"))

@@ -10,11 +10,14 @@ from small_kernels import array, kernel, lanes, sizes
 from small_unknowns import (
     COLUMNS,
     VALUES,
+    complex_minimum,
     data_dependent_choice,
     data_dependent_predicate,
     foreign_code,
+    image,
     random_numbers,
     sparse_rows,
+    structure,
 )
 
 import loopyperf as lpp
@@ -216,6 +219,15 @@ def test_a_function_of_several_results_does_what_is_stated() -> None:
     assert counts["f32 mul"] == 400
 
 
+def test_whatever_else_has_no_count_does_what_is_stated() -> None:
+    load = {"global load 32-bit stride 1/2": 1}
+    members = counted(structure(), n=99, typical={"p[i].x": load, "p[i].y": load})
+    assert members["global load 32-bit stride 1/2"] == 99 + 33
+    assert counted(image(), typical={"a": {"f32 special": 2}})["f32 special"] == 2 * 100
+    pairs = counted(complex_minimum(), typical={"min(a[i], b[i])": {"f32 add": 3}})
+    assert (pairs["f32 add"], pairs["global load 64-bit stride 0"]) == (3 * 100, 2 * 100)
+
+
 # }}}
 
 
@@ -245,6 +257,7 @@ def test_a_typical_value_that_makes_no_sense_is_refused(typical: Any, message: s
         (sparse_rows, {"j": 2, "a": "5"}, "typical 'a' is a stride class, one of 0, 1, 1/2, .*; received '5'"),
         (foreign_code, {"text": {"f32 add": -1}}, "does nothing a negative number of times"),
         (foreign_code, {"text": 3}, "typical 'text' is a mapping from properties to numbers, received 3"),
+        (foreign_code, {"text": {3: 1}}, "a property is named by a string, received 3"),
         (foreign_code, {"text": {"f32 adds": 3}}, "no property 'f32 adds' that code can have; e.g. 'f32 add'"),
     ],
 )

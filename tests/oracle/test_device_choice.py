@@ -170,6 +170,13 @@ def test_a_fit_from_the_future_is_refused_saying_what_to_install(tmp_path):
         estimated_device(fit=tmp_path / "mine.json")
 
 
+def test_what_is_no_path_is_refused():
+    with pytest.raises(FitFileError, match="a fit, or the path of one, is needed, received 3"):
+        estimated_device(fit=3)
+    with pytest.raises(FitFileError, match="received 3"):
+        lpp.load_fit(3)
+
+
 def test_a_missing_fit_file_is_refused(tmp_path):
     with pytest.raises(FitFileError, match=r"nowhere\.json"):
         estimated_device(fit=tmp_path / "nowhere.json")

@@ -102,3 +102,19 @@ def test_an_unknown_property_is_no_key(properties: PropertyVector) -> None:
     with pytest.raises(KeyError):
         properties["f32 add"]
     assert len(properties) == len(list(properties))
+
+
+def test_a_size_may_be_called_as_our_own_arguments_are() -> None:
+    counted = count_properties(
+        load_kernel(
+            lp.make_kernel(
+                "{[i]: 0<=i<self}",
+                "out[i] = 2*a[i]",
+                [lp.GlobalArg("a,out", np.float32, shape="self"), ...],
+                lang_version=(2018, 2),
+            )
+        )
+    )
+    doubled = counted.properties()["f32 mul"]
+    assert doubled(self=3) == doubled.evaluate(self=3) == counted.properties().evaluate(self=3)["f32 mul"] == 3
+    assert "self=3" in str(counted.table(self=3))
