@@ -19,7 +19,7 @@ from enumerated_instruction import Visitor, vector_iname
 from enumeration import Points, listed
 from executions import COUNTINGS, Executions, Numbers, Sizes, extents
 from predicates import Evaluation, evaluations
-from stride_classes import Access, stride_class
+from stride_classes import Access, needs_points, stride_class
 
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier, Launch, is_unrolled
@@ -211,7 +211,7 @@ def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Seq
 def _classes(kernel: Kernel, class_sizes: Sizes, share: Fraction | None) -> dict[str, list[str]]:
     """Return for each place the properties that its accesses of global memory belong to, in their order."""
     seen = {place.name: visitor for place, visitor in _visited_at_origin(kernel, class_sizes, share)}
-    strided = {access.array for visitor in seen.values() for access in visitor.accesses if access.lanes.stride > 1}
+    strided = {access.array for visitor in seen.values() for access in visitor.accesses if needs_points(access)}
     at_sizes = _Enumerated(kernel, [class_sizes], share=share)
     seen |= {place.name: at_sizes.visitor(place) for place in _places(kernel) if not place.names().isdisjoint(strided)}
     found = [access for visitor in seen.values() for access in visitor.accesses if access.array in strided]

@@ -1,7 +1,7 @@
 """What one instruction does: operations and accesses, each with the points at which it happens."""
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import reduce
@@ -20,8 +20,8 @@ from loopy.kernel.data import AddressSpace, VectorizeTag
 from loopy.kernel.instruction import Assignment, MultiAssignmentBase
 from loopy.symbolic import DependencyMapper, LinearSubscript, get_dependencies
 from loopy.type_inference import TypeReader
-from pointwise import PointwiseEvaluator
-from stride_classes import Access, Lanes
+from pointwise import PointwiseEvaluator, is_even
+from stride_classes import Access, Lanes, UnevenLanes
 
 from loopyperf.kernel import Kernel
 
@@ -35,6 +35,8 @@ OPERATORS = {
 }
 FREE = frozenset({"min", "max", "clamp", "fmin", "fmax", "fabs", "real", "imag", "conj", "make_tuple"})
 """functions that choose, or change a sign"""
+LANES = 32
+"""as many are looked at where they are not all equally far apart"""
 FAR = 1 << 40
 """elements between the arrays that an axis is made of"""
 
@@ -261,7 +263,22 @@ class Visitor:
         axes = zip(_indices(expr), self.strides(expr, array), strict=True)
         return [np.asarray(evaluator(index)) * evaluator(stride) for index, stride in axes]
 
-    def lanes(self, expr: Any, array: Any) -> Lanes:
+    def lanes(self, expr: Any, array: Any) -> Lanes | UnevenLanes:
+        """Return how *expr* moves along ``l.0``."""
+        (lane,) = self.kernel.lane_inames(self.inames) or (None,)
+        if lane is not None and not all(is_even(index, lane) for index in _indices(expr)):
+            return UnevenLanes(tuple(self.passes(expr, array, lane)))
+        return self.even_lanes(expr, array)
+
+    def passes(self, expr: Any, array: Any, lane: str) -> Iterator[np.ndarray]:
+        """Yield the addresses of the first lanes in the first and in the last pass of the other loops."""
+        addresses = sum(self.addresses(expr, array, {}), np.zeros(len(self.points), int))
+        others = [self.points.columns[name] for name in self.inames - {lane}]
+        for chosen in (0, -1) if len(self.points) > 1 else ():
+            together = reduce(np.logical_and, (column == column[chosen] for column in others), addresses == addresses)
+            yield addresses[together][:LANES]
+
+    def even_lanes(self, expr: Any, array: Any) -> Lanes:
         """Return how *expr* moves along ``l.0`` at the first point, having seen that it is so at all others."""
         moved = {lane: self.points.columns[lane] + 1 for lane in self.kernel.lane_inames(self.inames)}
         both = zip(self.addresses(expr, array, moved), self.addresses(expr, array, {}), strict=True)

@@ -1,9 +1,10 @@
-"""Expressions evaluated at all points at once."""
+"""Expressions evaluated at all points at once, and what is seen of them without points."""
 
 from typing import Any
 
 import numpy as np
 import pymbolic.primitives as prim
+from loopy.symbolic import get_dependencies
 from pymbolic.mapper.evaluator import EvaluationMapper
 
 
@@ -27,3 +28,13 @@ class PointwiseEvaluator(EvaluationMapper):
 
     def map_max(self, expr: prim.Max) -> Any:
         return np.maximum.reduce(np.broadcast_arrays(*map(self.rec, expr.children)))
+
+
+def is_even(expr: Any, variable: str) -> bool:
+    """Return whether *expr* is seen to be an affine function of *variable*."""
+    parts = [part for part in getattr(expr, "children", ()) if variable in get_dependencies(part)]
+    if variable not in get_dependencies(expr) or isinstance(expr, prim.Variable):
+        return True
+    if isinstance(expr, prim.Product) and len(parts) > 1:
+        return False
+    return isinstance(expr, (prim.Sum, prim.Product)) and all(is_even(part, variable) for part in parts)

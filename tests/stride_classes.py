@@ -13,6 +13,10 @@ EDGE = Fraction(1, 64)
 """of a half, third or quarter: what is more than that tips a class"""
 
 
+FAR_ENOUGH = 5
+"""elements: a gap between lanes that is as wide as that is no wider for memory; the highest class is more than 4"""
+
+
 @dataclass(frozen=True)
 class Access:
     """Loads or stores that one expression does, at all points."""
@@ -22,7 +26,7 @@ class Access:
     bits: int
     axes: np.ndarray
     """what each axis of the array adds to the address in elements, at each point"""
-    lanes: "Lanes"
+    lanes: "Lanes | UnevenLanes"
 
     @property
     def addresses(self) -> np.ndarray:
@@ -43,14 +47,47 @@ class Lanes:
     """from one lane to the next along this axis alone: whole rows"""
 
 
+@dataclass(frozen=True)
+class UnevenLanes:
+    """Lanes that are not all equally far apart, by their addresses in several passes of the other loops."""
+
+    passes: tuple[np.ndarray, ...]
+
+
+def needs_points(access: Access) -> bool:
+    """Return whether more than one point has to be seen to tell the class of *access*."""
+    return isinstance(access.lanes, UnevenLanes) or access.lanes.stride > 1
+
+
+def _class_of_uneven(lanes: UnevenLanes, cells: np.ndarray) -> str:
+    """How many cells is the reach of the lanes, gaps cut short, and what share of those between them is touched?"""
+    if not lanes.passes:
+        return UNSEEN
+    places = [np.unique(addresses) for addresses in lanes.passes]
+    reaches = [int(np.minimum(np.diff(each), FAR_ENOUGH).sum()) for each in places]
+    widest = max(range(len(places)), key=reaches.__getitem__)
+    stride = -(-reaches[widest] // max(len(lanes.passes[widest]) - 1, 1))
+    if stride <= 1:
+        return str(stride)
+    first, last = places[widest][[0, -1]]
+    return _share(Fraction(int(((cells >= first) & (cells < last)).sum()), int(last - first)), stride)
+
+
+def _share(density: Fraction, stride: int) -> str:
+    parts = min(stride, 4)
+    share = min(max(math.ceil(density * parts - EDGE), 1), parts)
+    return f"{share}/{stride if stride <= 4 else '>4'}"
+
+
 def stride_class(access: Access, cells: Mapping[str, np.ndarray]) -> str:
     """Of the cells from the row of each lane to that of the next one, how many are touched?"""
+    if isinstance(access.lanes, UnevenLanes):
+        return _class_of_uneven(access.lanes, cells[access.array])
     stride = access.lanes.stride
     if stride <= 1:
         return str(stride)
     if not len(access.addresses):
         return UNSEEN
-    parts = min(stride, 4)
     neighboured = access.addresses[_have_neighbours(access)]
     if not len(neighboured) and len(access.axes) > 2:
         return UNSEEN  # the neighbour of a row's last lane would be in no row
@@ -60,8 +97,7 @@ def stride_class(access: Access, cells: Mapping[str, np.ndarray]) -> str:
     last_start = np.searchsorted(starts, cells[access.array], side="right") - 1
     into = cells[access.array] - starts[last_start]
     density = Fraction(int(((last_start >= 0) & (into < access.lanes.block)).sum()), between)
-    share = min(max(math.ceil(density * parts - EDGE), 1), parts)
-    return f"{share}/{stride if stride <= 4 else '>4'}"
+    return _share(density, stride)
 
 
 def _have_neighbours(access: Access) -> np.ndarray:

@@ -132,12 +132,12 @@ class InstructionWalker(Mapper[None, [Conditions]]):
             self._record(item, conditions, number)
 
     @contextmanager
-    def _stated_otherwise(self, name: str, conditions: Conditions) -> Generator[None]:
-        """Take what is stated for *name* where there is no count for it; raises :class:`UncountableError`."""
+    def _stated_otherwise(self, construct: Any, conditions: Conditions) -> Generator[None]:
+        """Take what is stated for *construct* where there is no count for it; raises :class:`UncountableError`."""
         try:
             yield
         except UncountableError as refusal:
-            self._record_cost(name, str(refusal), conditions)
+            self._record_cost(str(construct), str(refusal), conditions)
 
     def _refer(self, name: str, index: tuple[Any, ...], direction: Direction, conditions: Conditions) -> None:
         vector = self._vector.iname if self._vector else None
@@ -183,7 +183,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
     # {{{ operations
 
     def _operate(self, expr: Any, children: Sequence[Any], conditions: Conditions, result: NumberType) -> None:
-        with self._stated_otherwise(str(expr), conditions):
+        with self._stated_otherwise(expr, conditions):
             for operation, number in operations(expr, result, self._types.number):
                 self._record(operation, conditions, number, at_once=self._is_scalar(expr))
         self._rec_all(children, conditions)
@@ -274,7 +274,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
             self._record_cost(str(callee.name), construct, conditions)
         else:
             argument = self._types.number(expr.parameters[0]) if expr.parameters else results[0]
-            with self._stated_otherwise(str(callee.name), conditions):
+            with self._stated_otherwise(callee.name, conditions):
                 for operation, number in function_operations(str(callee.name), results[0], argument):
                     self._record(operation, conditions, number, at_once=self._is_scalar(expr))
 

@@ -24,6 +24,8 @@ class Array:
     """those that access it"""
     loops: set[str] = field(default_factory=set[str])
     """those in its indices"""
+    is_bounded: bool = True
+    """otherwise it has one axis, of unknown length"""
 
     def cell(self, index: Sequence[Linear], loops: Sequence[Loop]) -> str:
         """Return the source of an access at *index*, moved so that no cell is below zero."""
@@ -35,7 +37,9 @@ class Array:
 
     @property
     def shape(self) -> tuple[str, ...]:
-        """Return the length of each axis, as source."""
+        """Return the length of each axis, as source; none where it is unknown."""
+        if not self.is_bounded:
+            return ()
         *slow, fast = self.highest
         return (*(str(axis + number(1)) for axis in slow), str(fast + number(1 + self.padding)))
 
@@ -136,6 +140,18 @@ _FAMILY = {
     "reversed": _reversed,
     "diagonal": _diagonal,
 }
+
+UNEVEN = ("({0})//3", "({0})//4", "({0}) % 8", "2*(({0}) % 4)", "(({0}) % 2)*1000", "{0} + ({1})//4")
+
+
+def draw_uneven_access(draw: Any, called: str, loops: Sequence[Loop]) -> tuple[Array, str]:
+    """Draw an array of its own and the source of an access whose index is not affine, or starts from what is not."""
+    first, second = (draw(st.sampled_from(loops)) for _ in range(2))
+    moved = [_moved(name(loop.name), loops) for loop in (first, second)]
+    source = draw(st.sampled_from(UNEVEN)).format(*moved)
+    array = Array(called, draw(st.sampled_from(TYPES)), "C", [], statements={"its own"}, is_bounded=False)
+    return array, f"{called}[{source}]"
+
 
 # }}}
 

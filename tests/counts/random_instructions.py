@@ -5,7 +5,15 @@ from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
-from random_expressions import Array, Value, draw_accesses, draw_array, draw_combined, draw_condition
+from random_expressions import (
+    Array,
+    Value,
+    draw_accesses,
+    draw_array,
+    draw_combined,
+    draw_condition,
+    draw_uneven_access,
+)
 from random_loops import CROOKED, Loop, name, number
 from random_schedules import Mapping as LoopMapping
 from random_schedules import Step
@@ -24,6 +32,8 @@ class InstructionWriter:
             draw_array(draw, f"a{place}", draw(st.integers(1, 2))) for place in range(draw(st.integers(1, 2)))
         ]
         self.stored: list[Array] = []
+        self.uneven: list[Array] = []
+        self.masks: list[Array] = []
         self.steps: list[Step] = []
         self.features: set[str] = set()
         self.temporaries = 0
@@ -157,7 +167,20 @@ class InstructionWriter:
         # Counting takes time that grows with the common period of holes, tiles and conditions.
         holes = any(loop.kind in CROOKED for loop in path)
         tiled = any(len(self.mappings[loop.name].parts) > 1 for loop in path)
+        if path and len(self.masks) < 3 and self._one_in(6):
+            return self._condition_on_data(path)
         return draw_condition(self.draw, path, self.parameters, () if holes else (2,) if tiled else (2, 3))
+
+    def _condition_on_data(self, path: Path) -> str:
+        """Draw a condition on an array that nothing else depends on.
+
+        Not joined with others: where a part of a condition is data, each part has a stride class of its own.
+        """
+        self.features.add("condition on data")
+        mask = Array(f"m{len(self.masks)}", "int32", "C", [number(0)], statements={"conditions"})
+        self.masks.append(mask)
+        cell = mask.cell([name(self.draw(st.sampled_from(path)).name)], path)
+        return self.draw(st.sampled_from([f"{cell} > 0", f"not ({cell} > 0)"]))
 
     def _leaves(self, path: Path, values: Sequence[Value]) -> list[Value]:
         match self.draw(st.integers(0, 9)):
@@ -165,6 +188,11 @@ class InstructionWriter:
                 return [Value(self.draw(st.sampled_from(path)).name, is_real=False)]
             case 1 | 2 if values:
                 return [self.draw(st.sampled_from(values))]
+            case 3 if path:
+                array, cell = draw_uneven_access(self.draw, f"u{len(self.uneven)}", path)
+                self.uneven.append(array)
+                self.features.add("uneven access")
+                return [Value(cell, array.dtype.startswith("f"))]
             case _:
                 array = self.draw(st.sampled_from(self.loaded))
                 family, cells = draw_accesses(self.draw, array, path)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -19,6 +20,7 @@ LARGEST = {0: 64, 1: 256, 2: 64}
 """how many nested loops are as long as a size -> the greatest size at which cells are enumerated"""
 UNBOUNDED = 4096
 """the size at which they are where nothing bounds the sizes: a cell more or less tips no class there"""
+SHARES = ("1/2", "1/3", "3/4")
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,19 +30,20 @@ class RandomKernel:
     domains: tuple[str, ...]
     code: tuple[str, ...]
     arguments: tuple[tuple[str, str, tuple[str, ...], str], ...]
-    """of each array its name, type, shape and order"""
+    """of each array its name, type, shape (none if unknown) and order"""
     parameters: tuple[str, ...]
     assumptions: str
     steps: tuple[Step, ...]
     sizes: tuple[Mapping[str, int], ...]
     class_sizes: Mapping[str, int]
     features: frozenset[str]
+    share: Fraction | None
+    """how often each condition on data holds, if there are any"""
 
     def build(self) -> lp.TranslationUnit:
         """Return the kernel as Loopy's."""
         arrays = [
-            lp.GlobalArg(name, np.dtype(dtype), shape=", ".join(shape), order=order)
-            for name, dtype, shape, order in self.arguments
+            lp.GlobalArg(name, np.dtype(dtype), **_layout(shape, order)) for name, dtype, shape, order in self.arguments
         ]
         unit = lp.make_kernel(
             list(self.domains),
@@ -65,12 +68,18 @@ class RandomKernel:
         yield f"    {list(self.domains)!r},"
         yield from ('    """', *(f"    {line}" for line in self.code), '    """,', "    [")
         for name, dtype, shape, order in self.arguments:
-            yield f'        lp.GlobalArg("{name}", np.{dtype}, shape="{", ".join(shape)}", order="{order}"),'
+            layout = ", ".join(f"{option}={value!r}" for option, value in _layout(shape, order).items())
+            yield f'        lp.GlobalArg("{name}", np.{dtype}, {layout}),'
         yield from (f'        lp.ValueArg("{size}", np.int32),' for size in self.parameters)
         yield f"    ],\n    assumptions={self.assumptions or None!r},"
         yield "    lang_version=(2018, 2),\n    target=lp.PyOpenCLTarget(),\n    seq_dependencies=True,\n)"
         yield from map(str, self.steps)
         yield f"class_sizes = {dict(self.class_sizes)}"
+        yield f"share = {self.share}"
+
+
+def _layout(shape: Sequence[str], order: str) -> dict[str, Any]:
+    return {"shape": ", ".join(shape), "order": order} if shape else {"shape": None, "strides": (1,)}
 
 
 @st.composite
@@ -96,11 +105,13 @@ def random_kernels(draw: Any) -> RandomKernel:
         tuple(_sizes(parameters, "n >= 1" not in assumptions, step, largest)),
         dict.fromkeys(parameters, largest),
         frozenset(_features(loops, mappings, domains, assumptions, prefetches) | writer.features),
+        Fraction(draw(st.sampled_from(SHARES))) if writer.masks else None,
     )
 
 
 def _used(writer: InstructionWriter) -> list[Array]:
-    return [*(array for array in writer.loaded if array.statements), *writer.stored]
+    loaded = [array for array in writer.loaded if array.statements]
+    return [*loaded, *writer.uneven, *writer.masks, *writer.stored]
 
 
 # {{{ sizes
