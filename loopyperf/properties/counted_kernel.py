@@ -44,15 +44,25 @@ class KernelCounts(KernelTallies):
                 sums.setdefault((name, tally.source), []).append((tally.executions, tally.number))
         return Totals(self.kernel, sums, {})
 
-    def shares(self, sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
-        """Return property -> instruction, barrier or launch -> exact count at *sizes*.
+    @cached_property
+    def _is_rounded(self) -> bool:
+        """Return whether some counts are no integers before they are rounded."""
+        return any(isinstance(tally.number, Fraction) for tally in self.tallies)
 
+    def shares(self, sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
+        """Return property -> instruction, barrier or launch -> exact count at *sizes*; they add up to the property.
+
+        Where ``typical`` makes counts that are no integers, the greatest shares take what rounding leaves, one each.
         The minimum of loads and stores is made up of the instructions of whichever are fewer. Raises
         :class:`ParameterError` for inadmissible sizes.
         """
         shares: dict[str, dict[str, int]] = {name: {} for name in self._properties}
         for (name, source), count in zip(self._by_source.keys, self._by_source.at(sizes), strict=True):
             shares[name][source] = count
+        if self._is_rounded:
+            totals = self._properties.totals
+            for name, total in zip(totals.sums, totals.at(sizes), strict=False):
+                _make_add_up(shares[name], total)
         for name, sides in self._properties.totals.minima.items():
             shares[name] = dict(min((shares[side] for side in sides), key=lambda parts: sum(parts.values())))
         return shares
@@ -81,6 +91,13 @@ class KernelCounts(KernelTallies):
 
     def _repr_html_(self) -> str:
         return self.table().html()
+
+
+def _make_add_up(parts: dict[str, int], total: int) -> None:
+    """Move as many of the greatest *parts* by one as are needed to have them add up to *total*."""
+    missing = total - sum(parts.values())
+    for source in sorted(parts, key=lambda source: -parts[source])[: abs(missing)]:
+        parts[source] += 1 if missing > 0 else -1
 
 
 def count_properties(

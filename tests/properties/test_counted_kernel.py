@@ -1,6 +1,7 @@
 """Which instruction has which share of a property."""
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import loopy as lp
 import numpy as np
@@ -50,6 +51,21 @@ def test_shares_add_up_to_the_properties(build: Callable[[], lp.TranslationUnit]
     counts = count_properties(load_kernel(build()))
     added = {name: sum(parts.values()) for name, parts in counts.shares(sizes).items()}
     assert added == counts.properties().evaluate(**sizes)
+
+
+@pytest.mark.parametrize("share", ["1/2", "1/3", "9/10"])
+@pytest.mark.parametrize("n", [1, 3, 5, 100])
+def test_shares_of_counts_that_are_rounded_add_up_too(share: str, n: int) -> None:
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "if m[i] > 0\n" + "\n".join(f"b{place}[i] = 2*a[i] {{id=insn{place}}}" for place in range(5)) + "\nend",
+        [lp.GlobalArg("a", np.float32, shape="n"), lp.GlobalArg("m", np.int32, shape="n"), ...],
+        lang_version=(2018, 2),
+    )
+    counts = count_properties(load_kernel(unit), typical={"m[i] > 0": Fraction(share)})
+    shares = counts.shares({"n": n})
+    assert {name: sum(parts.values()) for name, parts in shares.items()} == counts.properties().evaluate(n=n)
+    assert all(abs(count - n * Fraction(share)) < 1 for count in shares["f32 mul"].values())
 
 
 @pytest.fixture(scope="module")
