@@ -16,6 +16,7 @@ from loopy.kernel.data import LocalInameTag
 
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
+from loopyperf.launches import Launch
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
@@ -75,8 +76,11 @@ def loops_bounded_by_data(kernel: Kernel, inames: frozenset[str]) -> frozenset[s
     return frozenset(bound.loop for bound in found if _is_homed_by_data(kernel, bound))
 
 
-def leaning_loops(kernel: Kernel, points: isl.Set) -> frozenset[str]:
-    """Return the sequential loops of *points* that do not start from the same value in all work-items of a group."""
+def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[str]:
+    """Return the sequential loops of *points* that do not start from the same value in all work-items of a group.
+
+    Loops on the host are none: one pass of theirs is one value for all work-items of *launch*.
+    """
     names = points.get_var_names_not_none(SET)
     axes = {name: kernel.hardware_axis(name) for name in names}
     local = {name for name, tag in axes.items() if isinstance(tag, LocalInameTag)}
@@ -86,7 +90,11 @@ def leaning_loops(kernel: Kernel, points: isl.Set) -> frozenset[str]:
             involved = _involved(constraint, SET)
             for name in involved if involved & local else ():
                 value = constraint.get_coefficient_val(SET, names.index(name))
-                if axes[name] is None and (constraint.is_equality() or value.is_pos()):
+                if (
+                    axes[name] is None
+                    and name not in launch.host_inames
+                    and (constraint.is_equality() or value.is_pos())
+                ):
                     found.add(name)
     return frozenset(found)
 

@@ -47,7 +47,7 @@ def sub_groups(
 
 def _counting_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: isl.Set) -> isl.Set:
     """Return *points* with the passes of loops that do not start from the same value in all lanes for their values."""
-    leaning = leaning_loops(kernel, loops)
+    leaning = leaning_loops(kernel, launch, loops)
     if not leaning:
         return points
     names = points.get_var_names_not_none(SET)

@@ -137,6 +137,19 @@ def a_shrinking_launch() -> lp.TranslationUnit:
     return lanes(unit)
 
 
+@at(*({"n": n} for n in (1, 2, 20, 41)), classes={"n": 64})
+def a_growing_launch() -> lp.TranslationUnit:
+    """The host repeats a launch, each time with a lane more: all lanes of a launch are in the same pass."""
+    unit = kernel(
+        "{[step,i]: 0<=i<=step<n}",
+        "for step\n... gbarrier {id=first}\na[i] = 2*a[i] + step {dep=first}\nend",
+        array("a", "n"),
+        sizes("n"),
+        assumptions="n>=1",
+    )
+    return lanes(unit)
+
+
 def _exchanged(domains: str | Sequence[str], groups: str, assumptions: str = "") -> lp.TranslationUnit:
     """Return a kernel whose groups pass numbers from lane to lane through local memory, k times."""
     index = groups.replace(":", ",")

@@ -164,8 +164,8 @@ def _compare(description: RandomKernel, kernel: Kernel, sub_group_size: int | No
 
 def _starts_from_lanes(kernel: Kernel) -> bool:
     """Return whether a loop starts from another value in each lane."""
-    inames = {frozenset(insn.within_inames) for launch in kernel.launches for insn in launch.instructions}
-    return any(leaning_loops(kernel, kernel.domain(each)) for each in inames)
+    inames = [(launch, frozenset(insn.within_inames)) for launch in kernel.launches for insn in launch.instructions]
+    return any(leaning_loops(kernel, launch, kernel.domain(each)) for launch, each in inames)
 
 
 def _compare_sub_groups(description: RandomKernel, kernel: Kernel, size: int) -> None:
