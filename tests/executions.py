@@ -15,7 +15,7 @@ from loopy.symbolic import pw_aff_to_expr
 from pymbolic import evaluate
 
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.launches import Launch, is_unrolled
 
 Sizes = Mapping[str, int]
 Numbers = np.ndarray
@@ -113,17 +113,30 @@ class Executions:
     def _numbered(self) -> dict[str, np.ndarray]:
         """Return the coordinates of the points; of sequential loops the numbers of their passes, from where they start.
 
-        Where a loop starts may differ between the work-items, and between the passes of the loops around it.
+        Where a loop starts may differ between the work-items, and between the passes of the loops around it. A copy of
+        an unrolled loop has the same value for all.
         """
         columns = self.points.columns
         nest = [item.iname for item in self.launch.schedule if isinstance(item, EnterLoop)]
-        around = [self.points.size, *(columns[name] for name in self.lanes.values())]
+        around = [self.points.size]
         around += [columns[name] for name in self.others if name not in nest]
         numbered = dict(columns)
-        for name in sorted((name for name in self.others if name in nest), key=nest.index):
-            numbered[name] = columns[name] - _least(columns[name], around)
+        unrolled = [name for name in nest if is_unrolled(self.kernel.loopy_kernel, name)]
+        around += [columns[name] for name in self.others if name in unrolled]
+        loops = [name for name in self.others if name in nest and name not in unrolled]
+        for name in sorted(loops, key=nest.index):
+            bounding = self._bounding(name)
+            lanes = [columns[lane] for lane in self.lanes.values() if lane in bounding]
+            numbered[name] = columns[name] - _least(columns[name], [*around, *lanes])
             around.append(columns[name])
         return numbered
+
+    def _bounding(self, loop: str) -> set[str]:
+        """Return the inames that the generated code bounds *loop* with, where others are conditions inside it."""
+        loopy_kernel = self.kernel.loopy_kernel
+        home = loopy_kernel.get_home_domain_index(loop)
+        domains = [home, *loopy_kernel.all_parents_per_domain()[home]]
+        return {name for index in domains for name in loopy_kernel.domains[index].get_var_names(isl.dim_type.set)}
 
     @cached_property
     def _weights(self) -> dict[int, Numbers]:

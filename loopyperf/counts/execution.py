@@ -100,8 +100,7 @@ class ExecutionCounter:
     def _counted(self, site: Site, points: isl.Set, unused: tuple[tuple[str, int], ...]) -> QuasiPolynomial:
         if self.sub_group_size is not None:
             lanes = {axis: site.launch.local_axes[axis] for kind, axis in unused if kind == "local"}
-            loops = self.loops(site.inames).points
-            points = sub_groups(self.kernel, site.launch, points, loops, lanes, self.sub_group_size)
+            points = sub_groups(self.kernel, site.launch, points, self._loop_points, lanes, self.sub_group_size)
             unused = tuple((kind, axis) for kind, axis in unused if kind == "group")
         extents = [self._extent(site.launch, kind, axis) for kind, axis in unused]
         number = self._numbers.value(points, lambda each: QuasiPolynomial.of_points(each, self.kernel.assumptions))
@@ -129,6 +128,9 @@ class ExecutionCounter:
         if inames not in self._loops:
             self._loops[inames] = loop_points(self.kernel, inames, self.typical)
         return self._loops[inames]
+
+    def _loop_points(self, inames: frozenset[str]) -> isl.Set:
+        return self.loops(inames).points
 
     def _conditioned(self, loops: LoopPoints, site: Site) -> _Points:
         points = loops.points.align_params(self.kernel.assumptions.get_space())

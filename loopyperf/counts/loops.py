@@ -16,7 +16,7 @@ from loopy.kernel.data import LocalInameTag
 
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.launches import Launch, is_unrolled
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
@@ -79,24 +79,33 @@ def loops_bounded_by_data(kernel: Kernel, inames: frozenset[str]) -> frozenset[s
 def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[str]:
     """Return the sequential loops of *points* that do not start from the same value in all work-items of a group.
 
-    Loops on the host are none: one pass of theirs is one value for all work-items of *launch*.
+    Loops on the host are none, nor are unrolled ones: a pass, or a copy, of theirs has one value for all work-items.
+    Neither are those that Loopy bounds without the inames of the work-items, and has conditions inside.
     """
     names = points.get_var_names_not_none(SET)
     axes = {name: kernel.hardware_axis(name) for name in names}
     local = {name for name, tag in axes.items() if isinstance(tag, LocalInameTag)}
+    loops = {name for name in axes.keys() - launch.host_inames if axes[name] is None}
+    loops = {name for name in loops if not is_unrolled(kernel.loopy_kernel, name)}
     found: set[str] = set()
     for basic in points.get_basic_sets() if local else ():
         for constraint in basic.get_constraints():
             involved = _involved(constraint, SET)
-            for name in involved if involved & local else ():
+            for name in involved & loops if involved & local else ():
                 value = constraint.get_coefficient_val(SET, names.index(name))
-                if (
-                    axes[name] is None
-                    and name not in launch.host_inames
-                    and (constraint.is_equality() or value.is_pos())
-                ):
+                from_below = constraint.is_equality() or value.is_pos()
+                if from_below and involved & local & bounding_inames(kernel, name):
                     found.add(name)
     return frozenset(found)
+
+
+def bounding_inames(kernel: Kernel, loop: str) -> frozenset[str]:
+    """Return the inames that Loopy may bound *loop* with: those of its domain and of the domains around it."""
+    home = kernel.loopy_kernel.get_home_domain_index(loop)
+    domains = (home, *kernel.loopy_kernel.all_parents_per_domain()[home])
+    return frozenset(
+        name for index in domains for name in kernel.loopy_kernel.domains[index].get_var_names_not_none(SET)
+    )
 
 
 def _data(kernel: Kernel, points: isl.Set) -> frozenset[str]:

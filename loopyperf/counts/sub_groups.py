@@ -5,14 +5,14 @@ of the loops whose work-items lie in one sub-group, and which are in the same pa
 The work-items of a group are numbered along its first axis first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
 from loopy.schedule import EnterLoop
 
-from loopyperf.counts.loops import leaning_loops
+from loopyperf.counts.loops import bounding_inames, leaning_loops
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
@@ -20,13 +20,17 @@ from loopyperf.launches import Launch
 SET = isl.dim_type.set
 
 
-def sub_groups(
-    kernel: Kernel, launch: Launch, points: isl.Set, loops: isl.Set, idle_axes: Mapping[int, isl.PwAff], size: int
-) -> isl.Set:
-    """Return the executions of sub-groups of *size* lanes whose work-items execute *points* of *loops*.
+Loops = Callable[[frozenset[str]], isl.Set]
 
-    *idle_axes* are local axes along which all work-items execute all points, with their extents. Raises
-    :class:`UncountableError` where the numbering of work-items depends on a size.
+
+def sub_groups(
+    kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops, idle_axes: Mapping[int, isl.PwAff], size: int
+) -> isl.Set:
+    """Return the executions of sub-groups of *size* lanes whose work-items execute *points*.
+
+    *loops* tells what points the loops over some inames visit. *idle_axes* are local axes along which all work-items
+    execute all points, with their extents. Raises :class:`UncountableError` where the numbering of work-items depends
+    on a size.
     """
     names = points.get_var_names_not_none(SET)
     tags = {place: kernel.hardware_axis(name) for place, name in enumerate(names)}
@@ -45,15 +49,15 @@ def sub_groups(
     return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join([*after, f'floor(({number})/{size})'])}] }}"))
 
 
-def _counting_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: isl.Set) -> isl.Set:
+def _counting_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops) -> isl.Set:
     """Return *points* with the passes of loops that do not start from the same value in all lanes for their values."""
-    leaning = leaning_loops(kernel, launch, loops)
+    names = points.get_var_names_not_none(SET)
+    leaning = leaning_loops(kernel, launch, loops(frozenset(names)))
     if not leaning:
         return points
-    names = points.get_var_names_not_none(SET)
     nest = [item.iname for item in launch.schedule if isinstance(item, EnterLoop)]
     order = sorted((name for name in names if name in nest), key=nest.index)
-    starts = [_start(loops, names, order[order.index(name) :], name) for name in sorted(leaning)]
+    starts = [_start(kernel, loops, names, order[order.index(name) + 1 :], name) for name in sorted(leaning)]
     together = reduce(isl.Map.flat_range_product, starts)
     before = ", ".join(f"x{place}" for place in range(len(names)))
     after = ", ".join(f"y{place}" for place in range(len(starts)))
@@ -63,14 +67,17 @@ def _counting_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: isl
     return started.apply(isl.Map(f"{{ [[{before}] -> [{after}]] -> [{passes}] }}"))
 
 
-def _start(loops: isl.Set, names: Sequence[str], inner: Sequence[str], loop: str) -> isl.Map:
-    """Return the map from points of *loops* to where *loop* starts there; *inner* are it and the loops inside it."""
-    before = ", ".join(f"x{place}" for place in range(len(names)))
-    around = ", ".join(f"x{place}" for place, name in enumerate(names) if name not in inner)
-    to_around = isl.Map(f"{{ [{before}] -> [{around}] }}")
-    values = to_around.reverse().intersect_range(loops)
-    first = values.apply_range(isl.Map(f"{{ [{before}] -> [x{names.index(loop)}] }}")).lexmin()
-    return to_around.intersect_domain(loops).apply_range(first)
+def _start(kernel: Kernel, loops: Loops, names: Sequence[str], inner: Sequence[str], loop: str) -> isl.Map:
+    """Return the map from points over *names* to where *loop* starts there; *inner* are the loops inside it."""
+    bounding = bounding_inames(kernel, loop)
+    around = [name for name in names if name != loop and name in bounding and name not in inner]
+    visited = loops(frozenset([*around, loop]))
+    order = visited.get_var_names_not_none(SET)
+    before = ", ".join(f"x{names.index(name)}" for name in order)
+    outside = ", ".join(f"x{names.index(name)}" for name in around)
+    first = visited.apply(isl.Map(f"{{ [{before}] -> [[{outside}] -> [x{names.index(loop)}]] }}")).unwrap().lexmin()
+    everything = ", ".join(f"x{place}" for place in range(len(names)))
+    return isl.Map(f"{{ [{everything}] -> [{outside}] }}").apply_range(first)
 
 
 def _first(kernel: Kernel, iname: str) -> int:

@@ -148,3 +148,32 @@ def nested_choices() -> lp.TranslationUnit:
 
 
 # }}}
+
+
+@at(*({"n": n} for n in (1, 5, 20, 41)), classes={"n": 64})
+def lanes_of_an_inner_domain() -> lp.TranslationUnit:
+    """The loop around starts at zero in all lanes: which lanes run is a condition inside it."""
+    unit = kernel(
+        ["[n] -> {[i]: 0<=i<n}", "[n,i] -> {[j]: 0<=j<=i and i+j<n+3}"],
+        "out[i,j] = 2*a[j] {inames=i:j}",
+        array("a", "n"),
+        array("out", "n,n"),
+        sizes("n"),
+        assumptions="n>=1",
+    )
+    return lanes(unit, "j", 8)
+
+
+@at(*({"n": n} for n in (1, 5, 20, 41)), classes={"n": 64})
+def members_of_tiles_around_lanes() -> lp.TranslationUnit:
+    """Where the outer of two loops starts depends on the inner one, and on nothing of the lanes inside both."""
+    unit = kernel(
+        ["[n] -> {[i]: 2<=i<=n}", "[n,i] -> {[j]: 0<=j and j+i<n}"],
+        "out[i,j] = 2*a[j] {inames=i:j}",
+        array("a", "n"),
+        array("out", "n+1,n"),
+        sizes("n"),
+        assumptions="n>=1",
+    )
+    unit = lp.prioritize_loops(lp.split_iname(unit, "i", 4), "i_inner,i_outer")
+    return lanes(unit, "j", 8)
