@@ -271,12 +271,18 @@ class Visitor:
         return self.even_lanes(expr, array)
 
     def passes(self, expr: Any, array: Any, lane: str) -> Iterator[np.ndarray]:
-        """Yield the addresses of the first lanes in the first and in the last pass of the other loops."""
-        addresses = sum(self.addresses(expr, array, {}), np.zeros(len(self.points), int))
-        others = [self.points.columns[name] for name in self.inames - {lane}]
+        """Yield the addresses of the first lanes in the first and in the last pass of the other loops.
+
+        Lanes that are left out between others are neighbours all the same, as they are where lanes are even.
+        """
+        columns = self.points.columns
+        others = [self.points.size, *(columns[name] for name in self.inames - {lane})]
         for chosen in (0, -1) if len(self.points) > 1 else ():
-            together = reduce(np.logical_and, (column == column[chosen] for column in others), addresses == addresses)
-            yield addresses[together][:LANES]
+            together = np.logical_and.reduce([column == column[chosen] for column in others])
+            first, last = columns[lane][together].min(), columns[lane][together].max()
+            lanes = np.arange(first, last + 1)[:LANES]
+            here = {name: np.full(len(lanes), column[chosen]) for name, column in columns.items()}
+            yield sum(self.addresses(expr, array, {**here, lane: lanes}), np.zeros(len(lanes), int))
 
     def even_lanes(self, expr: Any, array: Any) -> Lanes:
         """Return how *expr* moves along ``l.0`` at the first point, having seen that it is so at all others."""
