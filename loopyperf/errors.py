@@ -50,6 +50,16 @@ class ParameterError(LoopyperfError):
 # }}}
 
 
+# {{{ graphs
+
+
+class GraphError(LoopyperfError):
+    """An instruction dependence graph that makes no sense, or is larger than what was asked for."""
+
+
+# }}}
+
+
 # {{{ devices, models, fits
 
 

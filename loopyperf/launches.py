@@ -3,8 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from itertools import islice
+from functools import partial, reduce
+from itertools import islice, takewhile
 from typing import cast
 
 import islpy as isl
@@ -40,6 +40,8 @@ class Barrier:
     """the sequential loops around it, those on the host included"""
     groups: frozenset[str]
     """the group inames that decide, in conditions around these loops, which groups run them"""
+    copied: frozenset[str]
+    """the innermost loops around it, as far as they are unrolled: it stands in each of their copies, run or not"""
     following: str | None
     """the instruction that comes next, if any"""
 
@@ -181,6 +183,7 @@ def _barriers(kernel: LoopKernel, block: Sequence[ScheduleItem], host_inames: fr
                 label="barrier at the end" if following is None else f"barrier before {following}",
                 inames=host_inames.union(iname for iname, _ in loops),
                 groups=frozenset[str]().union(*(groups for _, groups in loops)),
+                copied=frozenset(takewhile(partial(is_unrolled, kernel), (name for name, _ in reversed(loops)))),
                 following=following,
             )
 

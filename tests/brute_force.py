@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import product
+from itertools import product, takewhile
 from typing import Any
 
 import islpy as isl
@@ -18,6 +18,7 @@ import numpy as np
 from enumerated_instruction import Visitor, vector_iname
 from enumeration import Points, listed
 from executions import COUNTINGS, Executions, Numbers, Sizes, extents
+from loopy.schedule import EnterLoop
 from predicates import Evaluation, evaluations
 from stride_classes import Access, needs_points, stride_class
 
@@ -182,12 +183,20 @@ def _without_holes(points: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
     return points
 
 
+def _unrolled_around(kernel: Kernel, launch: Launch, barrier: Barrier) -> set[str]:
+    """Return the unrolled loops around *barrier* that have no other loop around it inside."""
+    order = [item.iname for item in launch.schedule if isinstance(item, EnterLoop) and item.iname in barrier.inames]
+    within = takewhile(lambda iname: is_unrolled(kernel.loopy_kernel, iname), reversed(order))
+    return set(within)
+
+
 def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Sequence[Sizes]) -> Numbers:
     """Return how often all groups together pass *barrier*: those that run its loops, along other axes all.
 
-    It stands in every copy of an unrolled loop, run or not, and loops run from their first pass to their last.
+    It stands in every copy of the unrolled loops right around it, run or not, and loops run from their first pass to
+    their last.
     """
-    unrolled = {iname for iname in barrier.inames if is_unrolled(kernel.loopy_kernel, iname)}
+    unrolled = _unrolled_around(kernel, launch, barrier)
     inames = (barrier.inames - unrolled) | barrier.groups
     points = _points(kernel, inames, sizes)
     rows = (set(points.rows(sorted(inames), place)) for place in range(len(sizes)))

@@ -90,12 +90,12 @@ class ExecutionCounter:
         key = (site.inames, selected.selecting, unused, id(site.launch) if by_launch else None)
         if key not in self._counts:
             self._counts[key] = self._counted(site, selected.points, unused)
-        return Executions(self._counts[key], self._weight(site))
+        return Executions(self._counts[key], self.weight(site))
 
     def executions_at(self, site: Site, points: isl.Set) -> Executions:
         """Return how often *site* runs, on every lane, where its loops visit *points* in place of their own."""
         unused = tuple(self._unused_axes(site))
-        return Executions(self._counted(site, points, unused), self._weight(site))
+        return Executions(self._counted(site, points, unused), self.weight(site))
 
     def _counted(self, site: Site, points: isl.Set, unused: tuple[tuple[str, int], ...]) -> QuasiPolynomial:
         if self.sub_group_size is not None:
@@ -153,8 +153,11 @@ class ExecutionCounter:
         except (ExpressionToAffineConversionError, NotImplementedError, isl.Error):
             return None
 
-    def _weight(self, site: Site) -> Fraction:
-        """Return the weight of each point of *site*: how often what it runs on runs there."""
+    def weight(self, site: Site) -> Fraction:
+        """Return the weight of each point of *site*: how often what it runs on runs there.
+
+        Raises :class:`UncountableError` where that is not stated.
+        """
         asked = self._selected(site).asked
         expressions = {condition.expression for condition in asked}
         if len(expressions) < len(asked):

@@ -35,7 +35,7 @@ def sub_groups(
     names = points.get_var_names_not_none(SET)
     tags = {place: kernel.hardware_axis(name) for place, name in enumerate(names)}
     axes = {tag.axis: place for place, tag in tags.items() if isinstance(tag, LocalInameTag)}
-    points = _counting_passes(kernel, launch, points, loops)
+    points = in_passes(kernel, launch, points, loops)
     for axis, extent in idle_axes.items():
         points, axes[axis] = _with_axis(points, extent), points.dim(SET)
     if not axes:
@@ -49,7 +49,7 @@ def sub_groups(
     return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join([*after, f'floor(({number})/{size})'])}] }}"))
 
 
-def _counting_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops) -> isl.Set:
+def in_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops) -> isl.Set:
     """Return *points* with the passes of loops that do not start from the same value in all lanes for their values."""
     names = points.get_var_names_not_none(SET)
     leaning = leaning_loops(kernel, launch, loops(frozenset(names)))

@@ -6,7 +6,7 @@ import islpy as isl
 
 from loopyperf.counts.conditions import ALWAYS
 from loopyperf.counts.execution import ExecutionCounter, Executions, Site
-from loopyperf.launches import Barrier, Launch, is_unrolled
+from loopyperf.launches import Barrier, Launch
 
 SET = isl.dim_type.set
 
@@ -16,14 +16,14 @@ def barrier_executions(counter: ExecutionCounter, launch: Launch, barrier: Barri
 
     Whatever the counting, all work-items of a group meet a barrier. How often may differ from group to group: the loops
     around it may, and so may the conditions that Loopy writes around these loops. Instructions ask whether it is their
-    turn; barriers do not, so that they are also met where a loop has holes, and in every copy of an unrolled one.
+    turn; barriers do not, so that they are also met where a loop has holes, and in every copy of an unrolled loop. How
+    often a loop inside such a copy passes may depend on the copy.
     """
-    unrolled = frozenset(iname for iname in barrier.inames if is_unrolled(counter.kernel.loopy_kernel, iname))
-    loops = barrier.inames - unrolled
+    loops = barrier.inames - barrier.copied
     site = Site(launch, loops | barrier.groups, ALWAYS, barrier.label)
     points = counter.points(site)
     met = counter.executions_at(site, _without_holes(points) if loops else points.remove_divs())
-    copies = [counter.kernel.domain([iname]) for iname in sorted(unrolled)]
+    copies = [counter.kernel.domain([iname]) for iname in sorted(barrier.copied)]
     return Executions(met.count * prod(map(_static_length, copies)), met.weight)
 
 

@@ -268,7 +268,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
         types = callee.arg_id_to_dtype or {}
         results = [number_type(types[key]) for key in sorted(types) if isinstance(key, int) and key < 0]
         if isinstance(callee, (ArgExtOpCallable, SegmentOpCallable)):
-            self._record(Operation(_combining(callee), results[-1].scalar), conditions)
+            self._record(Operation(combining(callee), results[-1].scalar), conditions)
         elif len(results) != 1:
             construct = f"no count for {callee.name}, a function of {len(results)} results"
             self._record_cost(str(callee.name), construct, conditions)
@@ -291,7 +291,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
             raise UncountableError(f"no count for {type(expr).__name__} in an expression: {expr}")
 
 
-def _combining(callee: ArgExtOpCallable | SegmentOpCallable) -> Kind:
+def combining(callee: ArgExtOpCallable | SegmentOpCallable) -> Kind:
     """Return the kind of operation that combines two values in a reduction to a value and an index or a flag."""
     if isinstance(callee, ArgExtOpCallable):
         return "min/max"

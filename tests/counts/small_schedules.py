@@ -193,4 +193,17 @@ def barriers_in_a_triangle_of_groups() -> lp.TranslationUnit:
     return _exchanged("{[g,h,k,l]: 0<=h<=g<n and 0<=k<n and 0<=l<16}", "g:h", assumptions="n>=1")
 
 
+@at(*sizes_of_n(1, 2, 3, 8), classes={"n": 64})
+def barriers_in_copies_of_which_each_loops_less() -> lp.TranslationUnit:
+    """The first copy of the unrolled loop goes round n times, the second n - 1 times."""
+    unit = kernel(
+        "{[i,j,k]: 0<=i<2 and 0<=j<n-i and 0<=k<2}",
+        "out[i,j] = sum(k, 2*k) {inames=i:j}",
+        array("out", "2,n"),
+        sizes("n"),
+        assumptions="n>=1",
+    )
+    return lp.prioritize_loops(lp.tag_inames(unit, {"i": "unr", "k": "l.0"}), "i,j")
+
+
 # }}}

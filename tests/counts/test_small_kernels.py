@@ -117,6 +117,12 @@ def test_a_scalar_among_vectors_is_loaded_and_changed_once() -> None:
     }
 
 
+def test_a_loop_in_a_copy_passes_as_often_as_the_copy_says() -> None:
+    # 2 barriers for each sum, met by 2 work-items: n = 3 sums in the first copy, 2 in the second.
+    counts = counted(small_schedules.barriers_in_copies_of_which_each_loops_less, n=3)
+    assert counts["barriers"] == 2 * 2 * (3 + 2)
+
+
 def test_a_tree_of_domains_is_counted_as_nested() -> None:
     # j runs over three numbers from i on, cut off at 7: 3+3+3+3+3+2+1 = 18.
     assert counted(small_loops.a_tree_of_domains, n=7) == {

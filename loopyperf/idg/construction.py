@@ -1,0 +1,317 @@
+"""The instruction dependence graph of one warp, from the linearized schedule of its launch."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import islpy as isl
+import pymbolic.primitives as prim
+from loopy.symbolic import aff_to_expr, set_to_cond_expr
+
+from loopyperf.counts.execution import ExecutionCounter
+from loopyperf.counts.quasipolynomial import number_of_points
+from loopyperf.counts.typical import Typical
+from loopyperf.idg.dataflow import CellAccess, dependences, flow, is_affine, with_values
+from loopyperf.idg.drafts import Draft
+from loopyperf.idg.executions import LaunchExecutions, WarpExecutions
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.kinds import Kind, kinds_of
+from loopyperf.idg.nest import Nest, Statement, nest_of
+from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.translation import Translator
+from loopyperf.idg.warp import iname_values
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Barrier, Launch
+
+SET = isl.dim_type.set
+IN = isl.dim_type.in_
+HANDED_ON = "what the barriers hand on"
+STORE = ("store", "local")
+
+
+class LaunchProgram:
+    """What every warp of one launch executes, as far as it does not depend on the warp."""
+
+    def __init__(self, kernel: Kernel, launch: Launch, typical: Typical) -> None:
+        """Translate *launch* of *kernel*."""
+        self.kernel, self.launch, self.typical = kernel, launch, typical
+        self.counter = ExecutionCounter(kernel, typical)
+        self.nest = nest_of(kernel, launch)
+        self.translator = Translator(kernel, typical)
+        self.of_statement: dict[int, range] = {}
+        self.places: dict[int, tuple[int, ...]] = {}
+        self._translate(self.nest, ())
+
+    def _translate(self, nest: Nest, around: tuple[int, ...]) -> None:
+        for place, item in enumerate(nest.body):
+            if isinstance(item, Nest):
+                self._translate(item, (*around, place))
+            else:
+                first = len(self.translator.drafts)
+                self.translator.translate(item)
+                self.of_statement[id(item)] = range(first, len(self.translator.drafts))
+                self.places[id(item)] = (*around, place)
+
+    @property
+    def drafts(self) -> list[Draft]:
+        """Return the instructions in the order of the program."""
+        return self.translator.drafts
+
+
+def warp_graph(program: LaunchProgram, launch: LaunchExecutions, kind: Kind) -> Idg:
+    """Return the source graph of the warps of *kind* of the launch of *program*."""
+    return _WarpGraph(program, WarpExecutions(launch, kind.example), kind).graph()
+
+
+def kinds_of_warps(program: LaunchProgram, launch: LaunchExecutions) -> list[Kind]:
+    """Return the kinds of warps of the launch of *program*, those of most warps first."""
+    executions = [launch.by_place(draft.statement, draft.conditions) for draft in program.drafts]
+    return kinds_of(launch.warps, list({id(each): each for each in executions}.values()))
+
+
+class _WarpGraph:
+    def __init__(self, program: LaunchProgram, executions: WarpExecutions, kind: Kind) -> None:
+        self.program, self.executions, self.kind = program, executions, kind
+        self.kernel = program.kernel
+        self.runs = [executions.run(draft.statement, draft.conditions) for draft in program.drafts]
+        alive = [place for place in range(len(program.drafts)) if not self._is_idle(place)]
+        self.numbers = {place: number for number, place in enumerate(alive)}
+        """of those instructions that the warp executes"""
+
+    def _is_idle(self, place: int) -> bool:
+        return not self.runs[place].number and (self.kind.is_uniform or self._by_kind(place).is_empty())
+
+    def _by_kind(self, place: int) -> isl.Set:
+        """Return what all warps of a kind that is not uniform execute."""
+        assert self.kind.places is not None
+        draft = self.program.drafts[place]
+        found = self.executions.of_launch.by_place(draft.statement, draft.conditions)
+        return found & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), len(draft.statement.loops))
+
+    def graph(self) -> Idg:
+        instructions = tuple(self._instruction(place) for place in self.numbers)
+        return Idg(instructions, tuple(self._edges()), tuple(self._body(self.program.nest, ())))
+
+    # {{{ the program
+
+    def _body(self, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[Item]:
+        for item in nest.body:
+            if isinstance(item, Statement):
+                yield from (self.numbers[place] for place in self._of(item) if place in self.numbers)
+            else:
+                inside = (*loops, item)
+                body = tuple(self._body(item, inside))
+                if body:
+                    yield Loop(item.iname, self.executions.trips(inside), body, item.is_unrolled)
+
+    def _of(self, statement: Statement) -> range:
+        return self.program.of_statement[id(statement)]
+
+    def _instruction(self, place: int) -> Instruction:
+        draft = self.program.drafts[place]
+        run = self.runs[place]
+        number: int | Fraction = run.number
+        if not self.kind.is_uniform:
+            number = Fraction(number_of_points(self._by_kind(place)), self.kind.warps)
+        total = number * run.weight * draft.number
+        return Instruction(
+            kind=draft.kind,
+            dtype=draft.dtype,
+            subsystem=draft.subsystem,
+            source=_source(draft.statement),
+            text=draft.text,
+            reference=draft.reference,
+            executions=int(total) if total == int(total) else total,
+            condition=run.condition,
+        )
+
+    # }}}
+
+    # {{{ edges
+
+    def _edges(self) -> Iterator[Edge]:
+        for target in self.numbers:
+            yield from self._within(target)
+        accesses = list(self._accesses())
+        nodes = {access.name: node for access, node in accesses}
+        for found in dependences([access for access, _ in accesses]):
+            yield from self._of_dependence(nodes[found.source], nodes[found.target], found.relation)
+        yield from self._before_barriers()
+
+    def _within(self, target: int) -> Iterator[Edge]:
+        """Yield the edges from what is computed in the pass that *target* is in."""
+        draft = self.program.drafts[target]
+        data = dict.fromkeys(value.node for value in draft.operands if value.node in self.numbers)
+        yield from (self._in_same_pass(source, target, "data") for source in data)
+        deciding = dict.fromkeys(value.node for value in draft.controls if value.node in self.numbers)
+        if not data:
+            yield from (self._in_same_pass(source, target, "control") for source in deciding)
+
+    def _in_same_pass(self, source: int, target: int, through: Any) -> Edge:
+        loops = self.program.drafts[source].statement.loops
+        same = tuple(prim.Variable(nest.iname) for nest in loops)
+        return Edge(self.numbers[source], self.numbers[target], (0,) * len(loops), same, None, through)
+
+    def _of_dependence(self, source: int, target: int, relation: isl.Map) -> Iterator[Edge]:
+        """Yield the edges from executions of *source* to those of *target* that *relation* assigns to them."""
+        before, after = (self.program.drafts[place].statement.loops for place in (source, target))
+        numbered = relation.apply_domain(self.executions.numbering(after))
+        numbered = numbered.apply_range(self.executions.numbering(before)).coalesce()
+        through = self._through(source, target)
+        shared = sum(one is other for one, other in zip(before, after, strict=False))
+        everywhere = self.runs[target].passes
+        for piece, value in _pieces(numbered):
+            passes = tuple(_named(value.get_at(place), after) for place in range(len(before)))
+            for where, distance in _distances(piece, value, shared):
+                condition = _condition(where, everywhere, after)
+                yield Edge(self.numbers[source], self.numbers[target], distance, passes, condition, through)
+
+    def _through(self, source: int, target: int) -> Any:
+        kinds = {self.program.drafts[place].kind for place in (source, target)}
+        if "barrier" in kinds:
+            return "synchronization"
+        return "memory" if self.program.drafts[source].kind == "store" else "data"
+
+    # }}}
+
+    # {{{ cells
+
+    def _accesses(self) -> Iterator[tuple[CellAccess, int]]:
+        """Yield the accesses of cells, each with the instruction that does it."""
+        number = count()
+        for definition in self.program.translator.definitions:
+            if definition.node in self.numbers:
+                yield self._access(next(number), definition.node, definition.variable, definition.index, is_write=True)
+        for place in self.numbers:
+            draft = self.program.drafts[place]
+            for read in dict.fromkeys(value.read for value in (*draft.operands, *draft.controls) if value.read):
+                yield self._access(next(number), place, read.variable, read.index, is_write=False)
+        for place, array, index, is_write in self._in_memory():
+            yield self._access(next(number), place, array, index, is_write)
+
+    def _in_memory(self) -> Iterator[tuple[int, str, tuple[Any, ...] | None, bool]]:
+        """Yield the accesses of arrays in memory, and those of what barriers hand on."""
+        for place in self.numbers:
+            draft = self.program.drafts[place]
+            if draft.kind == "barrier":
+                yield place, HANDED_ON, None, False
+                yield place, HANDED_ON, None, True
+            elif (ref := draft.reference) is not None and ref.array not in self._exchanged:
+                yield place, ref.array, ref.index, ref.direction == "store"
+            elif ref is not None and ref.direction == "load":
+                yield place, HANDED_ON, None, False
+
+    @cached_property
+    def _exchanged(self) -> frozenset[str]:
+        """Return the local arrays that work-items exchange values through, with barriers between."""
+        drafts = [self.program.drafts[place] for place in self.numbers]
+        stored = [ref.array for draft in drafts if (ref := draft.reference) and (ref.direction, ref.space) == STORE]
+        return frozenset(stored) if any(draft.kind == "barrier" for draft in drafts) else frozenset()
+
+    def _before_barriers(self) -> Iterator[Edge]:
+        """Yield the edges from stores to the barrier that comes next, which hands on what they stored."""
+        drafts = self.program.drafts
+        number = count()
+        barriers = [
+            self._access(next(number), place, HANDED_ON, None, is_write=True)
+            for place in self.numbers
+            if drafts[place].kind == "barrier"
+        ]
+        stores = [
+            self._access(next(number), place, HANDED_ON, None, is_write=False)
+            for place in self.numbers
+            if (ref := drafts[place].reference) and ref.array in self._exchanged and ref.direction == "store"
+        ]
+        if not stores:
+            return
+        nodes = {access.name: node for access, node in (*barriers, *stores)}
+        for found in flow([access for access, _ in stores], [access for access, _ in barriers], backwards=True):
+            last = found.relation.reverse().lexmax()
+            yield from self._of_dependence(nodes[found.target], nodes[found.source], last)
+
+    def _access(
+        self, number: int, place: int, array: str, index: tuple[Any, ...] | None, is_write: bool
+    ) -> tuple[CellAccess, int]:
+        draft = self.program.drafts[place]
+        variables = tuple(nest.iname for nest in draft.statement.loops)
+        if index is not None:
+            index = tuple(with_values(expression, self._uniform) for expression in index)
+            index = index if is_affine(self.runs[place].values, variables, index) else None
+        access = CellAccess(
+            f"A{number}",
+            array,
+            index,
+            variables,
+            self.runs[place].values,
+            self.program.places[id(draft.statement)],
+            is_write,
+            is_certain=self.runs[place].weight == 1,
+        )
+        return access, place
+
+    @cached_property
+    def _uniform(self) -> dict[str, int]:
+        """Return the values of sizes, and of the hardware's inames in the first lane."""
+        values = dict(self.executions.sizes) | self.executions.host
+        inames = frozenset[str]().union(*(draft.statement.inames for draft in self.program.drafts))
+        lanes = iname_values(self.kernel, self.executions.warp, inames, self.executions.sizes)
+        return values | {name: int(each[0]) for name, each in lanes.items()}
+
+    # }}}
+
+
+def _source(statement: Statement) -> str:
+    what: Any = statement.what
+    return "" if isinstance(what, Barrier) else getattr(what, "id", None) or what.instruction.id
+
+
+def _pieces(relation: isl.Map) -> list[tuple[isl.Set, isl.MultiAff]]:
+    """Return what the single-valued *relation* maps to, by where it does."""
+    found: list[tuple[isl.Set, isl.MultiAff]] = []
+    isl.PwMultiAff.from_map(relation).foreach_piece(lambda where, value: found.append((where, value)))
+    return found
+
+
+def _named(value: isl.Aff, loops: Sequence[Nest]) -> Any:
+    """Return *value* as an integer, or as an expression of the passes of *loops*."""
+    if value.is_cst():
+        return value.get_constant_val().to_python()
+    for place, nest in enumerate(loops):
+        value = value.set_dim_name(IN, place, nest.iname)
+    return aff_to_expr(value)
+
+
+def _condition(where: isl.Set, everywhere: isl.Set, loops: Sequence[Nest]) -> Any:
+    if everywhere.is_subset(where):
+        return None
+    where = where.gist(everywhere)
+    for place, nest in enumerate(loops):
+        where = where.set_dim_name(SET, place, nest.iname)
+    return set_to_cond_expr(where)
+
+
+def _distances(where: isl.Set, source: isl.MultiAff, shared: int) -> Iterator[tuple[isl.Set, tuple[int, ...]]]:
+    """Yield by how many passes of each of the *shared* loops the source is earlier, with where it is by so many.
+
+    In a loop by whose passes it is not always equally far, they are the least. They say nothing of the loops inside.
+    """
+    found: list[int] = []
+    for place in range(shared):
+        space = isl.LocalSpace.from_space(source.get_at(place).get_domain_space())
+        apart = isl.Aff.var_on_domain(space, SET, place).sub(source.get_at(place))
+        if apart.is_cst():
+            found.append(apart.get_constant_val().to_python())
+            continue
+        if any(found):
+            break
+        passes = isl.PwAff.from_aff(apart)
+        earlier = where & passes.pos_set()
+        if not earlier.is_empty():
+            yield earlier, (*found, passes.intersect_domain(earlier).min_val().to_python())
+        where = where & passes.zero_set()
+        if where.is_empty():
+            return
+        found.append(0)
+    yield where, tuple(found)

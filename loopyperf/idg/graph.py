@@ -1,0 +1,108 @@
+"""The instruction dependence graph of one warp, with its loops rolled up.
+
+Vertices are warp instructions, edges lead from a definition to its uses (Lemeire, section 3.1.1; Cornelis, section
+III.C). A loop is kept as its body and its number of passes: an edge says by how many passes of the loops around it its
+ends are apart, so a loop of a million passes costs one body. :meth:`Idg.unrolled` gives the flat graph of the papers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+
+import pymbolic.primitives as prim
+
+from loopyperf.errors import GraphError
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
+from loopyperf.idg.unrolling import LIMIT, flattened
+
+
+@dataclass(frozen=True)
+class Idg:
+    """The instruction dependence graph of one warp."""
+
+    instructions: tuple[Instruction, ...]
+    edges: tuple[Edge, ...]
+    body: tuple[Item, ...]
+    """instructions and loops in the order of the program"""
+
+    def __post_init__(self) -> None:
+        number = len(self.instructions)
+        strangers = [edge for edge in self.edges if not (0 <= edge.source < number and 0 <= edge.target < number)]
+        if strangers:
+            raise GraphError(f"edge {strangers[0].source} -> {strangers[0].target} leads out of {number} instructions")
+        _order(number, [(edge.source, edge.target) for edge in self.edges if not edge.is_carried])
+
+    @classmethod
+    def from_edges(cls, kinds: Sequence[str], edges: Sequence[tuple[int, ...]], trips: int = 1) -> "Idg":
+        """Return a graph typed in by hand: the kind of each instruction, and edges from definitions to uses.
+
+        *kinds* name the pipelines too. With *trips*, the instructions are the body of a loop of so many passes, and an
+        edge may have a third number: by how many passes the definition is earlier. Raises :class:`GraphError` for an
+        edge that leads nowhere, or for a cycle of edges inside a pass.
+        """
+        instructions = tuple(Instruction(kind, subsystem=kind, text=kind, executions=trips) for kind in kinds)
+        everything = tuple(range(len(kinds)))
+        apart = [(source, target, distance[0] if distance else 0) for source, target, *distance in edges]
+        if trips == 1:
+            return cls(instructions, tuple(Edge(s, t) for s, t, distance in apart if not distance), everything)
+        loop = prim.Variable("pass")
+        carried = tuple(Edge(s, t, (d,), (loop - d if d else loop,)) for s, t, d in apart)
+        return cls(instructions, carried, (Loop("pass", trips, everything),))
+
+    # {{{ what is where
+
+    @cached_property
+    def loops_around(self) -> tuple[tuple[Loop, ...], ...]:
+        """Return for each instruction the loops around it, the outermost first."""
+        found = dict(placed(self.body))
+        return tuple(found[place] for place in range(len(self.instructions)))
+
+    @cached_property
+    def definitions(self) -> tuple[tuple[Edge, ...], ...]:
+        """Return for each instruction the edges that lead to it."""
+        found: list[list[Edge]] = [[] for _ in self.instructions]
+        for edge in self.edges:
+            found[edge.target].append(edge)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Return the instructions in an order in which each comes after those of its own pass that it waits for."""
+        edges = [(edge.source, edge.target) for edge in self.edges if not edge.is_carried]
+        return _order(len(self.instructions), edges)
+
+    # }}}
+
+    @property
+    def executed(self) -> int | Fraction:
+        """Return how many instructions the warp executes."""
+        return sum((instruction.executions for instruction in self.instructions), 0)
+
+    def mix(self) -> dict[tuple[str, str], int | Fraction]:
+        """Return (kind, type) -> how many of these instructions the warp executes."""
+        found: dict[tuple[str, str], int | Fraction] = {}
+        for each in self.instructions:
+            key = (each.kind, each.dtype)
+            found[key] = found.get(key, 0) + each.executions
+        return found
+
+    def unrolled(self, limit: int = LIMIT) -> "Idg":
+        """Return the flat graph: an instruction for each execution, no loops.
+
+        Raises :class:`GraphError` where these are more than *limit*.
+        """
+        instructions, edges = flattened(self.instructions, self.definitions, self.body, limit)
+        return Idg(instructions, edges, tuple(range(len(instructions))))
+
+
+def _order(number: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    waiting: dict[int, list[int]] = {place: [] for place in range(number)}
+    for source, target in edges:
+        waiting[target].append(source)
+    try:
+        return tuple(TopologicalSorter(waiting).static_order())
+    except CycleError as error:
+        cycle = " -> ".join(map(str, error.args[1]))
+        raise GraphError(f"instructions wait for each other within one pass: {cycle}") from error

@@ -1,0 +1,79 @@
+"""What an instruction dependence graph is made of: warp instructions, loops around them, edges between them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+Dependence = Literal["data", "memory", "synchronization", "control"]
+"""through registers; through memory; through a barrier; on a predicate"""
+Pass = Any
+"""an integer, or a pymbolic expression of the passes of loops, each a variable of the loop's name counted from 0"""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One warp instruction."""
+
+    kind: str
+    """e.g. ``"add"``, ``"fma"``, ``"load"``, ``"barrier"``"""
+    dtype: str = ""
+    """of the result, e.g. ``"f32"``; empty where it has none"""
+    subsystem: str = ""
+    """the pipeline that executes it, e.g. ``"alu"``, ``"sfu"``, ``"fp64"``, ``"global"``, ``"local"``, ``"barrier"``"""
+    source: str = ""
+    """the Loopy instruction that it comes from"""
+    text: str = ""
+    """what it does, in the words of the source"""
+    reference: Any = None
+    """of loads and stores: which element of which array, see :class:`loopyperf.counts.memory.Reference`"""
+    executions: int | Fraction = 1
+    """how often the warp executes it; a fraction where ``typical`` says how often a condition on data holds"""
+    condition: Any = None
+    """where it runs in some passes of the loops around it only: a condition on these passes"""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A body that is run several times."""
+
+    name: str
+    trips: Pass
+    """the number of passes each time that the loop is entered; may depend on the passes of the loops around it"""
+    body: tuple["Item", ...]
+    is_unrolled: bool = False
+    """Loopy writes a copy of the body for each pass"""
+
+
+Item = int | Loop
+"""the place of an instruction in :attr:`Idg.instructions`, or a loop"""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """*target* uses what *source* defines."""
+
+    source: int
+    target: int
+    distance: tuple[int, ...] = ()
+    """by how many passes of each loop around both, from the outermost on, *source* is earlier. Shorter where the inner
+    ones are entered anew in between: then it is their last pass that *target*'s first one waits for."""
+    passes: tuple[Pass, ...] = ()
+    """the pass of each loop around *source*, from the outermost on, given the passes of those around *target*"""
+    condition: Any = None
+    """on the passes of the loops around *target*: there this edge is; None if in all"""
+    through: Dependence = "data"
+
+    @property
+    def is_carried(self) -> bool:
+        """Return whether *source* is in an earlier pass of a loop than *target*."""
+        return any(self.distance)
+
+
+def placed(body: Sequence[Item], around: tuple[Loop, ...] = ()) -> Iterator[tuple[int, tuple[Loop, ...]]]:
+    """Yield the instructions of *body* in the order of the program, each with the loops around it."""
+    for item in body:
+        if isinstance(item, Loop):
+            yield from placed(item.body, (*around, item))
+        else:
+            yield item, around

@@ -1,0 +1,79 @@
+"""The executions of a rolled program one by one, each with what it waits for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pymbolic.primitives as prim
+from pymbolic import evaluate
+
+from loopyperf.errors import GraphError
+from loopyperf.idg.program import Edge, Instruction, Item, Loop
+
+LIMIT = 100_000
+"""instructions of a flat graph, unless another limit is asked for"""
+
+Passes = Mapping[str, int]
+"""loop -> number of the pass that it is in"""
+Execution = tuple[int, tuple[int, ...]]
+"""an instruction, and the pass of each loop around it, from the outermost on"""
+
+
+def flattened(
+    instructions: Sequence[Instruction], definitions: Sequence[Sequence[Edge]], body: Sequence[Item], limit: int = LIMIT
+) -> tuple[tuple[Instruction, ...], tuple[Edge, ...]]:
+    """Return an instruction for each execution in *body*, and the edges between them.
+
+    *definitions* are the edges that lead to each instruction. Raises :class:`GraphError` for more than *limit*.
+    """
+    places: dict[Execution, int] = {}
+    found: list[Instruction] = []
+    edges: list[Edge] = []
+    for place, passes in executions(instructions, body):
+        if len(found) == limit:
+            raise GraphError(f"more than {limit} executions: unrolled(limit=...) sets another limit")
+        here = len(found)
+        places[place, tuple(passes.values())] = here
+        found.append(replace(instructions[place], executions=1, condition=None))
+        for edge in definitions[place]:
+            source = _source(edge, passes)
+            if source is not None and source in places:
+                edges.append(Edge(places[source], here, through=edge.through))
+    return tuple(found), tuple(edges)
+
+
+def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, Passes]]:
+    """Yield the instructions of *body* in the order in which they are executed, each with the passes it is in."""
+    return _executions(instructions, body, {})
+
+
+def _executions(
+    instructions: Sequence[Instruction], body: Sequence[Item], around: Passes
+) -> Iterator[tuple[int, Passes]]:
+    for item in body:
+        if isinstance(item, Loop):
+            for number in range(valued(item.trips, around)):
+                yield from _executions(instructions, item.body, {**around, item.name: number})
+        elif holds(instructions[item].condition, around):
+            yield item, around
+
+
+def _source(edge: Edge, passes: Passes) -> Execution | None:
+    """Return what *edge* leads from in these *passes* of the loops around its target."""
+    if not holds(edge.condition, passes):
+        return None
+    return edge.source, tuple(valued(each, passes) for each in edge.passes)
+
+
+def valued(expression: Any, passes: Passes) -> int:
+    """Return the integer that *expression* is in these *passes*."""
+    if isinstance(expression, int):
+        return expression
+    if isinstance(expression, prim.Variable):
+        return passes[expression.name]
+    return int(evaluate(expression, dict(passes)))
+
+
+def holds(condition: Any, passes: Passes) -> bool:
+    """Return whether *condition*, None for one that always does, holds in these *passes*."""
+    return condition is None or bool(evaluate(condition, dict(passes)))

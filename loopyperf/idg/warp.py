@@ -1,0 +1,125 @@
+"""One warp: which work-items its lanes are, and the values of the hardware's inames in each.
+
+A group's work-items are numbered along ``l.0`` first, then along ``l.1`` and so on, and cut into warps of 32 in that
+order (NVIDIA, CUDA C++ Programming Guide, "Thread Hierarchy" and "SIMT Architecture"); AMD's wavefronts of 64 likewise.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import islpy as isl
+import numpy as np
+from loopy.diagnostic import StaticValueFindingError
+from loopy.kernel.data import GroupInameTag, LocalInameTag
+from loopy.kernel.tools import get_hw_axis_base_for_codegen
+from loopy.symbolic import aff_to_expr, get_dependencies
+from numpy.typing import NDArray
+
+from loopyperf.counts.memory import value_at
+from loopyperf.errors import ParameterError, UncountableError
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Launch
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Warp:
+    """Lanes that execute an instruction together; its numbers are checked against each other."""
+
+    groups: Mapping[int, int] = field(default_factory=dict[int, int])
+    """the group's index along each axis of the grid"""
+    shape: Mapping[int, int] = field(default_factory=lambda: {0: 32})
+    """the group's work-items along each local axis"""
+    number: int = 0
+    """of the warp in its group"""
+    size: int = 32
+    """lanes of a full warp"""
+
+    def __post_init__(self) -> None:
+        """Raise :class:`ParameterError` where the group has no such warp."""
+        if self.size < 1 or any(extent < 1 for extent in self.shape.values()):
+            raise ParameterError(f"warps and groups have at least one lane, received {self}")
+        last = warps_of_group(self.shape, self.size) - 1
+        if not 0 <= self.number <= last:
+            raise ParameterError(f"a group of shape {dict(self.shape)} has warps 0 to {last}, received {self.number}")
+
+    @property
+    def lanes(self) -> int:
+        """Return the number of lanes that are work-items: fewer than :attr:`size` in a group's last warp, maybe."""
+        return min(self.size, prod(self.shape.values()) - self.number * self.size)
+
+    @property
+    def local_ids(self) -> dict[int, Integers]:
+        """Return for each local axis the index of each lane's work-item in the group."""
+        left = self.number * self.size + np.arange(self.lanes, dtype=np.int64)
+        ids: dict[int, Integers] = {}
+        for axis, extent in sorted(self.shape.items()):
+            ids[axis], left = left % extent, left // extent
+        return ids
+
+
+def warps_of_group(shape: Mapping[int, int], size: int = 32) -> int:
+    """Return the number of warps of *size* lanes in a group of *shape*."""
+    return -(-prod(shape.values()) // size)
+
+
+def group_shape(launch: Launch, sizes: Mapping[str, int]) -> dict[int, int]:
+    """Return the work-items of a group of *launch* along each local axis at *sizes*."""
+    return {axis: _extent(extent, sizes) for axis, extent in launch.local_axes.items()}
+
+
+def grid_extent(launch: Launch, axis: int, sizes: Mapping[str, int]) -> int:
+    """Return the groups of *launch* along *axis* of the grid at *sizes*."""
+    return _extent(launch.group_axes[axis], sizes)
+
+
+def iname_values(
+    kernel: Kernel, warp: Warp, inames: Iterable[str], sizes: Mapping[str, int] | None = None
+) -> dict[str, Integers]:
+    """Return for those of *inames* that the hardware numbers their value in each lane of *warp*.
+
+    Loopy numbers the work-items (groups) of an axis from the first point of the iname's loop, at *sizes* where that
+    depends on them. Raises :class:`ParameterError` where the warp lacks an axis, or a size is missing.
+    """
+    local_ids = warp.local_ids
+    values: dict[str, Integers] = {}
+    for iname in inames:
+        tag = kernel.hardware_axis(iname)
+        if isinstance(tag, LocalInameTag):
+            # A group without an axis has one work-item along it.
+            ids = local_ids.get(tag.axis, np.zeros(warp.lanes, dtype=np.int64))
+        elif isinstance(tag, GroupInameTag):
+            ids = np.full(warp.lanes, _group(warp, iname, tag.axis), dtype=np.int64)
+        else:
+            continue
+        values[iname] = ids + first_value(kernel, iname, sizes or {})
+    return values
+
+
+def _group(warp: Warp, iname: str, axis: int) -> int:
+    if axis not in warp.groups:
+        raise ParameterError(f"{iname} numbers the groups along g.{axis}, of which the warp has no index: add it")
+    return warp.groups[axis]
+
+
+def first_value(kernel: Kernel, iname: str, sizes: Mapping[str, int]) -> int:
+    """Return the value of *iname* in the first work-item or group along its axis, as Loopy's code has it."""
+    try:
+        first = aff_to_expr(get_hw_axis_base_for_codegen(kernel.loopy_kernel, iname))
+    except StaticValueFindingError as error:
+        raise UncountableError(f"where {iname} starts is no one expression, so lanes have no values of it") from error
+    missing = kernel.parameters & get_dependencies(first) - sizes.keys()
+    if missing:
+        raise ParameterError(f"{iname} starts from {first}: state {', '.join(sorted(missing))}")
+    return value_at(first, sizes, f"where {iname} starts ({first})")
+
+
+def _extent(extent: isl.PwAff, sizes: Mapping[str, int]) -> int:
+    for name, (kind, place) in extent.domain().get_var_dict(isl.dim_type.param).items():
+        if name not in sizes:
+            raise ParameterError(f"the shape of a group depends on {name}: state it among the sizes")
+        fixed = isl.Set.universe(extent.domain().get_space()).fix_val(kind, place, isl.Val(str(sizes[name])))
+        extent = extent.intersect_domain(fixed)
+    return extent.max_val().to_python()

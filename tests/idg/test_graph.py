@@ -1,0 +1,75 @@
+"""Graphs typed in by hand, their loops unrolled, and graphs that make no sense."""
+
+import pickle
+
+import pytest
+from pymbolic import parse
+
+from loopyperf.errors import GraphError
+from loopyperf.idg import Edge, Idg, Instruction, Loop
+
+
+def pairs(graph: Idg) -> list[tuple[int, int]]:
+    return sorted((edge.source, edge.target) for edge in graph.edges)
+
+
+def test_a_graph_is_typed_in_as_kinds_and_edges() -> None:
+    graph = Idg.from_edges(kinds=["alu", "alu", "mem"], edges=[(0, 1), (1, 2)])
+    assert [each.subsystem for each in graph.instructions] == ["alu", "alu", "mem"]
+    assert (graph.order, graph.executed) == ((0, 1, 2), 3)
+    assert graph.mix() == {("alu", ""): 2, ("mem", ""): 1}
+
+
+def test_unrolling_a_graph_without_loops_changes_nothing() -> None:
+    graph = Idg.from_edges(["alu", "alu", "mem"], [(0, 2), (1, 2)])
+    assert pairs(graph.unrolled()) == [(0, 2), (1, 2)]
+
+
+def test_a_loop_costs_one_body_however_many_passes_it_makes() -> None:
+    graph = Idg.from_edges(["alu", "mem"], [(0, 1), (0, 0, 1)], trips=10**6)
+    assert (len(graph.instructions), graph.executed) == (2, 2 * 10**6)
+
+
+def test_an_unrolled_loop_has_each_pass_wait_for_those_that_it_depends_on() -> None:
+    # Three passes of two instructions: (0, 1), (2, 3), (4, 5). The second uses the first of its own pass, the first
+    # uses the second of the pass before, and the first of two passes before.
+    graph = Idg.from_edges(["alu", "mem"], [(0, 1), (1, 0, 1), (0, 0, 2)], trips=3)
+    assert pairs(graph.unrolled()) == [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4), (4, 5)]
+
+
+def test_passes_of_an_inner_loop_may_depend_on_the_outer_one() -> None:
+    # for i < 3: for j <= i: one instruction that uses that of the pass before: 6 in one chain.
+    instruction = Instruction("alu", executions=6)
+    within = Edge(0, 0, (0, 1), (parse("i"), parse("j - 1")))
+    across = Edge(0, 0, (1,), (parse("i - 1"), parse("i - 1")), condition=parse("j == 0"))
+    graph = Idg((instruction,), (within, across), (Loop("i", 3, (Loop("j", parse("i + 1"), (0,)),)),))
+    assert pairs(graph.unrolled()) == [(place, place + 1) for place in range(5)]
+
+
+def test_an_instruction_may_run_in_some_passes_only() -> None:
+    often, seldom = Instruction("alu", executions=4), Instruction("mem", executions=2, condition=parse("i % 2 == 1"))
+    graph = Idg((often, seldom), (Edge(0, 1, (0,), (parse("i"),)),), (Loop("i", 4, (0, 1)),))
+    assert [each.kind for each in graph.unrolled().instructions] == ["alu", "alu", "mem", "alu", "alu", "mem"]
+    assert pairs(graph.unrolled()) == [(1, 2), (4, 5)]
+
+
+def test_instructions_that_wait_for_each_other_are_refused() -> None:
+    with pytest.raises(GraphError, match=r"wait for each other within one pass: (0 -> 1 -> 0|1 -> 0 -> 1)"):
+        Idg.from_edges(["alu", "alu"], [(0, 1), (1, 0)])
+    Idg.from_edges(["alu", "alu"], [(0, 1), (1, 0, 1)], trips=2)
+
+
+def test_an_edge_that_leads_nowhere_is_refused() -> None:
+    with pytest.raises(GraphError, match="edge 0 -> 2 leads out of 2 instructions"):
+        Idg.from_edges(["alu", "alu"], [(0, 2)])
+
+
+def test_a_flat_graph_above_the_limit_is_refused_with_the_keyword() -> None:
+    graph = Idg.from_edges(["alu"], [(0, 0, 1)], trips=10**9)
+    with pytest.raises(GraphError, match=r"more than 1000 executions: unrolled\(limit=...\) sets another limit"):
+        graph.unrolled(limit=1000)
+
+
+def test_graphs_are_values() -> None:
+    graph = Idg.from_edges(["alu", "mem"], [(0, 1), (1, 0, 1)], trips=3)
+    assert pickle.loads(pickle.dumps(graph)) == graph

@@ -1,0 +1,87 @@
+"""Graphs of random kernels: against counting, and against a replay of the program.
+
+Other kernels, and more of them::
+
+    LOOPYPERF_RANDOM_GRAPHS=500 LOOPYPERF_RANDOM_SEED=$(date +%s) \\
+        .venv/bin/python -m pytest tests/idg/test_random_graphs.py
+"""
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+
+import loopy as lp
+import pytest
+from graph_counts import counted, executed
+from hypothesis import HealthCheck, Phase, given, note, reject, seed, settings
+from hypothesis.internal.conjecture.engine import ConjectureRunner
+from random_kernels import RandomKernel, random_kernels
+from replay import Replay
+
+from loopyperf.counts.typical import Typical
+from loopyperf.errors import KernelError, UncountableError
+from loopyperf.idg.construction import LaunchProgram, kinds_of_warps, warp_graph
+from loopyperf.idg.executions import LaunchExecutions, WarpExecutions
+from loopyperf.idg.kernel_graphs import kernel_graphs
+from loopyperf.kernel import Kernel, load_kernel
+
+KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_GRAPHS", 60))
+SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
+WARP = 32
+LONG = 3000
+"""executions of a warp: longer ones are not replayed"""
+
+
+@pytest.fixture(autouse=True)
+def fresh_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Draw each kernel anew, where Hypothesis would vary each five times, and leave no trace in Loopy's caches."""
+    monkeypatch.setattr(ConjectureRunner, "generate_mutations_from", lambda *_: None)
+    with lp.CacheMode(False), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@seed(SEED)
+@settings(
+    max_examples=KERNELS,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate, Phase.shrink],
+)
+@given(random_kernels())
+def test_graphs_execute_what_is_counted_and_what_a_replay_does(description: RandomKernel) -> None:
+    note(repr(description))
+    kernel = _loaded(description)
+    for sizes in description.sizes[3::9][:3]:
+        try:
+            expected = counted(kernel, sizes, WARP)
+        except UncountableError:
+            reject()
+        assert expected == executed(kernel_graphs(kernel, sizes, Typical({}), WARP)), sizes
+    _check_flat_graphs(kernel, description.sizes[len(description.sizes) // 3])
+
+
+def _loaded(description: RandomKernel) -> Kernel:
+    if description.share is not None:
+        reject()
+    try:
+        unit = description.build()
+    except Exception:  # a transformation lets through what isl, pymbolic and Python itself raise
+        return reject()
+    try:
+        return load_kernel(unit)
+    except KernelError:
+        return reject()
+
+
+def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
+    for launch in kernel.launches:
+        program = LaunchProgram(kernel, launch, Typical({}))
+        executions = LaunchExecutions(program.counter, launch, sizes, WARP)
+        for kind in kinds_of_warps(program, executions):
+            graph = warp_graph(program, executions, kind)
+            if kind.is_uniform and graph.executed <= LONG:
+                flat, replay = graph.unrolled(), Replay(program, WarpExecutions(executions, kind.example))
+                drafts = [program.drafts[place].text for place, _ in replay.executions]
+                assert drafts == [instruction.text for instruction in flat.instructions]
+                assert replay.edges == {(edge.source, edge.target) for edge in flat.edges}
