@@ -1,0 +1,101 @@
+"""What instructions on predicates do: comparisons of integers, logic, votes."""
+
+import operator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from .instruction import Instruction
+from .integer import Operation
+from .lanes import ALL, FALSE, TRUE, UNKNOWN, UNSURE, Truth, lane_set, looked_up, of_integers
+from .registers import Registers
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        "EQ": operator.eq,
+        "NE": operator.ne,
+        "LT": operator.lt,
+        "LE": operator.le,
+        "GT": operator.gt,
+        "GE": operator.ge,
+    }
+)
+TABLES = MappingProxyType({"AND": 0b11000000, "OR": 0b11111100, "XOR": 0b00111100})
+"""of the first two of three inputs"""
+
+
+def compare(instruction: Instruction, registers: Registers) -> None:
+    """ISETP: whether a compares to b, combined with a predicate; .EX goes on from the comparison of the lower halves."""
+    modifiers = instruction.modifiers
+    if modifiers[0] in ("T", "F"):
+        holds, rest = (TRUE if modifiers[0] == "T" else FALSE), instruction.operands[4:]
+    else:
+        holds, rest = _compared(instruction, registers), instruction.operands[4:]
+    combined_with = registers.truth(rest[0])
+    table = TABLES[next(word for word in modifiers if word in TABLES)]
+    first, second = instruction.operands[:2]
+    results = [looked_up(table, truth, combined_with, FALSE) for truth in (holds, ~holds)]
+    for predicate, result in zip((first, second), results, strict=True):
+        registers.decide(predicate, result)
+
+
+def _compared(instruction: Instruction, registers: Registers) -> Truth:
+    relation, *modifiers = instruction.modifiers
+    lanes = [registers.read(source) for source in instruction.operands[2:4]]
+    left, right = (each.unsigned if "U32" in modifiers else each.signed for each in lanes)
+    known = lanes[0].known & lanes[1].known
+    if "EX" not in modifiers:
+        return Truth(lane_set(COMPARISONS[relation](left, right)), known)
+    lower = registers.truth(instruction.operands[5])
+    equal, differs = lane_set(left == right), lane_set(COMPARISONS[relation](left, right) & (left != right))
+    holds = differs | (equal & lower.true)
+    return Truth(holds, known & (lower.known | (ALL & ~equal)))
+
+
+def compare_data(instruction: Instruction, registers: Registers) -> None:
+    """FSETP, DSETP, FCHK and the like: nothing is known of data."""
+    for predicate in instruction.operands[:2]:
+        if predicate.kind == "predicate":
+            registers.decide(predicate, UNSURE)
+
+
+def logic(instruction: Instruction, registers: Registers) -> None:
+    """PLOP3: a function of three predicates, given as a table, for each of two predicates."""
+    first, second, *inputs, table, other_table = instruction.operands
+    truths = [registers.truth(predicate) for predicate in inputs]
+    for predicate, numbers in (first, table), (second, other_table):
+        registers.decide(predicate, looked_up(numbers.number, *truths))
+
+
+def vote(instruction: Instruction, registers: Registers) -> None:
+    """VOTE: whether a predicate holds in all or any of the active lanes, and in which."""
+    ballots = [operand for operand in instruction.operands if operand.kind == "register"]
+    *decided, asked = (operand for operand in instruction.operands if operand.kind == "predicate")
+    truth = registers.truth(asked)
+    voters = registers.active
+    sure = truth.known & voters == voters and registers.certain == voters
+    if "ALL" in instruction.modifiers:
+        holds = truth.true & voters == voters
+    else:
+        holds = bool(truth.true & voters)
+    for predicate in decided:
+        registers.decide(predicate, (TRUE if holds else FALSE) if sure else UNSURE)
+    for register in ballots:
+        value = of_integers(np.array([truth.true & voters], dtype=np.int64), ALL) if sure else UNKNOWN
+        registers.write(register, value)
+
+
+OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+    {
+        "ISETP": compare,
+        "FSETP": compare_data,
+        "DSETP": compare_data,
+        "HSETP2": compare_data,
+        "FCHK": compare_data,
+        "PLOP3": logic,
+        "VOTE": vote,
+    }
+)
+"""by opcode; those of the uniform datapath have a U in front and are the same"""

@@ -1,0 +1,65 @@
+"""The constant bank of a launch: the shape of grid and groups, and the parameters, where the driver puts them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .cuda_source import Extent, Parameter
+from .instruction import Operand, operand
+from .lanes import UNKNOWN, Lanes, uniform
+
+if TYPE_CHECKING:
+    from .registers import Registers
+
+PARAMETERS = {"sm_80": 0x160, "sm_90": 0x210}
+"""bytes before the first parameter in bank 0"""
+STACK_POINTER = 0x28
+"""where in bank 0 a lane finds the end of its stack, in bytes"""
+STACK = 0x00FFFDE0
+"""an end of the stack: any address would do"""
+POINTERS = 0x7F00_0000_0000
+"""where the first array lies: any address would do, since nothing is read from there"""
+SPACING = 0x10_0000_0000
+"""bytes from one array to the next"""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantBank:
+    """Bank 0 by word address; of whatever else is asked for nothing is known."""
+
+    words: Mapping[int, int]
+
+    def word(self, place: Operand, registers: "Registers", beyond: int = 0) -> Lanes:
+        """Return the word at *place*, or that many bytes *beyond* it."""
+        offset = 0 if place.number == 0 else None
+        for part in re.split(r"\s*\+\s*", place.text):
+            index = operand(part)
+            if index.kind == "register":
+                lanes = registers.read(index)
+                if lanes.values.size > 1 or lanes.known == 0:
+                    return UNKNOWN
+                index = operand(hex(int(lanes.values[0])))
+            offset = None if offset is None else offset + index.number
+        word = None if offset is None else self.words.get(offset + beyond)
+        return UNKNOWN if word is None else uniform(word)
+
+
+def constant_bank(
+    architecture: str, parameters: Sequence[Parameter], values: Mapping[str, int], grid: Extent, group: Extent
+) -> ConstantBank:
+    """Return bank 0 of a launch whose scalar *parameters* have these *values*; one without a value stays unknown."""
+    words = {STACK_POINTER: STACK}
+    words |= {4 * axis: length for axis, length in enumerate((*group, *grid))}
+    place, pointer = PARAMETERS[architecture], POINTERS
+    for parameter in parameters:
+        place += -place % parameter.nbytes
+        value = pointer if parameter.is_pointer else values.get(parameter.name)
+        pointer += SPACING if parameter.is_pointer else 0
+        if value is not None:
+            bits = int(np.int64(value)) & 0xFFFFFFFFFFFFFFFF
+            words |= {place + octets: bits >> 8 * octets & 0xFFFFFFFF for octets in range(0, parameter.nbytes, 4)}
+        place += parameter.nbytes
+    return ConstantBank(words)

@@ -1,0 +1,87 @@
+"""A kernel built for a device, and the walks of its warps."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import loopy as lp
+import numpy as np
+
+from .constant_bank import ConstantBank, constant_bank
+from .cuda_source import DeviceFunction, Extent, cuda_source
+from .data_branches import Decision, refuse
+from .lanes import Lanes, of_integers, uniform
+from .listing import Function, functions
+from .tally import Tally
+from .toolchain import CACHE, listing
+from .warp import Trail, Warp
+
+FAST_MATH = ("-use_fast_math",)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One device function as machine code, with its launch."""
+
+    architecture: str
+    host: DeviceFunction
+    code: Function
+
+    def group(self, sizes: Mapping[str, int]) -> Extent:
+        """Return the numbers of work-items of a group."""
+        return self.host.group(sizes)
+
+    def grid(self, sizes: Mapping[str, int]) -> Extent:
+        """Return the numbers of groups."""
+        return self.host.grid(sizes)
+
+    def warps(self, sizes: Mapping[str, int]) -> int:
+        """Return the number of warps of a group."""
+        x, y, z = self.group(sizes)
+        return -(-x * y * z // 32)
+
+    def groups(self, sizes: Mapping[str, int]) -> Iterator[Extent]:
+        """Return the positions of all groups in the grid."""
+        x, y, z = self.grid(sizes)
+        return ((i, j, k) for k, j, i in product(range(z), range(y), range(x)))
+
+    def trail(
+        self, sizes: Mapping[str, int], group: Extent = (0, 0, 0), warp: int = 0, decide: Decision = refuse
+    ) -> Trail:
+        """Return what one *warp* of the *group* at this position issues, by address."""
+        shape = self.group(sizes)
+        special, lanes = _positions(shape, group, warp)
+        return Warp(self.code, self._constants(sizes), special, lanes, decide).walk()
+
+    def run(
+        self, sizes: Mapping[str, int], group: Extent = (0, 0, 0), warp: int = 0, decide: Decision = refuse
+    ) -> Tally:
+        """Return how many instructions of each class one *warp* of the *group* at this position issues."""
+        return Tally.of(self.code, self.trail(sizes, group, warp, decide))
+
+    def _constants(self, sizes: Mapping[str, int]) -> ConstantBank:
+        return constant_bank(
+            self.architecture, self.host.parameters, sizes, self.host.grid(sizes), self.host.group(sizes)
+        )
+
+
+def build(
+    program: lp.TranslationUnit, architecture: str = "sm_90", options: tuple[str, ...] = (), cache: Path = CACHE
+) -> tuple[Launch, ...]:
+    """Return the launches of *program* as machine code for *architecture*, built with these *options* of nvcc."""
+    source = cuda_source(program)
+    found = functions(listing(source.code, architecture, options, cache))
+    return tuple(Launch(architecture, host, found[host.name]) for host in source.functions)
+
+
+def _positions(shape: Extent, group: Extent, warp: int) -> tuple[dict[str, Lanes], int]:
+    """Return the special registers that say where each lane is, and the lanes that exist."""
+    number = 32 * warp + np.arange(32)
+    x, y, _ = shape
+    local = {"X": number % x, "Y": number // x % y, "Z": number // (x * y)}
+    registers = {f"SR_TID.{axis}": of_integers(places, 0xFFFFFFFF) for axis, places in local.items()}
+    registers |= {f"SR_CTAID.{axis}": uniform(place) for axis, place in zip("XYZ", group, strict=True)}
+    registers["SR_LANEID"] = of_integers(np.arange(32), 0xFFFFFFFF)
+    existing = min(32, int(np.prod(shape)) - 32 * warp)
+    return registers, (1 << existing) - 1

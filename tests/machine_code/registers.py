@@ -1,0 +1,126 @@
+"""The registers of one warp: general and uniform ones, predicates, convergence barriers, and its stack in local memory."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from .constant_bank import ConstantBank
+from .instruction import TRUE_PREDICATE, ZERO_REGISTER, Operand
+from .lanes import ALL, FALSE, TRUE, UNKNOWN, UNSURE, ZERO, Lanes, Truth, flags, of_integers, uniform
+
+Pair = tuple[Lanes, Lanes]
+"""a 64-bit value: its lower and its upper half"""
+
+
+class Registers:
+    """What the lanes of one warp hold, and who of them reads and writes at present."""
+
+    def __init__(self, constants: ConstantBank, special: Mapping[str, Lanes]) -> None:
+        self.constants = constants
+        self.special = special
+        """the registers that say where a lane is, by name"""
+        self.stack: dict[int, Lanes] = {}
+        """words in local memory, by address"""
+        self.active = ALL
+        """the lanes that run the present instruction, or might: its guard can be unknown"""
+        self.certain = ALL
+        """those of them that do run it"""
+        self._values: dict[tuple[str, int], Lanes] = {}
+        self._truths: dict[tuple[str, int], Truth] = {}
+
+    # {{{ values
+
+    def register(self, file: str, number: int) -> Lanes:
+        """Return what is in a register; nothing is known of one that was never written."""
+        return ZERO if number == ZERO_REGISTER else self._values.get((file, number), UNKNOWN)
+
+    def read(self, operand: Operand) -> Lanes:
+        """Return the value of *operand*, its signs left aside."""
+        match operand.kind:
+            case "register":
+                return self.register(operand.file, operand.number)
+            case "number":
+                return uniform(operand.number)
+            case "constant":
+                return self.constants.word(operand, self)
+            case _:
+                return UNKNOWN
+
+    def read_pair(self, operand: Operand) -> Pair:
+        """Return the 64-bit value of *operand*, its signs left aside; a number is extended with its sign."""
+        match operand.kind:
+            case "register" if operand.number != ZERO_REGISTER:
+                return self.read(operand), self.register(operand.file, operand.number + 1)
+            case "number":
+                return uniform(operand.number), uniform(operand.number >> 32)
+            case "constant":
+                return self.constants.word(operand, self), self.constants.word(operand, self, beyond=4)
+            case _:
+                return self.read(operand), self.read(operand)
+
+    def integer(self, operand: Operand) -> tuple[np.ndarray, int]:
+        """Return the value of *operand* as unsigned integers with its sign, and in which lanes it is known.
+
+        The opposite of 0 is 2³², so that a carry comes out of a subtraction.
+        """
+        lanes = self.read(operand)
+        values = lanes.unsigned
+        if operand.negative and operand.kind != "number":
+            values = 0x100000000 - values
+        elif operand.inverted:
+            values = 0xFFFFFFFF - values
+        return values, lanes.known
+
+    def write(self, operand: Operand, value: Lanes, beyond: int = 0) -> None:
+        """Put *value* into the register *operand*, or that many *beyond* it, of the active lanes."""
+        if operand.number == ZERO_REGISTER:
+            return
+        key = operand.file, operand.number + beyond
+        if operand.file == "UR":
+            self._values[key] = Lanes(value.values, value.known if self.certain else 0)
+        else:
+            self._values[key] = self.merged(self._values.get(key, UNKNOWN), value)
+
+    def merged(self, before: Lanes, value: Lanes) -> Lanes:
+        """Return *value* in the active lanes and what was there *before* in the others."""
+        if self.certain == ALL:
+            return value
+        values = np.where(flags(self.active), value.values, before.values)
+        return Lanes(values, (before.known & ~self.active) | (value.known & self.certain))
+
+    def write_pair(self, operand: Operand, values: np.ndarray, known: int) -> None:
+        """Put 64-bit *values* into the register *operand* and the next one."""
+        self.write(operand, of_integers(values, known))
+        self.write(operand, of_integers(values >> 32, known), beyond=1)
+
+    # }}}
+
+    # {{{ predicates
+
+    def truth(self, operand: Operand) -> Truth:
+        """Return whether the predicate *operand* holds, with its sign."""
+        truth = self._truth(operand)
+        return ~truth if operand.negative else truth
+
+    def _truth(self, operand: Operand) -> Truth:
+        if operand.number == TRUE_PREDICATE:
+            return TRUE
+        return self._truths.get((operand.file, operand.number), UNSURE)
+
+    def decide(self, operand: Operand, truth: Truth) -> None:
+        """Put *truth* into the predicate *operand* of the active lanes."""
+        if operand.number == TRUE_PREDICATE:
+            return
+        if operand.file == "UP":
+            value = (TRUE if truth.true & self.active else FALSE) if self._same(truth) else UNSURE
+        else:
+            before = self._truth(operand)
+            true = (before.true & ~self.active) | (truth.true & self.active)
+            known = (before.known & ~self.active) | (truth.known & self.certain)
+            value = Truth(true, known)
+        self._truths[operand.file, operand.number] = value
+
+    def _same(self, truth: Truth) -> bool:
+        return bool(self.certain) and truth.known & self.active == self.active
+
+    # }}}

@@ -1,0 +1,74 @@
+"""Executed instructions by class, as the pipelines of a device see them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from .data import is_constant
+from .instruction import Instruction
+from .listing import Function
+from .warp import Trail
+
+CLASSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "control": (
+            "BRA EXIT BSSY BSYNC BREAK WARPSYNC BMOV CALL RET NOP MEMBAR DEPBAR ERRBAR CCTL NANOSLEEP YIELD".split(" ")
+        ),
+        "float comparison": ("FSETP", "DSETP", "FCHK", "FSET", "HSETP2"),
+        "float other": ("FSEL", "FMNMX", "DMNMX", "FRND", "FSWZADD", "HADD2", "HMUL2", "HFMA2", "SHFL"),
+        "conversion": ("I2F", "I2FP", "F2I", "F2F", "F2FP"),
+        "constant load": ("LDC", "ULDC"),
+    }
+)
+BY_ITSELF = ("FFMA", "FADD", "FMUL", "DFMA", "DADD", "DMUL", "MUFU", "BAR")
+MEMORY = ("LDS", "STS", "LDG", "STG", "LDL", "STL", "ATOMG", "ATOMS", "RED", "LD", "ST")
+WIDTHS = ("64", "128")
+OTHER = "integer"
+"""the class of all that is in no other: integers, addresses, predicates, moves, special registers"""
+
+
+def class_of(instruction: Instruction) -> str:
+    """Return the class of *instruction*: ``FFMA``, ``LDS.128``, ``control``, ``integer``..."""
+    base = instruction.base
+    if base in BY_ITSELF:
+        return base
+    if base in MEMORY:
+        return ".".join([base, *(word for word in instruction.modifiers if word in WIDTHS)])
+    if is_constant(instruction):
+        return OTHER
+    return next((name for name, bases in CLASSES.items() if base in bases), OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Warp instructions by class."""
+
+    counts: Counter[str]
+    """how many times the warp issued an instruction of the class"""
+    lanes: Counter[str]
+    """in how many lanes, in all"""
+
+    @classmethod
+    def of(cls, function: Function, trail: Trail) -> "Tally":
+        """Return the *trail* through *function* by class."""
+        counts: Counter[str] = Counter()
+        lanes: Counter[str] = Counter()
+        for address, times in trail.issued.items():
+            name = class_of(function.instructions[address])
+            counts[name] += times
+            lanes[name] += trail.lanes[address]
+        return cls(counts, lanes)
+
+    def __getitem__(self, name: str) -> int:
+        """Return how many instructions of one class were issued."""
+        return self.counts[name]
+
+    @property
+    def total(self) -> int:
+        """Return how many instructions were issued in all."""
+        return self.counts.total()
+
+    def __add__(self, other: "Tally") -> "Tally":
+        """Return what two warps issue together."""
+        return Tally(self.counts + other.counts, self.lanes + other.lanes)

@@ -1,0 +1,80 @@
+"""NVIDIA's compiler and disassembler: CUDA source in, a listing of the machine code out, remembered on disk."""
+
+import shutil
+import subprocess
+import tempfile
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+CACHE = Path(tempfile.gettempdir()) / "loopyperf-machine-code"
+"""where listings are kept outside pytest"""
+NVDISASM_WHEEL = "nvidia-cuda-nvdisasm"
+TIMEOUT = 300
+"""seconds for one compilation: a kernel unrolled by hand takes ptxas up to a minute"""
+
+
+def nvcc() -> str | None:
+    """Return the path of the compiler, None where there is none."""
+    return shutil.which("nvcc")
+
+
+def nvdisasm() -> str | None:
+    """Return the path of the disassembler, on the path or in its wheel; None where there is none."""
+    return shutil.which("nvdisasm") or _from_wheel()
+
+
+def missing() -> str | None:
+    """Return what of the toolchain is missing, in words for a skipped test; None where all is there."""
+    if nvcc() is None:
+        return "nvcc is not on the path"
+    if nvdisasm() is None:
+        return f"nvdisasm is neither on the path nor installed (pip install {NVDISASM_WHEEL})"
+    return None
+
+
+def listing(code: str, architecture: str, options: tuple[str, ...] = (), cache: Path = CACHE) -> str:
+    """Return the machine code of the CUDA source *code* as nvdisasm prints it.
+
+    *architecture* is like ``"sm_90"``; *options* are for nvcc. Raises :class:`RuntimeError` with the compiler's words.
+    """
+    version = _output([_tool(nvcc(), "nvcc"), "--version"])
+    key = sha256("\0".join([version, architecture, *options, code]).encode()).hexdigest()
+    kept = cache / f"{key}.sass"
+    if not kept.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        text = _compiled(code, architecture, options)
+        with tempfile.NamedTemporaryFile("w", dir=cache, delete=False) as file:
+            file.write(text)
+        Path(file.name).replace(kept)
+    return kept.read_text()
+
+
+def _compiled(code: str, architecture: str, options: tuple[str, ...]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        source, cubin = Path(folder) / "kernel.cu", Path(folder) / "kernel.cubin"
+        source.write_text(code)
+        _output([_tool(nvcc(), "nvcc"), "-cubin", f"-arch={architecture}", *options, str(source), "-o", str(cubin)])
+        return _output([_tool(nvdisasm(), "nvdisasm"), "-c", str(cubin)])
+
+
+def _tool(path: str | None, name: str) -> str:
+    if path is None:
+        raise RuntimeError(f"{name} is needed and not there: {missing()}")
+    return path
+
+
+def _output(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{Path(command[0]).name} failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def _from_wheel() -> str | None:
+    try:
+        inside = files(NVDISASM_WHEEL) or []
+    except PackageNotFoundError:
+        return None
+    paths = (Path(str(file.locate())) for file in inside if file.name == "nvdisasm")
+    return next((str(path) for path in paths if path.exists()), None)
