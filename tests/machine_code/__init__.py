@@ -1,4 +1,4 @@
-"""What a GPU really runs: kernels compiled for NVIDIA devices, and their machine code executed warp by warp, without a GPU.
+"""What a GPU really runs: kernels compiled for NVIDIA devices, their machine code executed warp by warp without a GPU.
 
     loopy program -> CUDA source -> cubin -> instructions -> a warp's walk through them -> counts
 

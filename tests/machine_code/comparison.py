@@ -27,7 +27,7 @@ TABLES = MappingProxyType({"AND": 0b11000000, "OR": 0b11111100, "XOR": 0b0011110
 
 
 def compare(instruction: Instruction, registers: Registers) -> None:
-    """ISETP: whether a compares to b, combined with a predicate; .EX goes on from the comparison of the lower halves."""
+    """ISETP: whether a compares to b, combined with a predicate; .EX goes on from that of the lower halves."""
     modifiers = instruction.modifiers
     if modifiers[0] in ("T", "F"):
         holds, rest = (TRUE if modifiers[0] == "T" else FALSE), instruction.operands[4:]
@@ -76,10 +76,7 @@ def vote(instruction: Instruction, registers: Registers) -> None:
     truth = registers.truth(asked)
     voters = registers.active
     sure = truth.known & voters == voters and registers.certain == voters
-    if "ALL" in instruction.modifiers:
-        holds = truth.true & voters == voters
-    else:
-        holds = bool(truth.true & voters)
+    holds = truth.true & voters == voters if "ALL" in instruction.modifiers else bool(truth.true & voters)
     for predicate in decided:
         registers.decide(predicate, (TRUE if holds else FALSE) if sure else UNSURE)
     for register in ballots:

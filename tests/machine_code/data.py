@@ -1,4 +1,4 @@
-"""What instructions on data do: nothing is known of their results, but for conversions that integer division goes through."""
+"""What instructions on data do: nothing is known of their results, but for the conversions in integer division."""
 
 import re
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from .lanes import ALL
+from .lanes import ALL, members
 
 
 @dataclass(slots=True)
@@ -82,8 +82,3 @@ class Convergence:
         if meeting.waiting and meeting.waiting == meeting.expected:
             self.ready.append(Fragment(meeting.waiting, meeting.then))
             del self.meetings[number]
-
-
-def members(lanes: int) -> list[int]:
-    """Return the numbers of *lanes*."""
-    return [lane for lane in range(32) if lanes >> lane & 1]

@@ -48,6 +48,8 @@ class Instruction:
     opcode: str
     """with its modifiers: ``IMAD.WIDE.U32``"""
     operands: tuple[Operand, ...]
+    remark: str = ""
+    """what the disassembler says of it: ``SpillRefill``"""
 
     @cached_property
     def base(self) -> str:

@@ -112,7 +112,7 @@ def multiply_add(instruction: Instruction, registers: Registers) -> None:
     signed = "U32" not in modifiers
     factors = [_number(registers, source, signed=signed) for source in sources[:2]]
     wide = "WIDE" in modifiers or "HI" in modifiers
-    addend, known = _pair(registers, sources[2]) if wide else registers.integer(sources[2])
+    addend, known = registers.pair(sources[2]) if wide else registers.integer(sources[2])
     # Python's integers do not overflow; numpy's wrap at 64 bits, which is what a pair of registers does.
     with np.errstate(over="ignore"):
         total = factors[0][0] * factors[1][0] + addend
@@ -129,17 +129,10 @@ def multiply_add(instruction: Instruction, registers: Registers) -> None:
 
 
 def _number(registers: Registers, source: Operand, *, signed: bool) -> tuple[np.ndarray, int]:
-    lanes = registers.read(source)
-    values = lanes.signed if signed else lanes.unsigned
-    if source.kind != "number" and source.negative:
-        values = -values
-    return values, lanes.known
-
-
-def _pair(registers: Registers, source: Operand) -> tuple[np.ndarray, int]:
-    low, high = registers.read_pair(source)
-    values = low.unsigned | high.signed << 32
-    return (-values if source.negative and source.kind != "number" else values), low.known & high.known
+    if signed:
+        return registers.signed(source)
+    values, known = registers.integer(source)
+    return values & 0xFFFFFFFF, known
 
 
 # }}}

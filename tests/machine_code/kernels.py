@@ -2,6 +2,7 @@
 
 import loopy as lp
 import numpy as np
+
 from loopyperf.measurement.tiles import with_local_tile
 from test_kernels.n_body import n_body
 

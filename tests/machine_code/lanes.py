@@ -64,6 +64,19 @@ def flags(lanes: int) -> NDArray[np.bool_]:
     return np.unpackbits(octets, bitorder="little").astype(bool)
 
 
+def members(lanes: int) -> list[int]:
+    """Return the numbers of *lanes*."""
+    return [lane for lane in range(WIDTH) if lanes >> lane & 1]
+
+
+def merged(before: Lanes, value: Lanes, written: int, certain: int) -> Lanes:
+    """Return *value* in the lanes that are *written*, of which some are *certain*, and *before* in the others."""
+    if certain == ALL:
+        return value
+    values = np.where(flags(written), value.values, before.values)
+    return Lanes(values, (before.known & ~written) | (value.known & certain))
+
+
 @dataclass(frozen=True, slots=True)
 class Truth:
     """A predicate in each lane: true, false or unknown."""

@@ -8,11 +8,12 @@ from pathlib import Path
 import loopy as lp
 import numpy as np
 
-from .constant_bank import ConstantBank, constant_bank
+from .constant_bank import constant_bank
 from .cuda_source import DeviceFunction, Extent, cuda_source
 from .data_branches import Decision, refuse
 from .lanes import Lanes, of_integers, uniform
 from .listing import Function, functions
+from .registers import Access
 from .tally import Tally
 from .toolchain import CACHE, listing
 from .warp import Trail, Warp
@@ -50,9 +51,20 @@ class Launch:
         self, sizes: Mapping[str, int], group: Extent = (0, 0, 0), warp: int = 0, decide: Decision = refuse
     ) -> Trail:
         """Return what one *warp* of the *group* at this position issues, by address."""
-        shape = self.group(sizes)
-        special, lanes = _positions(shape, group, warp)
-        return Warp(self.code, self._constants(sizes), special, lanes, decide).walk()
+        return self._warp(sizes, group, warp, decide).walk()
+
+    def accesses(
+        self, sizes: Mapping[str, int], group: Extent = (0, 0, 0), warp: int = 0, decide: Decision = refuse
+    ) -> tuple[Access, ...]:
+        """Return the accesses of one *warp* of the *group* to global and local memory, in their order.
+
+        The array that is passed as the first, second... pointer lies at ``constant_bank.POINTERS`` and ``SPACING`` bytes
+        further each.
+        """
+        walker = self._warp(sizes, group, warp, decide)
+        walker.registers.accesses = found = []
+        walker.walk()
+        return tuple(found)
 
     def run(
         self, sizes: Mapping[str, int], group: Extent = (0, 0, 0), warp: int = 0, decide: Decision = refuse
@@ -60,10 +72,11 @@ class Launch:
         """Return how many instructions of each class one *warp* of the *group* at this position issues."""
         return Tally.of(self.code, self.trail(sizes, group, warp, decide))
 
-    def _constants(self, sizes: Mapping[str, int]) -> ConstantBank:
-        return constant_bank(
-            self.architecture, self.host.parameters, sizes, self.host.grid(sizes), self.host.group(sizes)
-        )
+    def _warp(self, sizes: Mapping[str, int], group: Extent, warp: int, decide: Decision) -> Warp:
+        shape = self.group(sizes)
+        constants = constant_bank(self.architecture, self.host.parameters, sizes, self.grid(sizes), shape)
+        special, lanes = _positions(shape, group, warp)
+        return Warp(self.code, constants, special, lanes, decide)
 
 
 def build(

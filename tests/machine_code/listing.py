@@ -1,7 +1,6 @@
 """The disassembler's listing, read into functions of instructions with their addresses."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .instruction import Instruction, operand
@@ -11,7 +10,9 @@ LABEL = re.compile(r"([^\s/][^\s]*):$")
 LINE = re.compile(
     r"\s*/\*(?P<address>[0-9a-f]+)\*/\s+(@(?P<guard>!?U?P\w)\s+)?(?P<opcode>[\w.]+)\s*(?P<operands>[^;]*);"
 )
-OUTSIDE_BRACKETS = re.compile(r",\s*(?![^\[]*\])")
+REMARK = re.compile(r'\(\*"?(.*?)"?\*\)')
+BETWEEN_OPERANDS = re.compile(r"(?:,\s*|\s+(?=`))(?![^\[]*\])")
+"""a comma, but not within brackets; or what is before a label"""
 BYTES = 16
 """of one instruction, on every device since Volta"""
 
@@ -53,11 +54,7 @@ def _function(name: str, text: str) -> Function:
 
 def _instruction(address: int, match: re.Match[str]) -> Instruction:
     guard = operand(match["guard"]) if match["guard"] else None
-    return Instruction(address, guard, match["opcode"], tuple(_operands(match["operands"])))
-
-
-def _operands(text: str) -> Iterator[object]:
-    for part in OUTSIDE_BRACKETS.split(text.strip()):
-        # B0 of `B0, `(.L_x)` and the like stay names; a missing operand list is one empty part.
-        if part.strip():
-            yield operand(part.strip())
+    remark = REMARK.search(match["operands"])
+    text = REMARK.sub("", match["operands"]).strip()
+    operands = tuple(operand(part) for part in BETWEEN_OPERANDS.split(text) if part)
+    return Instruction(address, guard, match["opcode"], operands, remark[1] if remark else "")

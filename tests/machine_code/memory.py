@@ -1,4 +1,4 @@
-"""What instructions on memory do: loads give unknown values, but for constants and what a lane wrote to its own stack."""
+"""What instructions on memory do: loads give unknown values, but for constants and a lane's own stack."""
 
 import re
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ import numpy as np
 
 from .instruction import ZERO_REGISTER, Instruction, Operand, operand
 from .integer import Operation
-from .lanes import ALL, UNKNOWN, UNSURE, ZERO, of_integers, uniform
-from .registers import Registers
+from .lanes import ALL, UNKNOWN, UNSURE, ZERO, members, merged, uniform
+from .registers import Access, Registers
 
 
 def words(instruction: Instruction) -> int:
@@ -20,6 +20,7 @@ def words(instruction: Instruction) -> int:
 
 def load(instruction: Instruction, registers: Registers) -> None:
     """LDG, LDS, LD, ATOM and the like: unknown values."""
+    note(instruction, registers)
     for target in instruction.operands[:2]:
         if target.kind == "register":
             for beyond in range(words(instruction)):
@@ -30,7 +31,22 @@ def load(instruction: Instruction, registers: Registers) -> None:
 
 
 def store(instruction: Instruction, registers: Registers) -> None:
-    """STG, STS, ST, RED, BAR and the like: nothing that control flow could depend on."""
+    """STG, STS, ST, RED: nothing that control flow could depend on."""
+    note(instruction, registers)
+
+
+def nothing(instruction: Instruction, registers: Registers) -> None:
+    """BAR, MEMBAR and the like: warps walk one by one here."""
+
+
+def note(instruction: Instruction, registers: Registers) -> None:
+    """Put the addresses of an access into the book of accesses, if there is one."""
+    if registers.accesses is not None:
+        place = next(operand for operand in instruction.operands if operand.kind == "memory")
+        values, known = address_of(place, registers)
+        addresses = np.broadcast_to(values, 32)
+        used = members(registers.active & known)
+        registers.accesses.append(Access(instruction, {lane: int(addresses[lane]) for lane in used}))
 
 
 def load_constant(instruction: Instruction, registers: Registers) -> None:
@@ -43,38 +59,51 @@ def load_constant(instruction: Instruction, registers: Registers) -> None:
 def load_stack(instruction: Instruction, registers: Registers) -> None:
     """LDL: words of the lane's own stack."""
     target, place = instruction.operands
-    address = _stack_address(place, registers)
+    accesses = stack_accesses(place, registers)
     for beyond in range(words(instruction)):
-        value = UNKNOWN if address is None else registers.stack.get(address + 4 * beyond, UNKNOWN)
+        value = UNKNOWN
+        for address, lanes in accesses or ():
+            loaded = registers.stack.get(address + 4 * beyond, UNKNOWN)
+            value = loaded if len(accesses or ()) == 1 else merged(value, loaded, lanes, lanes)
         registers.write(target, value, beyond)
 
 
 def store_stack(instruction: Instruction, registers: Registers) -> None:
-    """STL: words of the lane's own stack; where the address is unknown, or not the same for all lanes, all is forgotten."""
+    """STL: words of the lane's own stack; all of it is forgotten where the address is unknown."""
     place, source = instruction.operands
-    address = _stack_address(place, registers)
-    if address is None:
+    accesses = stack_accesses(place, registers)
+    if accesses is None:
         registers.stack.clear()
-        return
     for beyond in range(words(instruction)):
         value = registers.register(source.file, source.number + beyond) if source.number != ZERO_REGISTER else ZERO
-        before = registers.stack.get(address + 4 * beyond, UNKNOWN)
-        registers.stack[address + 4 * beyond] = registers.merged(before, value)
+        for address, lanes in accesses or ():
+            before = registers.stack.get(address + 4 * beyond, UNKNOWN)
+            registers.stack[address + 4 * beyond] = merged(before, value, lanes, lanes & registers.certain)
 
 
-def _stack_address(place: Operand, registers: Registers) -> int | None:
-    """Return the address that all active lanes use, None where there is no such address or it is unknown."""
-    total = np.zeros(1, dtype=np.int64)
+def stack_accesses(place: Operand, registers: Registers) -> list[tuple[int, int]] | None:
+    """Return the addresses at *place*, each with the active lanes that use it; None where one is unknown."""
+    addresses, known = address_of(place, registers)
+    if registers.active & ~known:
+        return None
+    if addresses.size == 1:
+        return [(int(addresses[0]), registers.active)]
+    by_address: dict[int, int] = {}
+    for lane in members(registers.active):
+        address = int(addresses[lane])
+        by_address[address] = by_address.get(address, 0) | 1 << lane
+    return list(by_address.items())
+
+
+def address_of(place: Operand, registers: Registers) -> tuple[np.ndarray, int]:
+    """Return the address at *place*, which adds registers and a number, and where it is known: ``R2.X4+UR4+0x10``."""
+    total, known = np.zeros(1, dtype=np.int64), ALL
     for part in re.split(r"\s*\+\s*", place.text):
         term = operand(part)
-        values, known = registers.integer(term)
-        if registers.active & ~known:
-            return None
-        total = total + values
-    lanes = of_integers(total, ALL).values
-    if lanes.size > 1:
-        lanes = np.unique(lanes[[lane for lane in range(32) if registers.active >> lane & 1]])
-    return int(lanes[0]) if lanes.size == 1 else None
+        values, known_here = registers.pair(term) if ".64" in term.suffix else registers.signed(term)
+        scale = re.search(r"\.X(\d+)", term.suffix)
+        total, known = total + values * (int(scale[1]) if scale else 1), known & known_here
+    return total, known
 
 
 SPECIAL = MappingProxyType({"SRZ": 0, "SR_CgaCtaId": 0, "SR_VIRTCFG": 0, "SR_SWINHI": 0})
@@ -95,8 +124,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         **dict.fromkeys(("LDG", "LDS", "LD", "ATOM", "ATOMS", "ATOMG", "LDGSTS"), load),
         **dict.fromkeys(("STG", "STS", "ST", "RED", "REDG"), store),
-        **dict.fromkeys(("BAR", "MEMBAR", "FENCE", "ERRBAR", "CCTL", "CCTLL", "DEPBAR", "LDGDEPBAR", "NOP"), store),
-        **dict.fromkeys(("NANOSLEEP", "YIELD", "PREFETCH"), store),
+        **dict.fromkeys(("BAR", "MEMBAR", "FENCE", "ERRBAR", "CCTL", "DEPBAR", "NOP", "NANOSLEEP", "YIELD"), nothing),
         "LDL": load_stack,
         "STL": store_stack,
         "LDC": load_constant,

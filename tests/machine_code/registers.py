@@ -1,15 +1,24 @@
-"""The registers of one warp: general and uniform ones, predicates, convergence barriers, and its stack in local memory."""
+"""The registers of one warp: general and uniform ones, predicates, and its stack in local memory."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from .constant_bank import ConstantBank
-from .instruction import TRUE_PREDICATE, ZERO_REGISTER, Operand
-from .lanes import ALL, FALSE, TRUE, UNKNOWN, UNSURE, ZERO, Lanes, Truth, flags, of_integers, uniform
+from .instruction import TRUE_PREDICATE, ZERO_REGISTER, Instruction, Operand
+from .lanes import ALL, FALSE, TRUE, UNKNOWN, UNSURE, ZERO, Lanes, Truth, merged, of_integers, uniform
 
 Pair = tuple[Lanes, Lanes]
 """a 64-bit value: its lower and its upper half"""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access to memory by a warp: the addresses by lane, in bytes."""
+
+    instruction: Instruction
+    addresses: Mapping[int, int]
 
 
 class Registers:
@@ -21,6 +30,8 @@ class Registers:
         """the registers that say where a lane is, by name"""
         self.stack: dict[int, Lanes] = {}
         """words in local memory, by address"""
+        self.accesses: list[Access] | None = None
+        """what was loaded and stored in global and local memory, for whoever asks for it"""
         self.active = ALL
         """the lanes that run the present instruction, or might: its guard can be unknown"""
         self.certain = ALL
@@ -71,6 +82,17 @@ class Registers:
             values = 0xFFFFFFFF - values
         return values, lanes.known
 
+    def signed(self, operand: Operand) -> tuple[np.ndarray, int]:
+        """Return the value of *operand* as signed integers with its sign, and in which lanes it is known."""
+        lanes = self.read(operand)
+        return -lanes.signed if operand.negative and operand.kind != "number" else lanes.signed, lanes.known
+
+    def pair(self, operand: Operand) -> tuple[np.ndarray, int]:
+        """Return the 64-bit value of *operand* with its sign, and in which lanes it is known."""
+        low, high = self.read_pair(operand)
+        values = low.unsigned | high.signed << 32
+        return -values if operand.negative and operand.kind != "number" else values, low.known & high.known
+
     def write(self, operand: Operand, value: Lanes, beyond: int = 0) -> None:
         """Put *value* into the register *operand*, or that many *beyond* it, of the active lanes."""
         if operand.number == ZERO_REGISTER:
@@ -79,14 +101,8 @@ class Registers:
         if operand.file == "UR":
             self._values[key] = Lanes(value.values, value.known if self.certain else 0)
         else:
-            self._values[key] = self.merged(self._values.get(key, UNKNOWN), value)
-
-    def merged(self, before: Lanes, value: Lanes) -> Lanes:
-        """Return *value* in the active lanes and what was there *before* in the others."""
-        if self.certain == ALL:
-            return value
-        values = np.where(flags(self.active), value.values, before.values)
-        return Lanes(values, (before.known & ~self.active) | (value.known & self.certain))
+            before = self._values.get(key, UNKNOWN)
+            self._values[key] = merged(before, value, self.active, self.certain)
 
     def write_pair(self, operand: Operand, values: np.ndarray, known: int) -> None:
         """Put 64-bit *values* into the register *operand* and the next one."""

@@ -12,9 +12,7 @@ from .warp import Trail
 
 CLASSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "control": (
-            "BRA EXIT BSSY BSYNC BREAK WARPSYNC BMOV CALL RET NOP MEMBAR DEPBAR ERRBAR CCTL NANOSLEEP YIELD".split(" ")
-        ),
+        "control": ("BRA", "EXIT", "BSSY", "BSYNC", "BREAK", "WARPSYNC", "BMOV", "CALL", "RET", "NOP"),
         "float comparison": ("FSETP", "DSETP", "FCHK", "FSET", "HSETP2"),
         "float other": ("FSEL", "FMNMX", "DMNMX", "FRND", "FSWZADD", "HADD2", "HMUL2", "HFMA2", "SHFL"),
         "conversion": ("I2F", "I2FP", "F2I", "F2F", "F2FP"),
@@ -29,12 +27,13 @@ OTHER = "integer"
 
 
 def class_of(instruction: Instruction) -> str:
-    """Return the class of *instruction*: ``FFMA``, ``LDS.128``, ``control``, ``integer``..."""
+    """Return the class of *instruction*: ``FFMA``, ``LDS.128``, ``LDL spill``, ``control``, ``integer``..."""
     base = instruction.base
     if base in BY_ITSELF:
         return base
     if base in MEMORY:
-        return ".".join([base, *(word for word in instruction.modifiers if word in WIDTHS)])
+        width = "".join(f".{word}" for word in instruction.modifiers if word in WIDTHS)
+        return f"{base}{width} spill" if instruction.remark == "SpillRefill" else f"{base}{width}"
     if is_constant(instruction):
         return OTHER
     return next((name for name, bases in CLASSES.items() if base in bases), OTHER)

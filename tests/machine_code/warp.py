@@ -15,10 +15,10 @@ import numpy as np
 from . import comparison, data, integer, memory
 from .constant_bank import ConstantBank
 from .data_branches import Decision, UnknownBranchError, refuse
-from .divergence import Convergence, Fragment, members
+from .divergence import Convergence, Fragment
 from .instruction import Instruction
 from .integer import Operation
-from .lanes import TRUE, Lanes, Truth, of_integers
+from .lanes import TRUE, Lanes, Truth, members, of_integers
 from .listing import BYTES, Function
 from .registers import Registers
 
