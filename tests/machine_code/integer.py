@@ -211,6 +211,14 @@ def highest_bit(instruction: Instruction, registers: Registers) -> None:
     registers.write(destination, of_integers(places, known))
 
 
+def reverse(instruction: Instruction, registers: Registers) -> None:
+    """BREV: the bits in the opposite order."""
+    destination, source = instruction.operands
+    values, known = registers.integer(source)
+    turned = [int(f"{int(value) & 0xFFFFFFFF:032b}"[::-1], 2) for value in np.atleast_1d(values)]
+    registers.write(destination, of_integers(np.array(turned, dtype=np.int64), known))
+
+
 # }}}
 
 # {{{ choices and moves
@@ -262,6 +270,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "PRMT": permute,
         "POPC": count_bits,
         "FLO": highest_bit,
+        "BREV": reverse,
         "SEL": select,
         "FSEL": select,
         "MOV": move,

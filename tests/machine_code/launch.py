@@ -9,7 +9,7 @@ import loopy as lp
 import numpy as np
 
 from .constant_bank import constant_bank
-from .cuda_source import DeviceFunction, Extent, cuda_source
+from .cuda_source import CudaSource, DeviceFunction, Extent, cuda_source
 from .data_branches import Decision, refuse
 from .lanes import Lanes, of_integers, uniform
 from .listing import Function, functions
@@ -58,8 +58,7 @@ class Launch:
     ) -> tuple[Access, ...]:
         """Return the accesses of one *warp* of the *group* to global and local memory, in their order.
 
-        The array that is passed as the first, second... pointer lies at ``constant_bank.POINTERS`` and ``SPACING`` bytes
-        further each.
+        The arrays lie from ``constant_bank.POINTERS`` on, ``SPACING`` bytes apart, in the order of the parameters.
         """
         walker = self._warp(sizes, group, warp, decide)
         walker.registers.accesses = found = []
@@ -83,7 +82,13 @@ def build(
     program: lp.TranslationUnit, architecture: str = "sm_90", options: tuple[str, ...] = (), cache: Path = CACHE
 ) -> tuple[Launch, ...]:
     """Return the launches of *program* as machine code for *architecture*, built with these *options* of nvcc."""
-    source = cuda_source(program)
+    return built(cuda_source(program), architecture, options, cache)
+
+
+def built(
+    source: CudaSource, architecture: str = "sm_90", options: tuple[str, ...] = (), cache: Path = CACHE
+) -> tuple[Launch, ...]:
+    """Return the launches of CUDA code as machine code for *architecture*, built with these *options* of nvcc."""
     found = functions(listing(source.code, architecture, options, cache))
     return tuple(Launch(architecture, host, found[host.name]) for host in source.functions)
 

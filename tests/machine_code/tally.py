@@ -59,6 +59,11 @@ class Tally:
             lanes[name] += trail.lanes[address]
         return cls(counts, lanes)
 
+    @classmethod
+    def nothing(cls) -> "Tally":
+        """Return the tally of no warp, where a sum begins."""
+        return cls(Counter(), Counter())
+
     def __getitem__(self, name: str) -> int:
         """Return how many instructions of one class were issued."""
         return self.counts[name]

@@ -1,0 +1,43 @@
+"""Print what warps of a known kernel issue: ``PYTHONPATH=tests:. python -m machine_code "tiled 16" --size n=64``."""
+
+import argparse
+
+from .catalog import CATALOG
+from .data_branches import around_calls
+from .launch import FAST_MATH, Launch, build
+
+
+def main() -> None:
+    """Print the counts of one warp by class, or its instructions with how often each was issued."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("kernel", choices=sorted(CATALOG))
+    parser.add_argument("--size", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--architecture", default="sm_90", choices=["sm_80", "sm_90"])
+    parser.add_argument("--fast-math", action="store_true")
+    parser.add_argument("--group", default="0,0,0", metavar="X,Y,Z")
+    parser.add_argument("--warp", type=int, default=0)
+    parser.add_argument("--listing", action="store_true", help="print each instruction with its number of issues")
+    asked = parser.parse_args()
+    entry = CATALOG[asked.kernel]
+    sizes = {**entry.sizes, **{name: int(value) for name, _, value in (size.partition("=") for size in asked.size)}}
+    x, y, z = map(int, asked.group.split(","))
+    for launch in build(entry.program(), asked.architecture, FAST_MATH if asked.fast_math else ()):
+        print_warp(launch, sizes, (x, y, z), asked.warp, listing=asked.listing)
+
+
+def print_warp(launch: Launch, sizes: dict[str, int], group: tuple[int, int, int], warp: int, *, listing: bool) -> None:
+    """Print what one warp issues."""
+    where = ", ".join(f"{name} = {value}" for name, value in sizes.items())
+    print(f"{launch.host.name} on {launch.architecture}, {where}, group {group}, warp {warp} of {launch.warps(sizes)}")
+    if listing:
+        trail = launch.trail(sizes, group, warp, around_calls)
+        for address, instruction in launch.code.instructions.items():
+            print(f"{trail.issued[address]:8}  {instruction}")
+    tally = launch.run(sizes, group, warp, around_calls)
+    for name, count in sorted(tally.counts.items(), key=lambda item: -item[1]):
+        print(f"{count:8}  {name}")
+    print(f"{tally.total:8}  in all")
+
+
+if __name__ == "__main__":
+    main()

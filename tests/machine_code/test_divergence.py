@@ -1,0 +1,84 @@
+"""Lanes that part and meet again issue what the machine would: once together, once for each part that is apart."""
+
+import pytest
+
+from .cuda_source import CudaSource, DeviceFunction, Parameter
+from .data_branches import UnknownBranchError, around_calls
+
+PARAMETERS = (
+    Parameter("out", 8, is_pointer=True),
+    Parameter("a", 8, is_pointer=True),
+    Parameter("n", 4, is_pointer=False),
+)
+
+
+def kernel(body: str, group: int = 32) -> CudaSource:
+    """Return a kernel whose work-items run *body*, x being their place in the group."""
+    code = f"""
+    extern "C" __global__ void __launch_bounds__({group}) walk(float *__restrict__ out, float const *__restrict__ a, int n)
+    {{
+        int x = threadIdx.x;
+        {body}
+    }}"""
+    return CudaSource(code, (DeviceFunction("walk", PARAMETERS, lambda _: (4, 1, 1), lambda _: (group, 1, 1)),))
+
+
+def test_a_loop_runs_as_long_as_its_longest_lane(launch) -> None:
+    machine = launch(kernel("#pragma unroll 1\nfor (int i = 0; i < x; ++i) out[32*i + x] = a[x];"))
+    tally = machine.run({"n": 0})
+    # Lane x goes 0, 1, ..., 31 times: the warp 31 times, the lanes 0 + 1 + ... + 31 = 496 times in all.
+    assert (tally["STG"], tally.lanes["STG"]) == (31, 496)
+
+
+def test_two_sides_of_a_condition_are_both_issued(launch) -> None:
+    sides = (
+        "if (x & 1) for (int i = 0; i < n; ++i) out[i] = a[x]; else for (int i = 0; i < n; ++i) out[i + n] = a[x + 9];"
+    )
+    tally = launch(kernel("#pragma unroll 1\n" + sides)).run({"n": 5})
+    assert tally.lanes["STG"] == 32 * 5
+    assert tally["STG"] == 10
+
+
+def test_a_side_that_no_lane_takes_is_not_issued(launch) -> None:
+    machine = launch(kernel("if (blockIdx.x > 1)\n#pragma unroll 1\nfor (int i = 0; i < n; ++i) out[i] = a[x];"))
+    assert [machine.run({"n": 9}, (group, 0, 0))["STG"] for group in range(4)] == [0, 0, 9, 9]
+
+
+def test_lanes_that_parted_meet_before_what_follows(launch) -> None:
+    body = "#pragma unroll 1\nfor (int i = 0; i < x % 3; ++i) out[i] = a[i + x];\n__syncthreads(); out[x + 99] = a[x];"
+    tally = launch(kernel(body)).run({"n": 0})
+    # x % 3 is 0, 1, 2: the warp goes twice; 10 lanes have 2 and 11 lanes have 1.
+    assert (tally["STG"], tally.lanes["STG"], tally["BAR"]) == (3, 2 * 10 + 11 + 32, 1)
+
+
+def test_lanes_that_have_ended_are_not_waited_for(launch) -> None:
+    body = "if (x >= n) return;\n#pragma unroll 1\nfor (int i = 0; i < x; ++i) out[i] = a[i + x];\nout[x + 99] = a[x];"
+    tally = launch(kernel(body)).run({"n": 7})
+    assert (tally["STG"], tally.lanes["STG"]) == (6 + 1, sum(range(7)) + 7)
+
+
+def test_a_group_of_40_has_a_warp_of_8_lanes(launch) -> None:
+    machine = launch(kernel("out[x] = a[x];", group=40))
+    assert [machine.run({"n": 0}, warp=warp).lanes["STG"] for warp in range(machine.warps({}))] == [32, 8]
+
+
+def test_a_branch_on_data_is_refused(launch) -> None:
+    machine = launch(kernel("#pragma unroll 1\nfor (int i = 0; a[i] > 0; ++i) out[i] = x;"))
+    with pytest.raises(UnknownBranchError, match="depends on data"):
+        machine.run({"n": 1})
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_a_division_can_go_around_its_subroutine(launch, architecture) -> None:
+    machine = launch(kernel("out[x] = a[x] / a[x + 1];"), architecture)
+    with pytest.raises(UnknownBranchError):
+        machine.run({"n": 1})
+    tally = machine.run({"n": 1}, decide=around_calls)
+    # 1/b by MUFU, a step of Newton's for it and one for the quotient: five multiplications with addition.
+    assert (tally["MUFU"], tally["FFMA"], tally["float comparison"], tally["STG"]) == (1, 5, 1, 1)
+
+
+def test_predicated_instructions_are_issued_where_no_lane_runs_them(launch) -> None:
+    machine = launch(kernel("if (x < n) out[x] = 1;"))
+    inside, outside = machine.run({"n": 5}), machine.run({"n": 0})
+    assert (inside.lanes["STG"], outside.lanes["STG"]) == (5, 0)

@@ -1,0 +1,118 @@
+"""Executed instructions of kernels for which they can be derived by hand."""
+
+from itertools import product
+
+import pytest
+
+from test_kernels.finite_difference import finite_difference
+
+from .constant_bank import POINTERS, SPACING
+from .kernels import n_body, naive_multiplication, tiled_multiplication, transposition
+from .launch import FAST_MATH, Launch
+from .tally import Tally
+
+ARCHITECTURES = ("sm_80", "sm_90")
+
+
+def elements(machine: Launch, opcode: str, array: int, **where: object) -> list[tuple[int, ...]]:
+    """Return which float32 elements of the *array*-th argument each access of *opcode* touches, lane by lane."""
+    base = POINTERS + SPACING * array
+    return [
+        tuple((address - base) // 4 for address in access.addresses.values())
+        for access in machine.accesses(**where)
+        if access.instruction.base == opcode and base <= next(iter(access.addresses.values())) < base + SPACING
+    ]
+
+
+def difference(longer: Tally, shorter: Tally) -> dict[str, int]:
+    """Return by how much the counts differ, by class."""
+    return {name: longer[name] - shorter[name] for name in {*longer.counts, *shorter.counts}}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("tile", [8, 16, 32])
+def test_tiled_multiplication_pass_by_pass(launch, architecture, tile) -> None:
+    machine = launch(tiled_multiplication(tile), architecture)
+    first, second = (machine.run({"n": 32 * size}) for size in (2, 4))
+    passes = 64 // tile
+    one = {name: count / passes for name, count in difference(second, first).items()}
+    # The row of a is read four elements at a time, the column of b one by one.
+    expected = {"FFMA": tile, "LDS": tile, "LDS.128": tile // 4, "LDG": 2, "STS": 2, "BAR": 2, "STG": 0}
+    assert {name: one[name] for name in expected} == expected
+    # A loop's counter, comparison, pointers and branch.
+    assert 6 <= one["integer"] + one["control"] <= 14
+
+
+@pytest.mark.parametrize("tile", [8, 16, 32])
+def test_tiled_multiplication_multiplies_n_cubed_times(launch, tile) -> None:
+    n = 64
+    machine = launch(tiled_multiplication(tile))
+    tally = sum(
+        (
+            machine.run({"n": n}, group, warp)
+            for group in machine.groups({"n": n})
+            for warp in range(-(-(tile**2) // 32))
+        ),
+        start=Tally.nothing(),
+    )
+    assert (tally.lanes["FFMA"], tally.lanes["STG"]) == (n**3, n**2)
+    assert tally.lanes["LDG"] == 2 * n**3 // tile
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_tiled_multiplication_reads_the_rows_and_columns_it_should(launch, architecture) -> None:
+    machine, n = launch(tiled_multiplication(16), architecture), 64
+    where = {"sizes": {"n": n}, "group": (1, 2, 0), "warp": 3}
+    lanes = [(lane // 16 + 6, lane % 16) for lane in range(32)]  # warp 3 has rows 6 and 7 of the tile
+    a, b, c = (elements(machine, opcode, array, **where) for array, opcode in enumerate(["LDG", "LDG", "STG"]))
+    assert a == [tuple(n * (32 + y) + 16 * k + x for y, x in lanes) for k in range(4)]
+    assert b == [tuple(n * (16 * k + y) + 16 + x for y, x in lanes) for k in range(4)]
+    assert c == [tuple(n * (32 + y) + 16 + x for y, x in lanes)]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("group", [64, 128, 256])
+def test_n_body_pair_by_pair(launch, architecture, group) -> None:
+    n = 4 * group
+    exact, fast = (launch(n_body(group), architecture, options).run({"n": n}) for options in ((), FAST_MATH))
+    # Three differences, the addition of ε and to the sum; a square and two squares added; three loads for four pairs.
+    expected = {"FADD": 5 * n, "FMUL": n, "FFMA": 2 * n, "MUFU": n, "LDS.128": 3 * n // 4}
+    assert {name: fast[name] for name in expected} == expected
+    # A reciprocal root that is right for denormal numbers too: a comparison, and a scaling before and after.
+    expected |= {"FMUL": 3 * n, "float comparison": n}
+    assert {name: exact[name] for name in expected} == expected
+    blocks = n // group
+    assert [exact[name] for name in ("LDG", "STS", "BAR", "STG")] == [3 + 3 * blocks, 3 * blocks, 2 * blocks, 1]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("tile", [16, 32])
+def test_transposition_reads_rows_and_writes_rows(launch, architecture, tile) -> None:
+    machine, n = launch(transposition(tile), architecture), 128
+    where = {"sizes": {"n": n}, "group": (1, 3, 0), "warp": 2}
+    lanes = [divmod(64 + lane, tile) for lane in range(32)]
+    assert elements(machine, "LDG", 0, **where) == [tuple(n * (tile + y) + 3 * tile + x for y, x in lanes)]
+    assert elements(machine, "STG", 1, **where) == [tuple(n * (3 * tile + y) + tile + x for y, x in lanes)]
+    tally = machine.run(**where)
+    assert [tally[name] for name in ("LDG", "STS", "BAR", "LDS", "STG")] == [1] * 5
+
+
+@pytest.mark.parametrize("n", [16, 32, 48, 80, 1040])
+def test_naive_multiplication_of_any_size(launch, n) -> None:
+    tally = launch(naive_multiplication()).run({"n": n})
+    assert [tally[name] for name in ("FFMA", "LDG", "STG")] == [n, 2 * n, 1]
+
+
+def test_finite_difference_fetches_each_element_of_its_tile_once(launch) -> None:
+    n = 64
+    machine = launch(finite_difference())
+    warps = [machine.run({"n": n}, (1, 2, 0), warp) for warp in range(8)]
+    assert [sum(tally.lanes[name] for tally in warps) for name in ("LDG", "STS")] == [18**2, 18**2]
+    assert sum(tally.lanes["STG"] for tally in warps) == 16**2
+    touched = {
+        element
+        for warp in range(8)
+        for access in elements(machine, "LDG", 0, sizes={"n": n}, group=(1, 2, 0), warp=warp)
+        for element in access
+    }
+    assert touched == {(n + 2) * (32 + y) + 16 + x for y, x in product(range(18), repeat=2)}
