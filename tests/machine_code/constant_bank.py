@@ -35,7 +35,7 @@ class ConstantBank:
     def word(self, place: Operand, registers: "Registers", beyond: int = 0) -> Lanes:
         """Return the word at *place*, or that many bytes *beyond* it."""
         offset = 0 if place.number == 0 else None
-        for part in re.split(r"\s*\+\s*", place.text):
+        for part in re.split(r"\s*\+\s*", place.place):
             index = operand(part)
             if index.kind == "register":
                 lanes = registers.read(index)

@@ -29,7 +29,7 @@ def around_calls(function: Function, branch: Instruction) -> bool:
     number, and branch around that call for all others.
     """
     ahead = _calls(function, branch.address + BYTES)
-    there = _calls(function, function.address(branch.operands[-1].text))
+    there = _calls(function, function.address(branch.operands[-1].place))
     if ahead == there:
         return refuse(function, branch)
     return ahead

@@ -24,6 +24,8 @@ class Operand:
 
     kind: Kind
     text: str
+    place: str = ""
+    """what is in the brackets of a memory or constant operand, and a label's name"""
     file: str = ""
     """``R``, ``UR``, ``P`` or ``UP``, for registers and predicates"""
     number: int = 0
@@ -79,17 +81,17 @@ def operand(text: str) -> Operand:
     if match := REGISTER.fullmatch(bare):
         number = ZERO_REGISTER if match["number"] == "Z" else int(match["number"])
         suffix = match["suffix"].replace(".reuse", "")
-        return Operand("register", text, match["file"], number, suffix, **signs)
+        return Operand("register", text, "", match["file"], number, suffix, **signs)
     if match := PREDICATE.fullmatch(bare):
         number = TRUE_PREDICATE if match["number"] == "T" else int(match["number"])
-        return Operand("predicate", text, match["file"], number, **signs)
+        return Operand("predicate", text, "", match["file"], number, **signs)
     if match := CONSTANT.fullmatch(bare):
         bank = int(match["bank"], 16) if match["bank"].startswith("0x") else -1
-        return Operand("constant", match["place"], number=bank, suffix=match["suffix"], **signs)
+        return Operand("constant", text, match["place"], number=bank, suffix=match["suffix"], **signs)
     if match := ADDRESS.fullmatch(bare):
-        return Operand("memory", match["place"])
+        return Operand("memory", text, match["place"])
     if match := LABEL.fullmatch(bare):
-        return Operand("label", match["label"])
+        return Operand("label", text, match["label"])
     if re.fullmatch(r"0x[0-9a-f]+|\d+", bare):
         value = int(bare, 0)
         return Operand("number", text, number=-value if signs["negative"] else value)

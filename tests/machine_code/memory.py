@@ -98,7 +98,7 @@ def stack_accesses(place: Operand, registers: Registers) -> list[tuple[int, int]
 def address_of(place: Operand, registers: Registers) -> tuple[np.ndarray, int]:
     """Return the address at *place*, which adds registers and a number, and where it is known: ``R2.X4+UR4+0x10``."""
     total, known = np.zeros(1, dtype=np.int64), ALL
-    for part in re.split(r"\s*\+\s*", place.text):
+    for part in re.split(r"\s*\+\s*", place.place):
         term = operand(part)
         values, known_here = registers.pair(term) if ".64" in term.suffix else registers.signed(term)
         scale = re.search(r"\.X(\d+)", term.suffix)

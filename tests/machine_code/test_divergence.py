@@ -5,17 +5,15 @@ import pytest
 from .cuda_source import CudaSource, DeviceFunction, Parameter
 from .data_branches import UnknownBranchError, around_calls
 
-PARAMETERS = (
-    Parameter("out", 8, is_pointer=True),
-    Parameter("a", 8, is_pointer=True),
-    Parameter("n", 4, is_pointer=False),
-)
+ARRAYS = (Parameter("out", 8, is_pointer=True), Parameter("a", 8, is_pointer=True))
+PARAMETERS = (*ARRAYS, Parameter("n", 4, is_pointer=False))
 
 
 def kernel(body: str, group: int = 32) -> CudaSource:
     """Return a kernel whose work-items run *body*, x being their place in the group."""
     code = f"""
-    extern "C" __global__ void __launch_bounds__({group}) walk(float *__restrict__ out, float const *__restrict__ a, int n)
+    extern "C" __global__ void __launch_bounds__({group})
+    walk(float *__restrict__ out, float const *__restrict__ a, int n)
     {{
         int x = threadIdx.x;
         {body}
@@ -31,10 +29,9 @@ def test_a_loop_runs_as_long_as_its_longest_lane(launch) -> None:
 
 
 def test_two_sides_of_a_condition_are_both_issued(launch) -> None:
-    sides = (
-        "if (x & 1) for (int i = 0; i < n; ++i) out[i] = a[x]; else for (int i = 0; i < n; ++i) out[i + n] = a[x + 9];"
-    )
-    tally = launch(kernel("#pragma unroll 1\n" + sides)).run({"n": 5})
+    loop = "for (int i = 0; i < n; ++i)"
+    sides = f"if (x & 1) {loop} out[i] = a[x]; else {loop} out[i + n] = a[x + 9];"
+    tally = launch(kernel(sides)).run({"n": 5})
     assert tally.lanes["STG"] == 32 * 5
     assert tally["STG"] == 10
 

@@ -137,14 +137,14 @@ def _branch(warp: Warp, instruction: Instruction, fragment: Fragment, guard: Tru
         taken = 0 if together else fragment.lanes
     else:
         taken = warp.taken(instruction, fragment.lanes, guard)
-    return warp.parted(fragment, taken, warp.function.address(instruction.operands[-1].text))
+    return warp.parted(fragment, taken, warp.function.address(instruction.operands[-1].place))
 
 
 def _call(warp: Warp, instruction: Instruction, fragment: Fragment, guard: Truth) -> Fragment | None:
     target = instruction.operands[-1]
     if target.kind != "label":
         raise UnsupportedInstructionError(f"{warp.function.name}: {instruction}: only calls of a label are known")
-    return warp.parted(fragment, warp.taken(instruction, fragment.lanes, guard), warp.function.address(target.text))
+    return warp.parted(fragment, warp.taken(instruction, fragment.lanes, guard), warp.function.address(target.place))
 
 
 def _return(warp: Warp, instruction: Instruction, fragment: Fragment, guard: Truth) -> Fragment | None:
