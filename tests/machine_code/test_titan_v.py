@@ -1,0 +1,80 @@
+"""Measured kernels of ``../shared/data/titan-v.pkl.xz`` multiply in double precision as often as their einsums say."""
+
+import lzma
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from corpora.titan_v import ARCHIVE
+
+from .data_branches import around_calls
+from .launch import FAST_MATH
+from .tally import Tally
+
+pytestmark = pytest.mark.skipif(
+    not ARCHIVE.exists(), reason="no titan-v.pkl.xz in ../shared/data (LOOPYPERF_SHARED_DATA says where it is)"
+)
+
+# By the kernel's number in the archive, each from a group of its own: the elements or tiles of one work-group, and the
+# multiplications with addition for each. (k,ij,kj -> ki) sums over j for each i; of a product of three, two are
+# contracted first; a tiled contraction sums over its whole reduction length for each point of the group's tile.
+MULTIPLY_ADDS = {
+    18: 27 * (3 * 35 * 35 + 3 * 3 * 35),  # mj,kij,lkm -> lmi: u with D, then with J
+    8197: 16 * (3 * 35 * 35 + 3 * 3 * 35),  # kij,lkm,lmj -> mi: u with J, then with D
+    436: 29 * 4 * 35 * 35,  # k,ij,kj -> ki for four u
+    545: 31 * 4 * 20 * 20,
+    979: 8 * 5 * 35 * 35,
+    8697: 2 * 5 * (3 * 3 * 4 + 3 * 4 * 4),  # lmj,lkm,kij -> mi for five u
+    9036: 16 * 5 * 35 * 15 * 4,  # lk,ilj,lkj -> ki
+    9026: 8 * 5 * 20 * 10 * 4,
+    1286: 10 * 3 * (3 * 3 * 35 + 3 * 35 * 35),
+    1781: 9 * 6 * 35 * 15 * 4,
+    2359: 4 * 4 * 8 * 312,  # ji,kjl -> lki by tiles of 4 × 4 × 8, summed over j
+    2405: 8 * 32 * 8 * 312,
+    7472: 8 * 32 * 8 * 72,  # ik,jlim -> mlkj
+    7784: 16 * 2 * 16 * 72,
+    4093: 32 * 2 * 2 * 296,
+    8294: 2 * (3 * 10 * 10 + 3 * 3 * 10),
+}
+"""of the first work-group"""
+ONLY_SCALED = {165: 32 * 20, 246: 4 * 15}
+"""kernels without a sum: multiplications of the first work-group"""
+
+
+@pytest.fixture(scope="module")
+def rows() -> Mapping[int, dict[str, Any]]:
+    """Return the archive by the kernels' numbers."""
+    with lzma.open(ARCHIVE) as file:
+        return {row["id"]: row for row in pickle.load(file)}
+
+
+def first_group(launch: Any, row: dict[str, Any], architecture: str) -> Tally:
+    """Return what the warps of the first work-group issue together."""
+    machine = launch(pickle.loads(row["kernel"]), architecture, FAST_MATH)
+    sizes = row["sizes"]
+    return sum(
+        (machine.run(sizes, warp=warp, decide=around_calls) for warp in range(machine.warps(sizes))), Tally.nothing()
+    )
+
+
+@pytest.mark.parametrize("number", MULTIPLY_ADDS)
+def test_as_many_multiplications_as_the_einsum_says(launch, rows, number) -> None:
+    assert first_group(launch, rows[number], "sm_90").lanes["DFMA"] == MULTIPLY_ADDS[number]
+
+
+@pytest.mark.parametrize("number", [18, 545, 8697, 2405])
+def test_an_older_device_multiplies_as_often(launch, rows, number) -> None:
+    assert first_group(launch, rows[number], "sm_80").lanes["DFMA"] == MULTIPLY_ADDS[number]
+
+
+@pytest.mark.parametrize("number", ONLY_SCALED)
+def test_a_scaling_multiplies_once_for_each_point(launch, rows, number) -> None:
+    tally = first_group(launch, rows[number], "sm_90")
+    assert (tally.lanes["DMUL"], tally.lanes["STG.64"]) == (ONLY_SCALED[number],) * 2
+    assert tally["DFMA"] == 0
+
+
+def test_no_two_kernels_are_of_one_group(rows) -> None:
+    groups = [rows[number]["group"] for number in (*MULTIPLY_ADDS, *ONLY_SCALED)]
+    assert len(groups) == len(set(groups))
