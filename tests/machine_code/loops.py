@@ -1,0 +1,52 @@
+"""The loops of machine code: what a warp issues in one pass, apart from the loops inside."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from .listing import Function
+from .tally import class_of
+from .warp import Trail
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The instructions from the target of a backward branch to that branch."""
+
+    first: int
+    """address of the target"""
+    last: int
+    """address of the branch"""
+    passes: int
+    """how often the branch was issued"""
+    own: Counter[str]
+    """instructions issued inside, in all passes, by class; without those of inner loops"""
+
+    def per_pass(self) -> dict[str, float]:
+        """Return the instructions of one pass by class."""
+        return {name: count / self.passes for name, count in self.own.items()} if self.passes else {}
+
+
+def loops(function: Function, trail: Trail) -> tuple[Loop, ...]:
+    """Return the loops of *function* in the order of their addresses, with what the warp on this *trail* issued there.
+
+    The compiler lays a loop out without gaps, so a loop is what lies between the target and the branch.
+    """
+    ends: dict[int, int] = {}
+    for address, instruction in function.instructions.items():
+        if instruction.base == "BRA" and (target := function.address(instruction.operands[-1].place)) < address:
+            ends[target] = max(address, ends.get(target, address))
+    return tuple(
+        Loop(first, last, trail.issued[last], _own(function, trail, first, last, ends))
+        for first, last in sorted(ends.items())
+    )
+
+
+def _own(function: Function, trail: Trail, first: int, last: int, ends: dict[int, int]) -> Counter[str]:
+    inner = [
+        (begin, end) for begin, end in ends.items() if first <= begin and end <= last and (begin, end) != (first, last)
+    ]
+    own: Counter[str] = Counter()
+    for address, times in trail.issued.items():
+        if first <= address <= last and not any(begin <= address <= end for begin, end in inner):
+            own[class_of(function.instructions[address])] += times
+    return own
