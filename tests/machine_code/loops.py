@@ -17,7 +17,7 @@ class Loop:
     last: int
     """address of the branch"""
     passes: int
-    """how often the branch was issued"""
+    """how often the warp, or a part of it, came by the first instruction"""
     own: Counter[str]
     """instructions issued inside, in all passes, by class; without those of inner loops"""
 
@@ -36,7 +36,7 @@ def loops(function: Function, trail: Trail) -> tuple[Loop, ...]:
         if instruction.base == "BRA" and (target := function.address(instruction.operands[-1].place)) < address:
             ends[target] = max(address, ends.get(target, address))
     return tuple(
-        Loop(first, last, trail.issued[last], _own(function, trail, first, last, ends))
+        Loop(first, last, trail.issued[first], _own(function, trail, first, last, ends))
         for first, last in sorted(ends.items())
     )
 

@@ -47,22 +47,26 @@ class Tally:
     """how many times the warp issued an instruction of the class"""
     lanes: Counter[str]
     """in how many lanes, in all"""
+    idle: Counter[str]
+    """how many of the counts are of instructions that no lane ran, because of their guard"""
 
     @classmethod
     def of(cls, function: Function, trail: Trail) -> "Tally":
         """Return the *trail* through *function* by class."""
         counts: Counter[str] = Counter()
         lanes: Counter[str] = Counter()
+        idle: Counter[str] = Counter()
         for address, times in trail.issued.items():
             name = class_of(function.instructions[address])
             counts[name] += times
             lanes[name] += trail.lanes[address]
-        return cls(counts, lanes)
+            idle[name] += trail.idle[address]
+        return cls(counts, lanes, idle)
 
     @classmethod
     def nothing(cls) -> "Tally":
         """Return the tally of no warp, where a sum begins."""
-        return cls(Counter(), Counter())
+        return cls(Counter(), Counter(), Counter())
 
     def __getitem__(self, name: str) -> int:
         """Return how many instructions of one class were issued."""
@@ -75,4 +79,4 @@ class Tally:
 
     def __add__(self, other: "Tally") -> "Tally":
         """Return what two warps issue together."""
-        return Tally(self.counts + other.counts, self.lanes + other.lanes)
+        return Tally(self.counts + other.counts, self.lanes + other.lanes, self.idle + other.idle)

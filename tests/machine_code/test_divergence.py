@@ -79,3 +79,11 @@ def test_predicated_instructions_are_issued_where_no_lane_runs_them(launch) -> N
     machine = launch(kernel("if (x < n) out[x] = 1;"))
     inside, outside = machine.run({"n": 5}), machine.run({"n": 0})
     assert (inside.lanes["STG"], outside.lanes["STG"]) == (5, 0)
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_a_guard_that_fails_in_all_lanes_takes_a_slot_but_touches_nothing(launch, n) -> None:
+    machine = launch(kernel("float v = a[x]; if (x < n) v += a[x + n]; out[x] = v;"))
+    tally = machine.run({"n": n})
+    touched = [access for access in machine.accesses({"n": n}) if access.instruction.base == "LDG"]
+    assert tally["LDG"] - tally.idle["LDG"] == len(touched) == (2 if n else 1)

@@ -9,6 +9,7 @@ from test_kernels.finite_difference import finite_difference
 from .constant_bank import POINTERS, SPACING
 from .kernels import n_body, naive_multiplication, tiled_multiplication, transposition
 from .launch import FAST_MATH, Launch
+from .loops import loops
 from .tally import Tally
 
 ARCHITECTURES = ("sm_80", "sm_90")
@@ -101,6 +102,12 @@ def test_transposition_reads_rows_and_writes_rows(launch, architecture, tile) ->
 def test_naive_multiplication_of_any_size(launch, n) -> None:
     tally = launch(naive_multiplication()).run({"n": n})
     assert [tally[name] for name in ("FFMA", "LDG", "STG")] == [n, 2 * n, 1]
+
+
+def test_one_pass_of_a_loop(launch) -> None:
+    machine = launch(tiled_multiplication(16))
+    (loop,) = loops(machine.code, machine.trail({"n": 96}))
+    assert (loop.passes, loop.per_pass()["FFMA"], loop.per_pass()["LDG"]) == (6, 16, 2)
 
 
 def test_finite_difference_fetches_each_element_of_its_tile_once(launch) -> None:

@@ -41,6 +41,8 @@ class Trail:
     """how many times"""
     lanes: Counter[int] = field(default_factory=Counter)
     """by how many lanes in all, without those whose guard failed"""
+    idle: Counter[int] = field(default_factory=Counter)
+    """how many times of these the guard failed in all lanes: a slot is taken, but no memory is touched"""
 
 
 class Warp:
@@ -85,6 +87,7 @@ class Warp:
         possible = fragment.lanes & guard.possible
         self.trail.issued[fragment.address] += 1
         self.trail.lanes[fragment.address] += possible.bit_count()
+        self.trail.idle[fragment.address] += not possible
         control = CONTROL.get(instruction.base)
         if control is not None:
             return control(self, instruction, fragment, guard)
