@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .instruction import Instruction
-from .integer import Operation
+from .instruction import TRUE_PREDICATE, Instruction, Operand, operand
+from .integer import Operation, bits
 from .lanes import ALL, FALSE, TRUE, UNKNOWN, UNSURE, Truth, lane_set, looked_up, of_integers
 from .registers import Registers
 
@@ -71,8 +71,8 @@ def logic(instruction: Instruction, registers: Registers) -> None:
 
 def vote(instruction: Instruction, registers: Registers) -> None:
     """VOTE: whether a predicate holds in all or any of the active lanes, and in which."""
-    ballots = [operand for operand in instruction.operands if operand.kind == "register"]
-    *decided, asked = (operand for operand in instruction.operands if operand.kind == "predicate")
+    ballots = [each for each in instruction.operands if each.kind == "register"]
+    *decided, asked = (each for each in instruction.operands if each.kind == "predicate")
     truth = registers.truth(asked)
     voters = registers.active
     sure = truth.known & voters == voters and registers.certain == voters
@@ -84,6 +84,36 @@ def vote(instruction: Instruction, registers: Registers) -> None:
         registers.write(register, value)
 
 
+def pack(instruction: Instruction, registers: Registers) -> None:
+    """P2R: the predicates of a mask as bits of a register, the other bits from another value."""
+    destination, _, source, mask = instruction.operands
+    values, known = registers.integer(source)
+    values = values & ~mask.number
+    for number in _numbers(instruction, mask):
+        truth = registers.truth(_predicate(number))
+        values = values | bits(truth) << number
+        known &= truth.known
+    registers.write(destination, of_integers(values, known))
+
+
+def unpack(instruction: Instruction, registers: Registers) -> None:
+    """R2P: the bits of a mask as predicates."""
+    _, source, mask = instruction.operands
+    values, known = registers.integer(source)
+    for number in _numbers(instruction, mask):
+        registers.decide(_predicate(number), Truth(lane_set(values >> number & 1 == 1), known))
+
+
+def _numbers(instruction: Instruction, mask: Operand) -> list[int]:
+    if instruction.modifiers:
+        raise NotImplementedError(f"{instruction}: only the lowest byte is known; add it to tests/machine_code")
+    return [number for number in range(TRUE_PREDICATE) if mask.number >> number & 1]
+
+
+def _predicate(number: int) -> Operand:
+    return operand(f"P{number}")
+
+
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         "ISETP": compare,
@@ -93,6 +123,8 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "FCHK": compare_data,
         "PLOP3": logic,
         "VOTE": vote,
+        "P2R": pack,
+        "R2P": unpack,
     }
 )
 """by opcode; those of the uniform datapath have a U in front and are the same"""
