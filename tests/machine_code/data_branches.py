@@ -1,6 +1,6 @@
 """Branches that depend on data, which nobody knows here: whoever runs the code says which way they go."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from .instruction import Instruction
 from .listing import BYTES, Function
@@ -20,6 +20,15 @@ def refuse(function: Function, branch: Instruction) -> bool:
     raise UnknownBranchError(
         f"{function.name}: {branch} depends on data; pass decide=..., for instance data_branches.around_calls"
     )
+
+
+def by_address(ways: Mapping[int, bool]) -> Decision:
+    """Return what decides as *ways* say for the branch at an address, and refuses any other."""
+
+    def decide(function: Function, branch: Instruction) -> bool:
+        return ways[branch.address] if branch.address in ways else refuse(function, branch)
+
+    return decide
 
 
 def around_calls(function: Function, branch: Instruction) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from .cuda_source import CudaSource, DeviceFunction, Parameter
-from .data_branches import UnknownBranchError, around_calls
+from .data_branches import UnknownBranchError, around_calls, by_address
 
 ARRAYS = (Parameter("out", 8, is_pointer=True), Parameter("a", 8, is_pointer=True))
 PARAMETERS = (*ARRAYS, Parameter("n", 4, is_pointer=False))
@@ -63,6 +63,17 @@ def test_a_branch_on_data_is_refused(launch) -> None:
     machine = launch(kernel("#pragma unroll 1\nfor (int i = 0; a[i] > 0; ++i) out[i] = x;"))
     with pytest.raises(UnknownBranchError, match="depends on data"):
         machine.run({"n": 1})
+
+
+@pytest.mark.parametrize("enters", [False, True])
+def test_a_branch_on_data_goes_where_it_is_told(launch, enters) -> None:
+    body = "if (a[x] > 0)\n#pragma unroll 1\nfor (int i = 0; i < n; ++i) out[i] = a[i];"
+    machine = launch(kernel(body))
+    with pytest.raises(UnknownBranchError) as refusal:
+        machine.run({"n": 7})
+    (address,) = (address for address, each in machine.code.instructions.items() if str(each) in str(refusal.value))
+    tally = machine.run({"n": 7}, decide=by_address({address: not enters}))
+    assert tally["STG"] == (7 if enters else 0)
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
