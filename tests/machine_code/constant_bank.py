@@ -1,18 +1,10 @@
 """The constant bank of a launch: the shape of grid and groups, and the parameters, where the driver puts them."""
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .cuda_source import Extent, Parameter
-from .instruction import Operand, operand
-from .lanes import UNKNOWN, Lanes, uniform
-
-if TYPE_CHECKING:
-    from .registers import Registers
 
 PARAMETERS = {"sm_80": 0x160, "sm_90": 0x210}
 """bytes before the first parameter in bank 0"""
@@ -26,25 +18,8 @@ SPACING = 0x10_0000_0000
 """bytes from one array to the next"""
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantBank:
-    """Bank 0 by word address; of whatever else is asked for nothing is known."""
-
-    words: Mapping[int, int]
-
-    def word(self, place: Operand, registers: "Registers", beyond: int = 0) -> Lanes:
-        """Return the word at *place*, or that many bytes *beyond* it."""
-        offset = 0 if place.number == 0 else None
-        for part in re.split(r"\s*\+\s*", place.place):
-            index = operand(part)
-            if index.kind == "register":
-                lanes = registers.read(index)
-                if lanes.values.size > 1 or lanes.known == 0:
-                    return UNKNOWN
-                index = operand(hex(int(lanes.values[0])))
-            offset = None if offset is None else offset + index.number
-        word = None if offset is None else self.words.get(offset + beyond)
-        return UNKNOWN if word is None else uniform(word)
+ConstantBank = Mapping[int, int]
+"""words of bank 0 by their addresses in bytes; those that are not there are unknown"""
 
 
 def constant_bank(
@@ -62,4 +37,4 @@ def constant_bank(
             bits = int(np.int64(value)) & 0xFFFFFFFFFFFFFFFF
             words |= {place + octets: bits >> 8 * octets & 0xFFFFFFFF for octets in range(0, parameter.nbytes, 4)}
         place += parameter.nbytes
-    return ConstantBank(words)
+    return words

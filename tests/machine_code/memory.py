@@ -53,7 +53,7 @@ def load_constant(instruction: Instruction, registers: Registers) -> None:
     """LDC: words of a constant bank."""
     target, source = instruction.operands
     for beyond in range(words(instruction)):
-        registers.write(target, registers.constants.word(source, registers, 4 * beyond), beyond)
+        registers.write(target, registers.constant(source, 4 * beyond), beyond)
 
 
 def load_stack(instruction: Instruction, registers: Registers) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .constant_bank import ConstantBank
-from .instruction import TRUE_PREDICATE, ZERO_REGISTER, Instruction, Operand
+from .instruction import TRUE_PREDICATE, ZERO_REGISTER, Instruction, Operand, operand
 from .lanes import ALL, FALSE, TRUE, UNKNOWN, UNSURE, ZERO, Lanes, Truth, merged, of_integers, uniform
 
 Pair = tuple[Lanes, Lanes]
@@ -53,9 +53,20 @@ class Registers:
             case "number":
                 return uniform(operand.number)
             case "constant":
-                return self.constants.word(operand, self)
+                return self.constant(operand)
             case _:
                 return UNKNOWN
+
+    def constant(self, place: Operand, beyond: int = 0) -> Lanes:
+        """Return the word at *place* in a constant bank, or that many bytes *beyond* it; bank 0 alone is known."""
+        offset = beyond
+        for part in place.place.split("+"):
+            lanes = self.read(operand(part.strip()))
+            if lanes.values.size > 1 or not lanes.known:
+                return UNKNOWN
+            offset += int(lanes.signed[0])
+        known = place.number == 0 and offset in self.constants
+        return uniform(self.constants[offset]) if known else UNKNOWN
 
     def read_pair(self, operand: Operand) -> Pair:
         """Return the 64-bit value of *operand*, its signs left aside; a number is extended with its sign."""
@@ -65,7 +76,7 @@ class Registers:
             case "number":
                 return uniform(operand.number), uniform(operand.number >> 32)
             case "constant":
-                return self.constants.word(operand, self), self.constants.word(operand, self, beyond=4)
+                return self.constant(operand), self.constant(operand, beyond=4)
             case _:
                 return self.read(operand), self.read(operand)
 

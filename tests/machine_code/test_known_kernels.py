@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 
+from test_kernels.convolution import convolution
 from test_kernels.finite_difference import finite_difference
 
 from .constant_bank import POINTERS, SPACING
@@ -102,6 +103,13 @@ def test_transposition_reads_rows_and_writes_rows(launch, architecture, tile) ->
 def test_naive_multiplication_of_any_size(launch, n) -> None:
     tally = launch(naive_multiplication()).run({"n": n})
     assert [tally[name] for name in ("FFMA", "LDG", "STG")] == [n, 2 * n, 1]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_convolution_reads_two_elements_for_each_product(launch, architecture) -> None:
+    # 3 images, one point each under one filter: 7 · 7 · 3 products, each of an element of the image and of the filter.
+    tally = launch(convolution(), architecture).run({"n": 32}, (1, 0, 2), 5)
+    assert [tally[name] for name in ("FFMA", "LDG", "STG")] == [3 * 147, 2 * 3 * 147, 3]
 
 
 def test_one_pass_of_a_loop(launch) -> None:
