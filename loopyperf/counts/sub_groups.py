@@ -57,7 +57,7 @@ def in_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops) -> 
         return points
     nest = [item.iname for item in launch.schedule if isinstance(item, EnterLoop)]
     order = sorted((name for name in names if name in nest), key=nest.index)
-    starts = [_start(kernel, loops, names, order[order.index(name) + 1 :], name) for name in sorted(leaning)]
+    starts = [loop_start(kernel, loops, names, order[order.index(name) + 1 :], name) for name in sorted(leaning)]
     together = reduce(isl.Map.flat_range_product, starts)
     before = ", ".join(f"x{place}" for place in range(len(names)))
     after = ", ".join(f"y{place}" for place in range(len(starts)))
@@ -67,7 +67,7 @@ def in_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops) -> 
     return started.apply(isl.Map(f"{{ [[{before}] -> [{after}]] -> [{passes}] }}"))
 
 
-def _start(kernel: Kernel, loops: Loops, names: Sequence[str], inner: Sequence[str], loop: str) -> isl.Map:
+def loop_start(kernel: Kernel, loops: Loops, names: Sequence[str], inner: Sequence[str], loop: str) -> isl.Map:
     """Return the map from points over *names* to where *loop* starts there; *inner* are the loops inside it."""
     bounding = bounding_inames(kernel, loop)
     around = [name for name in names if name != loop and name in bounding and name not in inner]

@@ -1,0 +1,53 @@
+"""What a warp does to memory, byte by byte and bank by bank, with lists, sets and loops; nothing of loopyperf."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+Lanes = Mapping[int, int]
+"""the byte address of each active lane, by number"""
+
+
+def blocks(lanes: Lanes, element: int, block: int) -> int:
+    """Return how many aligned blocks of *block* bytes hold a byte that some lane asks for."""
+    return len({byte // block for byte in bytes_of(lanes, element)})
+
+
+def bytes_of(lanes: Lanes, element: int) -> set[int]:
+    """Return the addresses of all bytes asked for."""
+    return {address + place for address in lanes.values() for place in range(element)}
+
+
+def wavefronts(lanes: Lanes, element: int, is_load: bool) -> list[int]:
+    """Return the wavefronts of each part of the warp that goes alone; *element* is 1, 2, 4, 8 or 16 bytes."""
+    together = {8: 16, 16: 8}.get(element, 32)
+    if is_load and element > 4 and shared_in_pairs(lanes):
+        together *= 2
+    found: list[int] = []
+    for first in range(0, 64, together):
+        part = [lanes[lane] for lane in range(first, first + together) if lane in lanes]
+        words_of_bank: dict[int, set[int]] = defaultdict(set)
+        for address in part:
+            for byte in range(address, address + element):
+                words_of_bank[byte // 4 % 32].add(byte // 4)
+        if part:
+            found.append(max(map(len, words_of_bank.values())))
+    return found
+
+
+def shared_in_pairs(lanes: Lanes) -> bool:
+    """Return whether lanes 0 and 1, 2 and 3, ... (or 0 and 2, 1 and 3, 4 and 6, ...) agree wherever both are active."""
+    first = [(lane, lane + 1) for lane in range(0, 64, 2)]
+    second = [(lane, lane + 2) for start in range(0, 64, 4) for lane in (start, start + 1)]
+    return any(
+        all(lanes[one] == lanes[other] for one, other in pairs if one in lanes and other in lanes)
+        for pairs in (first, second)
+    )
+
+
+def local_ids(number: int, size: int, shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield the local ids of each lane that is a work-item, walking through the whole group."""
+    items: list[tuple[int, ...]] = [()]
+    for extent in reversed(shape):
+        items = [(*rest, place) for rest in items for place in range(extent)]
+    for item in items[number * size : (number + 1) * size]:
+        yield tuple(reversed(item))
