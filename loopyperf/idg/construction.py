@@ -8,9 +8,11 @@ from typing import Any
 
 import islpy as isl
 import pymbolic.primitives as prim
-from loopy.symbolic import aff_to_expr, set_to_cond_expr
+from loopy.symbolic import aff_to_expr, get_dependencies, set_to_cond_expr
+from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.execution import ExecutionCounter
+from loopyperf.counts.memory import element_strides
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.dataflow import CellAccess, dependences, flow, is_affine, with_values
@@ -19,8 +21,9 @@ from loopyperf.idg.executions import LaunchExecutions, WarpExecutions
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.kinds import Kind, kinds_of
 from loopyperf.idg.nest import Nest, Statement, nest_of
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
 from loopyperf.idg.translation import Translator
+from loopyperf.idg.values import Read, Value
 from loopyperf.idg.warp import iname_values
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier, Launch
@@ -79,6 +82,7 @@ class _WarpGraph:
         alive = [place for place in range(len(program.drafts)) if not self._is_idle(place)]
         self.numbers = {place: number for number, place in enumerate(alive)}
         """of those instructions that the warp executes"""
+        self._firsts: dict[int, Any] = {}
 
     def _is_idle(self, place: int) -> bool:
         return not self.runs[place].number and (self.kind.is_uniform or self._by_kind(place).is_empty())
@@ -125,7 +129,42 @@ class _WarpGraph:
             reference=draft.reference,
             executions=int(total) if total == int(total) else total,
             condition=run.condition,
+            operands=tuple(self._operand(value, draft) for value in draft.operands),
+            address=self._address(draft),
+            is_index=draft.is_index,
         )
+
+    def _operand(self, value: Value, draft: Draft) -> Operand:
+        known = None if value.known is None else self._in_passes(value.known, draft.statement.loops)
+        return Operand(known, value.is_negated)
+
+    def _address(self, draft: Draft) -> Any:
+        """Return how many elements from the first one of its array *draft* accesses; None where data tells."""
+        ref = draft.reference
+        if ref is None or not all(get_dependencies(each) <= self._variables for each in ref.index):
+            return None
+        strides = element_strides(self.kernel, ref, self.executions.sizes)
+        elements = sum((stride * each for stride, each in zip(strides, ref.index, strict=True)), 0)
+        return self._in_passes(elements, draft.statement.loops)
+
+    @cached_property
+    def _variables(self) -> frozenset[str]:
+        return self.kernel.parameters | self.kernel.loopy_kernel.all_inames()
+
+    def _in_passes(self, expression: Any, loops: tuple[Nest, ...]) -> Any:
+        """Return *expression* of loop variables and sizes as one of the passes of *loops*."""
+        if not isinstance(expression, prim.ExpressionNode):
+            return expression
+        values: dict[str, Any] = dict(self.executions.sizes) | self.executions.host
+        for depth, nest in enumerate(loops, 1):
+            first = self._first(nest, loops[:depth])
+            values[nest.iname] = prim.Variable(nest.iname) + first
+        return substitute(expression, values)
+
+    def _first(self, nest: Nest, loops: tuple[Nest, ...]) -> Any:
+        if id(nest) not in self._firsts:
+            self._firsts[id(nest)] = self.executions.first(loops)
+        return self._firsts[id(nest)]
 
     # }}}
 
@@ -135,26 +174,31 @@ class _WarpGraph:
         for target in self.numbers:
             yield from self._within(target)
         accesses = list(self._accesses())
-        nodes = {access.name: node for access, node in accesses}
-        for found in dependences([access for access, _ in accesses]):
-            yield from self._of_dependence(nodes[found.source], nodes[found.target], found.relation)
+        nodes = {access.name: node for access, node, _ in accesses}
+        slots = {access.name: operands for access, _, operands in accesses}
+        for found in dependences([access for access, _, _ in accesses]):
+            ends = nodes[found.source], nodes[found.target]
+            for operand in slots[found.target]:
+                yield from self._of_dependence(*ends, found.relation, operand)
         yield from self._before_barriers()
 
     def _within(self, target: int) -> Iterator[Edge]:
         """Yield the edges from what is computed in the pass that *target* is in."""
         draft = self.program.drafts[target]
-        data = dict.fromkeys(value.node for value in draft.operands if value.node in self.numbers)
-        yield from (self._in_same_pass(source, target, "data") for source in data)
-        deciding = dict.fromkeys(value.node for value in draft.controls if value.node in self.numbers)
-        if not data:
-            yield from (self._in_same_pass(source, target, "control") for source in deciding)
+        data = [(slot, value.node) for slot, value in enumerate(draft.operands)]
+        found = [(slot, source) for slot, source in data if source is not None and source in self.numbers]
+        yield from (self._in_same_pass(source, target, "data", slot) for slot, source in found)
+        deciding = dict.fromkeys(value.node for value in draft.controls)
+        for source in () if found else deciding:
+            if source is not None and source in self.numbers:
+                yield self._in_same_pass(source, target, "control")
 
-    def _in_same_pass(self, source: int, target: int, through: Any) -> Edge:
+    def _in_same_pass(self, source: int, target: int, through: Any, operand: int | None = None) -> Edge:
         loops = self.program.drafts[source].statement.loops
         same = tuple(prim.Variable(nest.iname) for nest in loops)
-        return Edge(self.numbers[source], self.numbers[target], (0,) * len(loops), same, None, through)
+        return Edge(self.numbers[source], self.numbers[target], (0,) * len(loops), same, None, through, operand)
 
-    def _of_dependence(self, source: int, target: int, relation: isl.Map) -> Iterator[Edge]:
+    def _of_dependence(self, source: int, target: int, relation: isl.Map, operand: int | None = None) -> Iterator[Edge]:
         """Yield the edges from executions of *source* to those of *target* that *relation* assigns to them."""
         before, after = (self.program.drafts[place].statement.loops for place in (source, target))
         numbered = relation.apply_domain(self.executions.numbering(after))
@@ -166,7 +210,8 @@ class _WarpGraph:
             passes = tuple(_named(value.get_at(place), after) for place in range(len(before)))
             for where, distance in _distances(piece, value, shared):
                 condition = _condition(where, everywhere, after)
-                yield Edge(self.numbers[source], self.numbers[target], distance, passes, condition, through)
+                ends = self.numbers[source], self.numbers[target]
+                yield Edge(*ends, distance, passes, condition, through, operand)
 
     def _through(self, source: int, target: int) -> Any:
         kinds = {self.program.drafts[place].kind for place in (source, target)}
@@ -178,18 +223,26 @@ class _WarpGraph:
 
     # {{{ cells
 
-    def _accesses(self) -> Iterator[tuple[CellAccess, int]]:
-        """Yield the accesses of cells, each with the instruction that does it."""
+    def _accesses(self) -> Iterator[tuple[CellAccess, int, list[int | None]]]:
+        """Yield the accesses of cells, each with the instruction that does it, and with its operands that they are."""
         number = count()
         for definition in self.program.translator.definitions:
             if definition.node in self.numbers:
-                yield self._access(next(number), definition.node, definition.variable, definition.index, is_write=True)
+                cell = definition.variable, definition.index
+                access, _ = self._access(next(number), definition.node, *cell, is_write=True)
+                yield access, definition.node, []
         for place in self.numbers:
             draft = self.program.drafts[place]
-            for read in dict.fromkeys(value.read for value in (*draft.operands, *draft.controls) if value.read):
-                yield self._access(next(number), place, read.variable, read.index, is_write=False)
+            reads: dict[Read, list[int | None]] = {}
+            for slot, value in enumerate((*draft.operands, *draft.controls)):
+                if value.read is not None:
+                    reads.setdefault(value.read, []).append(slot if slot < len(draft.operands) else None)
+            for read, operands in reads.items():
+                access, _ = self._access(next(number), place, read.variable, read.index, is_write=False)
+                yield access, place, operands
         for place, array, index, is_write in self._in_memory():
-            yield self._access(next(number), place, array, index, is_write)
+            access, _ = self._access(next(number), place, array, index, is_write)
+            yield access, place, [None]
 
     def _in_memory(self) -> Iterator[tuple[int, str, tuple[Any, ...] | None, bool]]:
         """Yield the accesses of arrays in memory, and those of what barriers hand on."""

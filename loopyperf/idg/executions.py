@@ -217,6 +217,24 @@ class WarpExecutions:
             return number.max_val().to_python()
         return _expression(number.gist(around), loops)
 
+    def first(self, loops: tuple[Nest, ...]) -> Any:
+        """Return the variable of the innermost of *loops* in its first pass.
+
+        An integer, or an expression of the passes of the loops around it.
+        """
+        visited = self.visited(loops)
+        depth = len(loops) - 1
+        if visited.is_empty():
+            return 0
+        around = ", ".join(f"x{place}" for place in range(depth))
+        everything = ", ".join(f"x{place}" for place in range(depth + 1))
+        least = visited.apply(isl.Map(f"{{ [{everything}] -> [[{around}] -> [x{depth}]] }}")).unwrap().lexmin()
+        least = least.apply_domain(self.numbering(loops[:-1]))
+        value = isl.PwMultiAff.from_map(least).coalesce().get_pw_aff(0)
+        if value.max_val() == value.min_val():
+            return value.max_val().to_python()
+        return _expression(value.gist(self.all_passes(loops[:-1])), loops)
+
     def _last_pass(self, loops: tuple[Nest, ...]) -> isl.Map:
         """Return the map from the passes of the outer *loops* to the last one of the innermost."""
         key = tuple(map(id, loops))

@@ -12,6 +12,15 @@ Pass = Any
 
 
 @dataclass(frozen=True, slots=True)
+class Operand:
+    """What an instruction works on."""
+
+    known: Any = None
+    """a number, or an expression of the passes of loops and of the hardware's inames; None where edges lead to it"""
+    is_negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One warp instruction."""
 
@@ -31,6 +40,11 @@ class Instruction:
     """how often the warp executes it; a fraction where ``typical`` says how often a condition on data holds"""
     condition: Any = None
     """where it runs in some passes of the loops around it only: a condition on these passes"""
+    operands: tuple[Operand, ...] = ()
+    address: Any = None
+    """of loads and stores: elements from the array's first one, an expression like those of operands; None if data"""
+    is_index: bool = False
+    """it computes what loop variables and sizes alone determine"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +56,7 @@ class Loop:
     """the number of passes each time that the loop is entered; may depend on the passes of the loops around it"""
     body: tuple["Item", ...]
     is_unrolled: bool = False
-    """Loopy writes a copy of the body for each pass"""
+    """a copy of the body is written for each pass"""
 
 
 Item = int | Loop
@@ -63,6 +77,8 @@ class Edge:
     condition: Any = None
     """on the passes of the loops around *target*: there this edge is; None if in all"""
     through: Dependence = "data"
+    operand: int | None = None
+    """which of the target's operands it leads to; None where it is none of them"""
 
     @property
     def is_carried(self) -> bool:
