@@ -108,7 +108,8 @@ class _WarpGraph:
                 inside = (*loops, item)
                 body = tuple(self._body(item, inside))
                 if body:
-                    yield Loop(item.iname, self.executions.trips(inside), body, item.is_unrolled)
+                    trips = self.executions.trips(inside)
+                    yield Loop(item.iname, trips, body, item.is_unrolled, self.executions.is_constant(inside))
 
     def _of(self, statement: Statement) -> range:
         return self.program.of_statement[id(statement)]
@@ -131,11 +132,12 @@ class _WarpGraph:
             condition=run.condition,
             operands=tuple(self._operand(value, draft) for value in draft.operands),
             address=self._address(draft),
-            is_index=draft.is_index,
+            is_index=draft.expression is not None,
         )
 
     def _operand(self, value: Value, draft: Draft) -> Operand:
-        known = None if value.known is None else self._in_passes(value.known, draft.statement.loops)
+        known = value.known if value.node is None else self.program.drafts[value.node].expression
+        known = None if known is None else self._in_passes(known, draft.statement.loops)
         return Operand(known, value.is_negated)
 
     def _address(self, draft: Draft) -> Any:

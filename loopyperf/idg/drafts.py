@@ -25,8 +25,8 @@ class Draft:
     reference: Reference | None = None
     item: Item | None = None
     """what it is counted as"""
-    is_index: bool = False
-    """it computes what loop variables and sizes alone determine"""
+    expression: Any = None
+    """what it computes, where loop variables and sizes alone determine that"""
     controls: tuple[Value, ...] = ()
     """what decides whether it is executed"""
     number: int | Fraction = 1

@@ -57,6 +57,8 @@ class Loop:
     body: tuple["Item", ...]
     is_unrolled: bool = False
     """a copy of the body is written for each pass"""
+    is_constant: bool = False
+    """the number of passes is known when the kernel is compiled: it depends neither on sizes nor on the work-item"""
 
 
 Item = int | Loop

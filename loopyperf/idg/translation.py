@@ -134,14 +134,9 @@ class Translator(Mapper[Value, [Conditions]]):
         scalar = operation.dtype
         subsystem = "fp64" if scalar == "f64" else SUBSYSTEMS.get(operation.kind, "alu")
         node = self._add(operation.kind, scalar, subsystem, str(text), conditions, operands, operation)
-        self.drafts[node].is_index = all(map(self._is_determined, operands)) and bool(operands)
+        if isinstance(text, prim.ExpressionNode) and self._is_known(text):
+            self.drafts[node].expression = text
         return Value(node)
-
-    def _is_determined(self, operand: Value) -> bool:
-        """Return whether loop variables and sizes alone determine *operand*."""
-        if operand.node is not None:
-            return self.drafts[operand.node].is_index
-        return operand.read is None and self._is_known(operand.known)
 
     def _do_stated(self, name: str, construct: str, conditions: Conditions, operands: Sequence[Value]) -> Value:
         """Do what is stated for *name*, of which the source does not tell; raises :class:`UncountableError`."""

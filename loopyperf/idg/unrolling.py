@@ -6,6 +6,7 @@ from typing import Any
 
 import pymbolic.primitives as prim
 from pymbolic import evaluate
+from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.errors import GraphError
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
@@ -63,6 +64,28 @@ def _source(edge: Edge, passes: Passes) -> Execution | None:
     if not holds(edge.condition, passes):
         return None
     return edge.source, tuple(valued(each, passes) for each in edge.passes)
+
+
+def number_of_runs(condition: Any, loops: Sequence[Loop]) -> int:
+    """Return in how many passes of *loops*, the outermost first, *condition* holds.
+
+    Loops that nothing depends on are multiplied, the others walked through.
+    """
+    return _runs(condition, loops, {})
+
+
+def _runs(condition: Any, loops: Sequence[Loop], passes: Passes) -> int:
+    if not loops:
+        return int(holds(condition, passes))
+    (outer, *inner), trips = loops, valued(loops[0].trips, passes)
+    if outer.name not in _names([condition, *(loop.trips for loop in inner)]):
+        return trips * _runs(condition, inner, passes)
+    return sum(_runs(condition, inner, {**passes, outer.name: number}) for number in range(trips))
+
+
+def _names(expressions: Sequence[Any]) -> set[str]:
+    nodes = [each for each in expressions if isinstance(each, prim.ExpressionNode)]
+    return {str(variable) for each in nodes for variable in DependencyMapper()(each)}
 
 
 def valued(expression: Any, passes: Passes) -> int:

@@ -9,6 +9,7 @@ Other kernels, and more of them::
 import os
 import warnings
 from collections.abc import Iterator, Mapping
+from itertools import cycle
 
 import loopy as lp
 import pytest
@@ -20,7 +21,9 @@ from replay import Replay
 
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import KernelError, UncountableError
+from loopyperf.idg import Edge, Idg
 from loopyperf.idg.construction import LaunchProgram, kinds_of_warps, warp_graph
+from loopyperf.idg.copies import copied
 from loopyperf.idg.executions import LaunchExecutions, WarpExecutions
 from loopyperf.idg.kernel_graphs import kernel_graphs
 from loopyperf.kernel import Kernel, load_kernel
@@ -85,3 +88,18 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
                 drafts = [program.drafts[place].text for place, _ in replay.executions]
                 assert drafts == [instruction.text for instruction in flat.instructions]
                 assert replay.edges == {(edge.source, edge.target) for edge in flat.edges}
+                _check_copies(graph, flat)
+
+
+def _check_copies(graph: Idg, flat: Idg) -> None:
+    """Loops written out in parts, some in full, are the same flat graph, and as long."""
+    factors = cycle((2, 3, None, 1))
+    written = copied(graph, lambda loop: next(factors) or (loop.trips if isinstance(loop.trips, int) else 1))
+    again = written.unrolled()
+    assert written.executed == graph.executed
+    assert [each.text for each in again.instructions] == [each.text for each in flat.instructions]
+    assert set(map(_ends, again.edges)) == set(map(_ends, flat.edges))
+
+
+def _ends(edge: Edge) -> tuple[int, int, int | None, str]:
+    return edge.source, edge.target, edge.operand, edge.through

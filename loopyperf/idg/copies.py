@@ -1,0 +1,218 @@
+"""Loops written out: several copies of the body for as many passes, in full or in part.
+
+A loop of T passes that is written out f-fold makes T // f passes of f copies each, and T mod f single copies follow.
+What each copy waits for is the same as before: where the pass that an edge leads from is known modulo f, it leads from
+one copy; where it is not, the edge has a condition for each.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from operator import itemgetter
+from typing import Any, cast
+
+import pymbolic.primitives as prim
+from pymbolic import evaluate
+from pymbolic.mapper.dependency import DependencyMapper
+from pymbolic.mapper.substitutor import substitute
+
+from loopyperf.idg.affine import Affine
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand, placed
+from loopyperf.idg.unrolling import number_of_runs
+
+Choose = Callable[[Loop], int]
+"""tells into how many copies a loop is written out: 1 for none, its number of passes for all"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """One of the copies of a loop's body."""
+
+    number: int
+    factor: int
+    """passes that one pass of the new loop stands for; 0 where there is no loop: then it is pass *number*"""
+
+    def old_pass(self, name: str) -> Any:
+        """Return the pass of the old loop *name* in terms of that of the new one."""
+        if not self.factor:
+            return self.number
+        return prim.Variable(name) if self.factor == 1 else self.factor * prim.Variable(name) + self.number
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A copied loop: which copies there are."""
+
+    copies: tuple[_Copy, ...]
+
+    @classmethod
+    def of(cls, loop: Loop, factor: int) -> "_Written":
+        """Return the copies of *loop* written out *factor*-fold."""
+        if factor == 1 or not isinstance(loop.trips, int):
+            return cls((_Copy(0, 1),))
+        whole, rest = divmod(loop.trips, factor)
+        repeated = [_Copy(number, factor if whole > 1 else 0) for number in range(factor)] if whole else []
+        return cls((*repeated, *(_Copy(whole * factor + number, 0) for number in range(rest))))
+
+
+Place = tuple[int, tuple[int, ...]]
+"""an instruction, and which of the copies of each loop around it, from the outermost on, by their place"""
+
+
+def copied(graph: Idg, choose: Choose) -> Idg:
+    """Return *graph* with loops written out as *choose* says; what each execution waits for stays the same.
+
+    A loop whose number of passes varies stays as it is.
+    """
+    return _Copier(graph, choose).copied()
+
+
+class _Copier:
+    def __init__(self, graph: Idg, choose: Choose) -> None:
+        self.graph = graph
+        self.written = {id(loop): _Written.of(loop, choose(loop)) for loops in graph.loops_around for loop in loops}
+        self.places: dict[Place, int] = {}
+        self.instructions: list[Instruction] = []
+        self.around: list[Mapping[str, Any]] = []
+        """of each new instruction: old loop -> its pass, in terms of the new ones"""
+
+    def copied(self) -> Idg:
+        body = tuple(self._items(self.graph.body, (), {}))
+        self.trips = [{loop.name: loop.trips for loop in loops} for _, loops in sorted(placed(body), key=itemgetter(0))]
+        edges = tuple(edge for place, number in self.places.items() for edge in self._edges(place, number))
+        shared = self._with_shares(body)
+        return Idg(tuple(shared), edges, body)
+
+    def _with_shares(self, body: Sequence[Item]) -> Iterator[Instruction]:
+        """Yield the new instructions, each with its share of what the old one executes."""
+        loops = dict(placed(body))
+        runs = [number_of_runs(each.condition, loops[place]) for place, each in enumerate(self.instructions)]
+        old = [place for place, _ in self.places]
+        total: dict[int, int] = {}
+        for place, number in zip(old, runs, strict=True):
+            total[place] = total.get(place, 0) + number
+        for each, place, number in zip(self.instructions, old, runs, strict=True):
+            share = Fraction(each.executions) * Fraction(number, total[place]) if total[place] else Fraction(0)
+            yield replace(each, executions=int(share) if share.denominator == 1 else share)
+
+    def _items(self, body: Sequence[Item], chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Iterator[Item]:
+        for item in body:
+            if isinstance(item, Loop):
+                yield from self._loop(item, chosen, passes)
+            elif (instruction := self._instruction(item, chosen, passes)) is not None:
+                self.places[item, chosen] = len(self.instructions)
+                self.instructions.append(instruction)
+                self.around.append(passes)
+                yield self.places[item, chosen]
+
+    def _loop(self, loop: Loop, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Iterator[Item]:
+        copies = self.written[id(loop)].copies
+        inside: list[Item] = []
+        for place, copy in enumerate(copies):
+            items = self._items(loop.body, (*chosen, place), {**passes, loop.name: copy.old_pass(loop.name)})
+            if copy.factor:
+                inside += items
+                if place + 1 == len(copies) or not copies[place + 1].factor:
+                    trips = loop.trips // copy.factor if copy.factor > 1 else _with(loop.trips, passes)
+                    yield Loop(loop.name, trips, tuple(inside), loop.is_unrolled)
+            else:
+                yield from items
+
+    def _instruction(self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Instruction | None:
+        """Return the copy of an instruction in *passes*; None where it never runs."""
+        old = self.graph.instructions[place]
+        condition = _with(old.condition, passes)
+        if condition is False:
+            return None
+        return replace(
+            old,
+            condition=None if condition is True else condition,
+            operands=tuple(Operand(_with(each.known, passes), each.is_negated) for each in old.operands),
+            address=_with(old.address, passes),
+        )
+
+    # {{{ edges
+
+    def _edges(self, target: Place, number: int) -> Iterator[Edge]:
+        passes = self.around[number]
+        for edge in self.graph.definitions[target[0]]:
+            condition = _with(edge.condition, passes)
+            if condition is not False:
+                old = [_with(each, passes) for each in edge.passes]
+                yield from self._from_copies(edge, number, old, None if condition is True else condition)
+
+    def _from_copies(self, edge: Edge, target: int, old: Sequence[Any], condition: Any) -> Iterator[Edge]:
+        """Yield the edges from each copy of the source that may be in the *old* passes."""
+        loops = self.graph.loops_around[edge.source]
+        within = self.trips[target]
+        choices = [list(_choices(self.written[id(loop)], each, within)) for loop, each in zip(loops, old, strict=True)]
+        for chosen in product(*choices):
+            source = self.places.get((edge.source, tuple(place for place, _, _ in chosen)))
+            if source is not None:
+                tests = [test for _, _, test in chosen if test is not None]
+                new = tuple(each for _, each, _ in chosen if each is not None)
+                condition_here = _all([*([condition] if condition is not None else []), *tests])
+                distance = self._distance(source, target, edge, new)
+                yield replace(
+                    edge, source=source, target=target, passes=new, condition=condition_here, distance=distance
+                )
+
+    def _distance(self, source: int, target: int, edge: Edge, new: Sequence[Any]) -> tuple[int, ...]:
+        """Return by how many passes of each new loop around both the source is earlier."""
+        found: list[int] = []
+        for name, each in zip(self._shared(edge), new, strict=False):
+            apart = Affine.of(prim.Variable(name) - each)
+            if apart is None or apart.factors:
+                return (*found, int(source >= target))
+            found.append(apart.constant)
+        return tuple(found)
+
+    def _shared(self, edge: Edge) -> list[str]:
+        """Return the loops around both ends of *edge* that are still loops."""
+        pairs = zip(self.graph.loops_around[edge.source], self.graph.loops_around[edge.target], strict=False)
+        same = [one for one, other in pairs if one is other]
+        return [loop.name for loop in same if any(copy.factor for copy in self.written[id(loop)].copies)]
+
+    # }}}
+
+
+def _choices(written: _Written, old: Any, trips: Mapping[str, Any]) -> Iterator[tuple[int, Any, Any]]:
+    """Yield the copies that may be in the *old* pass: their place, the new pass if it has one, on what condition.
+
+    *trips* are the numbers of passes of the loops that *old* is in terms of.
+    """
+    known = Affine.of(old)
+    for place, copy in enumerate(written.copies):
+        if copy.factor == 1:
+            yield place, old, None
+        elif not copy.factor:
+            if known is None or known.factors:
+                if known is None or known.may_be(copy.number, trips):
+                    yield place, None, prim.Comparison(old, "==", copy.number)
+            elif known.constant == copy.number:
+                yield place, None, None
+        elif known is not None and all(factor % copy.factor == 0 for factor in known.factors.values()):
+            apart = Affine(known.constant - copy.number, known.factors)
+            if apart.constant % copy.factor == 0:
+                yield place, apart.divided(copy.factor).expression, None
+        else:
+            test = prim.Comparison(prim.Remainder(old - copy.number, copy.factor), "==", 0)
+            yield place, prim.FloorDiv(old - copy.number, copy.factor), test
+
+
+def _all(tests: Sequence[Any]) -> Any:
+    if len(tests) < 2:
+        return tests[0] if tests else None
+    return prim.LogicalAnd(tuple(tests))
+
+
+def _with(expression: Any, passes: Mapping[str, Any]) -> Any:
+    """Return *expression* where loops are in *passes*, evaluated where nothing else is in it."""
+    if not isinstance(expression, prim.ExpressionNode):
+        return expression
+    found = substitute(expression, dict(passes))
+    if isinstance(found, prim.ExpressionNode) and not DependencyMapper()(found):
+        return cast("Any", evaluate(found))
+    return found

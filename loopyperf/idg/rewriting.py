@@ -1,0 +1,70 @@
+"""Graphs with some instructions taken out, merged or replaced; what the others wait for stays what it was."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pymbolic.primitives as prim
+from pymbolic.mapper.substitutor import substitute
+
+from loopyperf.idg.affine import Affine
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Edge, Instruction, Item, Loop
+
+
+def rewritten(
+    graph: Idg, kept: Sequence[int], edges: Sequence[Edge], replaced: Mapping[int, Instruction] | None = None
+) -> Idg:
+    """Return *graph* with those instructions alone that are *kept*, some *replaced*, and with *edges* between them.
+
+    All are named by their places in *graph*. Loops in which nothing is left go too.
+    """
+    numbers = {place: number for number, place in enumerate(kept)}
+    new = replaced or {}
+    instructions = tuple(new.get(place, graph.instructions[place]) for place in kept)
+    left = (edge for edge in edges if edge.source in numbers and edge.target in numbers)
+    renamed = (replace(edge, source=numbers[edge.source], target=numbers[edge.target]) for edge in left)
+    return Idg(instructions, tuple(dict.fromkeys(renamed)), tuple(_items(graph.body, numbers)))
+
+
+def _items(body: Sequence[Item], numbers: Mapping[int, int]) -> Iterator[Item]:
+    for item in body:
+        if isinstance(item, Loop):
+            inside = tuple(_items(item.body, numbers))
+            if inside:
+                yield replace(item, body=inside)
+        elif item in numbers:
+            yield numbers[item]
+
+
+def composed(graph: Idg, first: Edge, second: Edge) -> Edge:
+    """Return the edge from what *first* leads from to what *second* leads to, through the instruction between."""
+    between = [loop.name for loop in graph.loops_around[first.target]]
+    passes = dict(zip(between, second.passes, strict=True))
+    through = tuple(_with(each, passes) for each in first.passes)
+    tests = [test for test in (second.condition, _with(first.condition, passes)) if test is not None]
+    return replace(
+        second,
+        source=first.source,
+        passes=through,
+        condition=prim.LogicalAnd(tuple(tests)) if len(tests) > 1 else next(iter(tests), None),
+        distance=distance(graph, first.source, second.target, through),
+    )
+
+
+def distance(graph: Idg, source: int, target: int, passes: Sequence[Any]) -> tuple[int, ...]:
+    """Return by how many passes of each loop around both *source* is earlier, as far as that is always the same."""
+    found: list[int] = []
+    pairs = zip(graph.loops_around[source], graph.loops_around[target], passes, strict=False)
+    for one, other, each in pairs:
+        if one is not other:
+            break
+        apart = Affine.of(prim.Variable(one.name) - each)
+        if apart is None or apart.factors:
+            return (*found, int(source >= target))
+        found.append(apart.constant)
+    return tuple(found)
+
+
+def _with(expression: Any, passes: Mapping[str, Any]) -> Any:
+    return substitute(expression, dict(passes)) if isinstance(expression, prim.ExpressionNode) else expression
