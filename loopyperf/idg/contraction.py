@@ -42,7 +42,10 @@ def _product(
 
 def _fused(product: Instruction, addition: Instruction, edge: Edge) -> Instruction:
     addend = tuple(each for slot, each in enumerate(addition.operands) if slot != edge.operand)
-    return replace(addition, kind="fma", operands=(*product.operands, *addend))
+    first, *others = product.operands
+    if edge.operand is not None and addition.operands[edge.operand].is_negated:
+        first = replace(first, is_negated=not first.is_negated)
+    return replace(addition, kind="fma", operands=(first, *others, *addend))
 
 
 def _moved(edge: Edge, place: int, product: Edge) -> Edge:

@@ -10,17 +10,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 import pymbolic.primitives as prim
-from pymbolic import evaluate
-from pymbolic.mapper.dependency import DependencyMapper
-from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand, placed
-from loopyperf.idg.unrolling import number_of_runs
+from loopyperf.idg.unrolling import in_terms_of, number_of_runs
 
 Choose = Callable[[Loop], int]
 """tells into how many copies a loop is written out: 1 for none, its number of passes for all"""
@@ -115,7 +112,7 @@ class _Copier:
             if copy.factor:
                 inside += items
                 if place + 1 == len(copies) or not copies[place + 1].factor:
-                    trips = loop.trips // copy.factor if copy.factor > 1 else _with(loop.trips, passes)
+                    trips = loop.trips // copy.factor if copy.factor > 1 else in_terms_of(loop.trips, passes)
                     yield Loop(loop.name, trips, tuple(inside), loop.is_unrolled)
             else:
                 yield from items
@@ -123,14 +120,14 @@ class _Copier:
     def _instruction(self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Instruction | None:
         """Return the copy of an instruction in *passes*; None where it never runs."""
         old = self.graph.instructions[place]
-        condition = _with(old.condition, passes)
+        condition = in_terms_of(old.condition, passes)
         if condition is False:
             return None
         return replace(
             old,
             condition=None if condition is True else condition,
-            operands=tuple(Operand(_with(each.known, passes), each.is_negated) for each in old.operands),
-            address=_with(old.address, passes),
+            operands=tuple(Operand(in_terms_of(each.known, passes), each.is_negated) for each in old.operands),
+            address=in_terms_of(old.address, passes),
         )
 
     # {{{ edges
@@ -138,9 +135,9 @@ class _Copier:
     def _edges(self, target: Place, number: int) -> Iterator[Edge]:
         passes = self.around[number]
         for edge in self.graph.definitions[target[0]]:
-            condition = _with(edge.condition, passes)
+            condition = in_terms_of(edge.condition, passes)
             if condition is not False:
-                old = [_with(each, passes) for each in edge.passes]
+                old = [in_terms_of(each, passes) for each in edge.passes]
                 yield from self._from_copies(edge, number, old, None if condition is True else condition)
 
     def _from_copies(self, edge: Edge, target: int, old: Sequence[Any], condition: Any) -> Iterator[Edge]:
@@ -206,13 +203,3 @@ def _all(tests: Sequence[Any]) -> Any:
     if len(tests) < 2:
         return tests[0] if tests else None
     return prim.LogicalAnd(tuple(tests))
-
-
-def _with(expression: Any, passes: Mapping[str, Any]) -> Any:
-    """Return *expression* where loops are in *passes*, evaluated where nothing else is in it."""
-    if not isinstance(expression, prim.ExpressionNode):
-        return expression
-    found = substitute(expression, dict(passes))
-    if isinstance(found, prim.ExpressionNode) and not DependencyMapper()(found):
-        return cast("Any", evaluate(found))
-    return found

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import pymbolic.primitives as prim
-from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.unrolling import in_terms_of
 
 
 def rewritten(
@@ -41,8 +41,8 @@ def composed(graph: Idg, first: Edge, second: Edge) -> Edge:
     """Return the edge from what *first* leads from to what *second* leads to, through the instruction between."""
     between = [loop.name for loop in graph.loops_around[first.target]]
     passes = dict(zip(between, second.passes, strict=True))
-    through = tuple(_with(each, passes) for each in first.passes)
-    tests = [test for test in (second.condition, _with(first.condition, passes)) if test is not None]
+    through = tuple(in_terms_of(each, passes) for each in first.passes)
+    tests = [test for test in (second.condition, in_terms_of(first.condition, passes)) if test is not None]
     return replace(
         second,
         source=first.source,
@@ -64,7 +64,3 @@ def distance(graph: Idg, source: int, target: int, passes: Sequence[Any]) -> tup
             return (*found, int(source >= target))
         found.append(apart.constant)
     return tuple(found)
-
-
-def _with(expression: Any, passes: Mapping[str, Any]) -> Any:
-    return substitute(expression, dict(passes)) if isinstance(expression, prim.ExpressionNode) else expression

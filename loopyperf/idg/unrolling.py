@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pymbolic.primitives as prim
 from pymbolic import evaluate
 from pymbolic.mapper.dependency import DependencyMapper
+from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.errors import GraphError
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
@@ -35,12 +36,18 @@ def flattened(
             raise GraphError(f"more than {limit} executions: unrolled(limit=...) sets another limit")
         here = len(found)
         places[place, tuple(passes.values())] = here
-        found.append(replace(instructions[place], executions=1, condition=None))
+        found.append(_in_pass(instructions[place], passes))
         for edge in definitions[place]:
             source = _source(edge, passes)
             if source is not None and source in places:
-                edges.append(Edge(places[source], here, through=edge.through))
+                edges.append(Edge(places[source], here, through=edge.through, operand=edge.operand))
     return tuple(found), tuple(edges)
+
+
+def _in_pass(instruction: Instruction, passes: Passes) -> Instruction:
+    operands = tuple(replace(each, known=in_terms_of(each.known, passes)) for each in instruction.operands)
+    address = in_terms_of(instruction.address, passes)
+    return replace(instruction, executions=1, condition=None, operands=operands, address=address)
 
 
 def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, Passes]]:
@@ -86,6 +93,16 @@ def _runs(condition: Any, loops: Sequence[Loop], passes: Passes) -> int:
 def _names(expressions: Sequence[Any]) -> set[str]:
     nodes = [each for each in expressions if isinstance(each, prim.ExpressionNode)]
     return {str(variable) for each in nodes for variable in DependencyMapper()(each)}
+
+
+def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
+    """Return *expression* where loops are in *passes*, evaluated where nothing else is in it."""
+    if not isinstance(expression, prim.ExpressionNode):
+        return expression
+    found = substitute(expression, dict(passes))
+    if isinstance(found, prim.ExpressionNode) and not DependencyMapper()(found):
+        return cast("Any", evaluate(found))
+    return found
 
 
 def valued(expression: Any, passes: Passes) -> int:

@@ -16,21 +16,32 @@ import pytest
 from graph_counts import counted, executed
 from hypothesis import HealthCheck, Phase, given, note, reject, seed, settings
 from hypothesis.internal.conjecture.engine import ConjectureRunner
+from meaning import stored
 from random_kernels import RandomKernel, random_kernels
 from replay import Replay
 
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.idg import Edge, Idg
+from loopyperf.idg.common import without_common_subexpressions
 from loopyperf.idg.construction import LaunchProgram, kinds_of_warps, warp_graph
+from loopyperf.idg.contraction import with_fused_multiply_adds
 from loopyperf.idg.copies import copied
 from loopyperf.idg.executions import LaunchExecutions, WarpExecutions
+from loopyperf.idg.folding import without_index_arithmetic, without_moves, without_unused
 from loopyperf.idg.kernel_graphs import kernel_graphs
 from loopyperf.kernel import Kernel, load_kernel
 
 KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_GRAPHS", 60))
 SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
 WARP = 32
+PASSES = (
+    without_index_arithmetic,
+    without_moves,
+    without_common_subexpressions,
+    with_fused_multiply_adds,
+    without_unused,
+)
 LONG = 3000
 """executions of a warp: longer ones are not replayed"""
 
@@ -89,6 +100,7 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
                 assert drafts == [instruction.text for instruction in flat.instructions]
                 assert replay.edges == {(edge.source, edge.target) for edge in flat.edges}
                 _check_copies(graph, flat)
+                _check_passes(graph, flat)
 
 
 def _check_copies(graph: Idg, flat: Idg) -> None:
@@ -99,6 +111,14 @@ def _check_copies(graph: Idg, flat: Idg) -> None:
     assert written.executed == graph.executed
     assert [each.text for each in again.instructions] == [each.text for each in flat.instructions]
     assert set(map(_ends, again.edges)) == set(map(_ends, flat.edges))
+
+
+def _check_passes(graph: Idg, flat: Idg) -> None:
+    """Whatever passes leave out, merge or contract: the same is stored."""
+    expected = stored(flat)
+    for change in PASSES:
+        graph = change(graph)
+        assert stored(graph.unrolled()) == expected, change.__name__
 
 
 def _ends(edge: Edge) -> tuple[int, int, int | None, str]:
