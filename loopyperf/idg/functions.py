@@ -1,0 +1,108 @@
+"""Functions as the short sequences of machine instructions that nvcc writes for them.
+
+The sequences are those of docs/compiler.md, section 4.5: the usual path, without fast math and with it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pymbolic.primitives as prim
+
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Edge, Instruction, Item, Loop
+
+Kinds = Sequence[str]
+PRECISE: Mapping[tuple[str, str], Kinds] = {
+    ("div", "f32"): ("mufu", "fchk", "fma", "fma", "fma", "fma", "fma"),
+    ("sqrt", "f32"): ("mufu", "mul", "mul", "fma", "fma", "integer", "integer"),
+    ("rsqrt", "f32"): ("compare", "mul", "mufu", "mul"),
+    ("exp", "f32"): ("fma", "fma", "fma", "fma", "add", "mufu", "mul", "integer", "integer", "integer"),
+    ("log", "f32"): (*["fma"] * 12, "mul", "mul", "add", *["compare"] * 2, *["select"] * 2, *["integer"] * 7),
+    ("div", "f64"): ("mufu", *["fma"] * 7, "mul", "compare", "compare", "fma", "integer"),
+    ("sqrt", "f64"): ("mufu", "mul", "mul", "mul", *["fma"] * 5, *["integer"] * 6),
+    ("rsqrt", "f64"): ("mufu", "mul", "mul", *["fma"] * 3, *["integer"] * 5),
+}
+"""(function or kind, type) -> the instructions, each waiting for the one before"""
+FAST: Mapping[tuple[str, str], Kinds] = {
+    ("div", "f32"): ("mufu", "mul"),
+    ("sqrt", "f32"): ("mufu",),
+    ("rsqrt", "f32"): ("mufu",),
+    ("exp", "f32"): ("mul", "mufu"),
+    ("log", "f32"): ("mufu", "mul"),
+    ("sin", "f32"): ("mul", "mufu"),
+    ("cos", "f32"): ("mul", "mufu"),
+    ("pow", "f32"): ("mufu", "mul", "mufu"),
+}
+SQUARE = 2
+
+
+def with_squares(graph: Idg) -> Idg:
+    """Return *graph* with squares as products: so Loopy writes them."""
+    edges = list(graph.edges)
+    instructions = list(graph.instructions)
+    for place, each in enumerate(graph.instructions):
+        if each.kind == "pow" and len(each.operands) == 2 and _is(each.operands[1].known, SQUARE):
+            instructions[place] = replace(
+                each, kind="mul", subsystem="fp64" if each.dtype == "f64" else "alu", operands=(each.operands[0],) * 2
+            )
+            edges += [replace(edge, operand=1) for edge in graph.definitions[place] if edge.operand == 0]
+    return Idg(tuple(instructions), tuple(edges), graph.body)
+
+
+def _is(known: object, number: int) -> bool:
+    return isinstance(known, (int, float, np.number)) and known == number
+
+
+def with_function_sequences(graph: Idg, fast_math: bool = False) -> Idg:
+    """Return *graph* with functions and divisions as sequences of instructions; those not known stay one."""
+    return _Expansion(graph, {**PRECISE, **FAST} if fast_math else PRECISE).expanded()
+
+
+class _Expansion:
+    def __init__(self, graph: Idg, sequences: Mapping[tuple[str, str], Kinds]) -> None:
+        self.graph, self.sequences = graph, sequences
+        self.instructions = list(graph.instructions)
+        self.edges: list[Edge] = []
+        self.after: dict[int, list[int]] = {}
+        """of an instruction: those that follow it in its sequence"""
+
+    def expanded(self) -> Idg:
+        for place, each in enumerate(self.graph.instructions):
+            sequence = self.sequences.get((_function(each), each.dtype))
+            if sequence is not None and each.dtype.startswith("f"):
+                self._expand(place, each, sequence)
+        last = {place: chain[-1] for place, chain in self.after.items() if chain}
+        moved = [replace(edge, source=last.get(edge.source, edge.source)) for edge in self.graph.edges]
+        return Idg(tuple(self.instructions), (*moved, *self.edges), tuple(self._items(self.graph.body)))
+
+    def _expand(self, place: int, old: Instruction, sequence: Kinds) -> None:
+        loops = self.graph.loops_around[place]
+        same = tuple(prim.Variable(loop.name) for loop in loops)
+        chain = [place]
+        for number, kind in enumerate(sequence):
+            new = replace(old, kind=kind, subsystem=_subsystem(kind, old.dtype))
+            if number:
+                chain.append(len(self.instructions))
+                self.instructions.append(replace(new, operands=()))
+                self.edges.append(Edge(chain[-2], chain[-1], (0,) * len(loops), same))
+            else:
+                self.instructions[place] = new
+        self.after[place] = chain[1:]
+
+    def _items(self, body: Sequence[Item]) -> Iterator[Item]:
+        for item in body:
+            if isinstance(item, Loop):
+                yield replace(item, body=tuple(self._items(item.body)))
+            else:
+                yield from (item, *self.after.get(item, ()))
+
+
+def _function(instruction: Instruction) -> str:
+    return instruction.text.partition("(")[0] if instruction.kind == "special" else instruction.kind
+
+
+def _subsystem(kind: str, dtype: str) -> str:
+    if kind == "mufu":
+        return "sfu"
+    return "fp64" if dtype == "f64" and kind in ("fma", "mul", "add") else "alu"

@@ -1,0 +1,99 @@
+"""Into how many copies nvcc writes a loop out.
+
+Two compilers decide one after the other, cicc on LLVM's instructions and ptxas on PTX; the rules and their constants are
+measured on executed machine code (docs/compiler.md, sections 1a and 1b). Only innermost loops are written out; a loop
+whose inner loops are gone is innermost.
+"""
+
+from collections.abc import Sequence
+
+from loopyperf.idg.affine import Affine
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Instruction, Loop
+
+FULL = 402
+"""LLVM instructions: cicc writes a loop out in full where all of its passes have no more"""
+PARTIAL = 200
+"""LLVM instructions: that many the copies of a body may have together"""
+RUNTIME = 4
+"""copies at most, of a loop whose passes are counted at run time"""
+PTX_FULL = 500
+PTX_PARTIAL = 80
+"""weighted PTX instructions of a body that ptxas writes out once more"""
+PTX_RUNTIME = 117
+"""of the sixteen copies of a body that ptxas makes of cicc's four"""
+LOAD_WEIGHT = 2.5
+FEW = 9
+"""passes left of a loop that cicc then writes out in full after all"""
+
+
+def copies(graph: Idg, loop: Loop) -> int:
+    """Return into how many copies nvcc writes the innermost *loop* of *graph* out: 1 for none."""
+    if not isinstance(loop.trips, int) or loop.trips < 2:
+        return 1
+    body = [graph.instructions[item] for item in loop.body if isinstance(item, int)]
+    size = sum(_llvm_instructions(each, loop.name) for each in body) + 1
+    if loop.is_unrolled:
+        return loop.trips
+    if not loop.is_constant:
+        return _at_run_time(body, size, loop.trips)
+    factor = _by_cicc(body, size, loop.trips)
+    return factor * _by_ptxas(body, factor, loop.trips // factor) if factor < loop.trips else loop.trips
+
+
+def _by_cicc(body: Sequence[Instruction], size: int, trips: int) -> int:
+    if size * trips <= FULL:
+        return trips
+    most = _power_of_two(PARTIAL // size)
+    factor = most
+    while trips % factor:
+        factor //= 2
+    if factor == 1 and trips % 2:
+        return min(RUNTIME, most)
+    with_immediates = sum(2 if each.reference is not None else 1 for each in body)
+    if 1 < factor < trips and trips // factor <= FEW and with_immediates * trips <= FULL:
+        return trips
+    return factor
+
+
+def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
+    weight = _ptx_weight(body) * factor + 4
+    if left * weight <= PTX_FULL:
+        return left
+    if weight > PTX_PARTIAL:
+        return 1
+    return next((more for more in (6, 5, 4) if left % more == 0 and more * weight <= 370), 1)
+
+
+def _at_run_time(body: Sequence[Instruction], size: int, trips: int) -> int:
+    factor = min(RUNTIME, _power_of_two(PARTIAL // size))
+    if factor == RUNTIME and 16 * _ptx_weight(body) <= PTX_RUNTIME:
+        factor = 16
+    while factor > trips:
+        factor //= 2
+    return factor
+
+
+def _ptx_weight(body: Sequence[Instruction]) -> float:
+    """Return the PTX instructions of a pass, loads weighing more; a product and its sum are one."""
+    sums = sum(each.kind == "add" for each in body)
+    products = sum(each.kind == "mul" for each in body)
+    loads = sum(each.kind == "load" for each in body)
+    others = len(body) - sums - products - loads
+    return max(sums, products) + LOAD_WEIGHT * loads + others
+
+
+def _llvm_instructions(instruction: Instruction, loop: str) -> int:
+    """Return the instructions of LLVM in a pass of *loop*; what does not depend on the pass is hoisted before."""
+    if instruction.reference is None:
+        return {"div": 4, "fma": 2, "barrier": 0, "move": 0}.get(instruction.kind, 1)
+    address = Affine.of(instruction.address)
+    if address is None or loop not in address.factors:
+        return 2
+    multiplied = address.factors[loop] != 1
+    added = bool(len(address.factors) > 1)
+    return 2 + multiplied + added + (instruction.reference.space == "global")
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << max(number.bit_length() - 1, 0)
