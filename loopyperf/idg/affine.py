@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pymbolic.primitives as prim
+from pymbolic import evaluate
 from pymbolic.mapper.coefficient import CoefficientCollector
+from pymbolic.mapper.evaluator import UnknownVariableError
 from pymbolic.mapper.flattener import flatten
 
 
@@ -24,13 +26,15 @@ class Affine:
             return cls(expression, {})
         try:
             found: dict[Any, Any] = dict(CoefficientCollector()(flatten(expression)))
-        except (RuntimeError, TypeError, NotImplementedError):
+            # The collector leaves products of numbers as they are.
+            values: dict[Any, Any] = {variable: evaluate(factor) for variable, factor in found.items()}
+        except (RuntimeError, TypeError, NotImplementedError, UnknownVariableError):
             return None
-        factors = {getattr(variable, "name", None): factor for variable, factor in found.items() if variable != 1}
-        numbers = [*factors.values(), found.get(1, 0)]
+        factors = {getattr(variable, "name", None): factor for variable, factor in values.items() if variable != 1}
+        numbers = [*factors.values(), values.get(1, 0)]
         if not all(isinstance(each, int) for each in numbers) or not all(isinstance(each, str) for each in factors):
             return None
-        return cls(found.get(1, 0), {str(name): factor for name, factor in factors.items() if factor})
+        return cls(values.get(1, 0), {str(name): factor for name, factor in factors.items() if factor})
 
     @property
     def expression(self) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 
 import islpy as isl
 import pymbolic.primitives as prim
-from loopy.symbolic import aff_to_expr, get_dependencies, set_to_cond_expr
+from loopy.diagnostic import LoopyError
+from loopy.symbolic import CoefficientCollector, aff_to_expr, get_dependencies, set_to_cond_expr
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.execution import ExecutionCounter
@@ -132,6 +133,7 @@ class _WarpGraph:
             condition=run.condition,
             operands=tuple(self._operand(value, draft) for value in draft.operands),
             address=self._address(draft),
+            sized=self._sized(draft),
             is_index=draft.expression is not None,
         )
 
@@ -148,6 +150,26 @@ class _WarpGraph:
         strides = element_strides(self.kernel, ref, self.executions.sizes)
         elements = sum((stride * each for stride, each in zip(strides, ref.index, strict=True)), 0)
         return self._in_passes(elements, draft.statement.loops)
+
+    def _sized(self, draft: Draft) -> frozenset[str]:
+        """Return the loops that move the address of *draft* by a distance that depends on sizes."""
+        ref, array = draft.reference, None
+        if ref is None or (array := self.kernel.array(ref.array)) is None or array.dim_tags is None:
+            return frozenset()
+        strides = [getattr(tag, "stride", 0) for tag in array.dim_tags] if not ref.is_linear else [1]
+        loops = [nest.iname for nest in draft.statement.loops]
+        found: set[str] = set()
+        for stride, index in zip(strides, ref.index, strict=True):
+            try:
+                factors = CoefficientCollector(loops)(index)
+            except (RuntimeError, TypeError, NotImplementedError, LoopyError):
+                continue
+            sizes = get_dependencies(stride) & self.kernel.parameters
+            for name in loops:
+                factor = factors.get(prim.Variable(name), 0)
+                if factor and (sizes or get_dependencies(factor) & self.kernel.parameters):
+                    found.add(name)
+        return frozenset(found)
 
     @cached_property
     def _variables(self) -> frozenset[str]:

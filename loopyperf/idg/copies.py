@@ -100,9 +100,18 @@ class _Copier:
                 yield from self._loop(item, chosen, passes)
             elif (instruction := self._instruction(item, chosen, passes)) is not None:
                 self.places[item, chosen] = len(self.instructions)
-                self.instructions.append(instruction)
+                self.instructions.append(replace(instruction, sized_copies=self._sized_copies(item, chosen)))
                 self.around.append(passes)
                 yield self.places[item, chosen]
+
+    def _sized_copies(self, place: int, chosen: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+        old = self.graph.instructions[place]
+        loops = zip(self.graph.loops_around[place], chosen, strict=True)
+        copies = ((loop.name, self.written[id(loop)].copies[number]) for loop, number in loops)
+        return (
+            *old.sized_copies,
+            *((name, each.number) for name, each in copies if name in old.sized and each.factor != 1),
+        )
 
     def _loop(self, loop: Loop, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Iterator[Item]:
         copies = self.written[id(loop)].copies

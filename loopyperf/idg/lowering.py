@@ -6,12 +6,13 @@ The rules are those of docs/compiler.md, measured on executed machine code.
 from collections.abc import Callable, Collection
 
 from loopyperf.errors import ParameterError
-from loopyperf.idg.common import without_common_subexpressions
+from loopyperf.idg.common_subexpressions import without_common_subexpressions
 from loopyperf.idg.contraction import with_fused_multiply_adds
 from loopyperf.idg.copies import copied
 from loopyperf.idg.folding import without_index_arithmetic, without_moves, without_unused
 from loopyperf.idg.functions import with_function_sequences, with_squares
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.loop_control import with_loop_control
 from loopyperf.idg.nvcc_unrolling import copies
 from loopyperf.idg.program import Item, Loop
 from loopyperf.idg.wide_loads import with_wide_loads
@@ -51,6 +52,7 @@ PASSES: dict[str, Pass] = {
     "wide local loads": with_wide_loads,
     "dead code": without_unused,
     "function sequences": with_function_sequences,
+    "loop control": with_loop_control,
 }
 """in the order in which they are applied"""
 

@@ -1,7 +1,7 @@
 """Into how many copies nvcc writes a loop out.
 
-Two compilers decide one after the other, cicc on LLVM's instructions and ptxas on PTX; the rules and their constants are
-measured on executed machine code (docs/compiler.md, sections 1a and 1b). Only innermost loops are written out; a loop
+Two compilers decide one after the other, cicc on LLVM's instructions and ptxas on PTX; the rules and their constants
+are measured on executed machine code (docs/compiler.md, sections 1a and 1b). Only innermost loops are written out; one
 whose inner loops are gone is innermost.
 """
 

@@ -43,6 +43,10 @@ class Instruction:
     operands: tuple[Operand, ...] = ()
     address: Any = None
     """of loads and stores: elements from the array's first one, an expression like those of operands; None if data"""
+    sized: frozenset[str] = frozenset()
+    """loops whose passes move the address by a distance that depends on sizes: the compiler does not know it"""
+    sized_copies: tuple[tuple[str, int], ...] = ()
+    """of such loops that were written out, with which copy it is: the distance to other copies is not known either"""
     is_index: bool = False
     """it computes what loop variables and sizes alone determine"""
 

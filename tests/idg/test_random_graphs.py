@@ -23,7 +23,7 @@ from replay import Replay
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.idg import Edge, Idg
-from loopyperf.idg.common import without_common_subexpressions
+from loopyperf.idg.common_subexpressions import without_common_subexpressions
 from loopyperf.idg.construction import LaunchProgram, kinds_of_warps, warp_graph
 from loopyperf.idg.contraction import with_fused_multiply_adds
 from loopyperf.idg.copies import copied

@@ -1,0 +1,128 @@
+"""What a machine loop costs beside its body: counting, comparing, branching, and moving pointers on.
+
+The rules are measured on executed machine code (docs/compiler.md, section 2): a branch and a comparison; a counter, two
+where the number of passes is not known before; a step for each base in local memory; two for a pointer to a global
+array, five for each where several move on; and one for each access that the passes move by a distance that the compiler
+does not know. What stands outside of all loops is about as long in every kernel (section 3).
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import pymbolic.primitives as prim
+
+from loopyperf.idg.affine import Affine
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.unrolling import number_of_runs
+
+PROLOGUE = 10
+"""instructions of the shortest kernel"""
+PER_ARRAY = {"global": 4, "local": 3}
+PER_AXIS = 1
+LOOPS = 10
+"""more of them, before and after loops, for each array and each axis of the hardware that addresses are made of"""
+ONE_POINTER = 2
+SEVERAL_POINTERS = 5
+
+
+def with_loop_control(graph: Idg) -> Idg:
+    """Return *graph* with what its loops, and its beginning and end, make a warp execute beside their bodies."""
+    return _Control(graph).added()
+
+
+class _Control:
+    def __init__(self, graph: Idg) -> None:
+        self.graph = graph
+        self.instructions = list(graph.instructions)
+        self.edges = list(graph.edges)
+
+    def added(self) -> Idg:
+        before = self._prologue()
+        body = (*before, *self._items(self.graph.body, ()))
+        return Idg(tuple(self.instructions), tuple(self.edges), body)
+
+    def _prologue(self) -> list[int]:
+        spaces = {
+            each.reference.array: each.reference.space for each in self.instructions if each.reference is not None
+        }
+        number = PROLOGUE + sum(PER_ARRAY[space] for space in spaces.values()) + PER_AXIS * len(self._axes())
+        number += LOOPS if any(isinstance(item, Loop) for item in self.graph.body) else 0
+        return [self._add("integer", "before the loops", 1) for _ in range(number)]
+
+    def _axes(self) -> set[str]:
+        """Return the hardware's inames that addresses depend on."""
+        addresses = [Affine.of(each.address) for each in self.instructions if each.reference is not None]
+        names = {name for address in addresses if address is not None for name in address.factors}
+        return names - {loop.name for loops in self.graph.loops_around for loop in loops}
+
+    def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
+        for item in body:
+            if isinstance(item, Loop):
+                inside = (*self._items(item.body, (*around, item)), *self._control(item, (*around, item)))
+                yield replace(item, body=inside)
+            else:
+                yield item
+
+    def _control(self, loop: Loop, loops: tuple[Loop, ...]) -> list[int]:
+        """Add what a pass of the innermost of *loops* ends with; return the places of it."""
+        passes = number_of_runs(None, loops)
+        counters = 1 if loop.is_constant else 2
+        steps = [self._step(f"count {loop.name}", loops, passes) for _ in range(counters)]
+        moved = [place for place in _directly(loop) if self._moves(self.graph.instructions[place], loop)]
+        for place in self._pointers(moved, loop):
+            step = self._step(f"move on to the next {loop.name}", loops, passes)
+            self.edges.append(self._edge(step, place, loops, 1))
+            steps.append(step)
+        compare = self._add("compare", f"another {loop.name}?", passes)
+        branch = self._add("branch", f"next {loop.name}", passes)
+        self.edges += [self._edge(steps[0], compare, loops, 0), self._edge(compare, branch, loops, 0)]
+        return [*steps, compare, branch]
+
+    def _moves(self, instruction: Instruction, loop: Loop) -> bool:
+        address = Affine.of(instruction.address) if instruction.reference is not None else None
+        return address is not None and loop.name in address.factors
+
+    def _pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
+        """Yield for each instruction that moves addresses on in *loop* an access that uses it.
+
+        Accesses that are a known distance apart share an address, with immediates.
+        """
+        apart: dict[Hashable, int] = {}
+        for place in moved:
+            each = self.graph.instructions[place]
+            apart.setdefault((each.subsystem, each.reference.array, each.sized_copies), place)
+        known: list[int] = []
+        for place in apart.values():
+            each = self.graph.instructions[place]
+            if each.subsystem == "local" or loop.name in each.sized:
+                yield place
+            else:
+                known.append(place)
+        for place in known:
+            yield from [place] * (ONE_POINTER if len(known) == 1 else SEVERAL_POINTERS)
+
+    # {{{ instructions
+
+    def _add(self, kind: str, text: str, executions: int | Fraction) -> int:
+        subsystem = "control" if kind == "branch" else "alu"
+        self.instructions.append(Instruction(kind, "i32", subsystem, "", text, executions=executions))
+        return len(self.instructions) - 1
+
+    def _step(self, text: str, loops: tuple[Loop, ...], passes: int) -> int:
+        place = self._add("integer", text, passes)
+        self.edges.append(self._edge(place, place, loops, 1))
+        return place
+
+    def _edge(self, source: int, target: int, loops: tuple[Loop, ...], distance: int) -> Edge:
+        *outer, inner = (prim.Variable(loop.name) for loop in loops)
+        passes = (*outer, inner - distance if distance else inner)
+        return Edge(source, target, (*[0] * len(outer), distance), passes)
+
+    # }}}
+
+
+def _directly(loop: Loop) -> list[int]:
+    """Return the instructions in *loop*, those of loops inside included: their pointers move on with it too."""
+    return [place for item in loop.body for place in (_directly(item) if isinstance(item, Loop) else [item])]
