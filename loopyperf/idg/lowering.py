@@ -6,7 +6,6 @@ The rules are those of docs/compiler.md, measured on executed machine code.
 from collections.abc import Callable, Collection
 
 from loopyperf.errors import ParameterError
-from loopyperf.idg.common_subexpressions import without_common_subexpressions
 from loopyperf.idg.contraction import with_fused_multiply_adds
 from loopyperf.idg.copies import copied
 from loopyperf.idg.folding import without_index_arithmetic, without_moves, without_unused
@@ -15,6 +14,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.loop_control import with_loop_control
 from loopyperf.idg.nvcc_unrolling import copies
 from loopyperf.idg.program import Item, Loop
+from loopyperf.idg.value_numbering import without_common_subexpressions
 from loopyperf.idg.wide_loads import with_wide_loads
 
 Pass = Callable[[Idg], Idg]
