@@ -1,0 +1,367 @@
+"""The types that generated code computes in, operation by operation.
+
+Loopy infers a type for each expression, but what it writes is C: a literal has the type that is wanted where it stands
+(the *type context*, that of the assignee), operands are converted as C does, and sums and products are chains without
+parentheses, evaluated from left to right. The rules here are those of Loopy 2025.2:
+``ExpressionToCExpressionMapper`` and ``CExpressionToCodeMapper`` in ``loopy/target/c/codegen/expression.py``, and
+``ExpressionToPyOpenCLCExpressionMapper`` in ``loopy/target/pyopencl.py``, method by method under the same names.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as prim
+from loopy.expression import dtype_to_type_context
+from loopy.isl_helpers import static_value_of_pw_aff
+from loopy.kernel.data import LocalInameTag, UnrolledIlpTag, UnrollTag, VectorizeTag
+from loopy.kernel.instruction import Assignment, MultiAssignmentBase
+from loopy.kernel.tools import get_hw_axis_base_for_codegen
+from loopy.library.function import MakeTupleCallable
+from loopy.symbolic import GroupHardwareAxisIndex, LocalHardwareAxisIndex, TypeCast, pw_aff_to_expr
+from loopy.target.pyopencl import PyOpenCLTarget
+from loopy.types import LoopyType
+from pymbolic.mapper import Mapper
+
+from loopyperf.counts.expression_types import ExpressionTypes
+from loopyperf.counts.item import Kind
+from loopyperf.counts.number_type import NumberType, converted, number_type
+from loopyperf.kernel import Kernel
+
+Context = str | None
+"""the type that is wanted of a literal: ``"f"`` and ``"d"`` for floats, ``"i"`` and ``"b"`` for integers"""
+FLOATS = {"f": NumberType("f32"), "d": NumberType("f64")}
+INT = NumberType("i32")
+REPEATED = (2, 3, 4)
+"""exponents of complex numbers that are written as products"""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An operand, and the operation that combines it with those before it."""
+
+    operand: Any
+    """None if it is one of those before it again, as in a square"""
+    context: Context
+    """in which the operand is written"""
+    right: NumberType
+    """the type of the operand"""
+    result: NumberType
+    """the type that the operation works in; of the first operand its own"""
+    kind: Kind | None = None
+    """None if there is no operation: for the first operand, and for a factor of -1"""
+    left: NumberType | None = None
+    """the type of what is before it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """An expression as generated code evaluates it: operands that are combined from left to right."""
+
+    links: tuple[Link, ...]
+    result: NumberType
+    operator: str | None = None
+    """what is written between the operands, if no parentheses will be written around them in a chain of the same"""
+
+
+class GeneratedCode(Mapper[Chain, [Context]]):
+    """Tells how the code that Loopy generates for expressions of one kernel evaluates them."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        """Tell of expressions in *kernel*."""
+        super().__init__()
+        self.kernel = kernel
+        self.inferred = ExpressionTypes(kernel)
+        """what Loopy infers, on which some of its rules depend"""
+        self._chains: dict[tuple[int, Context], tuple[Any, Chain]] = {}
+        self._contexts: dict[LoopyType, Context] = {}
+        self._written: dict[str, Any] = {}
+        self._target = kernel.loopy_kernel.target
+        variables: list[Any] = [*kernel.loopy_kernel.args, *kernel.loopy_kernel.temporary_variables.values()]
+        self._calls_functions = isinstance(self._target, PyOpenCLTarget) and any(
+            variable.dtype.involves_complex() for variable in variables
+        )
+        """whether complex operations are calls of functions, and their operands no parts of a chain in C"""
+
+    # {{{ what is asked
+
+    def chain(self, expression: Any, context: Context) -> Chain:
+        """Return how *expression* is evaluated where a number of type *context* is wanted."""
+        key = id(expression), context
+        if key not in self._chains:
+            self._chains[key] = expression, self.rec(expression, context)
+        return self._chains[key][1]
+
+    def number(self, expression: Any, context: Context) -> NumberType:
+        """Return the type of *expression* where *context* is wanted; raises :class:`UncountableError` for no number."""
+        return self.chain(expression, context).result
+
+    def evaluated(self, instruction: MultiAssignmentBase) -> Iterator[tuple[Any, Context]]:
+        """Yield the expressions that *instruction* assigns, with what is wanted of each: the type of the assignee.
+
+        ``emit_assignment`` and ``emit_tuple_assignment`` in ``loopy/target/c/__init__.py``.
+        """
+        names, expression = instruction.assignee_var_names(), instruction.expression
+        variables: list[Any] = [self.kernel.loopy_kernel.get_var_descriptor(name) for name in names]
+        contexts = [self.context(variable.dtype) for variable in variables]
+        if isinstance(instruction, Assignment):
+            yield expression, contexts[0]
+        elif isinstance(self.kernel.callables[expression.function.name], MakeTupleCallable):
+            yield from zip(expression.parameters, contexts, strict=True)
+        else:
+            yield expression, None
+
+    def parameters(self, call: prim.Call) -> Iterator[tuple[Any, Context]]:
+        """Yield the parameters of *call*, with what is wanted of each; ``ScalarCallable.emit_call``."""
+        types = self.kernel.callables[call.function.name].arg_id_to_dtype or {}
+        for place, parameter in enumerate(call.parameters):
+            dtype = types.get(place)
+            yield parameter, self.context(dtype) if isinstance(dtype, LoopyType) else None
+
+    def context(self, dtype: LoopyType) -> Context:
+        """Return what is wanted for a number of type *dtype*."""
+        if dtype not in self._contexts:
+            self._contexts[dtype] = dtype_to_type_context(self._target, dtype)
+        return self._contexts[dtype]
+
+    # }}}
+
+    # {{{ chains
+
+    def _by_functions(self, expression: Any, context: Context) -> NumberType | None:
+        """Return the type of the complex functions that compute *expression*, if that is how it is written."""
+        if not self._calls_functions or context == "i":
+            return None
+        result = self.inferred.number(expression)
+        return result if result.is_complex else None
+
+    def _combined(self, operator: str | None, kind: Kind, expr: Any, children: Iterable[Any], context: Context) -> Chain:
+        """Return the chain of *children*; the chains that they are become part of it where no parentheses are written.
+
+        ``join_rec`` and ``parenthesize_if_needed``: an operand of the same precedence has none, wherever it stands.
+        """
+        functions = self._by_functions(expr, context)
+        links: list[Link] = []
+        for child in children:
+            inner = self.chain(child, context)
+            is_argument = functions is not None and bool(links) and links[-1].result.is_complex
+            is_open = inner.operator is not None and inner.operator == operator and not is_argument
+            for link in inner.links if is_open else (Link(child, context, inner.result, inner.result),):
+                links.append(_joined(links, link, kind, functions))
+        return Chain(tuple(links), links[-1].result, None if functions else operator)
+
+    def _pair(
+        self, kind: Kind, left: Any, right: Any, contexts: tuple[Context, Context], result: NumberType | None = None
+    ) -> Chain:
+        """Return the operation on *left* and *right* that works in type *result*, or in what C converts them to."""
+        first, second = self.number(left, contexts[0]), self.number(right, contexts[1])
+        result = result or converted(first, second)
+        links = Link(left, contexts[0], first, first), Link(right, contexts[1], second, result, kind, first)
+        return Chain(links, result)
+
+    def _leaf(self, expr: Any, context: Context, result: NumberType | None = None) -> Chain:
+        result = result or self.inferred.number(expr)
+        return Chain((Link(expr, context, result, result),), result)
+
+    def map_sum(self, expr: prim.Sum, context: Context) -> Chain:
+        return self._combined("+", "add", expr, expr.children, context)
+
+    def map_product(self, expr: prim.Product, context: Context) -> Chain:
+        return self._combined("*", "mul", expr, expr.children, context)
+
+    def map_bitwise_and(self, expr: prim.BitwiseAnd, context: Context) -> Chain:
+        return self._combined("&", "bitwise", expr, expr.children, context)
+
+    def map_bitwise_or(self, expr: prim.BitwiseOr, context: Context) -> Chain:
+        return self._combined("|", "bitwise", expr, expr.children, context)
+
+    def map_bitwise_xor(self, expr: prim.BitwiseXor, context: Context) -> Chain:
+        return self._combined("^", "bitwise", expr, expr.children, context)
+
+    def map_min(self, expr: Any, context: Context) -> Chain:
+        """Calls of functions of two arguments, the last two first."""
+        return self._combined(None, "min/max", expr, reversed(expr.children), context)
+
+    map_max = map_min
+
+    # }}}
+
+    # {{{ other operations
+
+    def map_quotient(self, expr: prim.Quotient, context: Context) -> Chain:
+        """Integers are converted to the type that is wanted before they are divided."""
+        functions = self._by_functions(expr, context)
+        operands = expr.numerator, expr.denominator
+        are_integers = context in FLOATS and all(self.inferred.number(each).is_integral for each in operands)
+        result = FLOATS[context] if context in FLOATS and are_integers else functions
+        return self._pair("div", *operands, (context, context), result)
+
+    def map_floor_div(self, expr: Any, context: Context) -> Chain:
+        """Integers, whatever is wanted."""
+        return self._pair("div", expr.numerator, expr.denominator, ("i", "i"))
+
+    map_remainder = map_floor_div
+
+    def map_power(self, expr: prim.Power, context: Context) -> Chain:
+        """A square is written as a product, and counted as the power that it is; other powers are calls."""
+        exponent = expr.exponent if prim.is_constant(expr.exponent) else None
+        functions = self._by_functions(expr, context)
+        if functions and exponent in REPEATED:
+            return self._repeated(expr.base, int(exponent), context)
+        if not functions and exponent == 0:
+            return self._leaf(1, context, INT)
+        if not functions and exponent == 1:
+            return self.chain(expr.base, context)
+        if not functions and exponent == 2:
+            return self._square(expr.base, context)
+        return self._pair("pow", expr.base, expr.exponent, (context, context), functions or self.inferred.number(expr))
+
+    def _square(self, base: Any, context: Context) -> Chain:
+        chain = self.chain(base, context)
+        links = chain.links if chain.operator == "*" else (Link(base, context, chain.result, chain.result),)
+        again = Link(None, context, chain.result, chain.result, "mul" if chain.result.is_complex else "pow")
+        return Chain((*links, replace(again, left=chain.result)), chain.result, "*")
+
+    def _repeated(self, base: Any, times: int, context: Context) -> Chain:
+        """Return the product that is written for a complex *base* to the power of *times*, its operands taken once."""
+        product = base
+        for _ in range(times - 1):
+            product = product * base
+        chain = self.chain(product, context)
+        once = max(len(chain.links) // times, 1)
+        again = (replace(link, operand=None) for link in chain.links[once:])
+        return Chain((*chain.links[:once], *again), chain.result)
+
+    def map_comparison(self, expr: prim.Comparison, context: Context) -> Chain:
+        """Literals have the type that Loopy infers for the difference of both sides."""
+        inner = self.context(self.inferred(expr.left - expr.right))
+        return replace(self._pair("compare", expr.left, expr.right, (inner, inner)), result=INT)
+
+    def map_left_shift(self, expr: Any, context: Context) -> Chain:
+        shifted = self.number(expr.shiftee, context)
+        return self._pair("shift", expr.shiftee, expr.shift, (context, context), converted(shifted, shifted))
+
+    map_right_shift = map_left_shift
+
+    def map_bitwise_not(self, expr: prim.BitwiseNot, context: Context) -> Chain:
+        child = self.number(expr.child, context)
+        result = converted(child, child)
+        return Chain((Link(expr.child, context, child, result, "bitwise"),), result)
+
+    def map_logical_not(self, expr: prim.LogicalNot, context: Context) -> Chain:
+        return Chain((Link(expr.child, context, self._truth, self._truth, "logic"),), INT)
+
+    def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, context: Context) -> Chain:
+        first, *others = (Link(child, context, self._truth, self._truth) for child in expr.children)
+        return Chain((first, *(replace(link, kind="logic", left=self._truth) for link in others)), INT)
+
+    map_logical_or = map_logical_and
+
+    @property
+    def _truth(self) -> NumberType:
+        return number_type(self.kernel.loopy_kernel.index_dtype)
+
+    # }}}
+
+    # {{{ conversions and choices
+
+    def map_type_cast(self, expr: TypeCast, context: Context) -> Chain:
+        """Nothing is written for a conversion to the type that Loopy infers anyway; ``wrap_in_typecast``."""
+        if self.inferred(expr.child) == expr.type:
+            return self.chain(expr.child, context)
+        return self._leaf(expr, context, number_type(expr.type))
+
+    def map_if(self, expr: prim.If, context: Context) -> Chain:
+        """Each side is converted to what Loopy infers for the whole, if it infers something else for the side."""
+        whole = self.inferred(expr)
+        sides = [
+            self.number(side, context) if self.inferred(side) == whole else number_type(whole)
+            for side in (expr.then, expr.else_)
+        ]
+        return self._leaf(expr, context, converted(*sides))
+
+    # }}}
+
+    # {{{ leaves
+
+    def map_constant(self, expr: Any, context: Context) -> Chain:
+        """A number of Python's has the type that is wanted; one of NumPy's, or a complex one, its own."""
+        return self._leaf(expr, context, _literal(expr, context))
+
+    def map_variable(self, expr: prim.Variable, context: Context) -> Chain:
+        """Loop variables that are unrolled, or start from elsewhere in parallel, are written as what they stand for."""
+        written = self._iname(expr.name) if context in FLOATS else None
+        return self._leaf(expr, context) if written is None else self.chain(written, context)
+
+    def _iname(self, name: str) -> Any:
+        if name not in self._written:
+            is_iname = name in self.kernel.loopy_kernel.inames
+            self._written[name] = _written_for(self.kernel, name) if is_iname else None
+        return self._written[name]
+
+    def map_algebraic_leaf(self, expr: Any, context: Context) -> Chain:
+        """Loads, calls and members of structures have the type that Loopy infers."""
+        return self._leaf(expr, context)
+
+    handle_unsupported_expression = map_algebraic_leaf
+    map_nan = map_algebraic_leaf
+
+    # }}}
+
+
+def _joined(before: Sequence[Link], link: Link, kind: Kind, functions: NumberType | None) -> Link:
+    """Return *link* behind those *before* it, for which there are complex *functions* or operators of C."""
+    if not before:
+        return link
+    left = before[-1].result
+    result = converted(left, link.right)
+    result = functions if functions and result.is_complex else result
+    is_free = is_minus_one(link.operand) or all(is_minus_one(earlier.operand) for earlier in before)
+    joint = None if kind == "mul" and is_free else kind
+    return Link(link.operand, link.context, link.right, result, link.kind if link.kind == "pow" else joint, left)
+
+
+def is_minus_one(expression: Any) -> bool:
+    """Return whether *expression* is the literal -1, with which a product only changes its sign."""
+    return isinstance(expression, (int, float, np.number)) and prim.is_zero(expression + 1)
+
+
+def _literal(number: Any, context: Context) -> NumberType | None:
+    """Return the type of *number* as it is written; None if that is the one that Loopy infers."""
+    if isinstance(number, (float, np.floating)) and not np.isfinite(number):
+        return FLOATS["f"]
+    if isinstance(number, np.integer):
+        bounds = np.iinfo(number)
+        return NumberType(f"{'i' if bounds.min else 'u'}{64 if bounds.max >= 2**31 else 32}")
+    if isinstance(number, (complex, np.generic)):
+        return INT if isinstance(number, np.bool_) else None
+    if context in FLOATS:
+        return FLOATS[context]
+    is_integer = context in ("i", "b") or number == int(number)
+    return (INT if abs(int(number)) < 2**31 else NumberType("i64")) if is_integer else None
+
+
+# {{{ loop variables
+
+
+def _written_for(kernel: Kernel, iname: str) -> Any:
+    """Return what the code generator replaces *iname* by, None if by a variable.
+
+    ``generate_unroll_loop`` and ``set_up_hw_parallel_loops`` in ``loopy/codegen/loop.py``. An unrolled loop that does
+    not start from a number is taken for one that is not unrolled.
+    """
+    loopy_kernel = kernel.loopy_kernel
+    if loopy_kernel.iname_tags_of_type(iname, (UnrollTag, UnrolledIlpTag, VectorizeTag)):
+        lower: Any = loopy_kernel.get_iname_bounds(iname, constants_only=True).lower_bound_pw_aff.coalesce()
+        first = pw_aff_to_expr(static_value_of_pw_aff(lower, constants_only=False))
+        return first if prim.is_constant(first) else None
+    tag = kernel.hardware_axis(iname)
+    if tag is None:
+        return None
+    base = pw_aff_to_expr(get_hw_axis_base_for_codegen(loopy_kernel, iname).to_pw_aff())
+    axis = LocalHardwareAxisIndex if isinstance(tag, LocalInameTag) else GroupHardwareAxisIndex
+    return None if prim.is_zero(base) else prim.flattened_sum([axis(tag.axis), base])
+
+
+# }}}
