@@ -26,8 +26,8 @@ SIGN_FUNCTIONS = frozenset({"abs", "fabs", "fabsf"})
 TypeOf = Callable[[Any], NumberType]
 
 
-def link_operations(link: Link) -> Iterator[tuple[Operation, int]]:
-    """Yield the operations that combine the operand of *link* with what is before it, with their number.
+def link_operations(link: Link, expression: Any) -> Iterator[tuple[Operation, int]]:
+    """Yield the operations that combine the operand of *link*, of *expression*, with what is before it: their numbers.
 
     A subtraction is one addition; unary minus, and a product with the literal -1, are free; ``x**2`` is one
     exponentiation (Stevens and Klöckner, section 2.2).
@@ -36,7 +36,7 @@ def link_operations(link: Link) -> Iterator[tuple[Operation, int]]:
         return
     if link.result.is_complex:
         left = link.left is not None and link.left.is_complex
-        yield from _of_kinds(complex_operation(link.kind, left, link.right.is_complex), link.result)
+        yield from _of_kinds(complex_operation(expression, link.kind, left, link.right.is_complex), link.result)
     else:
         yield Operation(link.kind, link.result.scalar), link.result.components
 

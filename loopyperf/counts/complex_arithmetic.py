@@ -62,13 +62,13 @@ REPEATED_PRODUCTS = (2, 3, 4)
 """exponents that Loopy writes as products"""
 
 
-def complex_operation(kind: Kind, left: bool, right: bool) -> RealOperations:
-    """Return the real operations of one of *kind*, of whose operands *left* and *right* say whether they are complex.
+def complex_operation(expression: Any, kind: Kind, left: bool, right: bool) -> RealOperations:
+    """Return the real operations of one of *kind* in *expression*; *left* and *right* say which operand is complex.
 
     Raises :class:`UncountableError` for a kind that has no meaning on complex numbers.
     """
     if (kind, left, right) not in OPERATIONS:
-        raise UncountableError(f"no count for an operation ({kind}) on complex numbers")
+        raise UncountableError(f"no count for {type(expression).__name__} on complex numbers in {expression}")
     return OPERATIONS[kind, left, right]
 
 

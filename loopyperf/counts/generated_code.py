@@ -9,7 +9,7 @@ parentheses, evaluated from left to right. The rules here are those of Loopy 202
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymbolic.primitives as prim
@@ -37,8 +37,7 @@ REPEATED = (2, 3, 4)
 """exponents of complex numbers that are written as products"""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """An operand, and the operation that combines it with those before it."""
 
     operand: Any
@@ -76,6 +75,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         """what Loopy infers, on which some of its rules depend"""
         self._chains: dict[tuple[int, Context], tuple[Any, Chain]] = {}
         self._contexts: dict[LoopyType, Context] = {}
+        self._variables: dict[str, NumberType] = {}
         self._written: dict[str, Any] = {}
         self._target = kernel.loopy_kernel.target
         variables: list[Any] = [*kernel.loopy_kernel.args, *kernel.loopy_kernel.temporary_variables.values()]
@@ -147,7 +147,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
             inner = self.chain(child, context)
             is_argument = functions is not None and bool(links) and links[-1].result.is_complex
             is_open = inner.operator is not None and inner.operator == operator and not is_argument
-            for link in inner.links if is_open else (Link(child, context, inner.result, inner.result),):
+            for link in inner.links if is_open else (_whole(inner, child, context),):
                 links.append(_joined(links, link, kind, functions))
         return Chain(tuple(links), links[-1].result, None if functions else operator)
 
@@ -191,11 +191,13 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
     def map_quotient(self, expr: prim.Quotient, context: Context) -> Chain:
         """Integers are converted to the type that is wanted before they are divided."""
-        functions = self._by_functions(expr, context)
         operands = expr.numerator, expr.denominator
-        are_integers = context in FLOATS and all(self.inferred.number(each).is_integral for each in operands)
-        result = FLOATS[context] if context in FLOATS and are_integers else functions
-        return self._pair("div", *operands, (context, context), result)
+        functions = self._by_functions(expr, context)
+        quotient = self._pair("div", *operands, (context, context), functions)
+        wanted = FLOATS.get(context or "", quotient.result)
+        if wanted == quotient.result or not all(self.inferred.number(each).is_integral for each in operands):
+            return quotient
+        return self._pair("div", *operands, (context, context), wanted)
 
     def map_floor_div(self, expr: Any, context: Context) -> Chain:
         """Integers, whatever is wanted."""
@@ -219,9 +221,9 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
     def _square(self, base: Any, context: Context) -> Chain:
         chain = self.chain(base, context)
-        links = chain.links if chain.operator == "*" else (Link(base, context, chain.result, chain.result),)
+        links = chain.links if chain.operator == "*" else (_whole(chain, base, context),)
         again = Link(None, context, chain.result, chain.result, "mul" if chain.result.is_complex else "pow")
-        return Chain((*links, replace(again, left=chain.result)), chain.result, "*")
+        return Chain((*links, again._replace(left=chain.result)), chain.result, "*")
 
     def _repeated(self, base: Any, times: int, context: Context) -> Chain:
         """Return the product that is written for a complex *base* to the power of *times*, its operands taken once."""
@@ -230,7 +232,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
             product = product * base
         chain = self.chain(product, context)
         once = max(len(chain.links) // times, 1)
-        again = (replace(link, operand=None) for link in chain.links[once:])
+        again = (link._replace(operand=None) for link in chain.links[once:])
         return Chain((*chain.links[:once], *again), chain.result)
 
     def map_comparison(self, expr: prim.Comparison, context: Context) -> Chain:
@@ -254,7 +256,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
     def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, context: Context) -> Chain:
         first, *others = (Link(child, context, self._truth, self._truth) for child in expr.children)
-        return Chain((first, *(replace(link, kind="logic", left=self._truth) for link in others)), INT)
+        return Chain((first, *(link._replace(kind="logic", left=self._truth) for link in others)), INT)
 
     map_logical_or = map_logical_and
 
@@ -290,14 +292,28 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         return self._leaf(expr, context, _literal(expr, context))
 
     def map_variable(self, expr: prim.Variable, context: Context) -> Chain:
-        """Loop variables that are unrolled, or start from elsewhere in parallel, are written as what they stand for."""
-        written = self._iname(expr.name) if context in FLOATS else None
-        return self._leaf(expr, context) if written is None else self.chain(written, context)
+        written = self.stands_for(expr.name, context)
+        return self._leaf(expr, context, self._variable(expr)) if written is None else self.chain(written, context)
 
-    def _iname(self, name: str) -> Any:
+    def map_subscript(self, expr: prim.Subscript, context: Context) -> Chain:
+        is_plain = isinstance(expr.aggregate, prim.Variable)
+        return self._leaf(expr, context, self._variable(expr.aggregate) if is_plain else None)
+
+    def _variable(self, variable: prim.Variable) -> NumberType:
+        if variable.name not in self._variables:
+            self._variables[variable.name] = self.inferred.number(variable)
+        return self._variables[variable.name]
+
+    def stands_for(self, name: str, context: Context) -> Any:
+        """Return what is written for the loop variable *name* where a float is wanted, if it is not its name.
+
+        One that is unrolled is a literal; one that runs in parallel is the number of a work-item or a group, to which
+        the literals in its first value are added.
+        """
+        if context not in FLOATS or name not in self.kernel.loopy_kernel.inames:
+            return None
         if name not in self._written:
-            is_iname = name in self.kernel.loopy_kernel.inames
-            self._written[name] = _written_for(self.kernel, name) if is_iname else None
+            self._written[name] = _written_for(self.kernel, name)
         return self._written[name]
 
     def map_algebraic_leaf(self, expr: Any, context: Context) -> Chain:
@@ -310,6 +326,12 @@ class GeneratedCode(Mapper[Chain, [Context]]):
     # }}}
 
 
+def _whole(chain: Chain, expression: Any, context: Context) -> Link:
+    """Return *expression*, which is evaluated as *chain*, as one operand."""
+    first = chain.links[0]
+    return first if first.operand is expression else Link(expression, context, chain.result, chain.result)
+
+
 def _joined(before: Sequence[Link], link: Link, kind: Kind, functions: NumberType | None) -> Link:
     """Return *link* behind those *before* it, for which there are complex *functions* or operators of C."""
     if not before:
@@ -317,9 +339,13 @@ def _joined(before: Sequence[Link], link: Link, kind: Kind, functions: NumberTyp
     left = before[-1].result
     result = converted(left, link.right)
     result = functions if functions and result.is_complex else result
-    is_free = is_minus_one(link.operand) or all(is_minus_one(earlier.operand) for earlier in before)
-    joint = None if kind == "mul" and is_free else kind
-    return Link(link.operand, link.context, link.right, result, link.kind if link.kind == "pow" else joint, left)
+    joint = "pow" if link.kind == "pow" else None if kind == "mul" and _changes_sign(before, link) else kind
+    return Link(link.operand, link.context, link.right, result, joint, left)
+
+
+def _changes_sign(before: Sequence[Link], link: Link) -> bool:
+    """Return whether a product of *link* and those *before* it does nothing else."""
+    return is_minus_one(link.operand) or all(is_minus_one(earlier.operand) for earlier in before)
 
 
 def is_minus_one(expression: Any) -> bool:
@@ -334,6 +360,8 @@ def _literal(number: Any, context: Context) -> NumberType | None:
     if isinstance(number, np.integer):
         bounds = np.iinfo(number)
         return NumberType(f"{'i' if bounds.min else 'u'}{64 if bounds.max >= 2**31 else 32}")
+    if isinstance(number, np.floating):
+        return NumberType(f"f{8 * number.itemsize}")
     if isinstance(number, (complex, np.generic)):
         return INT if isinstance(number, np.bool_) else None
     if context in FLOATS:

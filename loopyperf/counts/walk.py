@@ -166,9 +166,11 @@ class InstructionWalker(Mapper[None, [Conditions, Context]]):
     map_group_hw_index = map_constant
 
     def map_variable(self, expr: prim.Variable, conditions: Conditions, context: Context) -> None:
-        if len(self._code.chain(expr, context).links) > 1:  # a loop variable, written as a sum
-            self._operate(expr, conditions, context)
-        self._refer(expr.name, (), "load", conditions)
+        written = self._code.stands_for(expr.name, context)
+        if written is None:
+            self._refer(expr.name, (), "load", conditions)
+        else:
+            self.rec(written, conditions, context)
 
     map_tagged_variable = map_variable
 
@@ -200,7 +202,7 @@ class InstructionWalker(Mapper[None, [Conditions, Context]]):
         with self._stated_otherwise(expr, conditions):
             for link in links:
                 is_scalar = is_scalar and (link.operand is None or self._is_scalar(link.operand))
-                for operation, number in link_operations(link):
+                for operation, number in link_operations(link, expr):
                     self._record(operation, conditions, number, at_once=is_scalar)
 
     map_sum = _operate
