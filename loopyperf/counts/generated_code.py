@@ -136,7 +136,9 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         result = self.inferred.number(expression)
         return result if result.is_complex else None
 
-    def _combined(self, operator: str | None, kind: Kind, expr: Any, children: Iterable[Any], context: Context) -> Chain:
+    def _combined(
+        self, operator: str | None, kind: Kind, expr: Any, children: Iterable[Any], context: Context
+    ) -> Chain:
         """Return the chain of *children*; the chains that they are become part of it where no parentheses are written.
 
         ``join_rec`` and ``parenthesize_if_needed``: an operand of the same precedence has none, wherever it stands.

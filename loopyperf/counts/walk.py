@@ -222,9 +222,7 @@ class InstructionWalker(Mapper[None, [Conditions, Context]]):
     map_right_shift = _operate
     map_logical_not = _operate
 
-    def map_logical_and(
-        self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context
-    ) -> None:
+    def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context) -> None:
         """A child is evaluated where those before it have not decided."""
         self._record_operations(expr, self._code.chain(expr, context).links, conditions)
         decisive = isinstance(expr, prim.LogicalOr)
