@@ -22,9 +22,11 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 }
 FREE = re.compile(r"f?(min|max|abs)f?|clamp|_lpy_(real|imag|conj)_\w+|lpy_(min|max)_\w+")
 """functions that choose, or change a sign"""
-OF_INTEGERS = re.compile(r"loopy_(floor_div|mod)\w*|[lg]id|[tb]Idx|indexof\w*")
+OF_INTEGERS = re.compile(r"loopy_(floor_div|mod|pow_u?int)\w*|[lg]id|[tb]Idx|indexof\w*")
 POWER = re.compile(r"pow(f|f32|f64)?|loopy_pow_(float32|float64)_\w+")
 COMPLEX = re.compile(r"c(float|double)_(\w+)")
+DOUBLE = re.compile(r"erf|\w*[^f]")
+"""functions of doubles, in C, where each name is one function"""
 COMPLEX_OPERATORS = {
     **dict.fromkeys(("add", "addr", "radd"), operator.add),
     **dict.fromkeys(("mul", "mulr", "rmul"), operator.mul),
@@ -152,15 +154,18 @@ class TextEvaluator:
     def call(self, function: str, values: list[Any], written: tuple[Node, ...]) -> Any:
         if found := COMPLEX.fullmatch(function):
             parts = [value.converted(TYPES[found[1]]) for value in values]
-            return parts[0] if _changes_sign(*written) and "mul" in found[2] else _complex(found[2], parts)
+            return _like(*parts) if _changes_sign(*written) and "mul" in found[2] else _complex(found[2], parts)
         if OF_INTEGERS.fullmatch(function):
             return Real(INTEGER, self.tally)
         if FREE.fullmatch(function):
             return _like(*values)
+        if self.writer.is_plain_c and DOUBLE.fullmatch(function) and values[0].dtype.kind == "f":
+            values = [value.converted(FLOAT64) for value in values]
         if found := POWER.fullmatch(function):
             width = next((FLOAT32 if name == "f" or "32" in name else FLOAT64 for name in found.groups() if name), None)
             base, exponent = (value.converted(width) if width else value for value in values)
-            return base**exponent
+            has_integer = function == "pow" and INTEGER.kind in (base.dtype.kind, exponent.dtype.kind)
+            return base.converted(FLOAT64) ** exponent if has_integer else base**exponent
         if function.startswith("make_"):
             return Vector(tuple(values))
         return values[0].special() if len(values) == 1 else _like(*values).special()
@@ -172,6 +177,8 @@ def _complex(function: str, parts: list[Any]) -> Any:
     if function in COMPLEX_OPERATORS:
         return COMPLEX_OPERATORS[function](*parts)
     match function:
+        case "fma":
+            return parts[0] * parts[1] + parts[2]
         case "new" | "fromreal":
             return Complex(parts[0], parts[-1])
         case "cast" | "conj":

@@ -14,6 +14,8 @@ from loopy.isl_helpers import static_value_of_pw_aff
 from loopy.kernel.data import LocalInameTag, TemporaryVariable, VectorizeTag
 from loopy.kernel.tools import get_hw_axis_base_for_codegen
 from loopy.symbolic import GroupHardwareAxisIndex, LocalHardwareAxisIndex, pw_aff_to_expr
+from loopy.target.cuda import CudaTarget
+from loopy.target.opencl import OpenCLTarget
 from loopy.types import LoopyType
 from pymbolic.mapper.stringifier import PREC_NONE
 
@@ -69,17 +71,26 @@ class _Marking:
     map_logical_or = map_logical_and
 
     def map_power(self, expr: Any, context: Any) -> Any:
-        """Mark what is raised to a power: in the text it may stand more than once."""
-        if not prim.is_constant(expr.exponent) or expr.exponent < 2:
+        """Mark what is raised to a power that is written as a product: there it stands more than once."""
+        base, is_complex = expr.base, self.infer_type(expr).is_complex()
+        if not prim.is_constant(expr.exponent) or expr.exponent not in ((2, 3, 4) if is_complex else (2,)):
             return super().map_power(expr, context)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-        factors, marked = list(_factors(expr.base)), list[Any]()
-        for factor in factors:
-            mark = self._mark("later" if marked else "first", factor, context)
-            variable = TemporaryVariable(mark.name, self.infer_type(factor), shape=())
-            self.type_inf_mapper.new_assignments[mark.name] = variable
-            marked.append(mark)
-        base = prim.Product(tuple(marked)) if len(marked) > 1 else marked[0]
+        if not prim.is_constant(base):
+            base = self._squared([base] if is_complex else list(_factors(base)), self.infer_type(base), context)
         return super().map_power(prim.Power(base, expr.exponent), context)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
+    def _squared(self, factors: list[Any], whole: LoopyType, context: Any) -> Any:
+        """Return the product of *factors*, of type *whole*, with marks that have their types; -1 stays what it is."""
+        marked = list[Any]()
+        for factor in factors:
+            if prim.is_constant(factor) and factor == -1:
+                marked.append(factor)
+                continue
+            mark = self._mark("first" if all(map(prim.is_constant, marked)) else "later", factor, context)
+            dtype = whole if prim.is_constant(factor) else self.infer_type(factor)
+            self.type_inf_mapper.new_assignments[mark.name] = TemporaryVariable(mark.name, dtype, shape=())
+            marked.append(mark)
+        return prim.Product(tuple(marked)) if len(marked) > 1 else marked[0]
 
 
 def _factors(expr: Any) -> Iterator[Any]:
@@ -97,6 +108,7 @@ class Writer:
     def __init__(self, kernel: Kernel, inames: Collection[str]) -> None:
         self.kernel, self.marks = kernel, dict[str, Mark]()
         target: Any = kernel.loopy_kernel.target
+        self.is_plain_c = not isinstance(target, (OpenCLTarget, CudaTarget))
         self._builder = target.get_device_ast_builder()
         state = _state(kernel, {name: _written(kernel, name) for name in inames})
         mapper: Any = type(self._builder.get_expression_to_c_expression_mapper(state))

@@ -20,6 +20,8 @@ from loopy.kernel.instruction import Assignment, MultiAssignmentBase
 from loopy.kernel.tools import get_hw_axis_base_for_codegen
 from loopy.library.function import MakeTupleCallable
 from loopy.symbolic import GroupHardwareAxisIndex, LocalHardwareAxisIndex, TypeCast, pw_aff_to_expr
+from loopy.target.cuda import CudaTarget
+from loopy.target.opencl import OpenCLTarget
 from loopy.target.pyopencl import PyOpenCLTarget
 from loopy.types import LoopyType
 from pymbolic.mapper import Mapper
@@ -31,6 +33,9 @@ from loopyperf.kernel import Kernel
 
 Context = str | None
 """the type that is wanted of a literal: ``"f"`` and ``"d"`` for floats, ``"i"`` and ``"b"`` for integers"""
+INDEX = "index"
+"""an integer, like ``"i"``, in an index, of which only the value matters: Loopy writes it anew"""
+INTEGERS = ("i", "b", INDEX)
 FLOATS = {"f": NumberType("f32"), "d": NumberType("f64")}
 INT = NumberType("i32")
 REPEATED = (2, 3, 4)
@@ -78,6 +83,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         self._variables: dict[str, NumberType] = {}
         self._written: dict[str, Any] = {}
         self._target = kernel.loopy_kernel.target
+        self._has_overloads = isinstance(self._target, (OpenCLTarget, CudaTarget))
         variables: list[Any] = [*kernel.loopy_kernel.args, *kernel.loopy_kernel.temporary_variables.values()]
         self._calls_functions = isinstance(self._target, PyOpenCLTarget) and any(
             variable.dtype.involves_complex() for variable in variables
@@ -131,7 +137,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
     def _by_functions(self, expression: Any, context: Context) -> NumberType | None:
         """Return the type of the complex functions that compute *expression*, if that is how it is written."""
-        if not self._calls_functions or context == "i":
+        if not self._calls_functions or context in INTEGERS:
             return None
         result = self.inferred.number(expression)
         return result if result.is_complex else None
@@ -142,8 +148,11 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         """Return the chain of *children*; the chains that they are become part of it where no parentheses are written.
 
         ``join_rec`` and ``parenthesize_if_needed``: an operand of the same precedence has none, wherever it stands.
+        Where there are complex ones, those that are real are combined first, unless the kernel forbids it.
         """
         functions = self._by_functions(expr, context)
+        if functions and self.kernel.loopy_kernel.options.allow_fp_reordering:
+            children = sorted(children, key=lambda child: self.inferred.number(child).is_complex)
         links: list[Link] = []
         for child in children:
             inner = self.chain(child, context)
@@ -203,7 +212,8 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
     def map_floor_div(self, expr: Any, context: Context) -> Chain:
         """Integers, whatever is wanted."""
-        return self._pair("div", expr.numerator, expr.denominator, ("i", "i"))
+        inner = INDEX if context == INDEX else "i"
+        return self._pair("div", expr.numerator, expr.denominator, (inner, inner))
 
     map_remainder = map_floor_div
 
@@ -219,23 +229,26 @@ class GeneratedCode(Mapper[Chain, [Context]]):
             return self.chain(expr.base, context)
         if not functions and exponent == 2:
             return self._square(expr.base, context)
-        return self._pair("pow", expr.base, expr.exponent, (context, context), functions or self.inferred.number(expr))
+        result = functions or self.inferred.number(expr)
+        if isinstance(self._target, CudaTarget) and not self.inferred.number(expr.exponent).is_integral:
+            result = _chosen(result, [self.number(operand, context) for operand in (expr.base, expr.exponent)])
+        return self._pair("pow", expr.base, expr.exponent, (context, context), result)
 
     def _square(self, base: Any, context: Context) -> Chain:
+        if prim.is_constant(base):
+            return self.chain(base * base, context)
         chain = self.chain(base, context)
         links = chain.links if chain.operator == "*" else (_whole(chain, base, context),)
         again = Link(None, context, chain.result, chain.result, "mul" if chain.result.is_complex else "pow")
         return Chain((*links, again._replace(left=chain.result)), chain.result, "*")
 
     def _repeated(self, base: Any, times: int, context: Context) -> Chain:
-        """Return the product that is written for a complex *base* to the power of *times*, its operands taken once."""
-        product = base
-        for _ in range(times - 1):
-            product = product * base
-        chain = self.chain(product, context)
-        once = max(len(chain.links) // times, 1)
-        again = (link._replace(operand=None) for link in chain.links[once:])
-        return Chain((*chain.links[:once], *again), chain.result)
+        """Return the product of calls that is written for a complex *base* to the power of *times*."""
+        result = self.inferred.number(base)
+        if prim.is_constant(base):
+            return self._leaf(base, context, result)
+        again = Link(None, context, result, result, "mul", result)
+        return Chain((_whole(self.chain(base, context), base, context), *[again] * (times - 1)), result)
 
     def map_comparison(self, expr: prim.Comparison, context: Context) -> Chain:
         """Literals have the type that Loopy infers for the difference of both sides."""
@@ -307,16 +320,25 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         return self._variables[variable.name]
 
     def stands_for(self, name: str, context: Context) -> Any:
-        """Return what is written for the loop variable *name* where a float is wanted, if it is not its name.
+        """Return what is written for the loop variable *name* outside of indices, if it is not its name.
 
         One that is unrolled is a literal; one that runs in parallel is the number of a work-item or a group, to which
         the literals in its first value are added.
         """
-        if context not in FLOATS or name not in self.kernel.loopy_kernel.inames:
+        if context == INDEX or name not in self.kernel.loopy_kernel.inames:
             return None
         if name not in self._written:
             self._written[name] = _written_for(self.kernel, name)
         return self._written[name]
+
+    def map_call(self, expr: prim.Call, context: Context) -> Chain:
+        """Parameters are converted to what Loopy infers, unless it infers that of them: then C's own types choose."""
+        result = self.inferred.number(expr)
+        if self._has_overloads and result == FLOATS["d"]:
+            types = [self.number(*parameter) for parameter in self.parameters(expr)]
+            infers = [self.inferred.number(parameter) for parameter in expr.parameters]
+            result = _chosen(result, types) if all(each == result for each in infers) else result
+        return self._leaf(expr, context, result)
 
     def map_algebraic_leaf(self, expr: Any, context: Context) -> Chain:
         """Loads, calls and members of structures have the type that Loopy infers."""
@@ -332,6 +354,11 @@ def _whole(chain: Chain, expression: Any, context: Context) -> Link:
     """Return *expression*, which is evaluated as *chain*, as one operand."""
     first = chain.links[0]
     return first if first.operand is expression else Link(expression, context, chain.result, chain.result)
+
+
+def _chosen(function: NumberType, parameters: Iterable[NumberType]) -> NumberType:
+    """Return the type in which C++ and OpenCL call a *function* of doubles whose *parameters* may all be floats."""
+    return FLOATS["f"] if all(each == FLOATS["f"] for each in parameters) else function
 
 
 def _joined(before: Sequence[Link], link: Link, kind: Kind, functions: NumberType | None) -> Link:
@@ -368,7 +395,7 @@ def _literal(number: Any, context: Context) -> NumberType | None:
         return INT if isinstance(number, np.bool_) else None
     if context in FLOATS:
         return FLOATS[context]
-    is_integer = context in ("i", "b") or number == int(number)
+    is_integer = context in INTEGERS or number == int(number)
     return (INT if abs(int(number)) < 2**31 else NumberType("i64")) if is_integer else None
 
 

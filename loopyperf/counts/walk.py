@@ -23,7 +23,7 @@ from pymbolic.mapper import Mapper, UnsupportedExpressionError
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
 from loopyperf.counts.conditions import Conditions, all_of, alternatives
-from loopyperf.counts.generated_code import Context, GeneratedCode, Link
+from loopyperf.counts.generated_code import INDEX, Context, GeneratedCode, Link
 from loopyperf.counts.guards import Guard
 from loopyperf.counts.item import Direction, Item, Kind, Operation
 from loopyperf.counts.memory import Reference, linear_reference, reference
@@ -147,7 +147,7 @@ class InstructionWalker(Mapper[None, [Conditions, Context]]):
 
     def _rec_indices(self, indices: Sequence[Any], conditions: Conditions) -> None:
         for index in indices:
-            self.rec(index, conditions, "i")
+            self.rec(index, conditions, INDEX)
 
     def _is_known(self, expression: Any) -> bool:
         return get_dependencies(expression) <= self.kernel.parameters | self.kernel.loopy_kernel.all_inames()
@@ -260,11 +260,11 @@ class InstructionWalker(Mapper[None, [Conditions, Context]]):
             element = cast("prim.Subscript", expr.parameters[0])
             self._rec_indices(element.index_tuple, conditions)
             return
-        self._call(callee, expr, conditions)
+        self._call(callee, expr, conditions, context)
         for parameter, wanted in self._code.parameters(expr):
             self.rec(parameter, conditions, wanted)
 
-    def _call(self, callee: InKernelCallable, expr: prim.Call, conditions: Conditions) -> None:
+    def _call(self, callee: InKernelCallable, expr: prim.Call, conditions: Conditions, context: Context) -> None:
         types = callee.arg_id_to_dtype or {}
         results = [number_type(types[key]) for key in sorted(types) if isinstance(key, int) and key < 0]
         if isinstance(callee, (ArgExtOpCallable, SegmentOpCallable)):
@@ -273,9 +273,10 @@ class InstructionWalker(Mapper[None, [Conditions, Context]]):
             construct = f"no count for {callee.name}, a function of {len(results)} results"
             self._record_cost(str(callee.name), construct, conditions)
         else:
-            argument = self._code.inferred.number(expr.parameters[0]) if expr.parameters else results[0]
+            result = self._code.number(expr, context)
+            argument = self._code.inferred.number(expr.parameters[0]) if expr.parameters else result
             with self._stated_otherwise(callee.name, conditions):
-                for operation, number in function_operations(str(callee.name), results[0], argument):
+                for operation, number in function_operations(str(callee.name), result, argument):
                     self._record(operation, conditions, number, at_once=self._is_scalar(expr))
 
     # }}}
