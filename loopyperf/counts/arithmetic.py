@@ -5,8 +5,8 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
+from loopyperf.counts.chains import Link, is_minus_one
 from loopyperf.counts.complex_arithmetic import PARTS, complex_function, complex_operation, complex_operations
-from loopyperf.counts.generated_code import Link, is_minus_one
 from loopyperf.counts.item import Kind, Operation
 from loopyperf.counts.number_type import NumberType
 from loopyperf.errors import UncountableError

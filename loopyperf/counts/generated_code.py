@@ -7,66 +7,31 @@ parentheses, evaluated from left to right. The rules here are those of Loopy 202
 ``ExpressionToPyOpenCLCExpressionMapper`` in ``loopy/target/pyopencl.py``, method by method under the same names.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, cast
 
-import numpy as np
 import pymbolic.primitives as prim
-from loopy.expression import dtype_to_type_context
-from loopy.isl_helpers import static_value_of_pw_aff
-from loopy.kernel.data import LocalInameTag, UnrolledIlpTag, UnrollTag, VectorizeTag
+from loopy.expression import dtype_to_type_context  # pyright: ignore[reportUnknownVariableType]
 from loopy.kernel.instruction import Assignment, MultiAssignmentBase
-from loopy.kernel.tools import get_hw_axis_base_for_codegen
 from loopy.library.function import MakeTupleCallable
-from loopy.symbolic import GroupHardwareAxisIndex, LocalHardwareAxisIndex, TypeCast, pw_aff_to_expr
+from loopy.symbolic import TypeCast
 from loopy.target.cuda import CudaTarget
 from loopy.target.opencl import OpenCLTarget
 from loopy.target.pyopencl import PyOpenCLTarget
 from loopy.types import LoopyType
 from pymbolic.mapper import Mapper
 
+from loopyperf.counts.chains import Chain, Link, joined, whole
 from loopyperf.counts.expression_types import ExpressionTypes
 from loopyperf.counts.item import Kind
+from loopyperf.counts.literals import FLOATS, INDEX, INT, INTEGERS, Context, literal_type
 from loopyperf.counts.number_type import NumberType, converted, number_type
+from loopyperf.counts.written_inames import written_iname
 from loopyperf.kernel import Kernel
 
-Context = str | None
-"""the type that is wanted of a literal: ``"f"`` and ``"d"`` for floats, ``"i"`` and ``"b"`` for integers"""
-INDEX = "index"
-"""an integer, like ``"i"``, in an index, of which only the value matters: Loopy writes it anew"""
-INTEGERS = ("i", "b", INDEX)
-FLOATS = {"f": NumberType("f32"), "d": NumberType("f64")}
-INT = NumberType("i32")
 REPEATED = (2, 3, 4)
 """exponents of complex numbers that are written as products"""
-
-
-class Link(NamedTuple):
-    """An operand, and the operation that combines it with those before it."""
-
-    operand: Any
-    """None if it is one of those before it again, as in a square"""
-    context: Context
-    """in which the operand is written"""
-    right: NumberType
-    """the type of the operand"""
-    result: NumberType
-    """the type that the operation works in; of the first operand its own"""
-    kind: Kind | None = None
-    """None if there is no operation: for the first operand, and for a factor of -1"""
-    left: NumberType | None = None
-    """the type of what is before it"""
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """An expression as generated code evaluates it: operands that are combined from left to right."""
-
-    links: tuple[Link, ...]
-    result: NumberType
-    operator: str | None = None
-    """what is written between the operands, if no parentheses will be written around them in a chain of the same"""
 
 
 class GeneratedCode(Mapper[Chain, [Context]]):
@@ -108,7 +73,8 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
         ``emit_assignment`` and ``emit_tuple_assignment`` in ``loopy/target/c/__init__.py``.
         """
-        names, expression = instruction.assignee_var_names(), instruction.expression
+        expression: Any = instruction.expression
+        names = instruction.assignee_var_names()
         variables: list[Any] = [self.kernel.loopy_kernel.get_var_descriptor(name) for name in names]
         contexts = [self.context(variable.dtype) for variable in variables]
         if isinstance(instruction, Assignment):
@@ -120,7 +86,8 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
     def parameters(self, call: prim.Call) -> Iterator[tuple[Any, Context]]:
         """Yield the parameters of *call*, with what is wanted of each; ``ScalarCallable.emit_call``."""
-        types = self.kernel.callables[call.function.name].arg_id_to_dtype or {}
+        function: Any = call.function
+        types: dict[int, Any] = self.kernel.callables[function.name].arg_id_to_dtype or {}
         for place, parameter in enumerate(call.parameters):
             dtype = types.get(place)
             yield parameter, self.context(dtype) if isinstance(dtype, LoopyType) else None
@@ -158,8 +125,8 @@ class GeneratedCode(Mapper[Chain, [Context]]):
             inner = self.chain(child, context)
             is_argument = functions is not None and bool(links) and links[-1].result.is_complex
             is_open = inner.operator is not None and inner.operator == operator and not is_argument
-            for link in inner.links if is_open else (_whole(inner, child, context),):
-                links.append(_joined(links, link, kind, functions))
+            for link in inner.links if is_open else (whole(inner, child, context),):
+                links.append(joined(links, link, kind, functions))
         return Chain(tuple(links), links[-1].result, None if functions else operator)
 
     def _pair(
@@ -238,7 +205,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         if prim.is_constant(base):
             return self.chain(base * base, context)
         chain = self.chain(base, context)
-        links = chain.links if chain.operator == "*" else (_whole(chain, base, context),)
+        links = chain.links if chain.operator == "*" else (whole(chain, base, context),)
         again = Link(None, context, chain.result, chain.result, "mul" if chain.result.is_complex else "pow")
         return Chain((*links, again._replace(left=chain.result)), chain.result, "*")
 
@@ -248,12 +215,13 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         if prim.is_constant(base):
             return self._leaf(base, context, result)
         again = Link(None, context, result, result, "mul", result)
-        return Chain((_whole(self.chain(base, context), base, context), *[again] * (times - 1)), result)
+        return Chain((whole(self.chain(base, context), base, context), *[again] * (times - 1)), result)
 
     def map_comparison(self, expr: prim.Comparison, context: Context) -> Chain:
         """Literals have the type that Loopy infers for the difference of both sides."""
-        inner = self.context(self.inferred(expr.left - expr.right))
-        return replace(self._pair("compare", expr.left, expr.right, (inner, inner)), result=INT)
+        left, right = cast("Any", expr.left), cast("Any", expr.right)
+        inner = self.context(self.inferred(left - right))
+        return replace(self._pair("compare", left, right, (inner, inner)), result=INT)
 
     def map_left_shift(self, expr: Any, context: Context) -> Chain:
         shifted = self.number(expr.shiftee, context)
@@ -291,9 +259,9 @@ class GeneratedCode(Mapper[Chain, [Context]]):
 
     def map_if(self, expr: prim.If, context: Context) -> Chain:
         """Each side is converted to what Loopy infers for the whole, if it infers something else for the side."""
-        whole = self.inferred(expr)
+        inferred = self.inferred(expr)
         sides = [
-            self.number(side, context) if self.inferred(side) == whole else number_type(whole)
+            self.number(side, context) if self.inferred(side) == inferred else number_type(inferred)
             for side in (expr.then, expr.else_)
         ]
         return self._leaf(expr, context, converted(*sides))
@@ -303,16 +271,15 @@ class GeneratedCode(Mapper[Chain, [Context]]):
     # {{{ leaves
 
     def map_constant(self, expr: Any, context: Context) -> Chain:
-        """A number of Python's has the type that is wanted; one of NumPy's, or a complex one, its own."""
-        return self._leaf(expr, context, _literal(expr, context))
+        return self._leaf(expr, context, literal_type(expr, context))
 
     def map_variable(self, expr: prim.Variable, context: Context) -> Chain:
         written = self.stands_for(expr.name, context)
         return self._leaf(expr, context, self._variable(expr)) if written is None else self.chain(written, context)
 
     def map_subscript(self, expr: prim.Subscript, context: Context) -> Chain:
-        is_plain = isinstance(expr.aggregate, prim.Variable)
-        return self._leaf(expr, context, self._variable(expr.aggregate) if is_plain else None)
+        array = expr.aggregate
+        return self._leaf(expr, context, self._variable(array) if isinstance(array, prim.Variable) else None)
 
     def _variable(self, variable: prim.Variable) -> NumberType:
         if variable.name not in self._variables:
@@ -328,7 +295,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         if context == INDEX or name not in self.kernel.loopy_kernel.inames:
             return None
         if name not in self._written:
-            self._written[name] = _written_for(self.kernel, name)
+            self._written[name] = written_iname(self.kernel, name)
         return self._written[name]
 
     def map_call(self, expr: prim.Call, context: Context) -> Chain:
@@ -350,75 +317,6 @@ class GeneratedCode(Mapper[Chain, [Context]]):
     # }}}
 
 
-def _whole(chain: Chain, expression: Any, context: Context) -> Link:
-    """Return *expression*, which is evaluated as *chain*, as one operand."""
-    first = chain.links[0]
-    return first if first.operand is expression else Link(expression, context, chain.result, chain.result)
-
-
 def _chosen(function: NumberType, parameters: Iterable[NumberType]) -> NumberType:
     """Return the type in which C++ and OpenCL call a *function* of doubles whose *parameters* may all be floats."""
     return FLOATS["f"] if all(each == FLOATS["f"] for each in parameters) else function
-
-
-def _joined(before: Sequence[Link], link: Link, kind: Kind, functions: NumberType | None) -> Link:
-    """Return *link* behind those *before* it, for which there are complex *functions* or operators of C."""
-    if not before:
-        return link
-    left = before[-1].result
-    result = converted(left, link.right)
-    result = functions if functions and result.is_complex else result
-    joint = "pow" if link.kind == "pow" else None if kind == "mul" and _changes_sign(before, link) else kind
-    return Link(link.operand, link.context, link.right, result, joint, left)
-
-
-def _changes_sign(before: Sequence[Link], link: Link) -> bool:
-    """Return whether a product of *link* and those *before* it does nothing else."""
-    return is_minus_one(link.operand) or all(is_minus_one(earlier.operand) for earlier in before)
-
-
-def is_minus_one(expression: Any) -> bool:
-    """Return whether *expression* is the literal -1, with which a product only changes its sign."""
-    return isinstance(expression, (int, float, np.number)) and prim.is_zero(expression + 1)
-
-
-def _literal(number: Any, context: Context) -> NumberType | None:
-    """Return the type of *number* as it is written; None if that is the one that Loopy infers."""
-    if isinstance(number, (float, np.floating)) and not np.isfinite(number):
-        return FLOATS["f"]
-    if isinstance(number, np.integer):
-        bounds = np.iinfo(number)
-        return NumberType(f"{'i' if bounds.min else 'u'}{64 if bounds.max >= 2**31 else 32}")
-    if isinstance(number, np.floating):
-        return NumberType(f"f{8 * number.itemsize}")
-    if isinstance(number, (complex, np.generic)):
-        return INT if isinstance(number, np.bool_) else None
-    if context in FLOATS:
-        return FLOATS[context]
-    is_integer = context in INTEGERS or number == int(number)
-    return (INT if abs(int(number)) < 2**31 else NumberType("i64")) if is_integer else None
-
-
-# {{{ loop variables
-
-
-def _written_for(kernel: Kernel, iname: str) -> Any:
-    """Return what the code generator replaces *iname* by, None if by a variable.
-
-    ``generate_unroll_loop`` and ``set_up_hw_parallel_loops`` in ``loopy/codegen/loop.py``. An unrolled loop that does
-    not start from a number is taken for one that is not unrolled.
-    """
-    loopy_kernel = kernel.loopy_kernel
-    if loopy_kernel.iname_tags_of_type(iname, (UnrollTag, UnrolledIlpTag, VectorizeTag)):
-        lower: Any = loopy_kernel.get_iname_bounds(iname, constants_only=True).lower_bound_pw_aff.coalesce()
-        first = pw_aff_to_expr(static_value_of_pw_aff(lower, constants_only=False))
-        return first if prim.is_constant(first) else None
-    tag = kernel.hardware_axis(iname)
-    if tag is None:
-        return None
-    base = pw_aff_to_expr(get_hw_axis_base_for_codegen(loopy_kernel, iname).to_pw_aff())
-    axis = LocalHardwareAxisIndex if isinstance(tag, LocalInameTag) else GroupHardwareAxisIndex
-    return None if prim.is_zero(base) else prim.flattened_sum([axis(tag.axis), base])
-
-
-# }}}

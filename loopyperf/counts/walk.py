@@ -22,10 +22,12 @@ from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
 from pymbolic.mapper import Mapper, UnsupportedExpressionError
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
+from loopyperf.counts.chains import Link
 from loopyperf.counts.conditions import Conditions, all_of, alternatives
-from loopyperf.counts.generated_code import INDEX, Context, GeneratedCode, Link
+from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.guards import Guard
 from loopyperf.counts.item import Direction, Item, Kind, Operation
+from loopyperf.counts.literals import INDEX, Context
 from loopyperf.counts.memory import Reference, linear_reference, reference
 from loopyperf.counts.number_type import number_type
 from loopyperf.counts.typical import Typical
