@@ -18,7 +18,7 @@ values of the chain, because a part of a division by p could be hoisted. Values 
 What the device really runs in each of the k steps beside the eight operations: the sum's addition (loopy counts it
 too), an integer addition and a conversion of r + j to float32 (the paper counts neither), and for exponentiation one
 multiplication and one addition more. The index is an integer variable of its own because in an expression of floating
-point type loopy's C code computes it in floating point (``lid(0) + gid(0) * 16.0f``), which no counter would see.
+point type loopy's C code computes it in floating point (``lid(0) + gid(0) * 16.0f``): two operations more.
 
 Exponentiation is by the literal 2, for which loopy's C code is ``x*x``. Other exponents become other code: a real
 one ``pow``, another integer one a loop of multiplications. The square is what the test kernels contain, and the paper

@@ -7,7 +7,8 @@ the weights of loads, of stores and of min(loads, stores) apart.
 The ladder doubles the smallest multiple of the group size from 2^10 on, which is a power of two where the paper's
 2^(p+t) is a multiple of the group size; the harness takes nine entries.
 
-Counts: n loads and n stores; 4n loads, 3n additions, n stores; n stores (and n conversions of i to float32).
+Counts: n loads and n stores; 4n loads, 3n additions, n stores; n stores, and a multiplication and an addition for each,
+since loopy's C code computes i in floating point (``lid(0) + gid(0) * 16.0f``).
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Numbers that count the real operations done with them.
+"""Numbers that count the real operations done with them, by the type in which these are done.
 
 They have no values. Complex ones do what the functions of ``pyopencl-complex.h`` do, which Loopy's OpenCL code calls.
 """
@@ -11,21 +11,34 @@ from typing import Any, Union
 
 import numpy as np
 
-Tally = Counter[str]
-"""kind of operation -> number"""
+Tally = Counter[tuple[str, np.dtype[Any]]]
+"""kind of operation, type -> number"""
 
 
 @dataclass(frozen=True)
 class Real:
     """A real number; what is done with it is entered into its tally."""
 
+    dtype: np.dtype[Any]
     tally: Tally
 
     def _did(self, kind: str, *others: object) -> Any:
         if any(isinstance(other, (Complex, Vector)) for other in others):
             return NotImplemented
-        self.tally[kind] += 1
-        return self
+        result = self.with_others(*others)
+        self.tally[kind, result.dtype] += 1
+        return result
+
+    def with_others(self, *others: object) -> "Real":
+        """Return a number of the type that C converts this one and *others* to; those of Python's have none."""
+        dtype = self.dtype
+        for other in others:
+            dtype = common(dtype, other.dtype) if isinstance(other, Real) else dtype
+        return Real(dtype, self.tally)
+
+    def converted(self, dtype: np.dtype[Any]) -> "Real":
+        """Return this number as one of type *dtype*."""
+        return Real(dtype, self.tally)
 
     def __add__(self, other: object) -> Any:
         return self._did("add", other)
@@ -59,6 +72,10 @@ class Complex:
 
     real: Real
     imag: Real
+
+    def converted(self, dtype: np.dtype[Any]) -> "Complex":
+        """Return this number with parts of type *dtype*."""
+        return Complex(self.real.converted(dtype), self.imag.converted(dtype))
 
     # {{{ arithmetic
 
@@ -139,6 +156,10 @@ class Vector:
 
     members: tuple[Real, ...]
 
+    def converted(self, dtype: np.dtype[Any]) -> "Vector":
+        """Return this vector with members of type *dtype*."""
+        return Vector(tuple(member.converted(dtype) for member in self.members))
+
     def _pairs(self, other: Union["Vector", Real]) -> Iterator[tuple[Any, Any]]:
         others = other.members if isinstance(other, Vector) else [other] * len(self.members)
         return zip(self.members, others, strict=True)
@@ -173,8 +194,15 @@ Number = Real | Complex | Vector
 def number(dtype: np.dtype[Any], tally: Tally) -> Number:
     """Return a number of type *dtype* that counts into *tally*."""
     if dtype.names:
-        return Vector(tuple(Real(tally) for _ in _members(dtype)))
-    return Complex(Real(tally), Real(tally)) if dtype.kind == "c" else Real(tally)
+        return Vector(tuple(Real(member, tally) for member in _members(dtype)))
+    part = Real(real_type(dtype), tally)
+    return Complex(part, part) if dtype.kind == "c" else part
+
+
+def common(left: np.dtype[Any], right: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type to which C converts operands of two types: the larger float if there is one."""
+    floats = [dtype for dtype in (left, right) if dtype.kind == "f"]
+    return max(floats, key=lambda dtype: dtype.itemsize) if floats else np.result_type(left, right)
 
 
 def real_type(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -1,40 +1,31 @@
 """What one instruction does: operations and accesses, each with the points at which it happens."""
 
-import operator
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from operator import add, floordiv, mod, mul, truediv
 from typing import Any
 
 import islpy as isl
 import numpy as np
 import pymbolic.primitives as prim
-from counting_numbers import Complex, Tally, number, real_type
+from counting_numbers import Number, Real, Tally, Vector, number
+from evaluated_text import TextEvaluator
 from executions import Executions, both, neither
+from generated_text import Writer
 from loopy.codegen import UnvectorizableError
 from loopy.expression import VectorizabilityChecker
 from loopy.kernel.array import FixedStrideArrayDimTag, SeparateArrayArrayDimTag, VectorArrayDimTag
 from loopy.kernel.data import AddressSpace, VectorizeTag
-from loopy.kernel.instruction import Assignment, MultiAssignmentBase
+from loopy.kernel.instruction import Assignment, CallInstruction, MultiAssignmentBase
 from loopy.symbolic import DependencyMapper, LinearSubscript, get_dependencies
 from loopy.type_inference import TypeReader
+from loopy.types import LoopyType
 from pointwise import PointwiseEvaluator, is_even
 from stride_classes import Access, Lanes, UnevenLanes
 
 from loopyperf.kernel import Kernel
 
-OPERATORS = {
-    prim.Sum: add,
-    prim.Product: mul,
-    prim.Quotient: truediv,
-    prim.FloorDiv: floordiv,
-    prim.Remainder: mod,
-    prim.Power: operator.pow,
-}
-FREE = frozenset({"min", "max", "clamp", "fmin", "fmax", "fabs", "real", "imag", "conj", "make_tuple"})
-"""functions that choose, or change a sign"""
 LANES = 32
 """as many are looked at where they are not all equally far apart"""
 FAR = 1 << 40
@@ -102,6 +93,7 @@ class Visitor:
         at_once = {vector: np.zeros(len(self.points), int)} if vector else {}
         self.evaluate = PointwiseEvaluator({**self.points.columns, **at_once})
         self.types = TypeReader(kernel.loopy_kernel, kernel.callables)
+        self.writer = Writer(kernel, inames)
         self.happenings: list[Happening] = []
 
     @property
@@ -114,11 +106,26 @@ class Visitor:
         if not isinstance(instruction, MultiAssignmentBase):
             return
         active = self.where(*instruction.predicates)
-        self.expression(instruction.expression, active)
+        for expression, dtype in self.assigned(instruction):
+            self.expression(expression, active, self.writer.context(dtype), dtype)
+        if isinstance(instruction, CallInstruction) and not self.makes_tuple(instruction):
+            self.reduced(instruction.expression, active)
         for assignee in instruction.assignees:
             self.access(assignee, "store", active)
-            for index in _indices(assignee):
-                self.expression(index, active)
+            self.indices(assignee, active)
+
+    def assigned(self, instruction: MultiAssignmentBase) -> Iterator[tuple[Any, LoopyType]]:
+        """Yield the expressions that are assigned, each with the type of its assignee."""
+        names = instruction.assignee_var_names()
+        types: list[Any] = [self.kernel.loopy_kernel.get_var_descriptor(name).dtype for name in names]
+        if isinstance(instruction, Assignment):
+            yield instruction.expression, types[0]
+        elif self.makes_tuple(instruction):
+            yield from zip(instruction.expression.parameters, types, strict=True)
+
+    def makes_tuple(self, instruction: MultiAssignmentBase) -> bool:
+        """Return whether *instruction* assigns several expressions, rather than what one call returns."""
+        return self.kernel.callables[instruction.expression.function.name].name == "make_tuple"
 
     # {{{ conditions
 
@@ -139,10 +146,10 @@ class Visitor:
         assert self.share is not None, f"how often {condition} holds is not said"
         return np.full(len(self.points), float(self.share))
 
-    def junction(self, expr: prim.LogicalAnd | prim.LogicalOr, active: np.ndarray) -> None:
+    def junction(self, expr: prim.LogicalAnd | prim.LogicalOr, active: np.ndarray, context: str | None) -> None:
         """Visit each child where those before it have not decided."""
         for child in expr.children:
-            self.expression(child, active)
+            self.expression(child, active, context)
             holds = self.holds(child)
             active = both(active, holds if isinstance(expr, prim.LogicalAnd) else neither(holds))
 
@@ -150,76 +157,43 @@ class Visitor:
 
     # {{{ expressions
 
-    def expression(self, expr: Any, active: np.ndarray) -> None:
-        """Visit *expr*, evaluated at the *active* points."""
-        if not isinstance(expr, prim.ExpressionNode):
-            return
-        children = []
-        if isinstance(expr, (prim.Variable, prim.Subscript, LinearSubscript)):
-            self.access(expr, "load", active)
-            children = _indices(expr)
-        elif isinstance(expr, prim.If):
-            holds = self.holds(expr.condition)
-            self.expression(expr.then, both(active, holds))
-            self.expression(expr.else_, both(active, neither(holds)))
-            children = [expr.condition]
-        elif isinstance(expr, (prim.LogicalAnd, prim.LogicalOr)):
-            self.junction(expr, active)
-        elif isinstance(expr, prim.Call):
-            children = self.call(expr, active)
-        elif type(expr) in OPERATORS:
-            children = self.operation(expr, active)
-        else:
-            assert not isinstance(expr, prim.Lookup), f"members of structures are not known: {expr}"
-            children = _children(expr)
-        for child in children:
-            self.expression(child, active)
+    def expression(
+        self, expr: Any, active: np.ndarray, context: str | None = None, needed: LoopyType | None = None
+    ) -> None:
+        """Visit the text of *expr*, where a number of type *context* is wanted, evaluated at the *active* points."""
+        if isinstance(expr, prim.ExpressionNode):
+            TextEvaluator(self.writer, self).evaluated(self.writer.text(expr, context, needed), active)
 
-    def operation(self, expr: Any, active: np.ndarray) -> list[Any]:
-        children = _children(expr)
-        if isinstance(expr, prim.Product):
-            children = [child for child in children if not (isinstance(child, (int, float)) and child == -1)]
-        tally, result = Tally(), self.types(expr).numpy_dtype
-        if real_type(result).kind == "f" and len(children) > 1:
-            operands = [self.operand(child, result, tally) for child in children]
-            if isinstance(expr, prim.Power) and isinstance(operands[0], Complex) and expr.exponent in (2, 3, 4):
-                reduce(mul, operands[:1] * int(expr.exponent))
-            else:
-                reduce(OPERATORS[type(expr)], operands)
-        self.add(expr, tally, real_type(result), active)
-        return _children(expr)
+    def loaded(self, expr: Any, active: np.ndarray, tally: Tally) -> Number:
+        """Visit an access; return a number of its kind, or one for each member of a vector."""
+        self.access(expr, "load", active)
+        self.indices(expr, active)
+        result = number(self.types(expr).numpy_dtype, tally)
+        if self.is_vector is None or not self._is_whole(expr):
+            return result
+        assert isinstance(result, Real), f"vectors of {result} are not known"
+        return Vector((result,) * self.is_vector.vec_iname_length)
 
-    def operand(self, expr: Any, result: np.dtype[Any], tally: Tally) -> Any:
-        """Return a number of the kind of *expr*, to calculate a *result* with."""
-        dtype = self.types(expr).numpy_dtype
-        return number(dtype if dtype.names or dtype.kind == "c" else real_type(result), tally)
+    def indices(self, expr: Any, active: np.ndarray) -> None:
+        """Visit the indices of an access."""
+        for index in _indices(expr):
+            self.expression(index, active, "i")
 
-    def call(self, expr: prim.Call, active: np.ndarray) -> list[Any]:
-        """Visit the call itself; return the parameters that it evaluates."""
+    def reduced(self, expr: prim.Call, active: np.ndarray) -> None:
+        """Visit a step of a reduction that has several results."""
         callee = self.kernel.callables[expr.function.name]
-        name, tally = str(callee.name), Tally()
-        if name.startswith("indexof"):
-            return _indices(expr.parameters[0])
-        if "Segment" in name:
+        types = callee.arg_id_to_dtype
+        for place, parameter in enumerate(expr.parameters):
+            self.expression(parameter, active, self.writer.context(types[place]), types[place])
+        if "Segment" in str(callee.name):
             ((_, code),) = callee.generate_preambles(self.kernel.loopy_kernel.target)
-            tally.update(add=code.count(" + "), mul=code.count(" * "))
-            self.add(expr, tally, callee.arg_id_to_dtype[-1].numpy_dtype, active)
-        elif name not in FREE and "ArgExtOp" not in name and not name.startswith("make_"):
-            types = {place: dtype.numpy_dtype for place, dtype in callee.arg_id_to_dtype.items()}
-            result = types[0] if 0 in types and types[0].kind == "c" else types[-1]
-            argument = number(result, tally)
-            if isinstance(argument, Complex):
-                getattr(argument, name)()
-            elif name != "abs":
-                argument**argument if name == "pow" else argument.special()  # pyright: ignore[reportUnusedExpression]
-            self.add(expr, tally, real_type(result), active)
-        return list(expr.parameters)
+            self.did("add", types[-1].numpy_dtype, code.count(" + "), active)
+            self.did("mul", types[-1].numpy_dtype, code.count(" * "), active)
 
-    def add(self, expr: Any, tally: Tally, dtype: np.dtype[Any], active: np.ndarray) -> None:
-        members = self.is_vector.vec_iname_length if self._is_whole(expr) else 1
-        for kind, times in tally.items() if dtype.kind == "f" else ():
-            if times:
-                self.happenings.append(Happening(f"f{8 * dtype.itemsize} {kind}", times * members, active))
+    def did(self, kind: str, dtype: np.dtype[Any], times: int, active: np.ndarray) -> None:
+        """Take note of operations at the *active* points; those on integers are not counted."""
+        if times and dtype.kind == "f":
+            self.happenings.append(Happening(f"f{8 * dtype.itemsize} {kind}", times, active))
 
     # }}}
 
@@ -315,9 +289,3 @@ def _stride(tag: Any) -> Any:
 
 def _indices(expr: Any) -> list[Any]:
     return [expr.index] if isinstance(expr, LinearSubscript) else list(getattr(expr, "index_tuple", ()))
-
-
-def _children(expr: Any) -> list[Any]:
-    several = getattr(expr, "children", None)
-    parts = list(several) if several is not None else [getattr(expr, part.name) for part in fields(expr)]
-    return [part for part in parts if isinstance(part, prim.ExpressionNode) or prim.is_constant(part)]

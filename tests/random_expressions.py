@@ -214,12 +214,14 @@ def draw_combined(draw: Any, values: Sequence[Value]) -> Value:
 
 def _changed(draw: Any, value: Value) -> Value:
     changes = ["{}", "{}", "{}", "2*{}", "-{}", "-1*{}", "({} + 3)"]
-    changes += ["exp({})", "sqrt({})", "{}**2", "{}/3", "fabs({})", "1/{}"] if value.is_real else []
-    return Value(draw(st.sampled_from(changes)).format(value.source), value.is_real)
+    changes += ["exp({})", "sqrt({})", "{}**2", "{}**3", "{}/3", "fabs({})", "1/{}"] if value.is_real else []
+    become_real = ["0.1*{}", "({} + 0.1)", "{}*0.25", "({})/7"]
+    change = draw(st.sampled_from(changes + become_real))
+    return Value(change.format(value.source), value.is_real or change in become_real)
 
 
 def _joined(draw: Any, left: Value, right: Value) -> Value:
-    joints = ["({} + {})", "({} - {})", "({})*{}", "({} + {} + 1)", "(2*{}*{})"]
+    joints = ["({} + {})", "({} - {})", "({})*{}", "{}*({})", "({} + {} + 1)", "(2*{}*{})"]
     joints += ["({})/({})", "fmax({}, {})", "({})**({})"] if left.is_real and right.is_real else []
     return Value(draw(st.sampled_from(joints)).format(left.source, right.source), left.is_real or right.is_real)
 

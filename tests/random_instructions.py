@@ -180,7 +180,7 @@ class InstructionWriter:
         mask = Array(f"m{len(self.masks)}", "int32", "C", [number(0)], statements={"conditions"})
         self.masks.append(mask)
         cell = mask.cell([name(self.draw(st.sampled_from(path)).name)], path)
-        return self.draw(st.sampled_from([f"{cell} > 0", f"not ({cell} > 0)"]))
+        return self.draw(st.sampled_from([f"{cell} > 0", f"not ({cell} > 0)", f"0.1*{cell} > 0.3"]))
 
     def _leaves(self, path: Path, values: Sequence[Value]) -> list[Value]:
         match self.draw(st.integers(0, 9)):

@@ -1,13 +1,12 @@
-"""Arithmetic operations of an expression: what kind, on which type."""
+"""Arithmetic operations of an expression: what kind, on which type, how many."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pymbolic.primitives as prim
-from pymbolic.primitives import is_zero
 
-from loopyperf.counts.complex_arithmetic import PARTS, complex_function, complex_operations
+from loopyperf.counts.chains import Link, is_minus_one
+from loopyperf.counts.complex_arithmetic import PARTS, complex_function, complex_operation, complex_operations
 from loopyperf.counts.item import Kind, Operation
 from loopyperf.counts.number_type import NumberType
 from loopyperf.errors import UncountableError
@@ -27,12 +26,25 @@ SIGN_FUNCTIONS = frozenset({"abs", "fabs", "fabsf"})
 TypeOf = Callable[[Any], NumberType]
 
 
-def operations(expression: Any, result: NumberType, type_of: TypeOf) -> Iterator[tuple[Operation, int]]:
-    """Yield the operations that the top node of *expression* performs, with their number.
+def link_operations(link: Link, expression: Any) -> Iterator[tuple[Operation, int]]:
+    """Yield the operations that combine the operand of *link*, of *expression*, with what is before it: their numbers.
 
-    *result* is the type that the operation works in, *type_of* tells the type of an operand. A subtraction is one
-    addition; unary minus, and a product with the literal -1, are free; ``x**2`` is one exponentiation (Stevens and
-    Klöckner, section 2.2).
+    A subtraction is one addition; unary minus, and a product with the literal -1, are free; ``x**2`` is one
+    exponentiation (Stevens and Klöckner, section 2.2).
+    """
+    if link.kind is None:
+        return
+    if link.result.is_complex:
+        left = link.left is not None and link.left.is_complex
+        yield from _of_kinds(complex_operation(expression, link.kind, left, link.right.is_complex), link.result)
+    else:
+        yield Operation(link.kind, link.result.scalar), link.result.components
+
+
+def operations(expression: Any, result: NumberType, type_of: TypeOf) -> Iterator[tuple[Operation, int]]:
+    """Yield the operations that the top node of *expression* performs, all taken as working in type *result*.
+
+    *type_of* tells the type of an operand. :func:`link_operations` types them one by one, as generated code does.
     """
     if result.is_complex:
         operands = _factors(expression) if isinstance(expression, prim.Product) else _operands(expression)
@@ -104,8 +116,4 @@ def _operands(expression: Any) -> Sequence[Any]:
 
 
 def _factors(product: prim.Product) -> Sequence[Any]:
-    return [child for child in product.children if not _is_minus_one(child)]
-
-
-def _is_minus_one(expression: Any) -> bool:
-    return isinstance(expression, (int, float, np.number)) and is_zero(expression + 1)
+    return [child for child in product.children if not is_minus_one(child)]

@@ -40,10 +40,36 @@ FUNCTIONS: Mapping[str, RealOperations] = {
     "tanh": {"special": 4, "add": 1, "div": 2},
     "pow": POWER,
 }
+OPERATIONS: Mapping[tuple[Kind, bool, bool], RealOperations] = {
+    ("add", True, True): ADD_COMPLEX,
+    ("add", True, False): ADD_REAL,
+    ("add", False, True): ADD_REAL,
+    ("mul", True, True): MULTIPLY_COMPLEX,
+    ("mul", True, False): MULTIPLY_REAL,
+    ("mul", False, True): MULTIPLY_REAL,
+    ("div", True, True): DIVIDE_COMPLEX,
+    ("div", True, False): DIVIDE_BY_REAL,
+    ("div", False, True): DIVIDE_REAL_BY_COMPLEX,
+    ("pow", True, True): POWER,
+    ("pow", True, False): POWER_TO_REAL,
+    ("pow", False, True): POWER,
+    **{("compare", *sides): COMPARE for sides in ((True, True), (True, False), (False, True))},
+}
+"""by whether the left and the right operand are complex"""
 PARTS = frozenset({"real", "imag", "conj"})
 """free: they choose registers, or change a sign"""
 REPEATED_PRODUCTS = (2, 3, 4)
 """exponents that Loopy writes as products"""
+
+
+def complex_operation(expression: Any, kind: Kind, left: bool, right: bool) -> RealOperations:
+    """Return the real operations of one of *kind* in *expression*; *left* and *right* say which operand is complex.
+
+    Raises :class:`UncountableError` for a kind that has no meaning on complex numbers.
+    """
+    if (kind, left, right) not in OPERATIONS:
+        raise UncountableError(f"no count for {type(expression).__name__} on complex numbers in {expression}")
+    return OPERATIONS[kind, left, right]
 
 
 def complex_operations(expression: Any, operands: Sequence[bool]) -> RealOperations:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,11 @@ class NumberType:
     """of a vector; one otherwise"""
     is_complex: bool = False
 
+    @property
+    def is_integral(self) -> bool:
+        """Return whether it is an integer, or a vector of such."""
+        return self.scalar[0] in "iu"
+
 
 def number_type(dtype: LoopyType) -> NumberType:
     """Return what *dtype* is made of; raises :class:`UncountableError` where it is no number."""
@@ -32,6 +38,21 @@ def number_type(dtype: LoopyType) -> NumberType:
         if kind in "fiub":
             return NumberType(f"{'u' if kind == 'b' else kind}{8 * size}", components)
     raise UncountableError(f"arithmetic on type {dtype} is not counted")
+
+
+@cache
+def converted(left: NumberType, right: NumberType) -> NumberType:
+    """Return the type that C computes in with operands of types *left* and *right*: its usual arithmetic conversions.
+
+    A vector converts what is combined with it to the type of its members.
+    """
+    is_complex = left.is_complex or right.is_complex
+    if left.components != right.components:
+        vector = max(left, right, key=lambda each: each.components)
+        return NumberType(vector.scalar, vector.components, is_complex)
+    floats = [each.scalar for each in (left, right) if not each.is_integral]
+    scalars = floats or [left.scalar, right.scalar, *(["i32"] if left.components == 1 else [])]
+    return NumberType(max(scalars, key=lambda scalar: (int(scalar[1:]), scalar)), left.components, is_complex)
 
 
 def _scalar_and_count(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], int]:

@@ -16,18 +16,20 @@ from loopy.kernel.instruction import (
     MultiAssignmentBase,
     NoOpInstruction,
 )
-from loopy.library.function import IndexOfCallable, MakeTupleCallable
+from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
 from pymbolic.mapper import Mapper, UnsupportedExpressionError
 
-from loopyperf.counts.arithmetic import function_operations, operations
+from loopyperf.counts.arithmetic import function_operations, link_operations
+from loopyperf.counts.chains import Link
 from loopyperf.counts.conditions import Conditions, all_of, alternatives
-from loopyperf.counts.expression_types import ExpressionTypes
+from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.guards import Guard
 from loopyperf.counts.item import Direction, Item, Kind, Operation
+from loopyperf.counts.literals import INDEX, Context
 from loopyperf.counts.memory import Reference, linear_reference, reference
-from loopyperf.counts.number_type import NumberType, number_type
+from loopyperf.counts.number_type import number_type
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.errors import UncountableError
@@ -38,7 +40,7 @@ Events = dict[tuple[Conditions, Event, str | None], int | Fraction]
 """with the loop that is run all at once, if each happens once for all of its passes, and how often in one execution"""
 
 
-class InstructionWalker(Mapper[None, [Conditions]]):
+class InstructionWalker(Mapper[None, [Conditions, Context]]):
     """Walks instructions of one kernel; an unknown construct is refused by name."""
 
     def __init__(self, kernel: Kernel, typical: Typical) -> None:
@@ -48,7 +50,7 @@ class InstructionWalker(Mapper[None, [Conditions]]):
         self.typical = typical
         self.assumed: dict[str, None] = {}
         """sentences, in the order in which they were needed"""
-        self._types = ExpressionTypes(kernel)
+        self._code = GeneratedCode(kernel)
         self._events: Events = {}
         self._vector: VectorLoop | None = None
 
@@ -86,13 +88,14 @@ class InstructionWalker(Mapper[None, [Conditions]]):
 
     def _visit_guard(self, guard: Guard) -> None:
         for conditions in all_of(guard.before, self._is_known):
-            self.rec(guard.predicate, conditions)
+            self.rec(guard.predicate, conditions, None)
 
     def _visit_assignment(self, instruction: MultiAssignmentBase, conditions: Conditions) -> None:
         if isinstance(instruction, Assignment) and instruction.atomicity:
             names = ", ".join(sorted(instruction.assignee_var_names()))
             self.assumed[f"atomic updates of {names} are counted without what it costs when work-items collide"] = None
-        self.rec(instruction.expression, conditions)
+        for expression, context in self._code.evaluated(instruction):
+            self.rec(expression, conditions, context)
         for assignee in instruction.assignees:
             self._assign(assignee, conditions, isinstance(instruction, CallInstruction))
 
@@ -102,12 +105,12 @@ class InstructionWalker(Mapper[None, [Conditions]]):
                 self._refer(assignee.name, (), "store", conditions)
             case prim.Subscript(aggregate=prim.Variable(name=name)):
                 self._refer(name, assignee.index_tuple, "store", conditions)
-                self._rec_all(assignee.index_tuple, conditions)
+                self._rec_indices(assignee.index_tuple, conditions)
             case LinearSubscript(aggregate=prim.Variable(name=name)):
                 self._record(linear_reference(self.kernel, name, assignee.index, "store"), conditions)
-                self.rec(assignee.index, conditions)
+                self._rec_indices((assignee.index,), conditions)
             case prim.Lookup():
-                self.rec(assignee, conditions)
+                self.rec(assignee, conditions, None)
             case _:
                 construct = "sub-array reference" if by_call else type(assignee).__name__
                 raise UncountableError(f"no count for an assignment to a {construct}: {assignee}")
@@ -144,9 +147,9 @@ class InstructionWalker(Mapper[None, [Conditions]]):
         with self._stated_otherwise(name, conditions):
             self._record(reference(self.kernel, name, index, direction, vector), conditions, at_once=True)
 
-    def _rec_all(self, expressions: Sequence[Any], conditions: Conditions) -> None:
-        for expression in expressions:
-            self.rec(expression, conditions)
+    def _rec_indices(self, indices: Sequence[Any], conditions: Conditions) -> None:
+        for index in indices:
+            self.rec(index, conditions, INDEX)
 
     def _is_known(self, expression: Any) -> bool:
         return get_dependencies(expression) <= self.kernel.parameters | self.kernel.loopy_kernel.all_inames()
@@ -155,116 +158,115 @@ class InstructionWalker(Mapper[None, [Conditions]]):
 
     # {{{ leaves
 
-    def map_constant(self, expr: Any, conditions: Conditions) -> None:
+    def map_constant(self, expr: Any, conditions: Conditions, context: Context) -> None:
         """A literal costs nothing."""
 
     map_nan = map_constant
     map_literal = map_constant
 
-    def map_variable(self, expr: prim.Variable, conditions: Conditions) -> None:
-        self._refer(expr.name, (), "load", conditions)
+    map_local_hw_index = map_constant
+    map_group_hw_index = map_constant
+
+    def map_variable(self, expr: prim.Variable, conditions: Conditions, context: Context) -> None:
+        written = self._code.stands_for(expr.name, context)
+        if written is None:
+            self._refer(expr.name, (), "load", conditions)
+        else:
+            self.rec(written, conditions, context)
 
     map_tagged_variable = map_variable
 
-    def map_subscript(self, expr: prim.Subscript, conditions: Conditions) -> None:
+    def map_subscript(self, expr: prim.Subscript, conditions: Conditions, context: Context) -> None:
         if not isinstance(expr.aggregate, prim.Variable):
             raise UncountableError(f"no count for a subscript of {type(expr.aggregate).__name__}: {expr}")
         self._refer(expr.aggregate.name, expr.index_tuple, "load", conditions)
-        self._rec_all(expr.index_tuple, conditions)
+        self._rec_indices(expr.index_tuple, conditions)
 
-    def map_linear_subscript(self, expr: LinearSubscript, conditions: Conditions) -> None:
+    def map_linear_subscript(self, expr: LinearSubscript, conditions: Conditions, context: Context) -> None:
         if not isinstance(expr.aggregate, prim.Variable):
             raise UncountableError(f"no count for a subscript of {type(expr.aggregate).__name__}: {expr}")
         self._record(linear_reference(self.kernel, expr.aggregate.name, expr.index, "load"), conditions)
-        self.rec(expr.index, conditions)
+        self._rec_indices((expr.index,), conditions)
 
     # }}}
 
     # {{{ operations
 
-    def _operate(self, expr: Any, children: Sequence[Any], conditions: Conditions, result: NumberType) -> None:
+    def _operate(self, expr: Any, conditions: Conditions, context: Context) -> None:
+        links = self._code.chain(expr, context).links
+        self._record_operations(expr, links, conditions)
+        for link in links:
+            if link.operand is not None:
+                self.rec(link.operand, conditions, link.context)
+
+    def _record_operations(self, expr: Any, links: Sequence[Link], conditions: Conditions) -> None:
+        is_scalar = True
         with self._stated_otherwise(expr, conditions):
-            for operation, number in operations(expr, result, self._types.number):
-                self._record(operation, conditions, number, at_once=self._is_scalar(expr))
-        self._rec_all(children, conditions)
+            for link in links:
+                is_scalar = is_scalar and (link.operand is None or self._is_scalar(link.operand))
+                for operation, number in link_operations(link, expr):
+                    self._record(operation, conditions, number, at_once=is_scalar)
 
-    def map_sum(self, expr: Any, conditions: Conditions) -> None:
-        self._operate(expr, expr.children, conditions, self._types.number(expr))
+    map_sum = _operate
+    map_product = _operate
+    map_min = _operate
+    map_max = _operate
+    map_quotient = _operate
+    map_floor_div = _operate
+    map_remainder = _operate
+    map_power = _operate
+    map_comparison = _operate
+    map_bitwise_and = _operate
+    map_bitwise_or = _operate
+    map_bitwise_xor = _operate
+    map_bitwise_not = _operate
+    map_left_shift = _operate
+    map_right_shift = _operate
+    map_logical_not = _operate
 
-    map_product = map_sum
-    map_min = map_sum
-    map_max = map_sum
-    map_bitwise_and = map_sum
-    map_bitwise_or = map_sum
-    map_bitwise_xor = map_sum
-
-    def map_quotient(self, expr: Any, conditions: Conditions) -> None:
-        self._operate(expr, (expr.numerator, expr.denominator), conditions, self._types.number(expr))
-
-    map_floor_div = map_quotient
-    map_remainder = map_quotient
-
-    def map_power(self, expr: prim.Power, conditions: Conditions) -> None:
-        self._operate(expr, (expr.base, expr.exponent), conditions, self._types.number(expr))
-
-    def map_comparison(self, expr: prim.Comparison, conditions: Conditions) -> None:
-        self._operate(expr, (expr.left, expr.right), conditions, self._types.combined(expr.left, expr.right))
-
-    def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions) -> None:
+    def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context) -> None:
         """A child is evaluated where those before it have not decided."""
-        self._operate(expr, (), conditions, self._truth)
+        self._record_operations(expr, self._code.chain(expr, context).links, conditions)
         decisive = isinstance(expr, prim.LogicalOr)
         for place, child in enumerate(expr.children):
             for undecided in all_of(expr.children[:place], self._is_known, not decisive):
-                self.rec(child, conditions | undecided)
+                self.rec(child, conditions | undecided, context)
 
     map_logical_or = map_logical_and
 
-    @property
-    def _truth(self) -> NumberType:
-        return number_type(self.kernel.loopy_kernel.index_dtype)
-
-    def map_logical_not(self, expr: prim.LogicalNot, conditions: Conditions) -> None:
-        self._operate(expr, (expr.child,), conditions, self._truth)
-
-    def map_bitwise_not(self, expr: prim.BitwiseNot, conditions: Conditions) -> None:
-        self._operate(expr, (expr.child,), conditions, self._types.number(expr))
-
-    def map_left_shift(self, expr: Any, conditions: Conditions) -> None:
-        self._operate(expr, (expr.shiftee, expr.shift), conditions, self._types.number(expr.shiftee))
-
-    map_right_shift = map_left_shift
-
-    def map_type_cast(self, expr: Any, conditions: Conditions) -> None:
+    def map_type_cast(self, expr: Any, conditions: Conditions, context: Context) -> None:
         """A conversion is free, as in the paper."""
-        self.rec(expr.child, conditions)
+        self.rec(expr.child, conditions, context)
 
     map_type_annotation = map_type_cast
 
-    def map_if(self, expr: prim.If, conditions: Conditions) -> None:
-        self.rec(expr.condition, conditions)
+    def map_if(self, expr: prim.If, conditions: Conditions, context: Context) -> None:
+        self.rec(expr.condition, conditions, context)
         for side, holds in ((expr.then, True), (expr.else_, False)):
             for chosen in alternatives(expr.condition, self._is_known, holds):
-                self.rec(side, conditions | chosen)
+                self.rec(side, conditions | chosen, context)
 
     # }}}
 
     # {{{ calls
 
-    def map_call(self, expr: prim.Call, conditions: Conditions) -> None:
+    def map_call(self, expr: prim.Call, conditions: Conditions, context: Context) -> None:
         if not isinstance(expr.function, ResolvedFunction):
             construct = f"no count for a call of {expr.function}, which Loopy has not resolved"
             self._record_cost(str(expr.function), construct, conditions)
-            return self._rec_all(expr.parameters, conditions)
+            for parameter in expr.parameters:
+                self.rec(parameter, conditions, None)
+            return
         callee = self.kernel.callables[expr.function.name]
         if isinstance(callee, IndexOfCallable):
             element = cast("prim.Subscript", expr.parameters[0])
-            return self._rec_all(element.index_tuple, conditions)
-        if not isinstance(callee, MakeTupleCallable):
-            self._call(callee, expr, conditions)
-        return self._rec_all(expr.parameters, conditions)
+            self._rec_indices(element.index_tuple, conditions)
+            return
+        self._call(callee, expr, conditions, context)
+        for parameter, wanted in self._code.parameters(expr):
+            self.rec(parameter, conditions, wanted)
 
-    def _call(self, callee: InKernelCallable, expr: prim.Call, conditions: Conditions) -> None:
+    def _call(self, callee: InKernelCallable, expr: prim.Call, conditions: Conditions, context: Context) -> None:
         types = callee.arg_id_to_dtype or {}
         results = [number_type(types[key]) for key in sorted(types) if isinstance(key, int) and key < 0]
         if isinstance(callee, (ArgExtOpCallable, SegmentOpCallable)):
@@ -273,20 +275,21 @@ class InstructionWalker(Mapper[None, [Conditions]]):
             construct = f"no count for {callee.name}, a function of {len(results)} results"
             self._record_cost(str(callee.name), construct, conditions)
         else:
-            argument = self._types.number(expr.parameters[0]) if expr.parameters else results[0]
+            result = self._code.number(expr, context)
+            argument = self._code.inferred.number(expr.parameters[0]) if expr.parameters else result
             with self._stated_otherwise(callee.name, conditions):
-                for operation, number in function_operations(str(callee.name), results[0], argument):
+                for operation, number in function_operations(str(callee.name), result, argument):
                     self._record(operation, conditions, number, at_once=self._is_scalar(expr))
 
     # }}}
 
-    def map_lookup(self, expr: prim.Lookup, conditions: Conditions) -> None:
+    def map_lookup(self, expr: prim.Lookup, conditions: Conditions, context: Context) -> None:
         self._record_cost(str(expr), f"no count for {expr}, a member of a structure", conditions)
 
-    def handle_unsupported_expression(self, expr: Any, conditions: Conditions) -> None:
+    def handle_unsupported_expression(self, expr: Any, conditions: Conditions, context: Context) -> None:
         self._record_cost(str(expr), f"no count for {expr}, a {type(expr).__name__}", conditions)
 
-    def map_foreign(self, expr: Any, conditions: Conditions) -> None:
+    def map_foreign(self, expr: Any, conditions: Conditions, context: Context) -> None:
         if not prim.is_constant(expr):
             raise UncountableError(f"no count for {type(expr).__name__} in an expression: {expr}")
 

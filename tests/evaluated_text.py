@@ -1,0 +1,218 @@
+"""Text in C, evaluated with numbers that count what is done with them."""
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from c_expressions import Binary, Call, Cast, Choice, Literal, Name, Node, Signed, parsed
+from counting_numbers import Complex, Number, Real, Tally, Vector
+from executions import both, neither
+from generated_text import Mark, Writer
+
+FLOAT32, FLOAT64, INTEGER = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32)
+TYPES = {"float": FLOAT32, "double": FLOAT64, "half": np.dtype(np.float16)}
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": operator.mod,
+}
+FREE = re.compile(r"f?(min|max|abs)f?|clamp|_lpy_(real|imag|conj)_\w+|lpy_(min|max)_\w+")
+"""functions that choose, or change a sign"""
+OF_INTEGERS = re.compile(r"loopy_(floor_div|mod|pow_u?int)\w*|[lg]id|[tb]Idx|indexof\w*")
+POWER = re.compile(r"pow(f|f32|f64)?|loopy_pow_(float32|float64)_\w+")
+COMPLEX = re.compile(r"c(float|double)_(\w+)")
+DOUBLE = re.compile(r"erf|\w*[^f]")
+"""functions of doubles, in C, where each name is one function"""
+COMPLEX_OPERATORS = {
+    **dict.fromkeys(("add", "addr", "radd"), operator.add),
+    **dict.fromkeys(("mul", "mulr", "rmul"), operator.mul),
+    **dict.fromkeys(("divide", "divider", "rdivide"), operator.truediv),
+    **dict.fromkeys(("pow", "powr"), operator.pow),
+}
+
+
+class Surroundings(Protocol):
+    """What text is evaluated in: points, some of them active."""
+
+    def loaded(self, expr: Any, active: np.ndarray, tally: Tally) -> Number:
+        """Load *expr* at the *active* points; return a number of its kind."""
+        ...
+
+    def expression(self, expr: Any, active: np.ndarray, context: str | None) -> None:
+        """Evaluate *expr* at the *active* points."""
+        ...
+
+    def junction(self, expr: Any, active: np.ndarray, context: str | None) -> None:
+        """Evaluate the parts of *expr* that are needed, at the *active* points."""
+        ...
+
+    def holds(self, condition: Any) -> np.ndarray:
+        """Return at which points *condition* holds."""
+        ...
+
+    def did(self, kind: str, dtype: np.dtype[Any], times: int, active: np.ndarray) -> None:
+        """Take note of operations at the *active* points."""
+        ...
+
+
+class TextEvaluator:
+    """Evaluates what a writer writes; the surroundings are told what is done."""
+
+    def __init__(self, writer: Writer, surroundings: Surroundings) -> None:
+        self.writer, self.surroundings = writer, surroundings
+        self.tally = Tally()
+        self.numbers: dict[str, Number] = {}
+        """of marks that have been evaluated: what is written twice is computed once"""
+
+    def evaluated(self, text: str, active: np.ndarray) -> Number:
+        """Return the value of *text*, evaluated at the *active* points."""
+        result = self.value(parsed(text), active)
+        self.settle(active)
+        return result
+
+    def settle(self, active: np.ndarray) -> None:
+        """Tell what has been done since the last time: it was at the *active* points."""
+        for (kind, dtype), times in self.tally.items():
+            self.surroundings.did(kind, dtype, times, active)
+        self.tally.clear()
+
+    def value(self, node: Node, active: np.ndarray) -> Any:
+        match node:
+            case Name(name):
+                return self.named(name, active)
+            case Literal(text):
+                return Real(_type_of_literal(text), self.tally)
+            case Signed(_, operand):
+                return self.value(operand, active)
+            case Binary():
+                return self.binary(node, active)
+            case Choice():
+                return self.choice(node, active)
+            case Cast(name, operand):
+                inside, dtype = self.value(operand, active), TYPES.get(name)
+                is_vector = name[-1].isdigit() and isinstance(inside, Vector)
+                return inside if is_vector else inside.converted(dtype or INTEGER)
+            case Call(function, parameters):
+                return self.call(function, [self.value(each, active) for each in parameters], parameters)
+
+    # {{{ names
+
+    def named(self, name: str, active: np.ndarray) -> Any:
+        mark = self.writer.marks.get(name)
+        if mark is None:
+            return Real(FLOAT32 if name in ("INFINITY", "NAN") else INTEGER, self.tally)
+        if name not in self.numbers:
+            self.numbers[name] = self.marked(mark, active)
+        return self.numbers[name]
+
+    def marked(self, mark: Mark, active: np.ndarray) -> Number:
+        match mark.kind:
+            case "load":
+                return self.surroundings.loaded(mark.expression, active, self.tally)
+            case "junction":
+                self.surroundings.junction(mark.expression, active, mark.context)
+                return Real(INTEGER, self.tally)
+            case _:
+                return self.value(parsed(self.writer.text(mark.expression, mark.context)), active)
+
+    # }}}
+
+    # {{{ operators
+
+    def binary(self, node: Binary, active: np.ndarray) -> Any:
+        left = self.value(node.left, active)
+        again = node.right.name if isinstance(node.right, Name) and node.right.name in self.numbers else ""
+        right = self.value(node.right, active)
+        if node.operator not in ARITHMETIC:
+            return Real(INTEGER, self.tally)
+        if node.operator == "*" and again.startswith("lpp_first"):  # a square, which is counted as a power
+            return left**right
+        if node.operator == "*" and (again.startswith("lpp_later") or _changes_sign(node.left, node.right)):
+            return _like(left, right)
+        return ARITHMETIC[node.operator](left, right)
+
+    def choice(self, node: Choice, active: np.ndarray) -> Any:
+        assert isinstance(node.condition, Name), f"{node.condition} is no mark"
+        mark = self.writer.marks[node.condition.name]
+        self.settle(active)
+        self.surroundings.expression(mark.expression, active, mark.context)
+        holds = self.surroundings.holds(mark.expression)
+        values = list[Any]()
+        for side, there in ((node.then, both(active, holds)), (node.otherwise, both(active, neither(holds)))):
+            values.append(self.value(side, there))
+            self.settle(there)
+        return _like(*values)
+
+    # }}}
+
+    # {{{ functions
+
+    def call(self, function: str, values: list[Any], written: tuple[Node, ...]) -> Any:
+        if found := COMPLEX.fullmatch(function):
+            parts = [value.converted(TYPES[found[1]]) for value in values]
+            return _like(*parts) if _changes_sign(*written) and "mul" in found[2] else _complex(found[2], parts)
+        if OF_INTEGERS.fullmatch(function):
+            return Real(INTEGER, self.tally)
+        if FREE.fullmatch(function):
+            return _like(*values)
+        if self.writer.is_plain_c and DOUBLE.fullmatch(function) and values[0].dtype.kind == "f":
+            values = [value.converted(FLOAT64) for value in values]
+        if found := POWER.fullmatch(function):
+            width = next((FLOAT32 if name == "f" or "32" in name else FLOAT64 for name in found.groups() if name), None)
+            base, exponent = (value.converted(width) if width else value for value in values)
+            has_integer = function == "pow" and INTEGER.kind in (base.dtype.kind, exponent.dtype.kind)
+            return base.converted(FLOAT64) ** exponent if has_integer else base**exponent
+        if function.startswith("make_"):
+            return Vector(tuple(values))
+        return values[0].special() if len(values) == 1 else _like(*values).special()
+
+    # }}}
+
+
+def _complex(function: str, parts: list[Any]) -> Any:
+    if function in COMPLEX_OPERATORS:
+        return COMPLEX_OPERATORS[function](*parts)
+    match function:
+        case "fma":
+            return parts[0] * parts[1] + parts[2]
+        case "new" | "fromreal":
+            return Complex(parts[0], parts[-1])
+        case "cast" | "conj":
+            return parts[0]
+        case "real" | "imag":
+            return parts[0].real
+        case _:
+            return getattr(parts[0], function)()
+
+
+def _like(first: Any, *others: Any) -> Any:
+    """Return a number of the type that C converts the first and the others to."""
+    if isinstance(first, Real):
+        several = [other for other in others if not isinstance(other, Real)]
+        return several[0] if several else first.with_others(*others)
+    return first
+
+
+def _changes_sign(*operands: Node) -> bool:
+    """Return whether one of the factors does nothing else."""
+    return any(map(_is_sign, operands))
+
+
+def _is_sign(node: Node) -> bool:
+    match node:
+        case Signed("-", Literal(text)):
+            return float(text.rstrip("flu")) == 1
+        case Binary("*", left, right):
+            return _is_sign(left) and _is_sign(right)
+        case _:
+            return False
+
+
+def _type_of_literal(text: str) -> np.dtype[Any]:
+    if text.endswith("f"):
+        return FLOAT32
+    return FLOAT64 if re.search(r"[.e]", text) else INTEGER
