@@ -226,7 +226,7 @@ class _WarpGraph:
         """Yield the edges from executions of *source* to those of *target* that *relation* assigns to them."""
         before, after = (self.program.drafts[place].statement.loops for place in (source, target))
         numbered = relation.apply_domain(self.executions.numbering(after))
-        numbered = numbered.apply_range(self.executions.numbering(before)).coalesce()
+        numbered = numbered.apply_range(self.executions.numbering(before))
         through = self._through(source, target)
         shared = sum(one is other for one, other in zip(before, after, strict=False))
         everywhere = self.runs[target].passes

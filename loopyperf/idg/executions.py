@@ -270,8 +270,8 @@ class WarpExecutions:
         if key not in self._runs:
             everywhere = self.all_passes(statement.loops)
             values = self.values(statement, conditions)
-            if isinstance(statement.what, Barrier) and not values.is_empty():  # no condition leaves a barrier out
-                values = everywhere.apply(self.numbering(statement.loops).reverse())
+            if isinstance(statement.what, Barrier) and not values.is_empty():
+                values = self._met(statement, values) & everywhere.apply(self.numbering(statement.loops).reverse())
             passes = values.apply(self.numbering(statement.loops))
             condition = None
             if not passes.is_empty() and not everywhere.is_subset(passes):
@@ -279,6 +279,19 @@ class WarpExecutions:
             weight = self.of_launch.weight(statement, conditions)
             self._runs[key] = Run(values, passes, number_of_points(passes), weight, condition)
         return self._runs[key]
+
+    def _met(self, statement: Statement, values: isl.Set) -> isl.Set:
+        """Return the values of loops with which a barrier is met that runs with *values*: no condition leaves it out.
+
+        It is met where a loop has holes, and in every copy of the unrolled loops right around it.
+        """
+        barrier = statement.what
+        assert isinstance(barrier, Barrier)
+        whole = isl.Set.from_basic_set(values.convex_hull())
+        for place, nest in enumerate(statement.loops):
+            if nest.iname in barrier.copied:
+                whole = whole.project_out(SET, place, 1).insert_dims(SET, place, 1)
+        return whole
 
     def all_passes(self, loops: tuple[Nest, ...]) -> isl.Set:
         """Return the passes of *loops*, whether anything runs in them or not."""

@@ -6,7 +6,6 @@ The sequences are those of docs/compiler.md, section 4.5: the usual path, withou
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
@@ -34,24 +33,16 @@ FAST: Mapping[tuple[str, str], Kinds] = {
     ("cos", "f32"): ("mul", "mufu"),
     ("pow", "f32"): ("mufu", "mul", "mufu"),
 }
-SQUARE = 2
 
 
 def with_squares(graph: Idg) -> Idg:
     """Return *graph* with squares as products: so Loopy writes them."""
-    edges = list(graph.edges)
-    instructions = list(graph.instructions)
-    for place, each in enumerate(graph.instructions):
-        if each.kind == "pow" and len(each.operands) == 2 and _is(each.operands[1].known, SQUARE):
-            instructions[place] = replace(
-                each, kind="mul", subsystem="fp64" if each.dtype == "f64" else "alu", operands=(each.operands[0],) * 2
-            )
-            edges += [replace(edge, operand=1) for edge in graph.definitions[place] if edge.operand == 0]
-    return Idg(tuple(instructions), tuple(edges), graph.body)
-
-
-def _is(known: object, number: int) -> bool:
-    return isinstance(known, (int, float, np.number)) and known == number
+    products = {"f64": "fp64"}
+    instructions = (
+        replace(each, kind="mul", subsystem=products.get(each.dtype, "alu")) if each.kind == "square" else each
+        for each in graph.instructions
+    )
+    return Idg(tuple(instructions), graph.edges, graph.body)
 
 
 def with_function_sequences(graph: Idg, fast_math: bool = False) -> Idg:

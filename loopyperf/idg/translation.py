@@ -9,33 +9,37 @@ from typing import Any, cast
 import pymbolic.primitives as prim
 from loopy.kernel.function_interface import InKernelCallable
 from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase, NoOpInstruction
-from loopy.library.function import IndexOfCallable, MakeTupleCallable
+from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
 from pymbolic.mapper import Mapper
 
-from loopyperf.counts.arithmetic import function_operations, operations
+from loopyperf.counts.arithmetic import function_operations, link_operations
+from loopyperf.counts.chains import Link
 from loopyperf.counts.conditions import Conditions, all_of, alternatives, plain_text
-from loopyperf.counts.expression_types import ExpressionTypes
+from loopyperf.counts.generated_code import GeneratedCode
 from loopyperf.counts.guards import Guard
 from loopyperf.counts.item import Access, Direction, Item, Operation
+from loopyperf.counts.literals import INDEX, Context
 from loopyperf.counts.memory import Reference, linear_reference, reference
-from loopyperf.counts.number_type import NumberType, number_type
+from loopyperf.counts.number_type import number_type
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.counts.walk import combining
 from loopyperf.errors import UncountableError
 from loopyperf.idg.drafts import Definition, Draft
 from loopyperf.idg.nest import Statement
-from loopyperf.idg.values import Read, Value
+from loopyperf.idg.values import Read, Value, product_with_sign
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier
 
 SUBSYSTEMS = {"special": "sfu", "div": "sfu", "pow": "sfu"}
 """of operations that single-precision and integer arithmetic units do not do"""
+SQUARE = "square"
+"""a power of two, which is written as a product"""
 
 
-class Translator(Mapper[Value, [Conditions]]):
+class Translator(Mapper[Value, [Conditions, Context]]):
     """Translates statements of one launch; :attr:`drafts` and :attr:`definitions` grow in the order of the program."""
 
     _statement: Statement
@@ -50,8 +54,10 @@ class Translator(Mapper[Value, [Conditions]]):
         self.definitions: list[Definition] = []
         self.guarding: list[tuple[Any, Value, Statement]] = []
         """predicates, with what they evaluate to, and where"""
-        self._types = ExpressionTypes(kernel)
+        self._code = GeneratedCode(kernel)
         self._controls: tuple[Value, ...] = ()
+        self._written_for = ""
+        """the loop variable for which something else is written, while that is translated"""
 
     # {{{ statements
 
@@ -63,7 +69,7 @@ class Translator(Mapper[Value, [Conditions]]):
                 self._add("barrier", "", "barrier", statement.what.label, frozenset())
             case Guard():
                 for conditions in all_of(statement.what.before, self._is_known):
-                    value = self.rec(statement.what.predicate, conditions)
+                    value = self.rec(statement.what.predicate, conditions, None)
                     self.guarding.append((statement.what.predicate, value, statement))
             case NoOpInstruction():
                 pass
@@ -87,9 +93,15 @@ class Translator(Mapper[Value, [Conditions]]):
             construct = f"no count for a {type(instruction).__name__}, whose text Loopy does not read"
             self._do_stated(instruction.id, construct, conditions, [])
             return
-        value = self.rec(instruction.expression, conditions)
-        for assignee in instruction.assignees:
-            self._assign(assignee, value, conditions)
+        values = [self.rec(*each) for each in self._wanted(instruction, conditions)]
+        for place, assignee in enumerate(instruction.assignees):
+            self._assign(assignee, values[place if len(values) > 1 else 0], conditions)
+
+    def _wanted(
+        self, instruction: MultiAssignmentBase, conditions: Conditions
+    ) -> Iterator[tuple[Any, Conditions, Context]]:
+        for expression, context in self._code.evaluated(instruction):
+            yield expression, conditions, context
 
     def _assign(self, assignee: Any, value: Value, conditions: Conditions) -> None:
         match assignee:
@@ -101,7 +113,7 @@ class Translator(Mapper[Value, [Conditions]]):
                 index = (assignee.index,)
             case _:
                 raise UncountableError(f"no graph of an assignment to a {type(assignee).__name__}: {assignee}")
-        addresses = [self.rec(expression, conditions) for expression in index]
+        addresses = [self.rec(expression, conditions, INDEX) for expression in index]
         found = self._reference(assignee, name, index, "store")
         if found is not None:
             self._access(found, str(assignee), [value, *addresses], conditions)
@@ -133,7 +145,9 @@ class Translator(Mapper[Value, [Conditions]]):
     def _do(self, operation: Operation, text: Any, operands: Sequence[Value], conditions: Conditions) -> Value:
         scalar = operation.dtype
         subsystem = "fp64" if scalar == "f64" else SUBSYSTEMS.get(operation.kind, "alu")
-        node = self._add(operation.kind, scalar, subsystem, str(text), conditions, operands, operation)
+        # Loopy's printer does not print the numbers of work-items and groups.
+        words = self._written_for or str(text)
+        node = self._add(operation.kind, scalar, subsystem, words, conditions, operands, operation)
         if isinstance(text, prim.ExpressionNode) and self._is_known(text):
             self.drafts[node].expression = text
         return Value(node)
@@ -159,15 +173,29 @@ class Translator(Mapper[Value, [Conditions]]):
             return 1
         return int(cast("Any", self.kernel.loopy_kernel.get_constant_iname_length(self._vector.iname)))
 
-    def _compute(self, expression: Any, operands: Sequence[Value], result: NumberType, conditions: Conditions) -> Value:
-        """Return the result of the top node of *expression*, folded from left to right."""
-        try:
-            found = list(operations(expression, result, self._types.number))
-        except UncountableError as refusal:
-            return self._do_stated(str(expression), str(refusal), conditions, operands)
-        return self._fold(found, expression, operands, self._members(expression), conditions)
+    def _fold(self, expr: Any, links: Sequence[Link], operands: Sequence[Value], conditions: Conditions) -> Value:
+        """Return what *links* of *expr* make of their *operands*, combined from left to right."""
+        value, members = operands[0], 1
+        for link, operand in zip(links, operands, strict=True):
+            members = max(members, 1 if link.operand is None else self._members(link.operand))
+            if link is not links[0] and link.kind is None:
+                value = product_with_sign(value, operand)
+            elif link.kind is not None:
+                value = self._combine(expr, link, [value, operand], members, conditions)
+        return value
 
-    def _fold(
+    def _combine(self, expr: Any, link: Link, operands: Sequence[Value], members: int, conditions: Conditions) -> Value:
+        try:
+            found = list(link_operations(link, expr))
+        except UncountableError as refusal:
+            return self._do_stated(str(expr), str(refusal), conditions, operands)
+        operands = operands[1:] if isinstance(expr, (prim.LogicalNot, prim.BitwiseNot)) else operands
+        value = self._in_stages(found, expr, operands, members, conditions)
+        if link.kind == "pow" and link.operand is None and value.node is not None:
+            self.drafts[value.node].kind = SQUARE
+        return value
+
+    def _in_stages(
         self,
         found: Sequence[tuple[Operation, int]],
         expression: Any,
@@ -175,17 +203,10 @@ class Translator(Mapper[Value, [Conditions]]):
         members: int,
         conditions: Conditions,
     ) -> Value:
-        if len(found) == 1 and len(operands) > 1 and found[0][1] % (len(operands) - 1) == 0:
-            operation, number = found[0]
-            value = operands[0]
-            for _ in range(number // (len(operands) - 1) * members):
-                value = operands[0]
-                for operand in operands[1:]:
-                    value = self._do(operation, expression, [value, operand], conditions)
-            return value
+        """Do all operations, those of a kind side by side; each kind waits for the one before."""
         earlier = list(operands)
         for operation, number in found:
-            before = list(dict.fromkeys([*earlier, *operands]))
+            before = earlier if earlier == list(operands) else [*earlier, *operands]
             earlier = [self._do(operation, expression, before, conditions) for _ in range(number * members)]
         return earlier[0] if earlier else Value(known=expression)
 
@@ -204,7 +225,7 @@ class Translator(Mapper[Value, [Conditions]]):
         return Value(node)
 
     def _load(self, expr: Any, name: str, index: tuple[Any, ...], conditions: Conditions) -> Value:
-        addresses = [self.rec(expression, conditions) for expression in index]
+        addresses = [self.rec(expression, conditions, INDEX) for expression in index]
         try:
             found = self._reference(expr, name, index, "load")
         except UncountableError as refusal:
@@ -222,23 +243,37 @@ class Translator(Mapper[Value, [Conditions]]):
     def _is_known(self, expression: Any) -> bool:
         return get_dependencies(expression) <= self.kernel.parameters | self.kernel.loopy_kernel.all_inames()
 
-    def map_constant(self, expr: Any, conditions: Conditions) -> Value:
+    def map_constant(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         return Value(known=expr)
 
     map_nan = map_constant
     map_literal = map_constant
 
-    def map_variable(self, expr: prim.Variable, conditions: Conditions) -> Value:
-        return self._load(expr, expr.name, (), conditions)
+    def map_local_hw_index(self, expr: Any, conditions: Conditions, context: Context) -> Value:
+        return Value(known=prim.Variable(f"{type(expr).__name__} {expr.axis}"))
+
+    map_group_hw_index = map_local_hw_index
+
+    def map_variable(self, expr: prim.Variable, conditions: Conditions, context: Context) -> Value:
+        written = self._code.stands_for(expr.name, context)
+        if written is None:
+            return self._load(expr, expr.name, (), conditions)
+        before, self._written_for = self._written_for, expr.name
+        value = self.rec(written, conditions, context)
+        self._written_for = before
+        if value.node is None:
+            return Value(known=expr)
+        self.drafts[value.node].expression = expr
+        return value
 
     map_tagged_variable = map_variable
 
-    def map_subscript(self, expr: prim.Subscript, conditions: Conditions) -> Value:
+    def map_subscript(self, expr: prim.Subscript, conditions: Conditions, context: Context) -> Value:
         if not isinstance(expr.aggregate, prim.Variable):
             raise UncountableError(f"no graph of a subscript of {type(expr.aggregate).__name__}: {expr}")
         return self._load(expr, expr.aggregate.name, expr.index_tuple, conditions)
 
-    def map_linear_subscript(self, expr: LinearSubscript, conditions: Conditions) -> Value:
+    def map_linear_subscript(self, expr: LinearSubscript, conditions: Conditions, context: Context) -> Value:
         if not isinstance(expr.aggregate, prim.Variable):
             raise UncountableError(f"no graph of a subscript of {type(expr.aggregate).__name__}: {expr}")
         return self._load(expr, expr.aggregate.name, (expr.index,), conditions)
@@ -247,84 +282,57 @@ class Translator(Mapper[Value, [Conditions]]):
 
     # {{{ operations
 
-    def _rec_all(self, expressions: Sequence[Any], conditions: Conditions) -> list[Value]:
-        return [self.rec(expression, conditions) for expression in expressions]
+    def _operate(self, expr: Any, conditions: Conditions, context: Context) -> Value:
+        links = self._code.chain(expr, context).links
+        operands: list[Value] = []
+        for link in links:
+            again = operands[-1] if operands else Value(known=1)
+            operands.append(again if link.operand is None else self.rec(link.operand, conditions, link.context))
+        return self._fold(expr, links, operands, conditions)
 
-    def _operate(self, expr: Any, children: Sequence[Any], conditions: Conditions) -> Value:
-        return self._compute(expr, self._rec_all(children, conditions), self._types.number(expr), conditions)
+    map_sum = _operate
+    map_product = _operate
+    map_min = _operate
+    map_max = _operate
+    map_quotient = _operate
+    map_floor_div = _operate
+    map_remainder = _operate
+    map_power = _operate
+    map_comparison = _operate
+    map_bitwise_and = _operate
+    map_bitwise_or = _operate
+    map_bitwise_xor = _operate
+    map_bitwise_not = _operate
+    map_left_shift = _operate
+    map_right_shift = _operate
+    map_logical_not = _operate
 
-    def map_sum(self, expr: Any, conditions: Conditions) -> Value:
-        return self._operate(expr, expr.children, conditions)
-
-    map_min = map_sum
-    map_max = map_sum
-    map_bitwise_and = map_sum
-    map_bitwise_or = map_sum
-    map_bitwise_xor = map_sum
-
-    def map_product(self, expr: prim.Product, conditions: Conditions) -> Value:
-        """A factor of -1 changes the sign of an operand."""
-        factors = [child for child in expr.children if not (prim.is_constant(child) and child == -1)]
-        signs = len(expr.children) - len(factors)
-        operands = self._rec_all(factors, conditions) or [Value(known=1)]
-        operands[0] = operands[0].negated() if signs % 2 else operands[0]
-        if len(operands) == 1:
-            return operands[0]
-        return self._compute(expr, operands, self._types.number(expr), conditions)
-
-    def map_quotient(self, expr: Any, conditions: Conditions) -> Value:
-        return self._operate(expr, (expr.numerator, expr.denominator), conditions)
-
-    map_floor_div = map_quotient
-    map_remainder = map_quotient
-
-    def map_power(self, expr: prim.Power, conditions: Conditions) -> Value:
-        return self._operate(expr, (expr.base, expr.exponent), conditions)
-
-    def map_comparison(self, expr: prim.Comparison, conditions: Conditions) -> Value:
-        sides = self._rec_all((expr.left, expr.right), conditions)
-        return self._compute(expr, sides, self._types.combined(expr.left, expr.right), conditions)
-
-    def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions) -> Value:
+    def map_logical_and(
+        self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context
+    ) -> Value:
         """A child is evaluated where those before it have not decided."""
         values: list[Value] = []
         for place, child in enumerate(expr.children):
             value = Value(known=child)
             for undecided in all_of(expr.children[:place], self._is_known, not isinstance(expr, prim.LogicalOr)):
-                value = self.rec(child, conditions | undecided)
+                value = self.rec(child, conditions | undecided, context)
             values.append(value)
-        return self._compute(expr, values, self._truth, conditions)
+        return self._fold(expr, self._code.chain(expr, context).links, values, conditions)
 
     map_logical_or = map_logical_and
 
-    @property
-    def _truth(self) -> NumberType:
-        return number_type(self.kernel.loopy_kernel.index_dtype)
-
-    def map_logical_not(self, expr: prim.LogicalNot, conditions: Conditions) -> Value:
-        return self._compute(expr, self._rec_all((expr.child,), conditions), self._truth, conditions)
-
-    def map_bitwise_not(self, expr: prim.BitwiseNot, conditions: Conditions) -> Value:
-        return self._operate(expr, (expr.child,), conditions)
-
-    def map_left_shift(self, expr: Any, conditions: Conditions) -> Value:
-        sides = self._rec_all((expr.shiftee, expr.shift), conditions)
-        return self._compute(expr, sides, self._types.number(expr.shiftee), conditions)
-
-    map_right_shift = map_left_shift
-
-    def map_type_cast(self, expr: Any, conditions: Conditions) -> Value:
+    def map_type_cast(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         """A conversion is free, as in the paper."""
-        return self.rec(expr.child, conditions)
+        return self.rec(expr.child, conditions, context)
 
     map_type_annotation = map_type_cast
 
-    def map_if(self, expr: prim.If, conditions: Conditions) -> Value:
-        values = [self.rec(expr.condition, conditions)]
+    def map_if(self, expr: prim.If, conditions: Conditions, context: Context) -> Value:
+        values = [self.rec(expr.condition, conditions, context)]
         before, self._controls = self._controls, (*self._controls, values[0])
         for side, holds in ((expr.then, True), (expr.else_, False)):
             chosen = alternatives(expr.condition, self._is_known, holds)
-            values += [self.rec(side, conditions | each) for each in chosen]
+            values += [self.rec(side, conditions | each, context) for each in chosen]
         self._controls = before
         return Value(self._add("select", "", "alu", str(expr), conditions, values))
 
@@ -332,24 +340,27 @@ class Translator(Mapper[Value, [Conditions]]):
 
     # {{{ calls
 
-    def map_call(self, expr: prim.Call, conditions: Conditions) -> Value:
+    def map_call(self, expr: prim.Call, conditions: Conditions, context: Context) -> Value:
         if not isinstance(expr.function, ResolvedFunction):
             construct = f"no count for a call of {expr.function}, which Loopy has not resolved"
-            return self._do_stated(
-                str(expr.function), construct, conditions, self._rec_all(expr.parameters, conditions)
-            )
+            operands = [self.rec(parameter, conditions, None) for parameter in expr.parameters]
+            return self._do_stated(str(expr.function), construct, conditions, operands)
         callee = self.kernel.callables[expr.function.name]
         if isinstance(callee, IndexOfCallable):
             element = cast("prim.Subscript", expr.parameters[0])
-            self._rec_all(element.index_tuple, conditions)
+            for index in element.index_tuple:
+                self.rec(index, conditions, INDEX)
             return Value(known=expr)
-        operands = self._rec_all(expr.parameters, conditions)
-        if isinstance(callee, MakeTupleCallable):
-            return Value(self._add("move", "", "alu", str(expr), conditions, operands))
-        return self._call(callee, expr, operands, conditions)
+        operands = [self.rec(parameter, conditions, wanted) for parameter, wanted in self._code.parameters(expr)]
+        return self._call(callee, expr, operands, conditions, context)
 
     def _call(
-        self, callee: InKernelCallable, expr: prim.Call, operands: Sequence[Value], conditions: Conditions
+        self,
+        callee: InKernelCallable,
+        expr: prim.Call,
+        operands: Sequence[Value],
+        conditions: Conditions,
+        context: Context,
     ) -> Value:
         types = callee.arg_id_to_dtype or {}
         results = [number_type(types[key]) for key in sorted(types) if isinstance(key, int) and key < 0]
@@ -359,22 +370,23 @@ class Translator(Mapper[Value, [Conditions]]):
         if len(results) != 1:
             construct = f"no count for {name}, a function of {len(results)} results"
             return self._do_stated(name, construct, conditions, operands)
-        argument = self._types.number(expr.parameters[0]) if expr.parameters else results[0]
+        result = self._code.number(expr, context)
+        argument = self._code.inferred.number(expr.parameters[0]) if expr.parameters else result
         try:
-            found = list(function_operations(name, results[0], argument))
+            found = list(function_operations(name, result, argument))
         except UncountableError as refusal:
             return self._do_stated(name, str(refusal), conditions, operands)
         if not found and operands:
             return operands[0]
-        return self._fold(found, expr, operands, self._members(expr), conditions)
+        return self._in_stages(found, expr, operands, self._members(expr), conditions)
 
     # }}}
 
-    def map_lookup(self, expr: prim.Lookup, conditions: Conditions) -> Value:
+    def map_lookup(self, expr: prim.Lookup, conditions: Conditions, context: Context) -> Value:
         return self._do_stated(str(expr), f"no count for {expr}, a member of a structure", conditions, [])
 
-    def handle_unsupported_expression(self, expr: Any, conditions: Conditions) -> Value:
+    def handle_unsupported_expression(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         return self._do_stated(str(expr), f"no count for {expr}, a {type(expr).__name__}", conditions, [])
 
-    def map_foreign(self, expr: Any, conditions: Conditions) -> Value:
+    def map_foreign(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         return Value(known=expr)

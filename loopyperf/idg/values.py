@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -27,3 +29,14 @@ class Value:
     def negated(self) -> "Value":
         """Return its negative: on GPUs an operand's modifier, no instruction."""
         return replace(self, is_negated=not self.is_negated)
+
+
+def product_with_sign(value: Value, operand: Value) -> Value:
+    """Return the product of two of which one is -1."""
+    if _is_number(operand.known):
+        return value.negated() if operand.known == -1 else value
+    return operand.negated() if _is_number(value.known) and value.known == -1 else operand
+
+
+def _is_number(known: Any) -> bool:
+    return isinstance(known, (int, float, np.number))

@@ -50,4 +50,5 @@ def _name_of(instruction: Instruction) -> str:
         return "barriers"
     if instruction.reference is not None:
         return f"{instruction.subsystem} {instruction.kind} {instruction.dtype}"
-    return f"{instruction.dtype} {instruction.kind}"
+    kind = "pow" if instruction.kind == "square" else instruction.kind
+    return f"{instruction.dtype} {kind}"
