@@ -90,6 +90,10 @@ class _Function:
     def __init__(self, source: Compilation) -> None:
         self.source = source
 
+    def __getstate__(self) -> dict[str, Compilation]:
+        """Leave out what is compiled, which no pickle holds."""
+        return {"source": self.source}
+
     @cached_property
     def _scalar(self) -> Callable[..., tuple[bool, tuple[int, ...]]]:
         return compiled(self.source, SCALAR)
