@@ -154,6 +154,8 @@ def _as_integer(name: str, value: Any) -> int:
 
 
 def _as_integer_array(name: str, value: object) -> IntegerArray:
+    if isinstance(value, np.ma.MaskedArray):
+        raise ParameterError(f"sizes {name} must be integers, received a masked array; pass its .compressed()")
     array = np.asarray(value)
     if array.dtype.kind in "iu":
         return array

@@ -6,8 +6,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
+import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
 from loopyperf.counts.conditions import ALWAYS
@@ -96,7 +97,8 @@ def count_kernel(
     """
     check_options(counting, sub_group_size, on_unknown)
     stated = Typical({}) if typical is None else typical
-    counted = _Pass(kernel, counting, stated, sub_group_size, on_unknown).counted()
+    lanes = None if sub_group_size is None else int(sub_group_size)  # of NumPy, too
+    counted = _Pass(kernel, counting, stated, lanes, on_unknown).counted()
     stated.check_all_asked(kernel.name)
     return counted
 
@@ -107,7 +109,8 @@ def check_options(counting: object, sub_group_size: object, on_unknown: object) 
         raise ParameterError(f"unknown counting {counting!r}; choose one of: {', '.join(COUNTINGS)}")
     if not isinstance(on_unknown, str) or on_unknown not in ("refuse", "report"):
         raise ParameterError(f"unknown on_unknown {on_unknown!r}; choose one of: refuse, report")
-    is_number = isinstance(sub_group_size, int) and not isinstance(sub_group_size, bool) and sub_group_size > 0
+    is_integer = isinstance(sub_group_size, (int, np.integer)) and not isinstance(sub_group_size, bool)
+    is_number = is_integer and int(cast("int", sub_group_size)) > 0
     if sub_group_size is not None and not is_number:
         raise ParameterError(f"sub_group_size is a number of lanes, 1 or more, received {sub_group_size!r}")
 
