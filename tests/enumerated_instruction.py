@@ -295,7 +295,7 @@ class Visitor:
             return Lanes(0, (), 1, 0)
         block, row = max(
             (
-                (abs(int(step[0])), int(np.ravel(self.evaluate(stride))[0]))
+                (abs(int(step[0])), abs(int(np.ravel(self.evaluate(stride))[0])))
                 for step, stride in zip(steps, self.strides(expr, array), strict=True)
             ),
             default=(0, 1),

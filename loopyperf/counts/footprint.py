@@ -1,13 +1,14 @@
 """Which cells of an array a kernel touches, and how densely (Stevens and Klöckner, Algorithm 2).
 
-The density of an access is the touched share of the cells between each lane's address and the next lane's. Classes
-describe large problems: densities are taken at one large admissible size, exactly. The end of the array, where a last
-lane has no neighbour, is left out.
+The density of an access is the touched share of the memory between each lane's address and the next lane's, of what
+lies between the elements of a layout with gaps too. Classes describe large problems: densities are taken at one large
+admissible size, exactly. The end of the array, where a last lane has no neighbour, is left out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, reduce
+from math import ceil
 
 import islpy as isl
 from loopy.diagnostic import UnableToDetermineAccessRangeError
@@ -115,7 +116,7 @@ class Footprint:
         return _fixed(access, self.sizes).range().coalesce()
 
     def density(self, lanes: isl.Set, pattern: EvenLanes) -> Fraction | None:
-        """Return the touched share of the cells between neighbours of *lanes*; None where no lane has a neighbour.
+        """Return the touched share of the memory between neighbours of *lanes*; None where no lane has a neighbour.
 
         *lanes* are the cells that an access touches, *pattern* is how it moves.
         """
@@ -123,9 +124,19 @@ class Footprint:
         return None if neighboured.is_empty() else self.density_of_lone_lanes(neighboured, pattern)
 
     def density_of_lone_lanes(self, lanes: isl.Set, pattern: EvenLanes) -> Fraction:
-        """Return the touched share of the cells up to where each lane's neighbour would be."""
-        between = lanes.apply(self._up_to_neighbour(pattern))
-        return Fraction(number_of_points(between & self.cells), number_of_points(between))
+        """Return the touched share of the memory up to where each lane's neighbour would be."""
+        moved, steps = self._upward(pattern)
+        between = lanes.apply(self._up_to_neighbour(moved, steps[moved]))
+        return self._share(between, moved)
+
+    def _share(self, between: isl.Set, moved: int) -> Fraction:
+        """Return the touched share of the memory of *between*, which has all cells of each index along *moved*."""
+        rows = between
+        for axis in reversed(range(between.dim(SET))):
+            if self._is_within(axis, moved):
+                rows = rows.project_out(SET, axis, 1)
+        elements = number_of_points(rows) * abs(self._strides[moved])
+        return Fraction(number_of_points(between & self.cells), elements)
 
     def share_reached(self, lanes: Sequence[tuple[int, ...]]) -> Fraction | None:
         """Return the touched share of the cells from the first to before the last of *lanes*.
@@ -158,16 +169,19 @@ class Footprint:
         _, steps = self._upward(pattern)
         return _cell_map(len(steps), (f"y{axis} = x{axis} + {step}" for axis, step in enumerate(steps)))
 
-    def _up_to_neighbour(self, pattern: EvenLanes) -> isl.Map:
-        """Return the map from a lane's cell to all cells before its neighbour's."""
-        moved, steps = self._upward(pattern)
-        tests = [f"x{moved} <= y{moved} < x{moved} + {steps[moved]}"]
-        for axis, stride in enumerate(self._strides):
-            if 0 < stride < self._strides[moved]:
+    def _up_to_neighbour(self, moved: int, step: int) -> isl.Map:
+        """Return the map from a lane's cell to all cells before its neighbour's, *step* further along axis *moved*."""
+        tests = [f"x{moved} <= y{moved} < x{moved} + {step}"]
+        for axis in range(len(self._strides)):
+            if self._is_within(axis, moved):
                 tests.append(f"0 <= y{axis} < {_extent(self._strides, axis)}")
             elif axis != moved:
                 tests.append(f"y{axis} = x{axis}")
-        return _cell_map(len(steps), tests)
+        return _cell_map(len(self._strides), tests)
+
+    def _is_within(self, axis: int, moved: int) -> bool:
+        """Return whether neighbours along *axis* lie between neighbours along *moved*."""
+        return 0 < abs(self._strides[axis]) < abs(self._strides[moved])
 
     # }}}
 
@@ -178,8 +192,9 @@ def _cell_map(axes: int, tests: Iterable[str]) -> isl.Map:
 
 
 def _extent(strides: Sequence[int], axis: int) -> int:
-    """Return how many cells of *axis* lie between neighbours along the next slower axis."""
-    return min(stride for stride in strides if stride > strides[axis]) // strides[axis]
+    """Return how many cells of *axis* may lie between neighbours along the next slower axis."""
+    own = abs(strides[axis])
+    return ceil(Fraction(min(abs(stride) for stride in strides if abs(stride) > own), own))
 
 
 def _fixed(access: isl.Map, sizes: Mapping[str, int]) -> isl.Map:

@@ -181,6 +181,56 @@ def a_stride_that_is_a_size() -> lp.TranslationUnit:
     return lanes(unit)
 
 
+def _from_layout(index: str, shape: str, **layout: object) -> lp.TranslationUnit:
+    """Return a kernel that loads *index*, the array laid out in its own way."""
+    return lanes(
+        kernel("{[i]: 0<=i<n}", f"out[i] = {index}", array("a", shape, **layout), array("out", "n"), sizes("n"))
+    )
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def elements_far_apart() -> lp.TranslationUnit:
+    """The array's own stride leaves seven of eight cells of memory unused."""
+    return _from_layout("a[i]", "n", strides=(8,))
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def elements_two_apart_backwards() -> lp.TranslationUnit:
+    """Half the memory belongs to no element."""
+    return _from_layout("a[i]", "n", strides=(-2,))
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def elements_three_apart() -> lp.TranslationUnit:
+    """The same, said by a tag."""
+    return _from_layout("a[i]", "n", dim_tags="stride:3")
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 200})
+def rows_with_gaps() -> lp.TranslationUnit:
+    """A row has every other cell of memory."""
+    return _from_layout("a[0,i]", "n,n", strides="2*n,2")
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 200})
+def rows_in_reverse() -> lp.TranslationUnit:
+    """One cell of each row, the last row first."""
+    return _from_layout("a[i,0]", "n,n", strides="-n,1")
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def structures_with_gaps() -> lp.TranslationUnit:
+    """Three members, two cells apart, in five cells."""
+    return _from_layout("a[i,0] + a[i,1] + a[i,2]", "n,3", strides=(5, 2))
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 200})
+def a_matrix_with_gaps() -> lp.TranslationUnit:
+    """Lanes across rows that have every other cell of memory: half of it, however many elements are touched."""
+    layout = array("a", "n,n", strides=("2*n", 2))
+    return lanes(kernel("{[i,j]: 0<=i,j<n}", "out[j,i] = a[i,j]", layout, array("out", "n,n"), sizes("n")))
+
+
 @at(*sizes_of_n(1, 2, 3), classes={"n": 17})
 def four_axes() -> lp.TranslationUnit:
     """2^80 cells at the sizes where classes are seen."""

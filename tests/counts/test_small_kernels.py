@@ -371,6 +371,14 @@ def test_a_scalar_in_global_memory_is_loaded_and_stored() -> None:
         # A third, rounded up to quarters.
         (small_accesses.two_of_six_members, {"2/>4": 80}),
         (small_accesses.an_axis_of_length_one, {"1/2": 40}),
+        # What lies between the elements of a layout is memory, too.
+        (small_accesses.elements_far_apart, {"1/>4": 40}),
+        (small_accesses.elements_two_apart_backwards, {"1/2": 40}),
+        (small_accesses.elements_three_apart, {"1/3": 40}),
+        (small_accesses.rows_with_gaps, {"1/2": 40}),
+        (small_accesses.rows_in_reverse, {"1/>4": 40}),
+        (small_accesses.structures_with_gaps, {"3/>4": 120}),
+        (small_accesses.a_matrix_with_gaps, {"2/>4": 1600}),
     ],
 )
 def test_loads_have_the_class_of_their_pattern(build: KernelBuilder, classes: dict[str, int]) -> None:
