@@ -271,18 +271,25 @@ class Visitor:
         return self.even_lanes(expr, array)
 
     def passes(self, expr: Any, array: Any, lane: str) -> Iterator[np.ndarray]:
-        """Yield the addresses of the first lanes in the first and in the last pass of the other loops.
+        """Yield the addresses of the first lanes in each pass of the other loops.
 
         Lanes that are left out between others are neighbours all the same, as they are where lanes are even.
         """
+        if len(self.points) < 2:
+            return
         columns = self.points.columns
-        others = [self.points.size, *(columns[name] for name in self.inames - {lane})]
-        for chosen in (0, -1) if len(self.points) > 1 else ():
-            together = np.logical_and.reduce([column == column[chosen] for column in others])
-            first, last = columns[lane][together].min(), columns[lane][together].max()
-            lanes = np.arange(first, last + 1)[:LANES]
-            here = {name: np.full(len(lanes), column[chosen]) for name, column in columns.items()}
-            yield sum(self.addresses(expr, array, {**here, lane: lanes}), np.zeros(len(lanes), int))
+        others = np.stack([self.points.size, *(columns[name] for name in sorted(self.inames - {lane}))])
+        _, which, pass_of = np.unique(others, axis=1, return_index=True, return_inverse=True)
+        pass_of = pass_of.ravel()
+        first, last = np.full(len(which), columns[lane].max()), np.full(len(which), columns[lane].min())
+        np.minimum.at(first, pass_of, columns[lane])
+        np.maximum.at(last, pass_of, columns[lane])
+        number = np.minimum(last - first + 1, LANES)
+        begin = np.cumsum(number) - number
+        lanes = np.repeat(first - begin, number) + np.arange(number.sum())
+        here = {name: np.repeat(column[which], number) for name, column in columns.items()}
+        addresses = sum(self.addresses(expr, array, {**here, lane: lanes}), np.zeros(len(lanes), int))
+        yield from np.split(addresses, begin[1:])
 
     def even_lanes(self, expr: Any, array: Any) -> Lanes:
         """Return how *expr* moves along ``l.0`` at the first point, having seen that it is so at all others."""

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, reduce
 from math import ceil
+from operator import itemgetter
 
 import islpy as isl
 from loopy.diagnostic import UnableToDetermineAccessRangeError
-from loopy.symbolic import get_access_map
+from loopy.symbolic import SubstitutionMapper, get_access_map
+from pymbolic.mapper.substitutor import make_subst_func
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.lanes import EvenLanes
@@ -109,11 +111,13 @@ class Footprint:
 
     def touched(self, site: Site, ref: Reference) -> isl.Set | None:
         """Return the cells that *ref* touches at *site*; None where they are no affine function of its loops."""
+        at_sizes = SubstitutionMapper(make_subst_func(dict(self.sizes)))
         try:
-            access = get_access_map(self.counter.points(site), ref.index)
+            points = _fixed(self.counter.points(site), self.sizes)
+            access = get_access_map(points, tuple(at_sizes(expression) for expression in ref.index))
         except (UnableToDetermineAccessRangeError, UncountableError):
             return None
-        return _fixed(access, self.sizes).range().coalesce()
+        return access.range().coalesce()
 
     def density(self, lanes: isl.Set, pattern: EvenLanes) -> Fraction | None:
         """Return the touched share of the memory between neighbours of *lanes*; None where no lane has a neighbour.
@@ -127,34 +131,29 @@ class Footprint:
         """Return the touched share of the memory up to where each lane's neighbour would be."""
         moved, steps = self._upward(pattern)
         between = lanes.apply(self._up_to_neighbour(moved, steps[moved]))
-        return self._share(between, moved)
+        return self._share(between, moved, self.cells)
 
-    def _share(self, between: isl.Set, moved: int) -> Fraction:
-        """Return the touched share of the memory of *between*, which has all cells of each index along *moved*."""
+    def _share(self, between: isl.Set, moved: int, cells: isl.Set) -> Fraction:
+        """Return the share of *cells* in the memory of *between*, which has all cells of each index along *moved*."""
         rows = between
         for axis in reversed(range(between.dim(SET))):
             if self._is_within(axis, moved):
                 rows = rows.project_out(SET, axis, 1)
         elements = number_of_points(rows) * abs(self._strides[moved])
-        return Fraction(number_of_points(between & self.cells), elements)
+        return Fraction(number_of_points(between & cells), elements)
 
     def share_reached(self, lanes: Sequence[tuple[int, ...]]) -> Fraction | None:
-        """Return the touched share of the cells from the first to before the last of *lanes*.
+        """Return the touched share of the memory from the first to before the last of *lanes*.
 
         None where they differ along several axes, or where no cells are known.
         """
         moving = [axis for axis, places in enumerate(zip(*lanes, strict=True)) if len(set(places)) > 1]
         if len(moving) != 1 or not self._known:
             return None
-        places = [lane[moving[0]] for lane in lanes]
-        first, last = min(places), max(places) - 1
-        between = self.cells
-        for axis, place in enumerate(lanes[0]):
-            low, high = (first, last) if axis == moving[0] else (place, place)
-            between = between.lower_bound_val(SET, axis, isl.Val(str(low))).upper_bound_val(
-                SET, axis, isl.Val(str(high))
-            )
-        return Fraction(number_of_points(between), last - first + 1)
+        (moved,) = moving
+        first, last = (bound(lanes, key=itemgetter(moved)) for bound in (min, max))
+        between = _cells([first]).apply(self._up_to_neighbour(moved, last[moved] - first[moved]))
+        return self._share(between, moved, self.cells | _cells(lanes))
 
     # {{{ from lane to lane
 
@@ -186,6 +185,10 @@ class Footprint:
     # }}}
 
 
+def _cells(places: Iterable[tuple[int, ...]]) -> isl.Set:
+    return isl.Set(f"{{ {'; '.join(str(list(place)) for place in places)} }}")
+
+
 def _cell_map(axes: int, tests: Iterable[str]) -> isl.Map:
     before, after = (", ".join(f"{letter}{axis}" for axis in range(axes)) for letter in "xy")
     return isl.Map(f"{{ [{before}] -> [{after}] : {' and '.join(tests)} }}")
@@ -197,7 +200,7 @@ def _extent(strides: Sequence[int], axis: int) -> int:
     return ceil(Fraction(min(abs(stride) for stride in strides if abs(stride) > own), own))
 
 
-def _fixed(access: isl.Map, sizes: Mapping[str, int]) -> isl.Map:
-    for name, (kind, index) in access.get_var_dict(PARAM).items():
-        access = access.fix_val(kind, index, isl.Val(sizes[name]))
-    return access.project_out(PARAM, 0, access.dim(PARAM))
+def _fixed(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
+    for name, (kind, index) in points.get_var_dict(PARAM).items():
+        points = points.fix_val(kind, index, isl.Val(sizes[name]))
+    return points.project_out(PARAM, 0, points.dim(PARAM))

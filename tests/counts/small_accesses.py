@@ -181,6 +181,41 @@ def a_stride_that_is_a_size() -> lp.TranslationUnit:
     return lanes(unit)
 
 
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def a_ring() -> lp.TranslationUnit:
+    """The last lane of all wraps, or the first one: edges."""
+    code = "out[i] = a[(i+1) % n] + a[(i-1) % n] + a[(i+n-1) % n] + a[if(i < n-1, i+1, 0)]"
+    return lanes(kernel("{[i]: 0<=i<n}", code, array("a,out", "n"), sizes("n")))
+
+
+@at({}, classes={})
+def a_ring_of_fixed_length() -> lp.TranslationUnit:
+    """One group of 64 wraps."""
+    return lanes(kernel("{[i]: 0<=i<1024}", "out[i] = a[(i+1) % 1024]", array("a,out", "1024")))
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 160})
+def a_torus() -> lp.TranslationUnit:
+    """Neighbours in both directions, of every other cell along the lanes."""
+    code = "out[i,j] = a[(i+1) % n,2*j] + a[(i-1) % n,2*j] + a[i,2*((j+1) % n)] + a[i,2*((j-1) % n)]"
+    unit = kernel("{[i,j]: 0<=i,j<n}", code, array("a", "n,2*n"), array("out", "n,n"), sizes("n"))
+    return lp.tag_inames(lanes(unit, "j"), {"i": "g.1"})
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 160})
+def a_column_of_a_ring() -> lp.TranslationUnit:
+    """One cell of each row, the last lane wraps."""
+    unit = kernel("{[i]: 0<=i<n}", "out[i] = a[(i+1) % n,0]", array("a", "n,n"), array("out", "n"), sizes("n"))
+    return lanes(unit)
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes={"n": 640})
+def wraps_in_some_groups() -> lp.TranslationUnit:
+    """Every fourth group wraps, of the other array two of three, where all cells between their lanes are used."""
+    arrays = array("a", "64"), array("b", "24"), array("out", "n")
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[(i+1) % 64] + b[(i+1) % 24]", *arrays, sizes("n")))
+
+
 def _from_layout(index: str, shape: str, **layout: object) -> lp.TranslationUnit:
     """Return a kernel that loads *index*, the array laid out in its own way."""
     return lanes(

@@ -371,6 +371,11 @@ def test_a_scalar_in_global_memory_is_loaded_and_stored() -> None:
         # A third, rounded up to quarters.
         (small_accesses.two_of_six_members, {"2/>4": 80}),
         (small_accesses.an_axis_of_length_one, {"1/2": 40}),
+        # Where some lane wraps is an edge, unless most groups wrap.
+        (small_accesses.a_ring, {"1": 160}),
+        (small_accesses.a_torus, {"1/2": 6400}),
+        (small_accesses.a_column_of_a_ring, {"1/>4": 40}),
+        (small_accesses.wraps_in_some_groups, {"1": 40, "2/2": 40}),
         # What lies between the elements of a layout is memory, too.
         (small_accesses.elements_far_apart, {"1/>4": 40}),
         (small_accesses.elements_two_apart_backwards, {"1/2": 40}),
