@@ -37,6 +37,8 @@ FREE = frozenset({"min", "max", "clamp", "fmin", "fmax", "fabs", "real", "imag",
 """functions that choose, or change a sign"""
 LANES = 32
 """as many are looked at where they are not all equally far apart"""
+PASSES = 14
+"""as many are looked at: the first, the last, and those at each thirteenth of the way"""
 FAR = 1 << 40
 """elements between the arrays that an axis is made of"""
 
@@ -271,25 +273,28 @@ class Visitor:
         return self.even_lanes(expr, array)
 
     def passes(self, expr: Any, array: Any, lane: str) -> Iterator[np.ndarray]:
-        """Yield the addresses of the first lanes in each pass of the other loops.
+        """Yield the addresses of the first lanes in passes of the other loops, from the first one to the last.
 
         Lanes that are left out between others are neighbours all the same, as they are where lanes are even.
         """
-        if len(self.points) < 2:
-            return
         columns = self.points.columns
-        others = np.stack([self.points.size, *(columns[name] for name in sorted(self.inames - {lane}))])
-        _, which, pass_of = np.unique(others, axis=1, return_index=True, return_inverse=True)
-        pass_of = pass_of.ravel()
-        first, last = np.full(len(which), columns[lane].max()), np.full(len(which), columns[lane].min())
-        np.minimum.at(first, pass_of, columns[lane])
-        np.maximum.at(last, pass_of, columns[lane])
-        number = np.minimum(last - first + 1, LANES)
-        begin = np.cumsum(number) - number
-        lanes = np.repeat(first - begin, number) + np.arange(number.sum())
-        here = {name: np.repeat(column[which], number) for name, column in columns.items()}
-        addresses = sum(self.addresses(expr, array, {**here, lane: lanes}), np.zeros(len(lanes), int))
-        yield from np.split(addresses, begin[1:])
+        chosen = [self._rows_of_pass(lane, part) for part in range(PASSES)] if len(self.points) > 1 else []
+        for together in {tuple(rows.tolist()): rows for rows in chosen}.values():
+            first, last = columns[lane][together].min(), columns[lane][together].max()
+            lanes = np.arange(first, last + 1)[:LANES]
+            here = {name: np.full(len(lanes), column[together[0]]) for name, column in columns.items()}
+            yield sum(self.addresses(expr, array, {**here, lane: lanes}), np.zeros(len(lanes), int))
+
+    def _rows_of_pass(self, lane: str, part: int) -> np.ndarray:
+        """Return the points of a pass: each loop has gone so many of all parts of its way, as far as there is a pass."""
+        rows = np.arange(len(self.points))
+        for name, column in self.points.columns.items():
+            if name in self.inames - {lane}:
+                there = column[rows]
+                first, last = int(there.min()), int(there.max())
+                reached = there[there <= first + (last - first) * part // (PASSES - 1)].max()
+                rows = rows[there == reached]
+        return rows
 
     def even_lanes(self, expr: Any, array: Any) -> Lanes:
         """Return how *expr* moves along ``l.0`` at the first point, having seen that it is so at all others."""

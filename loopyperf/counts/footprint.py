@@ -10,11 +10,12 @@ from fractions import Fraction
 from functools import cached_property, reduce
 from math import ceil
 from operator import itemgetter
+from typing import Any
 
 import islpy as isl
+import pymbolic.primitives as prim
 from loopy.diagnostic import UnableToDetermineAccessRangeError
 from loopy.symbolic import SubstitutionMapper, get_access_map
-from pymbolic.mapper.substitutor import make_subst_func
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.lanes import EvenLanes
@@ -111,13 +112,16 @@ class Footprint:
 
     def touched(self, site: Site, ref: Reference) -> isl.Set | None:
         """Return the cells that *ref* touches at *site*; None where they are no affine function of its loops."""
-        at_sizes = SubstitutionMapper(make_subst_func(dict(self.sizes)))
+        at_sizes = SubstitutionMapper(self._size)
         try:
             points = _fixed(self.counter.points(site), self.sizes)
             access = get_access_map(points, tuple(at_sizes(expression) for expression in ref.index))
         except (UnableToDetermineAccessRangeError, UncountableError):
             return None
         return access.range().coalesce()
+
+    def _size(self, leaf: Any) -> int | None:
+        return self.sizes.get(leaf.name) if isinstance(leaf, prim.Variable) else None
 
     def density(self, lanes: isl.Set, pattern: EvenLanes) -> Fraction | None:
         """Return the touched share of the memory between neighbours of *lanes*; None where no lane has a neighbour.

@@ -211,9 +211,9 @@ def a_column_of_a_ring() -> lp.TranslationUnit:
 
 @at(*sizes_of_n(0, 1, 17, 40), classes={"n": 640})
 def wraps_in_some_groups() -> lp.TranslationUnit:
-    """Every fourth group wraps, of the other array two of three, where all cells between their lanes are used."""
-    arrays = array("a", "64"), array("b", "24"), array("out", "n")
-    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[(i+1) % 64] + b[(i+1) % 24]", *arrays, sizes("n")))
+    """Every fourth group wraps, of the other array all but one in seventeen; all cells between their lanes are used."""
+    arrays = array("a", "64"), array("b", "17"), array("out", "n")
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[(i+1) % 64] + b[(i+1) % 17]", *arrays, sizes("n")))
 
 
 def _from_layout(index: str, shape: str, **layout: object) -> lp.TranslationUnit:
