@@ -17,6 +17,7 @@ from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.kernel import KernelState, LoopKernel, tools
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
+from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
 from loopy.symbolic import get_dependencies, isl_set_from_expr
 from loopy.translation_unit import TranslationUnit, resolve_callables
 from loopy.types import LoopyType
@@ -114,16 +115,22 @@ class Kernel:
 
     @cached_property
     def lane_variables(self) -> frozenset[str]:
-        """Return the private temporaries whose values may differ between the work-items along ``l.0``."""
+        """Return the private temporaries whose values may differ between the work-items along ``l.0``.
+
+        A value differs where what it is computed of, or the condition on which it is, does; and where lanes make
+        different numbers of passes of the loops that it is computed in, of which it may be the last.
+        """
         variables = self.loopy_kernel.temporary_variables
         private = {name for name, variable in variables.items() if variable.address_space == AddressSpace.PRIVATE}
         used_for: dict[str, set[str]] = {name: set() for name in private}
         pending: set[str] = set()
         for instruction in (instruction for launch in self.launches for instruction in launch.instructions):
             written = private.intersection(instruction.assignee_var_names())
-            for name in private & instruction.read_dependency_names():
+            inames = frozenset[str](instruction.within_inames)
+            decisive = frozenset[str](instruction.read_dependency_names()) | self._bounds_of_loops(inames)
+            for name in private & decisive:
                 used_for[name] |= written
-            if self.lane_inames(instruction.within_inames):
+            if self.lane_inames(inames if _is_foreign(instruction) else inames & decisive):
                 pending |= written
         found: set[str] = set()
         while pending:
@@ -131,6 +138,25 @@ class Kernel:
             found.add(name)
             pending |= used_for[name] - found
         return frozenset(found)
+
+    def _bounds_of_loops(self, inames: frozenset[str]) -> frozenset[str]:
+        """Return what bounds the sequential loops among *inames*, sizes apart: other inames, and data."""
+        loops = frozenset(iname for iname in inames if self.hardware_axis(iname) is None)
+        constraints = (c for basic in self.domain(inames).get_basic_sets() for c in basic.get_constraints())
+        involved = map(_names_in, constraints if loops else ())
+        return frozenset[str]().union(*(names for names in involved if names & loops)) - self.parameters
+
+
+def _is_foreign(instruction: InstructionBase) -> bool:
+    """Return whether Loopy does not read what *instruction* does."""
+    return not isinstance(instruction, MultiAssignmentBase)
+
+
+def _names_in(constraint: isl.Constraint) -> frozenset[str]:
+    """Return the dimensions in *constraint*, those in its integer divisions included."""
+    kinds = (isl.dim_type.set, isl.dim_type.param)
+    places = ((kind, place) for kind in kinds for place in range(constraint.dim(kind)))
+    return frozenset(str(constraint.get_dim_name(*each)) for each in places if constraint.involves_dims(*each, 1))
 
 
 def load_kernel(program: Program) -> Kernel:

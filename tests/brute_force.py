@@ -18,6 +18,8 @@ import numpy as np
 from enumerated_instruction import Visitor, vector_iname
 from enumeration import Points, listed
 from executions import COUNTINGS, Executions, Numbers, Sizes, extents
+from loopy.kernel.data import AddressSpace
+from loopy.symbolic import get_dependencies
 from predicates import Evaluation, evaluations
 from stride_classes import Access, needs_points, stride_class
 
@@ -136,6 +138,7 @@ class _Enumerated:
         inames -= {vector}
         how_often = Executions(self.kernel, place.launch, inames, self.sizes, self.points(inames), self.sub_group_size)
         visitor = Visitor(self.kernel, how_often, inames, vector, self.share)
+        visitor.registers = _registers(self.kernel)
         if place.evaluation is None:
             visitor.instruction(place.instruction)
         else:
@@ -149,6 +152,19 @@ def _points(kernel: Kernel, inames: frozenset[str], sizes: Sequence[Sizes]) -> P
 
 
 # }}}
+
+
+def _registers(kernel: Kernel) -> dict[str, Any]:
+    """Return integer registers with what they are computed of, once and for all."""
+    variables = kernel.loopy_kernel.temporary_variables
+    registers = {name for name, variable in variables.items() if variable.address_space == AddressSpace.PRIVATE}
+    registers = {name for name in registers if variables[name].dtype.is_integral() and not variables[name].shape}
+    values: dict[str, list[Any]] = {name: [] for name in registers}
+    for instruction in kernel.loopy_kernel.instructions:
+        for name in registers & set(instruction.assignee_var_names()):
+            values[name].append(None if instruction.predicates else getattr(instruction, "expression", None))
+    once = {name: given[0] for name, given in values.items() if len(given) == 1}
+    return {name: value for name, value in once.items() if value is not None and name not in get_dependencies(value)}
 
 
 # {{{ launches and barriers

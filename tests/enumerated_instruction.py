@@ -21,6 +21,7 @@ from loopy.kernel.instruction import Assignment, MultiAssignmentBase
 from loopy.symbolic import DependencyMapper, LinearSubscript, get_dependencies
 from loopy.type_inference import TypeReader
 from pointwise import PointwiseEvaluator, is_even
+from pymbolic import substitute
 from stride_classes import Access, Lanes, UnevenLanes
 
 from loopyperf.kernel import Kernel
@@ -105,6 +106,8 @@ class Visitor:
         self.evaluate = PointwiseEvaluator({**self.points.columns, **at_once})
         self.types = TypeReader(kernel.loopy_kernel, kernel.callables)
         self.happenings: list[Happening] = []
+        self.registers: Mapping[str, Any] = {}
+        """what stands for itself in an index, written out"""
 
     @property
     def accesses(self) -> list[Access]:
@@ -236,6 +239,8 @@ class Visitor:
         if array.address_space == AddressSpace.LOCAL:
             self.happenings.append(Happening(f"local {direction} {bits}-bit", 1, active))
             return
+        while get_dependencies(expr) & self.registers.keys():
+            expr = substitute(expr, dict(self.registers))
         zero = np.zeros(len(self.points), int)
         axes = np.array([zero, *(axis + zero for axis in self.addresses(expr, array, {}))])[:, active > 0]
         found = Access(direction, name, bits, axes, self.lanes(expr, array))
@@ -286,7 +291,7 @@ class Visitor:
             yield sum(self.addresses(expr, array, {**here, lane: lanes}), np.zeros(len(lanes), int))
 
     def _rows_of_pass(self, lane: str, part: int) -> np.ndarray:
-        """Return the points of a pass: each loop has gone so many of all parts of its way, as far as there is a pass."""
+        """Return the points of a pass: each loop has gone so many *part*s of its way, or a little less."""
         rows = np.arange(len(self.points))
         for name, column in self.points.columns.items():
             if name in self.inames - {lane}:

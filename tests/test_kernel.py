@@ -195,15 +195,19 @@ def test_what_lanes_compute_into_registers_may_differ_between_them() -> None:
         <> alike = g + 1
         <> own = l + alike
         <> derived = own + 1 {inames=g}
-        <> still_alike = alike + 1
-        out[g,l] = derived + still_alike
+        <> still_alike = alike + 1 {inames=g:l}
+        <> chosen = 0
+        if l % 2 == 0
+            chosen = 1
+        end
+        out[g,l] = derived + still_alike + chosen
         """,
         [lp.GlobalArg("out", np.float32, shape="n,16"), ...],
         lang_version=LANGUAGE,
         seq_dependencies=True,
     )
     kernel = load_kernel(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"}))
-    assert kernel.lane_variables == {"own", "derived"}
+    assert kernel.lane_variables == {"own", "derived", "chosen"}
 
 
 # }}}

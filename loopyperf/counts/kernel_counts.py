@@ -12,6 +12,7 @@ import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
 from loopyperf.counts.conditions import ALWAYS
+from loopyperf.counts.definitions import Definitions
 from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
 from loopyperf.counts.guards import guards
 from loopyperf.counts.item import Access, Item, Overhead
@@ -136,6 +137,7 @@ class _Pass:
         self.on_unknown = on_unknown
         self.counter = ExecutionCounter(kernel, typical, sub_group_size)
         self.walker = InstructionWalker(kernel, typical)
+        self.definitions = Definitions(kernel)
         self.left_out: dict[str, LeftOut] = {}
 
     def counted(self) -> KernelTallies:
@@ -174,11 +176,18 @@ class _Pass:
         for guard in guards(self.kernel, launch):
             with self._of_instruction(guard.instruction.id):
                 events = self.walker.events_of_guard(guard)
-                yield from _sightings(launch, guard.inames, guard.instruction, events)
+                yield from self._sightings(launch, guard.inames, guard.instruction, events)
         for instruction in launch.instructions:
             with self._of_instruction(instruction.id):
                 events = self.walker.events(instruction)
-                yield from _sightings(launch, instruction.within_inames, instruction, events)
+                yield from self._sightings(launch, instruction.within_inames, instruction, events)
+
+    def _sightings(
+        self, launch: Launch, inames: frozenset[str], instruction: InstructionBase, events: Events
+    ) -> Iterator[_Sighting]:
+        for (conditions, event, at_once), number in events.items():
+            what = self.definitions.written_out(event, instruction) if isinstance(event, Reference) else event
+            yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), what, number)
 
     def _tally(self, sighting: _Sighting, classifier: StrideClassifier) -> Iterator[Tally]:
         """Yield the tally of *sighting*, unless it never happens: then it has no stride class either."""
@@ -218,13 +227,6 @@ class _Pass:
             groups = Executions(self.counter.work_groups(launch) * launches.count, launches.weight)
             yield _tally(launch, source, Overhead("work-groups"), groups)
             yield _tally(launch, source, Overhead("launches"), launches)
-
-
-def _sightings(
-    launch: Launch, inames: frozenset[str], instruction: InstructionBase, events: Events
-) -> Iterator[_Sighting]:
-    for (conditions, event, at_once), number in events.items():
-        yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), event, number)
 
 
 def _access(site: Site, ref: Reference, classifier: StrideClassifier) -> Access:

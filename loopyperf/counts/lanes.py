@@ -151,12 +151,12 @@ def _told_apart_by_data(
     for expression in ref.index:
         names = get_dependencies(expression)
         others = names - inames - kernel.parameters
-        if names & own or others & kernel.lane_variables or (others and _looks_up(expression, lanes)):
+        if names & own or others & kernel.lane_variables or (others and looks_up(expression, lanes)):
             return str(expression)
     return None
 
 
-def _looks_up(expression: Any, lanes: frozenset[str]) -> bool:
+def looks_up(expression: Any, lanes: frozenset[str]) -> bool:
     """Return whether *expression* has a subscript or a call of a function in it that depends on *lanes*."""
     parts = DependencyMapper(include_subscripts=True, include_calls=True)(expression)
     return any(lanes & get_dependencies(part) for part in parts if not isinstance(part, prim.Variable))

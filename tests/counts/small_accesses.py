@@ -71,6 +71,13 @@ def pairs_of_cells() -> lp.TranslationUnit:
 
 
 @at(*FROM_ZERO, classes=LARGE)
+def pairs_of_cells_at_computed_places() -> lp.TranslationUnit:
+    """Registers stand between the lanes and the cells; a third counts the lanes by fours."""
+    code = "<> odd = 2*i + 1\n<> even = odd - 1\n<> four = i // 4\nout[i] = a[odd] + a[even] + b[3*four]"
+    return lanes(kernel("{[i]: 0<=i<n}", code, a=np.float32, b=np.float32))
+
+
+@at(*FROM_ZERO, classes=LARGE)
 def two_of_three_cells() -> lp.TranslationUnit:
     """Two accesses of stride 3."""
     return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[3*i] + a[3*i+1]", a=np.float32))

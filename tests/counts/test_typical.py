@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from small_kernels import array, kernel, lanes, sizes
 from small_unknowns import (
-    COLUMNS,
-    VALUES,
     complex_minimum,
     data_dependent_choice,
     data_dependent_predicate,
@@ -156,50 +154,6 @@ def test_a_split_loop_asks_for_the_values_that_bound_it() -> None:
     with pytest.raises(UncountableError, match="state what row_length typically is") as refusal:
         count_properties(load_kernel(row_lengths(split=True)))
     assert refusal.value.keyword == "row_length"
-
-
-# }}}
-
-
-# {{{ addresses
-
-
-@pytest.mark.parametrize(
-    ("code", "index"),
-    [
-        ("out[i] = a[column[i]] {id=gather}", "column[i_inner + i_outer*16]"),
-        ("<> place = column[i]\nout[i] = a[place] {id=gather}", "place"),
-    ],
-)
-def test_lanes_at_loaded_addresses_are_far_apart_unless_stated(code: str, index: str) -> None:
-    unit = lanes(kernel("{[i]: 0<=i<n}", code, VALUES, COLUMNS, array("out", "n"), sizes("n")))
-    assumed = count_properties(load_kernel(unit))
-    assert assumed.properties().evaluate(n=100)["global load 32-bit stride 1/>4"] == 100
-    (sentence,) = assumed.assumed
-    assert sentence.startswith(f"which elements of 'a' neighbouring lanes access is data ({index})")
-    stated = count_properties(load_kernel(unit), typical={"a": "1"})
-    assert stated.properties().evaluate(n=100)["global load 32-bit stride 1"] == 200
-    assert stated.assumed == ()
-
-
-def test_a_scatter_is_counted_as_its_lanes_far_apart() -> None:
-    code = "out[column[i]] = a[i]"
-    unit = lanes(kernel("{[i]: 0<=i<n}", code, array("out", "n"), COLUMNS, a=np.float32))
-    assert counted(unit)["global store 32-bit stride 1/>4"] == 100
-
-
-def test_lanes_that_start_from_an_unknown_place_have_what_lies_between_them_unused() -> None:
-    unit = kernel(
-        "{[i_outer,i_inner]: 0<=i_outer<n and 0<=i_inner<16}",
-        "<> place = column[0] {inames=i_outer}\nout[i_outer,i_inner] = a[place + 2*i_inner] {id=even}",
-        VALUES,
-        COLUMNS,
-        array("out", "n,16"),
-        sizes("n"),
-    )
-    counts = count_properties(load_kernel(lp.tag_inames(unit, {"i_outer": "g.0", "i_inner": "l.0"})))
-    assert counts.properties().evaluate(n=10)["global load 32-bit stride 1/2"] == 160
-    assert counts.assumed[0].startswith("where in 'a' an access starts is no affine function of its loops")
 
 
 # }}}
