@@ -25,6 +25,9 @@ from loopy.types import LoopyType
 from loopyperf.called_kernels import inlined
 from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
+from loopyperf.registers import values_of_registers
+
+PARAM = isl.dim_type.param
 
 Program = TranslationUnit | LoopKernel
 
@@ -95,12 +98,40 @@ class Kernel:
     def domain(self, inames: Collection[str]) -> isl.Set:
         """Return the points that loops over exactly *inames* visit, as a set over these inames.
 
-        Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1).
+        Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1), and registers
+        that bound loops are written out.
         """
         key = frozenset(inames)
         if key not in self._domains:
-            self._domains[key] = points_of(self.loopy_kernel, key)
+            points = points_of(self.loopy_kernel, key)
+            bounds = {name: value for name, value in self.known_registers.items() if name in points.get_var_dict(PARAM)}
+            self._domains[key] = self._bounded(key, bounds) if bounds else points
         return self._domains[key]
+
+    def _bounded(self, inames: frozenset[str], bounds: Mapping[str, Any]) -> isl.Set:
+        """Return the points of loops over *inames*, of which *bounds* are what registers stand for."""
+        involved = frozenset[str]().union(*map(get_dependencies, bounds.values())) & self.loopy_kernel.all_inames()
+        points = points_of(self.loopy_kernel, inames | involved)
+        sizes = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=sorted(self.parameters))
+        points = points.align_params(sizes)
+        for name, value in bounds.items():
+            place = points.get_var_dict(PARAM)[name][1]
+            points &= isl_set_from_expr(points.get_space(), prim.Comparison(prim.Variable(name), "==", value))
+            points = points.project_out(PARAM, place, 1)
+        return points.project_out_except(sorted(inames), [isl.dim_type.set])
+
+    @cached_property
+    def registers(self) -> Mapping[str, Any]:
+        """Return what integer temporaries stand for, those that have one value: expressions by name."""
+        instructions = [instruction for launch in self.launches for instruction in launch.instructions]
+        return values_of_registers(self.loopy_kernel, instructions)
+
+    @cached_property
+    def known_registers(self) -> Mapping[str, Any]:
+        """Return those of :attr:`registers` that stand for affine functions of loop variables and sizes."""
+        known = self.parameters | self.loopy_kernel.all_inames()
+        candidates = {name: each for name, each in self.registers.items() if get_dependencies(each) <= known}
+        return {name: value for name, value in candidates.items() if _is_affine(value)}
 
     def hardware_axis(self, iname: str) -> GroupInameTag | LocalInameTag | None:
         """Return the grid or group axis that *iname* is mapped to, if any."""
@@ -145,6 +176,15 @@ class Kernel:
         constraints = (c for basic in self.domain(inames).get_basic_sets() for c in basic.get_constraints())
         involved = map(_names_in, constraints if loops else ())
         return frozenset[str]().union(*(names for names in involved if names & loops)) - self.parameters
+
+
+def _is_affine(value: Any) -> bool:
+    """Return whether isl can say in one set of constraints what *value* is."""
+    space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=["", *sorted(get_dependencies(value))])
+    try:
+        return isl_set_from_expr(space, prim.Comparison(prim.Variable(""), "==", value)).n_basic_set() == 1
+    except (ExpressionToAffineConversionError, NotImplementedError, isl.Error):
+        return False
 
 
 def _is_foreign(instruction: InstructionBase) -> bool:

@@ -21,6 +21,7 @@ from executions import COUNTINGS, Executions, Numbers, Sizes, extents
 from loopy.kernel.data import AddressSpace
 from loopy.symbolic import get_dependencies
 from predicates import Evaluation, evaluations
+from pymbolic import substitute
 from stride_classes import Access, needs_points, stride_class
 
 from loopyperf.kernel import Kernel
@@ -147,8 +148,22 @@ class _Enumerated:
 
 
 def _points(kernel: Kernel, inames: frozenset[str], sizes: Sequence[Sizes]) -> Points:
+    registers = _registers(kernel)
     domain = isl.Set.from_basic_set(kernel.loopy_kernel.get_inames_domain(inames))
+    while bounding := registers.keys() & set(domain.get_var_names(isl.dim_type.param)):
+        domain = _with_register(kernel, domain, min(bounding), registers[min(bounding)])
     return listed(domain.project_out_except(sorted(inames), [isl.dim_type.set]), sizes)
+
+
+def _with_register(kernel: Kernel, domain: isl.Set, name: str, value: Any) -> isl.Set:
+    """Return *domain* where register *name*, which bounds loops, has its *value*, in the loops that it is of."""
+    loops = get_dependencies(value) & kernel.loopy_kernel.all_inames()
+    wider = kernel.loopy_kernel.get_inames_domain(loops | set(domain.get_var_names(isl.dim_type.set)))
+    loops = wider.get_var_names(isl.dim_type.set)
+    names = sorted({*wider.get_var_names(isl.dim_type.param), *kernel.parameters})
+    equal = isl.Set(f"[{', '.join(names)}] -> {{ [{', '.join(loops)}] : {name} = {value} }}")
+    points = isl.Set.from_basic_set(wider).align_params(equal.get_space()) & equal
+    return points.project_out(*points.get_var_dict(isl.dim_type.param)[name], 1)
 
 
 # }}}
@@ -164,7 +179,10 @@ def _registers(kernel: Kernel) -> dict[str, Any]:
         for name in registers & set(instruction.assignee_var_names()):
             values[name].append(None if instruction.predicates else getattr(instruction, "expression", None))
     once = {name: given[0] for name, given in values.items() if len(given) == 1}
-    return {name: value for name, value in once.items() if value is not None and name not in get_dependencies(value)}
+    found = {name: value for name, value in once.items() if value is not None and name not in get_dependencies(value)}
+    while nested := [name for name, value in found.items() if found.keys() & get_dependencies(value)]:
+        found |= {name: substitute(found[name], dict(found)) for name in nested}
+    return found
 
 
 # {{{ launches and barriers

@@ -107,7 +107,7 @@ class Visitor:
         self.types = TypeReader(kernel.loopy_kernel, kernel.callables)
         self.happenings: list[Happening] = []
         self.registers: Mapping[str, Any] = {}
-        """what stands for itself in an index, written out"""
+        """name -> what it is computed of, where it stands for that"""
 
     @property
     def accesses(self) -> list[Access]:
@@ -133,6 +133,7 @@ class Visitor:
 
     def holds(self, condition: Any) -> np.ndarray:
         """Return at which points *condition* holds, or how often if it depends on data."""
+        condition = self.in_full(condition)
         if get_dependencies(condition) <= self.evaluate.context.keys():
             return np.broadcast_to(self.evaluate(condition), (len(self.points),)).astype(bool)
         if isinstance(condition, prim.LogicalNot):
@@ -239,12 +240,15 @@ class Visitor:
         if array.address_space == AddressSpace.LOCAL:
             self.happenings.append(Happening(f"local {direction} {bits}-bit", 1, active))
             return
-        while get_dependencies(expr) & self.registers.keys():
-            expr = substitute(expr, dict(self.registers))
+        expr = self.in_full(expr)
         zero = np.zeros(len(self.points), int)
         axes = np.array([zero, *(axis + zero for axis in self.addresses(expr, array, {}))])[:, active > 0]
         found = Access(direction, name, bits, axes, self.lanes(expr, array))
         self.happenings.append(Happening(found, 1, active))
+
+    def in_full(self, expr: Any) -> Any:
+        """Return *expr* without registers that stand for something."""
+        return substitute(expr, dict(self.registers)) if get_dependencies(expr) & self.registers.keys() else expr
 
     def _is_whole(self, expr: Any) -> bool:
         """Return whether *expr* is a vector, of the loop that runs all at once."""

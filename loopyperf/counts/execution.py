@@ -31,6 +31,7 @@ from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
+from loopyperf.registers import written_out
 from loopyperf.set_memory import SetMemory
 
 Counting = Literal["paper", "executed"]
@@ -144,6 +145,7 @@ class ExecutionCounter:
 
     def _affine_set(self, space: isl.Space, expression: Any, loops: LoopPoints, site: Site) -> isl.Set | None:
         """Return where *expression* is true, None where it is no affine function of loop variables and sizes."""
+        expression = written_out(expression, self.kernel.known_registers)
         if not get_dependencies(expression) <= self.kernel.parameters | site.inames - loops.shifted:
             return None
         if has_fractions(expression):  # which isl_set_from_expr cuts off

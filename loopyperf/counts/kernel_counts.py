@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal, cast
@@ -12,10 +12,10 @@ import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
 from loopyperf.counts.conditions import ALWAYS
-from loopyperf.counts.definitions import Definitions
 from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
 from loopyperf.counts.guards import guards
 from loopyperf.counts.item import Access, Item, Overhead
+from loopyperf.counts.lanes import offsets_in_registers
 from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
@@ -27,6 +27,7 @@ from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
+from loopyperf.registers import written_out
 
 OnUnknown = Literal["refuse", "report"]
 
@@ -137,7 +138,7 @@ class _Pass:
         self.on_unknown = on_unknown
         self.counter = ExecutionCounter(kernel, typical, sub_group_size)
         self.walker = InstructionWalker(kernel, typical)
-        self.definitions = Definitions(kernel)
+        self.offsets = offsets_in_registers(kernel)
         self.left_out: dict[str, LeftOut] = {}
 
     def counted(self) -> KernelTallies:
@@ -186,8 +187,9 @@ class _Pass:
         self, launch: Launch, inames: frozenset[str], instruction: InstructionBase, events: Events
     ) -> Iterator[_Sighting]:
         for (conditions, event, at_once), number in events.items():
-            what = self.definitions.written_out(event, instruction) if isinstance(event, Reference) else event
-            yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), what, number)
+            if isinstance(event, Reference) and self.offsets:
+                event = replace(event, index=tuple(written_out(index, self.offsets) for index in event.index))
+            yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), event, number)
 
     def _tally(self, sighting: _Sighting, classifier: StrideClassifier) -> Iterator[Tally]:
         """Yield the tally of *sighting*, unless it never happens: then it has no stride class either."""

@@ -151,12 +151,23 @@ def _told_apart_by_data(
     for expression in ref.index:
         names = get_dependencies(expression)
         others = names - inames - kernel.parameters
-        if names & own or others & kernel.lane_variables or (others and looks_up(expression, lanes)):
+        if names & own or others & kernel.lane_variables or (others and _looks_up(expression, lanes)):
             return str(expression)
     return None
 
 
-def looks_up(expression: Any, lanes: frozenset[str]) -> bool:
+def offsets_in_registers(kernel: Kernel) -> dict[str, Any]:
+    """Return what the registers stand for in which lanes have no data of their own."""
+
+    def is_of_lanes(value: Any) -> bool:
+        names = get_dependencies(value)
+        lanes = kernel.lane_inames(names & kernel.loopy_kernel.all_inames())
+        return bool(names & kernel.lane_variables) or _looks_up(value, lanes)
+
+    return {name: value for name, value in kernel.registers.items() if not is_of_lanes(value)}
+
+
+def _looks_up(expression: Any, lanes: frozenset[str]) -> bool:
     """Return whether *expression* has a subscript or a call of a function in it that depends on *lanes*."""
     parts = DependencyMapper(include_subscripts=True, include_calls=True)(expression)
     return any(lanes & get_dependencies(part) for part in parts if not isinstance(part, prim.Variable))

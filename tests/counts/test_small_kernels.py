@@ -4,6 +4,7 @@ import loopy as lp
 import numpy as np
 import pytest
 import small_accesses
+import small_calls
 import small_loops
 import small_schedules
 import small_vectors
@@ -324,6 +325,20 @@ def test_each_kind_of_operation_has_its_own_count() -> None:
         "launches": 1,
         "work-groups": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("build", "name", "count"),
+    [
+        (small_calls.a_call_up_to_a_size, "f32 add", 20 * 17),
+        (small_calls.a_call_up_to_a_loop_variable, "f32 add", 210),  # 1 + 2 + ... + 20
+        (small_calls.a_call_with_a_condition, "f32 mul", 16 * 17 // 2 + 4 * 16),
+        (small_calls.a_call_from_a_place, "f32 mul", 20 * 16),
+        (small_calls.a_loop_up_to_a_register, "f32 add", sum(2 * (i + 20) + 2 for i in range(20))),
+    ],
+)
+def test_a_number_that_is_computed_bounds_what_it_bounds(build: KernelBuilder, name: str, count: int) -> None:
+    assert counted(build, n=20)[name] == count
 
 
 def test_registers_are_not_memory() -> None:
