@@ -84,6 +84,10 @@ class Kernel:
             if isinstance(arg, ValueArg) and arg.dtype is not None and arg.dtype.is_integral()
         )
 
+    def is_known(self, expression: Any) -> bool:
+        """Return whether *expression* depends on nothing but loop variables and sizes."""
+        return get_dependencies(expression) <= self.parameters | self.loopy_kernel.all_inames()
+
     def array(self, name: str) -> ArrayBase | None:
         """Return the argument or temporary called *name* if it lives in memory, otherwise None.
 

@@ -20,7 +20,7 @@ from enumeration import Points, listed
 from executions import COUNTINGS, Executions, Numbers, Sizes, extents
 from loopy.kernel.data import AddressSpace
 from loopy.symbolic import get_dependencies
-from predicates import Evaluation, evaluations
+from predicates import Evaluation, evaluations, tested_before
 from pymbolic import substitute
 from stride_classes import Access, needs_points, stride_class
 
@@ -66,7 +66,7 @@ def brute_force_at_all(
                 number = happening.number * visitor.executions.number(happening.active, counting)
                 totals[counting][name] = totals[counting][name] + number
     for launch in kernel.launches:
-        overheads = _overheads(kernel, launch, sizes, sub_group_size)
+        overheads = _overheads(kernel, launch, sizes, sub_group_size, enumerated.launches(launch))
         for counting, (name, number) in product(COUNTINGS, overheads.items()):
             totals[counting][name] = totals[counting][name] + number
     return [
@@ -132,6 +132,14 @@ class _Enumerated:
             self._points[inames] = _points(self.kernel, inames, self.sizes)
         return self._points[inames]
 
+    def launches(self, launch: Launch) -> Numbers:
+        """Return how often *launch* is launched: where, or as often as, what is tested before holds."""
+        inames = launch.host_inames
+        how_often = Executions(self.kernel, launch, inames, self.sizes, self.points(inames))
+        visitor = Visitor(self.kernel, how_often, inames, None, self.share)
+        visitor.registers = _registers(self.kernel)
+        return how_often.number(visitor.where(*tested_before(self.kernel, launch)), "paper")
+
     def visitor(self, place: _Place) -> Visitor:
         """Return the visitor of what is at *place*, having visited it."""
         vector = None if place.evaluation else vector_iname(self.kernel, place.instruction)
@@ -189,9 +197,8 @@ def _registers(kernel: Kernel) -> dict[str, Any]:
 
 
 def _overheads(
-    kernel: Kernel, launch: Launch, sizes: Sequence[Sizes], sub_group_size: int | None
+    kernel: Kernel, launch: Launch, sizes: Sequence[Sizes], sub_group_size: int | None, launches: Numbers
 ) -> dict[str, Numbers]:
-    launches = _points(kernel, launch.host_inames, sizes).number()
     alike = Counter((barrier.inames, barrier.groups) for barrier in launch.barriers)
     one_each = {(barrier.inames, barrier.groups): barrier for barrier in launch.barriers}
     passes = sum(number * _barrier_passes(kernel, launch, one_each[loops], sizes) for loops, number in alike.items())

@@ -225,10 +225,10 @@ class _Pass:
                 yield _tally(launch, barrier.label, Overhead("barriers"), met)
         source = f"launch of {launch.name}"
         with self._refusals_of(source, source):
-            launches = launch_executions(self.counter, launch)
-            groups = Executions(self.counter.work_groups(launch) * launches.count, launches.weight)
-            yield _tally(launch, source, Overhead("work-groups"), groups)
-            yield _tally(launch, source, Overhead("launches"), launches)
+            for launches in launch_executions(self.counter, launch):
+                groups = Executions(self.counter.work_groups(launch) * launches.count, launches.weight)
+                yield _tally(launch, source, Overhead("work-groups"), groups)
+                yield _tally(launch, source, Overhead("launches"), launches)
 
 
 def _access(site: Site, ref: Reference, classifier: StrideClassifier) -> Access:

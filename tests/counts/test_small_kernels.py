@@ -230,6 +230,25 @@ def test_a_loop_around_launches_repeats_them() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("build", "flag", "launches"),
+    [
+        (small_schedules.a_launch_on_a_condition, 1, 1),
+        (small_schedules.a_launch_on_a_condition, 0, 0),
+        (small_schedules.a_condition_in_a_launch, 0, 1),
+        (small_schedules.a_barrier_on_a_condition, 0, 1),
+    ],
+)
+def test_a_launch_is_made_where_the_host_makes_it(build: KernelBuilder, flag: int, launches: int) -> None:
+    assert counted(build, n=40, flag=flag).get("launches", 0) == launches
+
+
+def test_launches_by_turns_are_as_many_as_turns() -> None:
+    # Five steps: 0, 2 and 4 in three groups of 16, 1 and 3 in two of 32.
+    counts = counted(small_schedules.launches_by_turns, n=40, t=5)
+    assert (counts["launches"], counts["work-groups"]) == (5, 3 * 3 + 2 * 2)
+
+
 def test_a_shrinking_launch_runs_less_in_as_many_groups() -> None:
     # 40, 39 and 38 points, each time in three groups: a grid is as large as its largest use.
     assert counted(small_schedules.a_shrinking_launch, n=40, t=3) == {
