@@ -5,6 +5,7 @@ off: the launches, one for each device program, with their instructions in execu
 and their local memory.
 """
 
+import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -288,9 +289,19 @@ def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:
     hint = ""
     if "type" in type(error).__name__.lower() or "infer" in str(error) or "dtype" in str(error):
         hint = "; state the types of the arguments with loopy.add_and_infer_dtypes(kernel, {...})"
-    return KernelError(
-        f"loopy cannot prepare kernel {kernel.name!r} ({type(error).__name__}): {' '.join(str(error).split())}{hint}"
-    )
+    return KernelError(f"loopy cannot prepare kernel {kernel.name!r} ({type(error).__name__}): {_reason(error)}{hint}")
+
+
+def _reason(error: Exception) -> str:
+    """Return what *error* says, or where it comes from if it says nothing."""
+    said = " ".join(str(error).split())
+    if said:
+        return said
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    reason = f"it gives no reason; raised by {place.name} in {place.filename}, line {place.lineno}"
+    if place.name.startswith("map_bitwise") or place.name.endswith("_shift"):
+        reason += "; where bits are a condition, compare them, as in (i & 1) != 0"
+    return reason
 
 
 def _check_types(kernel: LoopKernel) -> None:

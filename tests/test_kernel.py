@@ -277,6 +277,14 @@ def test_types_that_do_not_fit_together_are_refused_with_loopys_reason() -> None
         load_kernel(unit)
 
 
+@pytest.mark.parametrize("condition", ["i & 1", "i | 2", "i >> 1", "~i"])
+def test_a_refusal_of_loopys_without_a_reason_says_where_it_comes_from(condition: str) -> None:
+    arguments = [lp.GlobalArg("a", np.float32, shape="n"), ...]
+    unit = lp.make_kernel("{[i]: 0<=i<n}", f"if {condition}\na[i] = 2\nend", arguments, lang_version=LANGUAGE)
+    with pytest.raises(KernelError, match=r"it gives no reason; raised by map_\w+ in .*; .*compare them, as in"):
+        load_kernel(unit)
+
+
 def test_of_several_entry_points_one_is_to_be_chosen() -> None:
     units = [
         lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2.0*i", name=name, lang_version=LANGUAGE) for name in ("one", "two")
