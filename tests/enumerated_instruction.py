@@ -38,8 +38,8 @@ FREE = frozenset({"min", "max", "clamp", "fmin", "fmax", "fabs", "real", "imag",
 """functions that choose, or change a sign"""
 LANES = 32
 """as many are looked at where they are not all equally far apart"""
-PASSES = 14
-"""as many are looked at: the first, the last, and those at each thirteenth of the way"""
+PASSES = range(-12, 12)
+"""those that are looked at, counted from the middle of each loop"""
 FAR = 1 << 40
 """elements between the arrays that an axis is made of"""
 
@@ -282,27 +282,27 @@ class Visitor:
         return self.even_lanes(expr, array)
 
     def passes(self, expr: Any, array: Any, lane: str) -> Iterator[np.ndarray]:
-        """Yield the addresses of the first lanes in passes of the other loops, from the first one to the last.
+        """Yield the addresses of the first lanes in passes of the other loops that follow each other.
 
         Lanes that are left out between others are neighbours all the same, as they are where lanes are even.
         """
         columns = self.points.columns
-        chosen = [self._rows_of_pass(lane, part) for part in range(PASSES)] if len(self.points) > 1 else []
+        chosen = [self._rows_of_pass(lane, number) for number in PASSES] if len(self.points) > 1 else []
         for together in {tuple(rows.tolist()): rows for rows in chosen}.values():
             first, last = columns[lane][together].min(), columns[lane][together].max()
             lanes = np.arange(first, last + 1)[:LANES]
             here = {name: np.full(len(lanes), column[together[0]]) for name, column in columns.items()}
             yield sum(self.addresses(expr, array, {**here, lane: lanes}), np.zeros(len(lanes), int))
 
-    def _rows_of_pass(self, lane: str, part: int) -> np.ndarray:
-        """Return the points of a pass: each loop has gone so many *part*s of its way, or a little less."""
+    def _rows_of_pass(self, lane: str, number: int) -> np.ndarray:
+        """Return the points of a pass, each loop *number* passes from its middle, or where it was last before that."""
         rows = np.arange(len(self.points))
         for name, column in self.points.columns.items():
             if name in self.inames - {lane}:
                 there = column[rows]
                 first, last = int(there.min()), int(there.max())
-                reached = there[there <= first + (last - first) * part // (PASSES - 1)].max()
-                rows = rows[there == reached]
+                middle, length = (last - first) // 2, last - first + 1
+                rows = rows[there == there[there <= first + (middle + number) % length].max()]
         return rows
 
     def even_lanes(self, expr: Any, array: Any) -> Lanes:

@@ -2,9 +2,9 @@
 
 Neighbouring work-items along ``l.0`` are the lanes of a sub-group. Most addresses are affine in the lane: each lane is
 as far from the next one as any other. Others wrap or stand still for some lanes; those lanes are enumerated, in a
-typical pass of the loops around: of several passes from the first to the last, the median by how far its lanes reach.
-So ``a[(i+1) % n]``, which wraps in the last group of many, has the class of the others, and ``a[i % 8]``, which wraps
-in all of them, that of lanes that wrap. Where the address itself is data, nothing is known.
+typical pass of the loops around: of several passes in the middle, the median by how far its lanes reach. So
+``a[(i+1) % n]``, which wraps in the last group of many, has the class of the others, and ``a[i % 8]``, which wraps in
+all of them, that of lanes that wrap. Where the address itself is data, nothing is known.
 
 As in the paper, all lanes are looked at with the same values of the loops around: in a loop that starts from the lane,
 as in ``i <= j < n``, these are not passes that the lanes make together.
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from math import ceil, floor
+from math import ceil
 from operator import mul
 from typing import Any
 
@@ -34,8 +34,8 @@ SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 ENUMERATED = 32
 """lanes"""
-PARTS = 13
-"""of the loops around, between which passes are looked at: odd, since what wraps mostly does so at powers of two"""
+PASSES = 24
+"""of the loops around, one after another, so that what wraps in every second, third, fourth or eighth has its share"""
 SEPARATE = 5
 """elements: lanes further apart do not share what memory moves at once; the highest stride class is more than 4"""
 
@@ -194,7 +194,7 @@ def _typical(
         return None
     (lane,) = lanes
     found: list[UnevenLanes] = []
-    for together in {tuple(_pass(points, lane, Fraction(part, PARTS))) for part in range(PARTS + 1)}:
+    for together in dict.fromkeys(tuple(_pass(points, lane, number)) for number in range(PASSES)):
         indices = tuple(_index(ref, {**sizes, **dict(point)}) for point in together)
         addresses = (sum(map(mul, index, strides)) for index in indices)
         found.append(UnevenLanes(tuple(addresses), indices))
@@ -203,17 +203,19 @@ def _typical(
     return full[(len(full) - 1) // 2]
 
 
-def _pass(points: isl.Set, lane: str, share: Fraction) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Yield the first points of the pass that lies so far from the first to the last one, lane by lane.
+def _pass(points: isl.Set, lane: str, number: int) -> Iterator[tuple[tuple[str, int], ...]]:
+    """Yield the first points of one of the PASSES in the middle, by its *number*, lane by lane.
 
-    Loop by loop, it is the last value up to a *share* of the way that the loop makes there.
+    Each loop goes on by one from pass to pass, from its last value to its first. Where it does not have that value, it
+    has the next lower one.
     """
     names = points.get_var_names_not_none(SET)
     values: dict[str, int] = {}
     for place, name in enumerate(names):
         if name != lane:
             first, last = _bounds(points, place)
-            value = points.upper_bound_val(SET, place, _val(first + floor((last - first) * share))).dim_max_val(place)
+            reached = first + ((last - first) // 2 + number - PASSES // 2) % (last - first + 1)
+            value = points.upper_bound_val(SET, place, _val(reached)).dim_max_val(place)
             points, values[name] = points.fix_val(SET, place, value), value.to_python()
     first, last = _bounds(points, names.index(lane))
     for value in range(first, min(last, first + ENUMERATED - 1) + 1):
