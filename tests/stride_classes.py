@@ -67,14 +67,17 @@ def _class_of_uneven(lanes: UnevenLanes, cells: np.ndarray) -> str:
     if not lanes.passes:
         return UNSEEN
     most = max(map(len, lanes.passes))
-    places = [np.unique(addresses) for addresses in lanes.passes if len(addresses) == most]
-    reaches = np.array([np.minimum(np.diff(each), FAR_ENOUGH).sum() for each in places])
-    typical = np.argsort(reaches, kind="stable")[(len(reaches) - 1) // 2]
-    stride = -(-int(reaches[typical]) // max(most - 1, 1))
+    full = sorted((_reach(lanes), lanes.tolist()) for lanes in lanes.passes if len(lanes) == most)
+    reach, typical = full[(len(full) - 1) // 2]
+    stride = -(-reach // max(most - 1, 1))
     if stride <= 1:
         return str(stride)
-    first, last = places[typical][[0, -1]]
-    return _share(Fraction(int(((cells >= first) & (cells < last)).sum()), int(last - first)), stride)
+    first, last = min(typical), max(typical)
+    return _share(Fraction(int(((cells >= first) & (cells < last)).sum()), last - first), stride)
+
+
+def _reach(addresses: np.ndarray) -> int:
+    return int(np.minimum(np.diff(np.unique(addresses)), FAR_ENOUGH).sum())
 
 
 def _share(density: Fraction, stride: int) -> str:

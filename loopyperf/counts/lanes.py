@@ -185,7 +185,8 @@ def _typical(
     """Return the lanes in a typical pass of the other loops.
 
     Of the passes looked at, those with fewer lanes than others, of a group cut short, are left out. Of the rest it is
-    the median by the elements that the lanes reach over, of two in the middle the lesser.
+    the median by the elements that the lanes reach over, of equal ones by their addresses, of two in the middle the
+    lesser.
     """
     for name, (kind, place) in points.get_var_dict(PARAM).items():
         points = points.fix_val(kind, place, _val(sizes[name]))
@@ -199,7 +200,7 @@ def _typical(
         addresses = (sum(map(mul, index, strides)) for index in indices)
         found.append(UnevenLanes(tuple(addresses), indices))
     most = max(len(each.addresses) for each in found)
-    full = sorted((each for each in found if len(each.addresses) == most), key=lambda each: (each.span, each.indices))
+    full = sorted((each for each in found if len(each.addresses) == most), key=lambda each: (each.span, each.addresses))
     return full[(len(full) - 1) // 2]
 
 
