@@ -10,6 +10,7 @@ from loopy.kernel.function_interface import CallableKernel
 from loopy.kernel.instruction import Assignment, CallInstruction, InstructionBase
 from loopy.symbolic import SubArrayRef
 from loopy.translation_unit import TranslationUnit
+from pytools import UniqueNameGenerator
 
 
 def inlined(unit: TranslationUnit) -> TranslationUnit:
@@ -19,6 +20,10 @@ def inlined(unit: TranslationUnit) -> TranslationUnit:
     for callee in list(unit.callables_table.values()):
         if isinstance(callee, CallableKernel):
             unit = unit.with_kernel(_with_evaluated_arguments(_unscheduled(callee.subkernel)))
+    taken = {name for kernel in _kernels(unit) for name in kernel.all_variable_names()}
+    for callee in _kernels(unit):
+        if callee.name not in unit.entrypoints:
+            unit = unit.with_kernel(_with_sizes_of_its_own(callee, taken))
     while called := [name for name in unit.callables_table if _is_called(unit, name)]:
         unit = lp.inline_callable_kernel(unit, called[0])
     return unit
@@ -26,6 +31,19 @@ def inlined(unit: TranslationUnit) -> TranslationUnit:
 
 def _is_called(unit: TranslationUnit, name: Any) -> bool:
     return isinstance(unit.callables_table[name], CallableKernel) and name not in unit.entrypoints
+
+
+def _kernels(unit: TranslationUnit) -> list[LoopKernel]:
+    return [each.subkernel for each in unit.callables_table.values() if isinstance(each, CallableKernel)]
+
+
+def _with_sizes_of_its_own(kernel: LoopKernel, taken: set[str]) -> LoopKernel:
+    """Return *kernel* with names for its scalar arguments that are not *taken*: inlining mistakes one n for another."""
+    new_name = UniqueNameGenerator(taken)
+    for argument in kernel.args:
+        if isinstance(argument, lp.ValueArg):
+            kernel = lp.rename_argument(kernel, argument.name, new_name(f"{kernel.name}_{argument.name}"))
+    return kernel
 
 
 def _unscheduled(kernel: LoopKernel) -> LoopKernel:

@@ -5,6 +5,7 @@ off: the launches, one for each device program, with their instructions in execu
 and their local memory.
 """
 
+import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,7 @@ from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.kernel import KernelState, LoopKernel, tools
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
+from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
 from loopy.symbolic import get_dependencies, isl_set_from_expr
 from loopy.translation_unit import TranslationUnit, resolve_callables
 from loopy.types import LoopyType
@@ -24,6 +26,9 @@ from loopy.types import LoopyType
 from loopyperf.called_kernels import inlined
 from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
+from loopyperf.registers import values_of_registers
+
+PARAM = isl.dim_type.param
 
 Program = TranslationUnit | LoopKernel
 
@@ -80,6 +85,10 @@ class Kernel:
             if isinstance(arg, ValueArg) and arg.dtype is not None and arg.dtype.is_integral()
         )
 
+    def is_known(self, expression: Any) -> bool:
+        """Return whether *expression* depends on nothing but loop variables and sizes."""
+        return get_dependencies(expression) <= self.parameters | self.loopy_kernel.all_inames()
+
     def array(self, name: str) -> ArrayBase | None:
         """Return the argument or temporary called *name* if it lives in memory, otherwise None.
 
@@ -94,12 +103,40 @@ class Kernel:
     def domain(self, inames: Collection[str]) -> isl.Set:
         """Return the points that loops over exactly *inames* visit, as a set over these inames.
 
-        Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1).
+        Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1), and registers
+        that bound loops are written out.
         """
         key = frozenset(inames)
         if key not in self._domains:
-            self._domains[key] = points_of(self.loopy_kernel, key)
+            points = points_of(self.loopy_kernel, key)
+            bounds = {name: value for name, value in self.known_registers.items() if name in points.get_var_dict(PARAM)}
+            self._domains[key] = self._bounded(key, bounds) if bounds else points
         return self._domains[key]
+
+    def _bounded(self, inames: frozenset[str], bounds: Mapping[str, Any]) -> isl.Set:
+        """Return the points of loops over *inames*, of which *bounds* are what registers stand for."""
+        involved = frozenset[str]().union(*map(get_dependencies, bounds.values())) & self.loopy_kernel.all_inames()
+        points = points_of(self.loopy_kernel, inames | involved)
+        sizes = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=sorted(self.parameters))
+        points = points.align_params(sizes)
+        for name, value in bounds.items():
+            place = points.get_var_dict(PARAM)[name][1]
+            points &= isl_set_from_expr(points.get_space(), prim.Comparison(prim.Variable(name), "==", value))
+            points = points.project_out(PARAM, place, 1)
+        return points.project_out_except(sorted(inames), [isl.dim_type.set])
+
+    @cached_property
+    def registers(self) -> Mapping[str, Any]:
+        """Return what integer temporaries stand for, those that have one value: expressions by name."""
+        instructions = [instruction for launch in self.launches for instruction in launch.instructions]
+        return values_of_registers(self.loopy_kernel, instructions)
+
+    @cached_property
+    def known_registers(self) -> Mapping[str, Any]:
+        """Return those of :attr:`registers` that stand for affine functions of loop variables and sizes."""
+        known = self.parameters | self.loopy_kernel.all_inames()
+        candidates = {name: each for name, each in self.registers.items() if get_dependencies(each) <= known}
+        return {name: value for name, value in candidates.items() if _is_affine(value)}
 
     def hardware_axis(self, iname: str) -> GroupInameTag | LocalInameTag | None:
         """Return the grid or group axis that *iname* is mapped to, if any."""
@@ -114,16 +151,22 @@ class Kernel:
 
     @cached_property
     def lane_variables(self) -> frozenset[str]:
-        """Return the private temporaries whose values may differ between the work-items along ``l.0``."""
+        """Return the private temporaries whose values may differ between the work-items along ``l.0``.
+
+        A value differs where what it is computed of, or the condition on which it is, does; and where lanes make
+        different numbers of passes of the loops that it is computed in, of which it may be the last.
+        """
         variables = self.loopy_kernel.temporary_variables
         private = {name for name, variable in variables.items() if variable.address_space == AddressSpace.PRIVATE}
         used_for: dict[str, set[str]] = {name: set() for name in private}
         pending: set[str] = set()
         for instruction in (instruction for launch in self.launches for instruction in launch.instructions):
             written = private.intersection(instruction.assignee_var_names())
-            for name in private & instruction.read_dependency_names():
+            inames = frozenset[str](instruction.within_inames)
+            decisive = frozenset[str](instruction.read_dependency_names()) | self._bounds_of_loops(inames)
+            for name in private & decisive:
                 used_for[name] |= written
-            if self.lane_inames(instruction.within_inames):
+            if self.lane_inames(inames if _is_foreign(instruction) else inames & decisive):
                 pending |= written
         found: set[str] = set()
         while pending:
@@ -131,6 +174,34 @@ class Kernel:
             found.add(name)
             pending |= used_for[name] - found
         return frozenset(found)
+
+    def _bounds_of_loops(self, inames: frozenset[str]) -> frozenset[str]:
+        """Return what bounds the sequential loops among *inames*, sizes apart: other inames, and data."""
+        loops = frozenset(iname for iname in inames if self.hardware_axis(iname) is None)
+        constraints = (c for basic in self.domain(inames).get_basic_sets() for c in basic.get_constraints())
+        involved = map(_names_in, constraints if loops else ())
+        return frozenset[str]().union(*(names for names in involved if names & loops)) - self.parameters
+
+
+def _is_affine(value: Any) -> bool:
+    """Return whether isl can say in one set of constraints what *value* is."""
+    space = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=["", *sorted(get_dependencies(value))])
+    try:
+        return isl_set_from_expr(space, prim.Comparison(prim.Variable(""), "==", value)).n_basic_set() == 1
+    except (ExpressionToAffineConversionError, NotImplementedError, isl.Error):
+        return False
+
+
+def _is_foreign(instruction: InstructionBase) -> bool:
+    """Return whether Loopy does not read what *instruction* does."""
+    return not isinstance(instruction, MultiAssignmentBase)
+
+
+def _names_in(constraint: isl.Constraint) -> frozenset[str]:
+    """Return the dimensions in *constraint*, those in its integer divisions included."""
+    kinds = (isl.dim_type.set, isl.dim_type.param)
+    places = ((kind, place) for kind in kinds for place in range(constraint.dim(kind)))
+    return frozenset(str(constraint.get_dim_name(*each)) for each in places if constraint.involves_dims(*each, 1))
 
 
 def load_kernel(program: Program) -> Kernel:
@@ -218,9 +289,19 @@ def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:
     hint = ""
     if "type" in type(error).__name__.lower() or "infer" in str(error) or "dtype" in str(error):
         hint = "; state the types of the arguments with loopy.add_and_infer_dtypes(kernel, {...})"
-    return KernelError(
-        f"loopy cannot prepare kernel {kernel.name!r} ({type(error).__name__}): {' '.join(str(error).split())}{hint}"
-    )
+    return KernelError(f"loopy cannot prepare kernel {kernel.name!r} ({type(error).__name__}): {_reason(error)}{hint}")
+
+
+def _reason(error: Exception) -> str:
+    """Return what *error* says, or where it comes from if it says nothing."""
+    said = " ".join(str(error).split())
+    if said:
+        return said
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    reason = f"it gives no reason; raised by {place.name} in {place.filename}, line {place.lineno}"
+    if place.name.startswith("map_bitwise") or place.name.endswith("_shift"):
+        reason += "; where bits are a condition, compare them, as in (i & 1) != 0"
+    return reason
 
 
 def _check_types(kernel: LoopKernel) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import islice, takewhile
-from typing import cast
+from typing import Any, cast
 
 import islpy as isl
 import numpy as np
@@ -24,7 +24,7 @@ from loopy.schedule import (
     ScheduleItem,
     gather_schedule_block,
 )
-from loopy.symbolic import pw_aff_to_pw_aff_implemented_by_expr
+from loopy.symbolic import get_dependencies, pw_aff_to_pw_aff_implemented_by_expr
 from pytools.tag import Tag
 
 from loopyperf.set_memory import SetMemory
@@ -58,6 +58,8 @@ class Launch:
     """instructions, barriers and sequential loops, as Loopy has them"""
     host_inames: frozenset[str]
     """loops on the host around the launch"""
+    host_conditions: tuple[Any, ...]
+    """predicates that the host tests before it launches, and the device program does not"""
     group_axes: Mapping[int, isl.PwAff]
     """number of work-groups along each axis of the grid that is used"""
     local_axes: Mapping[int, isl.PwAff]
@@ -96,10 +98,28 @@ def _launch(
         barriers=tuple(_barriers(kernel, block, host_inames)),
         schedule=tuple(block),
         host_inames=host_inames,
+        host_conditions=_host_conditions(kernel, block, host_inames),
         group_axes=group_axes,
         local_axes=local_axes,
         local_memory=_local_memory(kernel, instructions),
     )
+
+
+def _host_conditions(kernel: LoopKernel, block: Sequence[ScheduleItem], host_inames: frozenset[str]) -> tuple[Any, ...]:
+    """Return the predicates that Loopy writes around the launch, where its host program can have an ``if``.
+
+    Those are the ones that all instructions of *block* share, and that the loops on the host do not change inside. A
+    barrier, which is to be met whatever they say, keeps them inside.
+    """
+    if not kernel.target.get_host_ast_builder().can_implement_conditionals:
+        return ()
+    if any(isinstance(item, BarrierItem) for item in block):
+        return ()
+    ids = [item.insn_id for item in block if isinstance(item, RunInstruction)]
+    required = [frozenset[Any](kernel.id_to_insn[name].predicates) for name in ids]
+    shared = frozenset[Any].intersection(*required) if required else frozenset[Any]()
+    outside = (each for each in shared if get_dependencies(each) & kernel.all_inames() <= host_inames)
+    return tuple(sorted(outside, key=repr))
 
 
 def _grid(

@@ -18,8 +18,11 @@ import numpy as np
 from enumerated_instruction import Visitor, vector_iname
 from enumeration import Points, listed
 from executions import COUNTINGS, Executions, Numbers, Sizes, extents
+from loopy.kernel.data import AddressSpace
 from loopy.schedule import EnterLoop
-from predicates import Evaluation, evaluations
+from loopy.symbolic import get_dependencies
+from predicates import Evaluation, evaluations, tested_before
+from pymbolic import substitute
 from stride_classes import Access, needs_points, stride_class
 
 from loopyperf.kernel import Kernel
@@ -64,7 +67,7 @@ def brute_force_at_all(
                 number = happening.number * visitor.executions.number(happening.active, counting)
                 totals[counting][name] = totals[counting][name] + number
     for launch in kernel.launches:
-        overheads = _overheads(kernel, launch, sizes, sub_group_size)
+        overheads = _overheads(kernel, launch, sizes, sub_group_size, enumerated.launches(launch))
         for counting, (name, number) in product(COUNTINGS, overheads.items()):
             totals[counting][name] = totals[counting][name] + number
     return [
@@ -130,6 +133,14 @@ class _Enumerated:
             self._points[inames] = _points(self.kernel, inames, self.sizes)
         return self._points[inames]
 
+    def launches(self, launch: Launch) -> Numbers:
+        """Return how often *launch* is launched: where, or as often as, what is tested before holds."""
+        inames = launch.host_inames
+        how_often = Executions(self.kernel, launch, inames, self.sizes, self.points(inames))
+        visitor = Visitor(self.kernel, how_often, inames, None, self.share)
+        visitor.registers = _registers(self.kernel)
+        return how_often.number(visitor.where(*tested_before(self.kernel, launch)), "paper")
+
     def visitor(self, place: _Place) -> Visitor:
         """Return the visitor of what is at *place*, having visited it."""
         vector = None if place.evaluation else vector_iname(self.kernel, place.instruction)
@@ -137,6 +148,7 @@ class _Enumerated:
         inames -= {vector}
         how_often = Executions(self.kernel, place.launch, inames, self.sizes, self.points(inames), self.sub_group_size)
         visitor = Visitor(self.kernel, how_often, inames, vector, self.share)
+        visitor.registers = _registers(self.kernel)
         if place.evaluation is None:
             visitor.instruction(place.instruction)
         else:
@@ -145,20 +157,49 @@ class _Enumerated:
 
 
 def _points(kernel: Kernel, inames: frozenset[str], sizes: Sequence[Sizes]) -> Points:
+    registers = _registers(kernel)
     domain = isl.Set.from_basic_set(kernel.loopy_kernel.get_inames_domain(inames))
+    while bounding := registers.keys() & set(domain.get_var_names(isl.dim_type.param)):
+        domain = _with_register(kernel, domain, min(bounding), registers[min(bounding)])
     return listed(domain.project_out_except(sorted(inames), [isl.dim_type.set]), sizes)
 
 
+def _with_register(kernel: Kernel, domain: isl.Set, name: str, value: Any) -> isl.Set:
+    """Return *domain* where register *name*, which bounds loops, has its *value*, in the loops that it is of."""
+    loops = get_dependencies(value) & kernel.loopy_kernel.all_inames()
+    wider = kernel.loopy_kernel.get_inames_domain(loops | set(domain.get_var_names(isl.dim_type.set)))
+    loops = wider.get_var_names(isl.dim_type.set)
+    names = sorted({*wider.get_var_names(isl.dim_type.param), *kernel.parameters})
+    equal = isl.Set(f"[{', '.join(names)}] -> {{ [{', '.join(loops)}] : {name} = {value} }}")
+    points = isl.Set.from_basic_set(wider).align_params(equal.get_space()) & equal
+    return points.project_out(*points.get_var_dict(isl.dim_type.param)[name], 1)
+
+
 # }}}
+
+
+def _registers(kernel: Kernel) -> dict[str, Any]:
+    """Return integer registers with what they are computed of, once and for all."""
+    variables = kernel.loopy_kernel.temporary_variables
+    registers = {name for name, variable in variables.items() if variable.address_space == AddressSpace.PRIVATE}
+    registers = {name for name in registers if variables[name].dtype.is_integral() and not variables[name].shape}
+    values: dict[str, list[Any]] = {name: [] for name in registers}
+    for instruction in kernel.loopy_kernel.instructions:
+        for name in registers & set(instruction.assignee_var_names()):
+            values[name].append(None if instruction.predicates else getattr(instruction, "expression", None))
+    once = {name: given[0] for name, given in values.items() if len(given) == 1}
+    found = {name: value for name, value in once.items() if value is not None and name not in get_dependencies(value)}
+    while nested := [name for name, value in found.items() if found.keys() & get_dependencies(value)]:
+        found |= {name: substitute(found[name], dict(found)) for name in nested}
+    return found
 
 
 # {{{ launches and barriers
 
 
 def _overheads(
-    kernel: Kernel, launch: Launch, sizes: Sequence[Sizes], sub_group_size: int | None
+    kernel: Kernel, launch: Launch, sizes: Sequence[Sizes], sub_group_size: int | None, launches: Numbers
 ) -> dict[str, Numbers]:
-    launches = _points(kernel, launch.host_inames, sizes).number()
     alike = Counter((barrier.inames, barrier.groups) for barrier in launch.barriers)
     one_each = {(barrier.inames, barrier.groups): barrier for barrier in launch.barriers}
     passes = sum(number * _barrier_passes(kernel, launch, one_each[loops], sizes) for loops, number in alike.items())

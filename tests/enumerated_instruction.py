@@ -22,12 +22,15 @@ from loopy.symbolic import DependencyMapper, LinearSubscript, get_dependencies
 from loopy.type_inference import TypeReader
 from loopy.types import LoopyType
 from pointwise import PointwiseEvaluator, is_even
+from pymbolic import substitute
 from stride_classes import Access, Lanes, UnevenLanes
 
 from loopyperf.kernel import Kernel
 
 LANES = 32
 """as many are looked at where they are not all equally far apart"""
+PASSES = range(-12, 12)
+"""those that are looked at, counted from the middle of each loop"""
 FAR = 1 << 40
 """elements between the arrays that an axis is made of"""
 
@@ -95,6 +98,8 @@ class Visitor:
         self.types = TypeReader(kernel.loopy_kernel, kernel.callables)
         self.writer = Writer(kernel, inames)
         self.happenings: list[Happening] = []
+        self.registers: Mapping[str, Any] = {}
+        """name -> what it is computed of, where it stands for that"""
 
     @property
     def accesses(self) -> list[Access]:
@@ -135,6 +140,7 @@ class Visitor:
 
     def holds(self, condition: Any) -> np.ndarray:
         """Return at which points *condition* holds, or how often if it depends on data."""
+        condition = self.in_full(condition)
         if get_dependencies(condition) <= self.evaluate.context.keys():
             return np.broadcast_to(self.evaluate(condition), (len(self.points),)).astype(bool)
         if isinstance(condition, prim.LogicalNot):
@@ -208,10 +214,15 @@ class Visitor:
         if array.address_space == AddressSpace.LOCAL:
             self.happenings.append(Happening(f"local {direction} {bits}-bit", 1, active))
             return
+        expr = self.in_full(expr)
         zero = np.zeros(len(self.points), int)
         axes = np.array([zero, *(axis + zero for axis in self.addresses(expr, array, {}))])[:, active > 0]
         found = Access(direction, name, bits, axes, self.lanes(expr, array))
         self.happenings.append(Happening(found, 1, active))
+
+    def in_full(self, expr: Any) -> Any:
+        """Return *expr* without registers that stand for something."""
+        return substitute(expr, dict(self.registers)) if get_dependencies(expr) & self.registers.keys() else expr
 
     def _is_whole(self, expr: Any) -> bool:
         """Return whether *expr* is a vector, of the loop that runs all at once."""
@@ -245,18 +256,28 @@ class Visitor:
         return self.even_lanes(expr, array)
 
     def passes(self, expr: Any, array: Any, lane: str) -> Iterator[np.ndarray]:
-        """Yield the addresses of the first lanes in the first and in the last pass of the other loops.
+        """Yield the addresses of the first lanes in passes of the other loops that follow each other.
 
         Lanes that are left out between others are neighbours all the same, as they are where lanes are even.
         """
         columns = self.points.columns
-        others = [self.points.size, *(columns[name] for name in self.inames - {lane})]
-        for chosen in (0, -1) if len(self.points) > 1 else ():
-            together = np.logical_and.reduce([column == column[chosen] for column in others])
+        chosen = [self._rows_of_pass(lane, number) for number in PASSES] if len(self.points) > 1 else []
+        for together in {tuple(rows.tolist()): rows for rows in chosen}.values():
             first, last = columns[lane][together].min(), columns[lane][together].max()
             lanes = np.arange(first, last + 1)[:LANES]
-            here = {name: np.full(len(lanes), column[chosen]) for name, column in columns.items()}
+            here = {name: np.full(len(lanes), column[together[0]]) for name, column in columns.items()}
             yield sum(self.addresses(expr, array, {**here, lane: lanes}), np.zeros(len(lanes), int))
+
+    def _rows_of_pass(self, lane: str, number: int) -> np.ndarray:
+        """Return the points of a pass, each loop *number* passes from its middle, or where it was last before that."""
+        rows = np.arange(len(self.points))
+        for name, column in self.points.columns.items():
+            if name in self.inames - {lane}:
+                there = column[rows]
+                first, last = int(there.min()), int(there.max())
+                middle, length = (last - first) // 2, last - first + 1
+                rows = rows[there == there[there <= first + (middle + number) % length].max()]
+        return rows
 
     def even_lanes(self, expr: Any, array: Any) -> Lanes:
         """Return how *expr* moves along ``l.0`` at the first point, having seen that it is so at all others."""
@@ -269,7 +290,7 @@ class Visitor:
             return Lanes(0, (), 1, 0)
         block, row = max(
             (
-                (abs(int(step[0])), int(np.ravel(self.evaluate(stride))[0]))
+                (abs(int(step[0])), abs(int(np.ravel(self.evaluate(stride))[0])))
                 for step, stride in zip(steps, self.strides(expr, array), strict=True)
             ),
             default=(0, 1),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import loopy as lp
 from loopy.kernel.data import LocalInameTag
 from loopy.schedule import Barrier, CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction
 from loopy.symbolic import get_dependencies
@@ -43,7 +44,17 @@ class _Item:
 
 def evaluations(kernel: Kernel, launch: Launch) -> list[Evaluation]:
     """Return the evaluations of predicates in *launch*."""
-    return list(_Writer(kernel).written(_tree(kernel, launch), launch.host_inames, ()))
+    return list(_Writer(kernel).written(_tree(kernel, launch), launch.host_inames, tested_before(kernel, launch)))
+
+
+def tested_before(kernel: Kernel, launch: Launch) -> tuple[Any, ...]:
+    """Return the predicates around the launch itself, which Python tests, but no other host program of Loopy's."""
+    if not isinstance(kernel.loopy_kernel.target, lp.PyOpenCLTarget):
+        return ()
+    writer = _Writer(kernel)
+    whole = _Item(loop="the launch", body=_tree(kernel, launch))
+    shared = writer.required(whole)
+    return tuple(sorted((each for each in shared if writer.inames(each) <= launch.host_inames), key=repr))
 
 
 def _tree(kernel: Kernel, launch: Launch) -> tuple[_Item, ...]:
@@ -97,16 +108,16 @@ class _Writer:
     def _row(self, items: Sequence[_Item], loops: frozenset[str], holding: tuple[Any, ...]) -> tuple[int, set[Any]]:
         """Return how many of the first *items* share predicates, and which."""
         best, admissible = (1, set[Any]()), self._admissible(items[0], loops)
-        shared = self._required(items[0]) - set(holding)
+        shared = self.required(items[0]) - set(holding)
         for length, item in enumerate(items, start=1):
             admissible &= self._admissible(item, loops)
-            shared = {p for p in shared & self._required(item) if self._inames(p) <= admissible}
+            shared = {p for p in shared & self.required(item) if self.inames(p) <= admissible}
             if not shared:
                 break
             best = (length, shared)
         return best
 
-    def _required(self, item: _Item) -> set[Any]:
+    def required(self, item: _Item) -> set[Any]:
         of_leaves = [
             self.loopy_kernel.id_to_insn[leaf.instruction].predicates for leaf in item.leaves if leaf.instruction
         ]
@@ -121,7 +132,7 @@ class _Writer:
             parallel -= {iname for iname in parallel if isinstance(self.kernel.hardware_axis(iname), LocalInameTag)}
         return set(loops) | parallel
 
-    def _inames(self, predicate: Any) -> frozenset[str]:
+    def inames(self, predicate: Any) -> frozenset[str]:
         return get_dependencies(predicate) & self.loopy_kernel.all_inames()
 
     def _evaluation(

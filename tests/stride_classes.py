@@ -60,17 +60,24 @@ def needs_points(access: Access) -> bool:
 
 
 def _class_of_uneven(lanes: UnevenLanes, cells: np.ndarray) -> str:
-    """How many cells is the reach of the lanes, gaps cut short, and what share of those between them is touched?"""
+    """How many cells is the reach of the lanes, gaps cut short, and what share of those between them is touched?
+
+    Half of the passes that have all lanes reach as far as the one that is looked at, or less far.
+    """
     if not lanes.passes:
         return UNSEEN
-    places = [np.unique(addresses) for addresses in lanes.passes]
-    reaches = [int(np.minimum(np.diff(each), FAR_ENOUGH).sum()) for each in places]
-    widest = max(range(len(places)), key=reaches.__getitem__)
-    stride = -(-reaches[widest] // max(len(lanes.passes[widest]) - 1, 1))
+    most = max(map(len, lanes.passes))
+    full = sorted((_reach(lanes), lanes.tolist()) for lanes in lanes.passes if len(lanes) == most)
+    reach, typical = full[(len(full) - 1) // 2]
+    stride = -(-reach // max(most - 1, 1))
     if stride <= 1:
         return str(stride)
-    first, last = places[widest][[0, -1]]
-    return _share(Fraction(int(((cells >= first) & (cells < last)).sum()), int(last - first)), stride)
+    first, last = min(typical), max(typical)
+    return _share(Fraction(int(((cells >= first) & (cells < last)).sum()), last - first), stride)
+
+
+def _reach(addresses: np.ndarray) -> int:
+    return int(np.minimum(np.diff(np.unique(addresses)), FAR_ENOUGH).sum())
 
 
 def _share(density: Fraction, stride: int) -> str:

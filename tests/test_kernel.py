@@ -195,15 +195,19 @@ def test_what_lanes_compute_into_registers_may_differ_between_them() -> None:
         <> alike = g + 1
         <> own = l + alike
         <> derived = own + 1 {inames=g}
-        <> still_alike = alike + 1
-        out[g,l] = derived + still_alike
+        <> still_alike = alike + 1 {inames=g:l}
+        <> chosen = 0
+        if l % 2 == 0
+            chosen = 1
+        end
+        out[g,l] = derived + still_alike + chosen
         """,
         [lp.GlobalArg("out", np.float32, shape="n,16"), ...],
         lang_version=LANGUAGE,
         seq_dependencies=True,
     )
     kernel = load_kernel(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"}))
-    assert kernel.lane_variables == {"own", "derived"}
+    assert kernel.lane_variables == {"own", "derived", "chosen"}
 
 
 # }}}
@@ -270,6 +274,14 @@ def test_types_that_do_not_fit_together_are_refused_with_loopys_reason() -> None
         "{[i]: 0<=i<n}", "out[i] = nonsense(a[i])", [lp.GlobalArg("a", np.float32), ...], lang_version=LANGUAGE
     )
     with pytest.raises(KernelError, match=r"loopy cannot prepare kernel 'loopy_kernel'.*nonsense"):
+        load_kernel(unit)
+
+
+@pytest.mark.parametrize("condition", ["i & 1", "i | 2", "i >> 1", "~i"])
+def test_a_refusal_of_loopys_without_a_reason_says_where_it_comes_from(condition: str) -> None:
+    arguments = [lp.GlobalArg("a", np.float32, shape="n"), ...]
+    unit = lp.make_kernel("{[i]: 0<=i<n}", f"if {condition}\na[i] = 2\nend", arguments, lang_version=LANGUAGE)
+    with pytest.raises(KernelError, match=r"it gives no reason; raised by map_\w+ in .*; .*compare them, as in"):
         load_kernel(unit)
 
 

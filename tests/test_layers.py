@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
     {"errors", "units", "set_memory"},
-    {"launches", "called_kernels", "kernel", "device"},
+    {"launches", "called_kernels", "registers", "kernel", "device"},
     {"counts"},
     {"properties"},
     {"idg"},

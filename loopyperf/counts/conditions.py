@@ -3,16 +3,22 @@
 A condition that is an affine function of loop variables and sizes stays whole: it selects points, exactly. One that
 depends on data is taken apart at its ``and``, ``or`` and ``not``, so that what is affine in it stays exact and what is
 not can be asked for by name.
+
+Conditions of several ways each to hold multiply them. Where that gets many, those on data alone stay whole too, and how
+often they hold together is found where the shares of their parts are known.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 import pymbolic.primitives as prim
 from loopy.symbolic import WalkMapper
+
+from loopyperf.errors import UncountableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,11 @@ Conditions = frozenset[Condition]
 """all of them hold"""
 ALWAYS: Conditions = frozenset()
 
+SEVERAL = 16
+"""ways to hold together: more are not written down where that can be avoided"""
+MOST = 256
+"""ways to hold together: more take too long to count"""
+
 IsKnown = Callable[[Any], bool]
 """tells whether an expression depends on nothing but loop variables and sizes"""
 
@@ -67,9 +78,39 @@ def alternatives(expression: Any, is_known: IsKnown, holds: bool = True) -> Iter
 
 
 def all_of(expressions: Iterable[Any], is_known: IsKnown, holds: bool = True) -> Iterator[Conditions]:
-    """Yield disjoint sets of conditions; all of *expressions* are true (or false) where one of them holds."""
-    each = [tuple(alternatives(expression, is_known, holds)) for expression in expressions]
-    return (ALWAYS.union(*chosen) for chosen in product(*each))
+    """Yield disjoint sets of conditions; all of *expressions* are true (or false) where one of them holds.
+
+    Raises :class:`UncountableError` where there are too many.
+    """
+    each = {expression: tuple(alternatives(expression, is_known, holds)) for expression in expressions}
+    if prod(map(len, each.values())) > SEVERAL:
+        on_data = (whole for whole in each if not any(is_known(part) for part in parts(whole, is_known)))
+        each |= {whole: (frozenset({Condition(whole, holds)}),) for whole in on_data}
+    if (ways := prod(map(len, each.values()))) > MOST:
+        raise UncountableError(
+            f"conditions with {ways} ways to hold together, more than {MOST}: "
+            f"{' and '.join(f'({plain_text(whole)})' for whole, ways in each.items() if len(ways) > 1)}"
+        )
+    return (ALWAYS.union(*chosen) for chosen in product(*each.values()))
+
+
+def parts(expression: Any, is_known: IsKnown) -> Iterator[Any]:
+    """Yield what *expression* is made of by ``and``, ``or`` and ``not``, as far as it is taken apart."""
+    if is_known(expression) or not isinstance(expression, (prim.LogicalNot, prim.LogicalAnd, prim.LogicalOr)):
+        yield expression
+    else:
+        for child in (expression.child,) if isinstance(expression, prim.LogicalNot) else expression.children:
+            yield from parts(child, is_known)
+
+
+def is_true(expression: Any, of_parts: Mapping[Any, bool]) -> bool:
+    """Return whether *expression* is, where it is known of its parts."""
+    if expression in of_parts:
+        return of_parts[expression]
+    if isinstance(expression, prim.LogicalNot):
+        return not is_true(expression.child, of_parts)
+    combined = all if isinstance(expression, prim.LogicalAnd) else any
+    return combined(is_true(child, of_parts) for child in expression.children)
 
 
 def _first_deciding(children: tuple[Any, ...], is_known: IsKnown, deciding: bool) -> Iterator[Conditions]:

@@ -90,6 +90,10 @@ class _Function:
     def __init__(self, source: Compilation) -> None:
         self.source = source
 
+    def __getstate__(self) -> dict[str, Compilation]:
+        """Leave out what is compiled, which no pickle holds."""
+        return {"source": self.source}
+
     @cached_property
     def _scalar(self) -> Callable[..., tuple[bool, tuple[int, ...]]]:
         return compiled(self.source, SCALAR)
@@ -150,6 +154,8 @@ def _as_integer(name: str, value: Any) -> int:
 
 
 def _as_integer_array(name: str, value: object) -> IntegerArray:
+    if isinstance(value, np.ma.MaskedArray):
+        raise ParameterError(f"sizes {name} must be integers, received a masked array; pass its .compressed()")
     array = np.asarray(value)
     if array.dtype.kind in "iu":
         return array

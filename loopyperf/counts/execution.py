@@ -24,13 +24,15 @@ from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.kernel.data import GroupInameTag
 from loopy.symbolic import get_dependencies, isl_set_from_expr
 
-from loopyperf.counts.conditions import ALWAYS, Condition, Conditions, has_fractions, plain_text
+from loopyperf.counts.conditions import ALWAYS, Condition, Conditions, has_fractions, parts, plain_text
 from loopyperf.counts.loops import LoopPoints, loop_points
+from loopyperf.counts.probability import probability
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
+from loopyperf.registers import written_out
 from loopyperf.set_memory import SetMemory
 
 Counting = Literal["paper", "executed"]
@@ -144,6 +146,7 @@ class ExecutionCounter:
 
     def _affine_set(self, space: isl.Space, expression: Any, loops: LoopPoints, site: Site) -> isl.Set | None:
         """Return where *expression* is true, None where it is no affine function of loop variables and sizes."""
+        expression = written_out(expression, self.kernel.known_registers)
         if not get_dependencies(expression) <= self.kernel.parameters | site.inames - loops.shifted:
             return None
         if has_fractions(expression):  # which isl_set_from_expr cuts off
@@ -159,16 +162,18 @@ class ExecutionCounter:
         Raises :class:`UncountableError` where that is not stated.
         """
         asked = self._selected(site).asked
-        expressions = {condition.expression for condition in asked}
-        if len(expressions) < len(asked):
+        if len({condition.expression for condition in asked}) < len(asked):
             return Fraction(0)  # a condition that holds and does not
+        of_conditions = {each: frozenset(parts(each.expression, self.kernel.is_known)) for each in asked}
+        expressions = frozenset[Any]().union(*of_conditions.values())
         by_name = site.source if len(expressions) == 1 else None
-        weight = self.loops(site.inames).weight
-        for condition in sorted(asked, key=str):
-            text = plain_text(condition.expression)
-            share = self.typical.share(text, by_name, f"how often {text} holds is not known from the source")
-            weight *= share if condition.holds else 1 - share
-        return weight
+        shares: dict[Any, Fraction] = {}
+        for expression in sorted(expressions, key=plain_text):
+            text = plain_text(expression)
+            shares[expression] = self.typical.share(
+                text, by_name, f"how often {text} holds is not known from the source"
+            )
+        return self.loops(site.inames).weight * probability(of_conditions, shares)
 
     # }}}
 

@@ -1,17 +1,21 @@
 """Which cells of an array a kernel touches, and how densely (Stevens and Klöckner, Algorithm 2).
 
-The density of an access is the touched share of the cells between each lane's address and the next lane's. Classes
-describe large problems: densities are taken at one large admissible size, exactly. The end of the array, where a last
-lane has no neighbour, is left out.
+The density of an access is the touched share of the memory between each lane's address and the next lane's, of what
+lies between the elements of a layout with gaps too. Classes describe large problems: densities are taken at one large
+admissible size, exactly. The end of the array, where a last lane has no neighbour, is left out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, reduce
+from math import ceil
+from operator import itemgetter
+from typing import Any
 
 import islpy as isl
+import pymbolic.primitives as prim
 from loopy.diagnostic import UnableToDetermineAccessRangeError
-from loopy.symbolic import get_access_map
+from loopy.symbolic import SubstitutionMapper, get_access_map
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.lanes import EvenLanes
@@ -108,14 +112,19 @@ class Footprint:
 
     def touched(self, site: Site, ref: Reference) -> isl.Set | None:
         """Return the cells that *ref* touches at *site*; None where they are no affine function of its loops."""
+        at_sizes = SubstitutionMapper(self._size)
         try:
-            access = get_access_map(self.counter.points(site), ref.index)
+            points = _fixed(self.counter.points(site), self.sizes)
+            access = get_access_map(points, tuple(at_sizes(expression) for expression in ref.index))
         except (UnableToDetermineAccessRangeError, UncountableError):
             return None
-        return _fixed(access, self.sizes).range().coalesce()
+        return access.range().coalesce()
+
+    def _size(self, leaf: Any) -> int | None:
+        return self.sizes.get(leaf.name) if isinstance(leaf, prim.Variable) else None
 
     def density(self, lanes: isl.Set, pattern: EvenLanes) -> Fraction | None:
-        """Return the touched share of the cells between neighbours of *lanes*; None where no lane has a neighbour.
+        """Return the touched share of the memory between neighbours of *lanes*; None where no lane has a neighbour.
 
         *lanes* are the cells that an access touches, *pattern* is how it moves.
         """
@@ -123,27 +132,32 @@ class Footprint:
         return None if neighboured.is_empty() else self.density_of_lone_lanes(neighboured, pattern)
 
     def density_of_lone_lanes(self, lanes: isl.Set, pattern: EvenLanes) -> Fraction:
-        """Return the touched share of the cells up to where each lane's neighbour would be."""
-        between = lanes.apply(self._up_to_neighbour(pattern))
-        return Fraction(number_of_points(between & self.cells), number_of_points(between))
+        """Return the touched share of the memory up to where each lane's neighbour would be."""
+        moved, steps = self._upward(pattern)
+        between = lanes.apply(self._up_to_neighbour(moved, steps[moved]))
+        return self._share(between, moved, self.cells)
+
+    def _share(self, between: isl.Set, moved: int, cells: isl.Set) -> Fraction:
+        """Return the share of *cells* in the memory of *between*, which has all cells of each index along *moved*."""
+        rows = between
+        for axis in reversed(range(between.dim(SET))):
+            if self._is_within(axis, moved):
+                rows = rows.project_out(SET, axis, 1)
+        elements = number_of_points(rows) * abs(self._strides[moved])
+        return Fraction(number_of_points(between & cells), elements)
 
     def share_reached(self, lanes: Sequence[tuple[int, ...]]) -> Fraction | None:
-        """Return the touched share of the cells from the first to before the last of *lanes*.
+        """Return the touched share of the memory from the first to before the last of *lanes*.
 
         None where they differ along several axes, or where no cells are known.
         """
         moving = [axis for axis, places in enumerate(zip(*lanes, strict=True)) if len(set(places)) > 1]
         if len(moving) != 1 or not self._known:
             return None
-        places = [lane[moving[0]] for lane in lanes]
-        first, last = min(places), max(places) - 1
-        between = self.cells
-        for axis, place in enumerate(lanes[0]):
-            low, high = (first, last) if axis == moving[0] else (place, place)
-            between = between.lower_bound_val(SET, axis, isl.Val(str(low))).upper_bound_val(
-                SET, axis, isl.Val(str(high))
-            )
-        return Fraction(number_of_points(between), last - first + 1)
+        (moved,) = moving
+        first, last = (bound(lanes, key=itemgetter(moved)) for bound in (min, max))
+        between = _cells([first]).apply(self._up_to_neighbour(moved, last[moved] - first[moved]))
+        return self._share(between, moved, self.cells | _cells(lanes))
 
     # {{{ from lane to lane
 
@@ -158,18 +172,25 @@ class Footprint:
         _, steps = self._upward(pattern)
         return _cell_map(len(steps), (f"y{axis} = x{axis} + {step}" for axis, step in enumerate(steps)))
 
-    def _up_to_neighbour(self, pattern: EvenLanes) -> isl.Map:
-        """Return the map from a lane's cell to all cells before its neighbour's."""
-        moved, steps = self._upward(pattern)
-        tests = [f"x{moved} <= y{moved} < x{moved} + {steps[moved]}"]
-        for axis, stride in enumerate(self._strides):
-            if 0 < stride < self._strides[moved]:
+    def _up_to_neighbour(self, moved: int, step: int) -> isl.Map:
+        """Return the map from a lane's cell to all cells before its neighbour's, *step* further along axis *moved*."""
+        tests = [f"x{moved} <= y{moved} < x{moved} + {step}"]
+        for axis in range(len(self._strides)):
+            if self._is_within(axis, moved):
                 tests.append(f"0 <= y{axis} < {_extent(self._strides, axis)}")
             elif axis != moved:
                 tests.append(f"y{axis} = x{axis}")
-        return _cell_map(len(steps), tests)
+        return _cell_map(len(self._strides), tests)
+
+    def _is_within(self, axis: int, moved: int) -> bool:
+        """Return whether neighbours along *axis* lie between neighbours along *moved*."""
+        return 0 < abs(self._strides[axis]) < abs(self._strides[moved])
 
     # }}}
+
+
+def _cells(places: Iterable[tuple[int, ...]]) -> isl.Set:
+    return isl.Set(f"{{ {'; '.join(str(list(place)) for place in places)} }}")
 
 
 def _cell_map(axes: int, tests: Iterable[str]) -> isl.Map:
@@ -178,11 +199,12 @@ def _cell_map(axes: int, tests: Iterable[str]) -> isl.Map:
 
 
 def _extent(strides: Sequence[int], axis: int) -> int:
-    """Return how many cells of *axis* lie between neighbours along the next slower axis."""
-    return min(stride for stride in strides if stride > strides[axis]) // strides[axis]
+    """Return how many cells of *axis* may lie between neighbours along the next slower axis."""
+    own = abs(strides[axis])
+    return ceil(Fraction(min(abs(stride) for stride in strides if abs(stride) > own), own))
 
 
-def _fixed(access: isl.Map, sizes: Mapping[str, int]) -> isl.Map:
-    for name, (kind, index) in access.get_var_dict(PARAM).items():
-        access = access.fix_val(kind, index, isl.Val(sizes[name]))
-    return access.project_out(PARAM, 0, access.dim(PARAM))
+def _fixed(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
+    for name, (kind, index) in points.get_var_dict(PARAM).items():
+        points = points.fix_val(kind, index, isl.Val(sizes[name]))
+    return points.project_out(PARAM, 0, points.dim(PARAM))

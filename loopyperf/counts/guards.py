@@ -2,6 +2,7 @@
 
 Loopy's code generator writes one ``if`` around consecutive instructions and loops that share a predicate, and others
 inside it. So the predicate itself, with what it loads, runs once for all of them, and only where those around it hold.
+What the host tests before a launch, the device does not.
 The rules are those of ``build_loop_nest`` in Loopy's ``codegen/control.py``.
 """
 
@@ -50,7 +51,7 @@ def guards(kernel: Kernel, launch: Launch) -> Iterator[Guard]:
     """Yield the evaluations of predicates in *launch*, in the order of the code."""
     if not any(instruction.predicates for instruction in launch.instructions):
         return iter(())
-    return _guards(kernel, tuple(_items(kernel, launch.schedule)), (), launch.host_inames)
+    return _guards(kernel, tuple(_items(kernel, launch.schedule)), launch.host_conditions, launch.host_inames)
 
 
 def _guards(kernel: Kernel, items: Sequence[_Item], before: tuple[Any, ...], loops: frozenset[str]) -> Iterator[Guard]:

@@ -3,17 +3,19 @@
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
+import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
 from loopyperf.counts.conditions import ALWAYS
 from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
 from loopyperf.counts.guards import guards
 from loopyperf.counts.item import Access, Item, Overhead
+from loopyperf.counts.lanes import offsets_in_registers
 from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
@@ -25,6 +27,7 @@ from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
+from loopyperf.registers import written_out
 
 OnUnknown = Literal["refuse", "report"]
 
@@ -96,7 +99,8 @@ def count_kernel(
     """
     check_options(counting, sub_group_size, on_unknown)
     stated = Typical({}) if typical is None else typical
-    counted = _Pass(kernel, counting, stated, sub_group_size, on_unknown).counted()
+    lanes = None if sub_group_size is None else int(sub_group_size)  # of NumPy, too
+    counted = _Pass(kernel, counting, stated, lanes, on_unknown).counted()
     stated.check_all_asked(kernel.name)
     return counted
 
@@ -107,7 +111,8 @@ def check_options(counting: object, sub_group_size: object, on_unknown: object) 
         raise ParameterError(f"unknown counting {counting!r}; choose one of: {', '.join(COUNTINGS)}")
     if not isinstance(on_unknown, str) or on_unknown not in ("refuse", "report"):
         raise ParameterError(f"unknown on_unknown {on_unknown!r}; choose one of: refuse, report")
-    is_number = isinstance(sub_group_size, int) and not isinstance(sub_group_size, bool) and sub_group_size > 0
+    is_integer = isinstance(sub_group_size, (int, np.integer)) and not isinstance(sub_group_size, bool)
+    is_number = is_integer and int(cast("int", sub_group_size)) > 0
     if sub_group_size is not None and not is_number:
         raise ParameterError(f"sub_group_size is a number of lanes, 1 or more, received {sub_group_size!r}")
 
@@ -133,6 +138,7 @@ class _Pass:
         self.on_unknown = on_unknown
         self.counter = ExecutionCounter(kernel, typical, sub_group_size)
         self.walker = InstructionWalker(kernel, typical)
+        self.offsets = offsets_in_registers(kernel)
         self.left_out: dict[str, LeftOut] = {}
 
     def counted(self) -> KernelTallies:
@@ -171,11 +177,19 @@ class _Pass:
         for guard in guards(self.kernel, launch):
             with self._of_instruction(guard.instruction.id):
                 events = self.walker.events_of_guard(guard)
-                yield from _sightings(launch, guard.inames, guard.instruction, events)
+                yield from self._sightings(launch, guard.inames, guard.instruction, events)
         for instruction in launch.instructions:
             with self._of_instruction(instruction.id):
                 events = self.walker.events(instruction)
-                yield from _sightings(launch, instruction.within_inames, instruction, events)
+                yield from self._sightings(launch, instruction.within_inames, instruction, events)
+
+    def _sightings(
+        self, launch: Launch, inames: frozenset[str], instruction: InstructionBase, events: Events
+    ) -> Iterator[_Sighting]:
+        for (conditions, event, at_once), number in events.items():
+            if isinstance(event, Reference) and self.offsets:
+                event = replace(event, index=tuple(written_out(index, self.offsets) for index in event.index))
+            yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), event, number)
 
     def _tally(self, sighting: _Sighting, classifier: StrideClassifier) -> Iterator[Tally]:
         """Yield the tally of *sighting*, unless it never happens: then it has no stride class either."""
@@ -211,17 +225,10 @@ class _Pass:
                 yield _tally(launch, barrier.label, Overhead("barriers"), met)
         source = f"launch of {launch.name}"
         with self._refusals_of(source, source):
-            launches = launch_executions(self.counter, launch)
-            groups = Executions(self.counter.work_groups(launch) * launches.count, launches.weight)
-            yield _tally(launch, source, Overhead("work-groups"), groups)
-            yield _tally(launch, source, Overhead("launches"), launches)
-
-
-def _sightings(
-    launch: Launch, inames: frozenset[str], instruction: InstructionBase, events: Events
-) -> Iterator[_Sighting]:
-    for (conditions, event, at_once), number in events.items():
-        yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), event, number)
+            for launches in launch_executions(self.counter, launch):
+                groups = Executions(self.counter.work_groups(launch) * launches.count, launches.weight)
+                yield _tally(launch, source, Overhead("work-groups"), groups)
+                yield _tally(launch, source, Overhead("launches"), launches)
 
 
 def _access(site: Site, ref: Reference, classifier: StrideClassifier) -> Access:

@@ -1,8 +1,10 @@
 """How an access moves from one work-item to the next.
 
 Neighbouring work-items along ``l.0`` are the lanes of a sub-group. Most addresses are affine in the lane: each lane is
-as far from the next one as any other. Others wrap or stand still for some lanes; those lanes are enumerated. Where
-the address itself is data, nothing is known.
+as far from the next one as any other. Others wrap or stand still for some lanes; those lanes are enumerated, in a
+typical pass of the loops around: of several passes in the middle, the median by how far its lanes reach. So
+``a[(i+1) % n]``, which wraps in the last group of many, has the class of the others, and ``a[i % 8]``, which wraps in
+all of them, that of lanes that wrap. Where the address itself is data, nothing is known.
 
 As in the paper, all lanes are looked at with the same values of the loops around: in a loop that starts from the lane,
 as in ``i <= j < n``, these are not passes that the lanes make together.
@@ -11,7 +13,7 @@ as in ``i <= j < n``, these are not passes that the lanes make together.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice, pairwise
+from itertools import pairwise
 from math import ceil
 from operator import mul
 from typing import Any
@@ -32,6 +34,8 @@ SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 ENUMERATED = 32
 """lanes"""
+PASSES = 24
+"""of the loops around, one after another, so that what wraps in every second, third, fourth or eighth has its share"""
 SEPARATE = 5
 """elements: lanes further apart do not share what memory moves at once; the highest stride class is more than 4"""
 
@@ -103,7 +107,7 @@ def lanes_of(
     try:
         steps = tuple(_step(expression, lanes, sizes) for expression in ref.index)
     except (ExpressionNotAffineError, UnsupportedExpressionError, RuntimeError):
-        return _widest(loops.points, lanes, ref, strides, sizes)
+        return _typical(loops.points, lanes, ref, strides, sizes)
     return EvenLanes(steps, abs(sum(step * stride for step, stride in zip(steps, strides, strict=True))))
 
 
@@ -152,6 +156,17 @@ def _told_apart_by_data(
     return None
 
 
+def offsets_in_registers(kernel: Kernel) -> dict[str, Any]:
+    """Return what the registers stand for in which lanes have no data of their own."""
+
+    def is_of_lanes(value: Any) -> bool:
+        names = get_dependencies(value)
+        lanes = kernel.lane_inames(names & kernel.loopy_kernel.all_inames())
+        return bool(names & kernel.lane_variables) or _looks_up(value, lanes)
+
+    return {name: value for name, value in kernel.registers.items() if not is_of_lanes(value)}
+
+
 def _looks_up(expression: Any, lanes: frozenset[str]) -> bool:
     """Return whether *expression* has a subscript or a call of a function in it that depends on *lanes*."""
     parts = DependencyMapper(include_subscripts=True, include_calls=True)(expression)
@@ -164,40 +179,56 @@ def _looks_up(expression: Any, lanes: frozenset[str]) -> bool:
 # {{{ lanes one by one
 
 
-def _widest(
+def _typical(
     points: isl.Set, lanes: frozenset[str], ref: Reference, strides: Sequence[int], sizes: Mapping[str, int]
 ) -> UnevenLanes | None:
-    """Return the lanes in one of the first or in one of the last passes of the other loops: those that span more."""
+    """Return the lanes in a typical pass of the other loops.
+
+    Of the passes looked at, those with fewer lanes than others, of a group cut short, are left out. Of the rest it is
+    the median by the elements that the lanes reach over, of equal ones by their addresses, of two in the middle the
+    lesser.
+    """
     for name, (kind, place) in points.get_var_dict(PARAM).items():
-        points = points.fix_val(kind, place, isl.Val(str(sizes[name])))
+        points = points.fix_val(kind, place, _val(sizes[name]))
     points = points.project_out(PARAM, 0, points.dim(PARAM))
     if points.is_empty():
         return None
+    (lane,) = lanes
     found: list[UnevenLanes] = []
-    for chosen in (points.lexmin(), points.lexmax()):
-        together = islice(_with_neighbours(points, chosen, lanes), ENUMERATED)
-        indices = tuple(_index(ref, {**sizes, **point}) for point in together)
+    for together in dict.fromkeys(tuple(_pass(points, lane, number)) for number in range(PASSES)):
+        indices = tuple(_index(ref, {**sizes, **dict(point)}) for point in together)
         addresses = (sum(map(mul, index, strides)) for index in indices)
         found.append(UnevenLanes(tuple(addresses), indices))
-    return max(found, key=lambda lanes: lanes.span)
+    most = max(len(each.addresses) for each in found)
+    full = sorted((each for each in found if len(each.addresses) == most), key=lambda each: (each.span, each.addresses))
+    return full[(len(full) - 1) // 2]
 
 
-def _with_neighbours(points: isl.Set, chosen: isl.Set, lanes: frozenset[str]) -> Iterator[dict[str, int]]:
-    """Yield the points that differ from the *chosen* one in the lane alone."""
+def _pass(points: isl.Set, lane: str, number: int) -> Iterator[tuple[tuple[str, int], ...]]:
+    """Yield the first points of one of the PASSES in the middle, by its *number*, lane by lane.
+
+    Each loop goes on by one from pass to pass, from its last value to its first. Where it does not have that value, it
+    has the next lower one.
+    """
     names = points.get_var_names_not_none(SET)
-    values = _coordinates(chosen, names)
+    values: dict[str, int] = {}
     for place, name in enumerate(names):
-        if name not in lanes:
-            points = points.fix_val(SET, place, isl.Val(str(values[name])))
-    (lane,) = lanes
-    place = names.index(lane)
-    first, last = points.dim_min_val(place).to_python(), points.dim_max_val(place).to_python()
-    return ({**values, lane: value} for value in range(first, last + 1))
+        if name != lane:
+            first, last = _bounds(points, place)
+            reached = first + ((last - first) // 2 + number - PASSES // 2) % (last - first + 1)
+            value = points.upper_bound_val(SET, place, _val(reached)).dim_max_val(place)
+            points, values[name] = points.fix_val(SET, place, value), value.to_python()
+    first, last = _bounds(points, names.index(lane))
+    for value in range(first, min(last, first + ENUMERATED - 1) + 1):
+        yield (*values.items(), (lane, value))
 
 
-def _coordinates(points: isl.Set, names: Sequence[str]) -> dict[str, int]:
-    point = points.sample_point()
-    return {name: point.get_coordinate_val(SET, place).to_python() for place, name in enumerate(names)}
+def _bounds(points: isl.Set, place: int) -> tuple[int, int]:
+    return points.dim_min_val(place).to_python(), points.dim_max_val(place).to_python()
+
+
+def _val(value: int) -> isl.Val:
+    return isl.Val(str(value))
 
 
 class _AtPoint(EvaluationMapper[int]):

@@ -183,7 +183,7 @@ def _making_passes(points: isl.Set, loop: str, passes: int) -> isl.Set:
     _, place = points.get_var_dict()[loop]
     known = points.dim_min_val(place)
     first = known if known.is_int() else isl.Val.zero(points.get_ctx())
-    return points.lower_bound_val(SET, place, first).upper_bound_val(SET, place, first + (passes - 1))
+    return points.lower_bound_val(SET, place, first).upper_bound_val(SET, place, first + isl.Val(str(passes - 1)))
 
 
 # }}}

@@ -1,10 +1,11 @@
 """Barriers, work-groups and launches, read off the schedule (Stevens and Klöckner, sections 2.3, 2.4 and 3.2)."""
 
+from collections.abc import Iterator
 from math import prod
 
 import islpy as isl
 
-from loopyperf.counts.conditions import ALWAYS
+from loopyperf.counts.conditions import ALWAYS, all_of
 from loopyperf.counts.execution import ExecutionCounter, Executions, Site
 from loopyperf.launches import Barrier, Launch
 
@@ -50,7 +51,12 @@ def _static_length(loop: isl.Set) -> int:
     return loop.dim_max_val(0).to_python() - loop.dim_min_val(0).to_python() + 1
 
 
-def launch_executions(counter: ExecutionCounter, launch: Launch) -> Executions:
-    """Return how often *launch* is launched: once, or once for each pass of the host loops around it."""
-    site = Site(launch, launch.host_inames, ALWAYS, f"launch of {launch.name}")
-    return counter.executions(site, "paper")
+def launch_executions(counter: ExecutionCounter, launch: Launch) -> Iterator[Executions]:
+    """Yield how often *launch* is launched: once, or once for each pass of the host loops around it.
+
+    Where the host tests conditions before, these are the ways in which all of them hold. Of data among them, it is
+    stated by the first instruction how often they hold.
+    """
+    source = launch.instructions[0].id if launch.host_conditions else f"launch of {launch.name}"
+    for conditions in all_of(launch.host_conditions, counter.kernel.is_known):
+        yield counter.executions(Site(launch, launch.host_inames, conditions, source), "paper")

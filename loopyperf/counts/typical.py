@@ -8,6 +8,7 @@ names.
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from math import isfinite
+from sys import float_info
 from typing import Any, cast
 
 import numpy as np
@@ -93,8 +94,11 @@ class Typical:
     @staticmethod
     def _number(value: Any, keyword: str) -> Fraction:
         number: object = cast("Any", value).item() if isinstance(value, np.generic) else value
-        if isinstance(number, (int, float, Fraction)) and not isinstance(number, bool) and isfinite(number):
+        if isinstance(number, float) and isfinite(number):
             return Fraction(str(number))
+        if isinstance(number, (int, Fraction)) and not isinstance(number, bool):
+            _check_magnitude(number, keyword)
+            return Fraction(number)
         raise ParameterError(
             f"typical {keyword!r} must be a finite number, received {number!r} ({type(number).__name__})"
         )
@@ -107,3 +111,22 @@ class Typical:
             raise ParameterError(
                 f"typical {', '.join(map(repr, idle))} settles nothing in kernel {kernel!r}, which asks for {asked}"
             )
+
+
+def check_stated(values: object) -> None:
+    """Raise :class:`ParameterError` unless *values* map keywords to what can be written down."""
+    if not isinstance(values, Mapping):
+        raise ParameterError(f"typical is a mapping from keywords to values, received {values!r}")
+    for keyword, value in cast("Mapping[object, object]", values).items():
+        if not isinstance(keyword, str):
+            raise ParameterError(f"typical is a mapping from keywords to values, received the keyword {keyword!r}")
+        parts = cast("Mapping[object, object]", value).values() if isinstance(value, Mapping) else (value,)
+        for number in parts:
+            if isinstance(number, (int, Fraction)):
+                _check_magnitude(number, keyword)
+
+
+def _check_magnitude(number: int | Fraction, keyword: str) -> None:
+    """Raise :class:`ParameterError` beyond the largest float: of thousands of digits, Python writes no text."""
+    if abs(number) > float_info.max:
+        raise ParameterError(f"typical {keyword!r} must be at most {float_info.max:.2g} in magnitude")

@@ -1,9 +1,9 @@
 """Counting a kernel once, however often it is asked about."""
 
 import weakref
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import islpy as isl
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.counts.quasipolynomial import engine_is_exact
+from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, Program, checked_program, load_kernel
 from loopyperf.oracle.recollection import recalled
@@ -28,9 +29,8 @@ class CountingOptions:
 
     def __post_init__(self) -> None:
         check_options(self.counting, self.sub_group_size, self.on_unknown)
-        stated = cast("Any", self.typical)
-        if stated is not None and not (isinstance(stated, Mapping) and _are_words(cast("Mapping[Any, Any]", stated))):
-            raise ParameterError(f"typical is a mapping from keywords to values, received {stated!r}")
+        if self.typical is not None:
+            check_stated(self.typical)
 
     @property
     def key(self) -> Hashable:
@@ -47,10 +47,6 @@ class CountingOptions:
             sub_group_size=self.sub_group_size,
             on_unknown=self.on_unknown,
         )
-
-
-def _are_words(keywords: Iterable[object]) -> bool:
-    return all(isinstance(keyword, str) for keyword in keywords)
 
 
 def count(

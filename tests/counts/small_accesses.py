@@ -71,6 +71,13 @@ def pairs_of_cells() -> lp.TranslationUnit:
 
 
 @at(*FROM_ZERO, classes=LARGE)
+def pairs_of_cells_at_computed_places() -> lp.TranslationUnit:
+    """Registers stand between the lanes and the cells; a third counts the lanes by fours."""
+    code = "<> odd = 2*i + 1\n<> even = odd - 1\n<> four = i // 4\nout[i] = a[odd] + a[even] + b[3*four]"
+    return lanes(kernel("{[i]: 0<=i<n}", code, a=np.float32, b=np.float32))
+
+
+@at(*FROM_ZERO, classes=LARGE)
 def two_of_three_cells() -> lp.TranslationUnit:
     """Two accesses of stride 3."""
     return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[3*i] + a[3*i+1]", a=np.float32))
@@ -179,6 +186,91 @@ def a_stride_that_is_a_size() -> lp.TranslationUnit:
         assumptions="s>=1 and n>=1",
     )
     return lanes(unit)
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def a_ring() -> lp.TranslationUnit:
+    """The last lane of all wraps, or the first one: edges."""
+    code = "out[i] = a[(i+1) % n] + a[(i-1) % n] + a[(i+n-1) % n] + a[if(i < n-1, i+1, 0)]"
+    return lanes(kernel("{[i]: 0<=i<n}", code, array("a,out", "n"), sizes("n")))
+
+
+@at({}, classes={})
+def a_ring_of_fixed_length() -> lp.TranslationUnit:
+    """One group of 64 wraps."""
+    return lanes(kernel("{[i]: 0<=i<1024}", "out[i] = a[(i+1) % 1024]", array("a,out", "1024")))
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 160})
+def a_torus() -> lp.TranslationUnit:
+    """Neighbours in both directions, of every other cell along the lanes."""
+    code = "out[i,j] = a[(i+1) % n,2*j] + a[(i-1) % n,2*j] + a[i,2*((j+1) % n)] + a[i,2*((j-1) % n)]"
+    unit = kernel("{[i,j]: 0<=i,j<n}", code, array("a", "n,2*n"), array("out", "n,n"), sizes("n"))
+    return lp.tag_inames(lanes(unit, "j"), {"i": "g.1"})
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 160})
+def a_column_of_a_ring() -> lp.TranslationUnit:
+    """One cell of each row, the last lane wraps."""
+    unit = kernel("{[i]: 0<=i<n}", "out[i] = a[(i+1) % n,0]", array("a", "n,n"), array("out", "n"), sizes("n"))
+    return lanes(unit)
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes={"n": 640})
+def wraps_in_some_groups() -> lp.TranslationUnit:
+    """Every fourth group wraps, of the other array all but one in seventeen; all cells between their lanes are used."""
+    arrays = array("a", "64"), array("b", "17"), array("out", "n")
+    return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[(i+1) % 64] + b[(i+1) % 17]", *arrays, sizes("n")))
+
+
+def _from_layout(index: str, shape: str, **layout: object) -> lp.TranslationUnit:
+    """Return a kernel that loads *index*, the array laid out in its own way."""
+    return lanes(
+        kernel("{[i]: 0<=i<n}", f"out[i] = {index}", array("a", shape, **layout), array("out", "n"), sizes("n"))
+    )
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def elements_far_apart() -> lp.TranslationUnit:
+    """The array's own stride leaves seven of eight cells of memory unused."""
+    return _from_layout("a[i]", "n", strides=(8,))
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def elements_two_apart_backwards() -> lp.TranslationUnit:
+    """Half the memory belongs to no element."""
+    return _from_layout("a[i]", "n", strides=(-2,))
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def elements_three_apart() -> lp.TranslationUnit:
+    """The same, said by a tag."""
+    return _from_layout("a[i]", "n", dim_tags="stride:3")
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 200})
+def rows_with_gaps() -> lp.TranslationUnit:
+    """A row has every other cell of memory."""
+    return _from_layout("a[0,i]", "n,n", strides="2*n,2")
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 200})
+def rows_in_reverse() -> lp.TranslationUnit:
+    """One cell of each row, the last row first."""
+    return _from_layout("a[i,0]", "n,n", strides="-n,1")
+
+
+@at(*sizes_of_n(0, 1, 17, 40), classes=LARGE)
+def structures_with_gaps() -> lp.TranslationUnit:
+    """Three members, two cells apart, in five cells."""
+    return _from_layout("a[i,0] + a[i,1] + a[i,2]", "n,3", strides=(5, 2))
+
+
+@at(*sizes_of_n(1, 17, 40), classes={"n": 200})
+def a_matrix_with_gaps() -> lp.TranslationUnit:
+    """Lanes across rows that have every other cell of memory: half of it, however many elements are touched."""
+    layout = array("a", "n,n", strides=("2*n", 2))
+    return lanes(kernel("{[i,j]: 0<=i,j<n}", "out[j,i] = a[i,j]", layout, array("out", "n,n"), sizes("n")))
 
 
 @at(*sizes_of_n(1, 2, 3), classes={"n": 17})

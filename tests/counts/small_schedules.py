@@ -150,6 +150,58 @@ def a_growing_launch() -> lp.TranslationUnit:
     return lanes(unit)
 
 
+def _on_a_flag(target: lp.TargetBase) -> lp.TranslationUnit:
+    unit = kernel("[n,flag] -> {[i]: 0<=i<n}", "if flag > 0\na[i] = 2*a[i]\nend", array("a", "n"), sizes("n,flag"))
+    return lanes(unit.copy(target=target))
+
+
+@at(*({"n": n, "flag": flag} for n in (0, 1, 40) for flag in (-1, 0, 1)), classes={"n": 320, "flag": 1})
+def a_launch_on_a_condition() -> lp.TranslationUnit:
+    """Python tests the flag, and launches or does not."""
+    return _on_a_flag(lp.PyOpenCLTarget())
+
+
+@at(*({"n": n, "flag": flag} for n in (0, 1, 40) for flag in (-1, 0, 1)), classes={"n": 320, "flag": 1})
+def a_condition_in_a_launch() -> lp.TranslationUnit:
+    """Where Loopy writes no host program, the device program tests the flag."""
+    return _on_a_flag(lp.OpenCLTarget())
+
+
+@at(*({"n": n, "t": t} for n, t in [(0, 3), (1, 0), (1, 1), (40, 3), (40, 4)]), classes={"n": 320, "t": 2})
+def launches_by_turns() -> lp.TranslationUnit:
+    """The host makes one launch in even steps and one of larger groups in odd steps."""
+    unit = kernel(
+        ["[t] -> {[step]: 0<=step<t}", "[n] -> {[i,j]: 0<=i,j<n}"],
+        """
+        for step
+            ... gbarrier {id=first}
+            if step % 2 == 0
+                b[i] = 2*a[i] {id=even, dep=first}
+            end
+            ... gbarrier {id=second, dep=even}
+            if step % 2 == 1
+                a[n-1-j] = b[j] + 1 {dep=second}
+            end
+        end
+        """,
+        array("a,b", "n"),
+        sizes("n,t"),
+    )
+    return lanes(lanes(unit), "j", 32)
+
+
+@at(*({"n": n, "flag": flag} for n in (1, 40) for flag in (0, 1)), classes={"n": 320, "flag": 1})
+def a_barrier_on_a_condition() -> lp.TranslationUnit:
+    """A barrier stands between what the flag lets run, so that it is the device that tests it."""
+    unit = kernel(
+        "[n,flag] -> {[g,l]: 0<=g<n and 0<=l<16}",
+        "if flag > 0\n<> c[l] = 2*a[g,l] {inames=g:l}\nb[g,l] = c[15-l] {inames=g:l}\nend",
+        array("a,b", "n,16"),
+        sizes("n,flag"),
+    )
+    return lp.tag_inames(lp.set_temporary_address_space(unit, "c", "local"), {"g": "g.0", "l": "l.0"})
+
+
 def _exchanged(domains: str | Sequence[str], groups: str, assumptions: str = "") -> lp.TranslationUnit:
     """Return a kernel whose groups pass numbers from lane to lane through local memory, k times."""
     index = groups.replace(":", ",")

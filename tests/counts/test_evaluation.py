@@ -208,6 +208,11 @@ def test_arrays_of_anything_but_integers_are_refused(rectangle: QuasiPolynomial,
         rectangle.evaluate(n=wrong, m=1)  # pyright: ignore[reportArgumentType]
 
 
+def test_a_masked_array_of_sizes_is_refused(rectangle: QuasiPolynomial) -> None:
+    with pytest.raises(ParameterError, match="n must be integers, received a masked array"):
+        rectangle.evaluate(n=np.ma.array([1, 2], mask=[False, True]), m=1)
+
+
 def test_arrays_that_do_not_fit_together_are_refused(rectangle: QuasiPolynomial) -> None:
     with pytest.raises(ParameterError, match=r"do not broadcast together: m \(2,\), n \(3,\)"):
         rectangle.evaluate(n=np.array([1, 2, 3]), m=np.array([1, 2]))

@@ -21,6 +21,18 @@ def accesses(code: str, **typical: float) -> dict[str, int]:
     }
 
 
+@pytest.mark.parametrize(("target", "tests"), [(lp.PyOpenCLTarget(), 0), (lp.OpenCLTarget(), 100)])
+def test_what_the_host_tests_is_not_loaded_by_lanes(target: lp.TargetBase, tests: int) -> None:
+    # Half of the time nothing is launched: of 7 groups 3.5, rounded. Else every lane asks.
+    code = "if m[0] > 0\na[i] = 2*b[i] {id=some}\nend"
+    unit = kernel("{[i]: 0<=i<n}", code, array("a,b", "n"), array("m", "1", np.int32), sizes("n"))
+    counts = count_properties(load_kernel(lanes(unit.copy(target=target))), typical={"some": 0.5}).properties()
+    numbers = counts.evaluate(n=100)
+    assert numbers.get("global load 32-bit stride 0", 0) == tests
+    assert (numbers["f32 mul"], numbers["global load 32-bit stride 1"]) == (50, 50)
+    assert numbers["work-groups"] == (7 if tests else 4)
+
+
 def test_a_loop_that_is_not_wholly_guarded_evaluates_in_every_pass() -> None:
     code = "if m[i] > 0\na[i] = 1\nend\nfor j\nif m[i] > 0\nd[i,j] = 1\nend\nb[i] = 2\nend"
     assert accesses(code, m=0.5) == {"loads": 100 + 800, "stores": 50 + 400 + 800}

@@ -4,6 +4,7 @@ import loopy as lp
 import numpy as np
 import pytest
 import small_accesses
+import small_calls
 import small_loops
 import small_schedules
 import small_vectors
@@ -235,6 +236,25 @@ def test_a_loop_around_launches_repeats_them() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("build", "flag", "launches"),
+    [
+        (small_schedules.a_launch_on_a_condition, 1, 1),
+        (small_schedules.a_launch_on_a_condition, 0, 0),
+        (small_schedules.a_condition_in_a_launch, 0, 1),
+        (small_schedules.a_barrier_on_a_condition, 0, 1),
+    ],
+)
+def test_a_launch_is_made_where_the_host_makes_it(build: KernelBuilder, flag: int, launches: int) -> None:
+    assert counted(build, n=40, flag=flag).get("launches", 0) == launches
+
+
+def test_launches_by_turns_are_as_many_as_turns() -> None:
+    # Five steps: 0, 2 and 4 in three groups of 16, 1 and 3 in two of 32.
+    counts = counted(small_schedules.launches_by_turns, n=40, t=5)
+    assert (counts["launches"], counts["work-groups"]) == (5, 3 * 3 + 2 * 2)
+
+
 def test_a_shrinking_launch_runs_less_in_as_many_groups() -> None:
     # 40, 39 and 38 points, each time in three groups: a grid is as large as its largest use.
     assert counted(small_schedules.a_shrinking_launch, n=40, t=3) == {
@@ -332,6 +352,20 @@ def test_each_kind_of_operation_has_its_own_count() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("build", "name", "count"),
+    [
+        (small_calls.a_call_up_to_a_size, "f32 add", 20 * 17),
+        (small_calls.a_call_up_to_a_loop_variable, "f32 add", 210),  # 1 + 2 + ... + 20
+        (small_calls.a_call_with_a_condition, "f32 mul", 16 * 17 // 2 + 4 * 16),
+        (small_calls.a_call_from_a_place, "f32 mul", 20 * 16),
+        (small_calls.a_loop_up_to_a_register, "f32 add", sum(2 * (i + 20) + 2 for i in range(20))),
+    ],
+)
+def test_a_number_that_is_computed_bounds_what_it_bounds(build: KernelBuilder, name: str, count: int) -> None:
+    assert counted(build, n=20)[name] == count
+
+
 def test_registers_are_not_memory() -> None:
     # x = a[i]; y = x·x; out[i] = y + x
     assert counted(small_accesses.scalar_temporaries, n=1) == {
@@ -354,40 +388,6 @@ def test_a_scalar_in_global_memory_is_loaded_and_stored() -> None:
         "launches": 1,
         "work-groups": 1,
     }
-
-
-@pytest.mark.parametrize(
-    ("build", "classes"),
-    [
-        (small_accesses.every_other_cell, {"1/2": 40}),
-        (small_accesses.pairs_of_cells, {"2/2": 80}),
-        (small_accesses.two_of_three_cells, {"2/3": 80}),
-        # The only lane at the edge has no neighbour: up to where that would be, it and a[2] are touched.
-        (small_accesses.every_other_cell_and_an_edge, {"1/2": 40, "2/2": 1}),
-        (small_accesses.backwards, {"2/2": 80}),
-        (small_accesses.a_broadcast, {"0": 40}),
-        # Lanes along i, by rows: a is read across them, b along them.
-        (small_accesses.rows_and_columns, {"4/>4": 1600, "1": 1600}),
-        (small_accesses.rows_and_columns_in_fortran_order, {"1": 1600, "4/>4": 1600}),
-        (small_accesses.half_a_matrix_by_columns, {"2/>4": 820}),
-        (small_accesses.one_column, {"1/>4": 40}),
-        (small_accesses.the_diagonal, {"1/>4": 40}),
-        (small_accesses.three_of_four_members, {"3/4": 120}),
-        (small_accesses.structures_with_padding, {"3/4": 120}),
-        # A third, rounded up to quarters.
-        (small_accesses.two_of_six_members, {"2/>4": 80}),
-        (small_accesses.an_axis_of_length_one, {"1/2": 40}),
-    ],
-)
-def test_loads_have_the_class_of_their_pattern(build: KernelBuilder, classes: dict[str, int]) -> None:
-    prefix = "global load 32-bit stride "
-    loads = {name: count for name, count in counted(build, n=40).items() if name.startswith(prefix)}
-    assert {prefix + name: count for name, count in classes.items()} == loads
-
-
-def test_dense_rows_of_four_are_dense_however_few() -> None:
-    # Three lanes, four cells each: the third lane's cells, which has no neighbour, do not make the other two sparse.
-    assert counted(small_loops.a_fixed_size)["global load 32-bit stride 4/4"] == 3 * 4
 
 
 # }}}

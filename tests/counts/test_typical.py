@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from small_kernels import array, kernel, lanes, sizes
 from small_unknowns import (
-    COLUMNS,
-    VALUES,
     complex_minimum,
     data_dependent_choice,
     data_dependent_predicate,
@@ -161,50 +159,6 @@ def test_a_split_loop_asks_for_the_values_that_bound_it() -> None:
 # }}}
 
 
-# {{{ addresses
-
-
-@pytest.mark.parametrize(
-    ("code", "index"),
-    [
-        ("out[i] = a[column[i]] {id=gather}", "column[i_inner + i_outer*16]"),
-        ("<> place = column[i]\nout[i] = a[place] {id=gather}", "place"),
-    ],
-)
-def test_lanes_at_loaded_addresses_are_far_apart_unless_stated(code: str, index: str) -> None:
-    unit = lanes(kernel("{[i]: 0<=i<n}", code, VALUES, COLUMNS, array("out", "n"), sizes("n")))
-    assumed = count_properties(load_kernel(unit))
-    assert assumed.properties().evaluate(n=100)["global load 32-bit stride 1/>4"] == 100
-    (sentence,) = assumed.assumed
-    assert sentence.startswith(f"which elements of 'a' neighbouring lanes access is data ({index})")
-    stated = count_properties(load_kernel(unit), typical={"a": "1"})
-    assert stated.properties().evaluate(n=100)["global load 32-bit stride 1"] == 200
-    assert stated.assumed == ()
-
-
-def test_a_scatter_is_counted_as_its_lanes_far_apart() -> None:
-    code = "out[column[i]] = a[i]"
-    unit = lanes(kernel("{[i]: 0<=i<n}", code, array("out", "n"), COLUMNS, a=np.float32))
-    assert counted(unit)["global store 32-bit stride 1/>4"] == 100
-
-
-def test_lanes_that_start_from_an_unknown_place_have_what_lies_between_them_unused() -> None:
-    unit = kernel(
-        "{[i_outer,i_inner]: 0<=i_outer<n and 0<=i_inner<16}",
-        "<> place = column[0] {inames=i_outer}\nout[i_outer,i_inner] = a[place + 2*i_inner] {id=even}",
-        VALUES,
-        COLUMNS,
-        array("out", "n,16"),
-        sizes("n"),
-    )
-    counts = count_properties(load_kernel(lp.tag_inames(unit, {"i_outer": "g.0", "i_inner": "l.0"})))
-    assert counts.properties().evaluate(n=10)["global load 32-bit stride 1/2"] == 160
-    assert counts.assumed[0].startswith("where in 'a' an access starts is no affine function of its loops")
-
-
-# }}}
-
-
 # {{{ foreign code
 
 
@@ -231,7 +185,31 @@ def test_whatever_else_has_no_count_does_what_is_stated() -> None:
 # }}}
 
 
-# {{{ wrong values
+# {{{ large and wrong values
+
+
+@pytest.mark.parametrize("passes", [10**19, 1e308, np.uint64(2**64 - 1)])
+@pytest.mark.parametrize("keyword", ["j", "e"])
+def test_large_values_are_exact(passes: Any, keyword: str) -> None:
+    stated = {"j": {"j": passes}, "e": {"s": 0, "e": passes}}[keyword]
+    expected = 100 * Fraction(str(passes))
+    assert counted(sparse_rows(), typical=stated)["f32 add"] == expected
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize(
+    ("build", "stated"),
+    [
+        (sparse_rows, lambda number: {"j": number}),
+        (sparse_rows, lambda number: {"s": 0, "e": -number}),
+        (foreign_code, lambda number: {"text": {"f32 add": Fraction(number, 3)}}),
+    ],
+)
+def test_values_beyond_the_largest_float_are_refused(build: Any, stated: Any, digits: int) -> None:
+    with pytest.raises(ParameterError, match=r"must be at most 1.8e\+308 in magnitude"):
+        lpp.count(build(), typical=stated(10**digits))
+    with pytest.raises(ParameterError, match=r"must be at most 1.8e\+308 in magnitude"):
+        count_properties(load_kernel(build()), typical=stated(10**digits))
 
 
 @pytest.mark.parametrize(
@@ -276,6 +254,7 @@ def test_a_typical_value_of_the_wrong_kind_is_refused(build: Any, typical: Any, 
         ({"on_unknown": ["report"]}, r"unknown on_unknown \['report'\]; choose one of"),
         ({"sub_group_size": "32"}, "sub_group_size is a number of lanes, 1 or more, received '32'"),
         ({"sub_group_size": 32.5}, "sub_group_size is a number of lanes, 1 or more, received 32.5"),
+        ({"sub_group_size": np.int8(-1)}, "sub_group_size is a number of lanes, 1 or more, received .*-1"),
         ({"sub_group_size": True}, "sub_group_size is a number of lanes, 1 or more, received True"),
         ({"sub_group_size": [32]}, r"sub_group_size is a number of lanes, 1 or more, received \[32\]"),
         ({"typical": ["j"]}, r"typical is a mapping from keywords to values, received \['j'\]"),
@@ -285,6 +264,13 @@ def test_a_typical_value_of_the_wrong_kind_is_refused(build: Any, typical: Any, 
 def test_an_option_of_the_wrong_type_is_refused(options: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         lpp.count(sparse_rows(), **options)
+
+
+def test_a_sub_group_size_may_be_an_integer_of_numpy() -> None:
+    unit = lanes(kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", a=np.float32))
+    counts = lpp.count(unit, sub_group_size=np.int64(8))  # pyright: ignore[reportArgumentType]
+    assert type(counts.sub_group_size) is int
+    assert counts.properties()["f32 mul"](n=32) == 4
 
 
 @pytest.mark.parametrize("options", [{"device": 5}, {"model": ["linear"]}, {"parameters": [("n", 3)]}])

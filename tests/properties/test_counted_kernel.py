@@ -1,5 +1,6 @@
 """Which instruction has which share of a property."""
 
+import pickle
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -98,6 +99,21 @@ def test_a_minimum_is_made_up_of_whichever_are_fewer(counts: KernelCounts) -> No
 def test_shares_at_sizes_that_the_kernel_does_not_admit_are_refused(counts: KernelCounts) -> None:
     with pytest.raises(ParameterError):
         counts.shares({"n": 0, "m": 7})
+
+
+def test_counts_can_be_pickled_before_and_after_they_are_evaluated() -> None:
+    counts, sizes = count_properties(load_kernel(in_groups())), {"n": 40, "m": 7}
+    fresh = pickle.loads(pickle.dumps(counts))
+    expected, shares = counts.properties().evaluate(**sizes), counts.shares(sizes)
+    arrays = counts.properties().evaluate(n=np.array([40, 41]), m=7)
+    text = str(counts)
+    for copy in (fresh, pickle.loads(pickle.dumps(counts))):
+        assert (copy.properties().evaluate(**sizes), copy.shares(sizes), str(copy)) == (expected, shares, text)
+    vector = pickle.loads(pickle.dumps(counts.properties()))
+    assert vector["f32 mul"](**sizes) == expected["f32 mul"]
+    assert {name: list(each) for name, each in vector.evaluate(n=np.array([40, 41]), m=7).items()} == {
+        name: list(each) for name, each in arrays.items()
+    }
 
 
 def test_counts_print_as_a_table_of_formulas(counts: KernelCounts) -> None:

@@ -1,0 +1,117 @@
+"""Which elements neighbouring lanes access where their addresses are data, in whole or in part."""
+
+import loopy as lp
+import numpy as np
+import pytest
+from small_kernels import array, kernel, lanes, sizes
+from small_unknowns import COLUMNS, VALUES
+
+from loopyperf.kernel import load_kernel
+from loopyperf.properties.counted_kernel import count_properties
+
+LOAD = "global load 32-bit stride "
+
+
+def loads(unit: lp.TranslationUnit, n: int) -> dict[str, int]:
+    """Return stride class -> loads of 32 bits."""
+    counts = count_properties(load_kernel(unit)).properties().evaluate(n=n)
+    return {name.removeprefix(LOAD): int(number) for name, number in counts.items() if name.startswith(LOAD)}
+
+
+@pytest.mark.parametrize(
+    ("code", "index"),
+    [
+        ("out[i] = a[column[i]] {id=gather}", "column[i_inner + i_outer*16]"),
+        ("<> place = column[i]\nout[i] = a[place] {id=gather}", "place"),
+    ],
+)
+def test_lanes_at_loaded_addresses_are_far_apart_unless_stated(code: str, index: str) -> None:
+    unit = lanes(kernel("{[i]: 0<=i<n}", code, VALUES, COLUMNS, array("out", "n"), sizes("n")))
+    assumed = count_properties(load_kernel(unit))
+    assert assumed.properties().evaluate(n=100)["global load 32-bit stride 1/>4"] == 100
+    (sentence,) = assumed.assumed
+    assert sentence.startswith(f"which elements of 'a' neighbouring lanes access is data ({index})")
+    stated = count_properties(load_kernel(unit), typical={"a": "1"})
+    assert stated.properties().evaluate(n=100)["global load 32-bit stride 1"] == 200
+    assert stated.assumed == ()
+
+
+def test_a_scatter_is_counted_as_its_lanes_far_apart() -> None:
+    code = "out[column[i]] = a[i]"
+    unit = lanes(kernel("{[i]: 0<=i<n}", code, array("out", "n"), COLUMNS, a=np.float32))
+    counts = count_properties(load_kernel(unit)).properties()
+    assert counts["global store 32-bit stride 1/>4"](n=100) == 100
+
+
+def by_groups(code: str) -> lp.TranslationUnit:
+    """Return a kernel of groups of 16 lanes l; where a group's cells of a begin is data of its own."""
+    domain = "{[g,l,j]: 0<=g<n and 0<=l<16 and 0<=j<4}"
+    unit = kernel(domain, code, VALUES, COLUMNS, array("out", "n,16"), sizes("n"))
+    return lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
+
+
+@pytest.mark.parametrize(
+    ("code", "stride"),
+    [
+        ("<> base = column[g]\nout[g,l] = a[base + l]", "1"),
+        ("<> place = column[g] + l\nout[g,l] = a[place]", "1"),
+        ("<> base = column[g]\nout[g,l] = a[base - 2*l]", "1/2"),
+        ("for j\n<> base = column[j]\nout[g,l] = a[base + l]\nend", "1"),
+        # Where a condition on the group chooses, all lanes have the same choice.
+        ("<int32> base = 0\nif g % 3 == 0\nbase = 5\nend\nout[g,l] = a[base + l]", "1"),
+        # What the last pass of a loop leaves behind.
+        ("for j\n<> base = column[j] {inames=g:l:j}\nend\nout[g,l] = a[base + l]", "1"),
+    ],
+)
+def test_lanes_that_start_from_the_same_place_are_as_far_apart_as_their_offsets(code: str, stride: str) -> None:
+    code = f"for g,l\n{code}\nend"
+    counts = count_properties(load_kernel(by_groups(code)))
+    assert f"{LOAD}{stride}" in counts.properties()
+    assert f"{LOAD}1/>4" not in counts.properties()
+    assert not any("is data" in sentence for sentence in counts.assumed)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "<> place = column[l]\nout[g,l] = a[place]",
+        "<> place = column[l] + l\nout[g,l] = a[place]",
+        "<int32> place = 0\nif l % 3 == 0\nplace = 5\nend\nout[g,l] = a[place]",
+        "<int32> place = l\nplace = place + 1\nout[g,l] = a[place]",
+    ],
+)
+def test_lanes_that_compute_places_of_their_own_are_far_apart(code: str) -> None:
+    counts = count_properties(load_kernel(by_groups(f"for g,l\n{code}\nend")))
+    assert any("is data" in sentence for sentence in counts.assumed)
+    assert "global load 32-bit stride 1/>4" in counts.properties()
+
+
+@pytest.mark.parametrize("value", ["l*0.5f", "l/2", "sqrt(l*1.0f)"])
+def test_places_that_are_rounded_are_data(value: str) -> None:
+    unit = by_groups(f"for g,l\n<int32> place = {value}\nout[g,l] = a[place]\nend")
+    assert loads(unit, n=10)["1/>4"] == 160
+
+
+def test_lanes_that_count_passes_of_their_own_are_far_apart() -> None:
+    unit = kernel(
+        "{[g,l,j]: 0<=g<n and 0<=l<16 and 0<=j<=l}",
+        "for g,l\n<int32> place = 0\nfor j\nplace = place + 1\nend\nout[g,l] = a[place]\nend",
+        VALUES,
+        array("out", "n,16"),
+        sizes("n"),
+    )
+    assert loads(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"}), n=10)["1/>4"] == 160
+
+
+def test_lanes_that_start_from_an_unknown_place_have_what_lies_between_them_unused() -> None:
+    unit = kernel(
+        "{[i_outer,i_inner]: 0<=i_outer<n and 0<=i_inner<16}",
+        "<> place = column[0] {inames=i_outer}\nout[i_outer,i_inner] = a[place + 2*i_inner] {id=even}",
+        VALUES,
+        COLUMNS,
+        array("out", "n,16"),
+        sizes("n"),
+    )
+    counts = count_properties(load_kernel(lp.tag_inames(unit, {"i_outer": "g.0", "i_inner": "l.0"})))
+    assert counts.properties().evaluate(n=10)["global load 32-bit stride 1/2"] == 160
+    assert counts.assumed[0].startswith("where in 'a' an access starts is no affine function of its loops")

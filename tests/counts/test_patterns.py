@@ -1,0 +1,64 @@
+"""The stride classes of small kernels' accesses, derived by hand."""
+
+import pytest
+import small_accesses
+import small_loops
+from small_kernels import KernelBuilder
+
+from loopyperf.kernel import load_kernel
+from loopyperf.properties.counted_kernel import count_properties
+
+LOAD = "global load 32-bit stride "
+
+
+def loads(build: KernelBuilder, **sizes: int) -> dict[str, int]:
+    """Return stride class -> loads of 32 bits."""
+    counts = count_properties(load_kernel(build())).properties().evaluate(**sizes)
+    return {name.removeprefix(LOAD): int(number) for name, number in counts.items() if name.startswith(LOAD)}
+
+
+@pytest.mark.parametrize(
+    ("build", "classes"),
+    [
+        (small_accesses.every_other_cell, {"1/2": 40}),
+        (small_accesses.pairs_of_cells, {"2/2": 80}),
+        # Sixteen lanes reach four cells of b, three apart: less than one cell for each lane.
+        (small_accesses.pairs_of_cells_at_computed_places, {"2/2": 80, "1": 40}),
+        (small_accesses.two_of_three_cells, {"2/3": 80}),
+        # The only lane at the edge has no neighbour: up to where that would be, it and a[2] are touched.
+        (small_accesses.every_other_cell_and_an_edge, {"1/2": 40, "2/2": 1}),
+        (small_accesses.backwards, {"2/2": 80}),
+        (small_accesses.a_broadcast, {"0": 40}),
+        # Lanes along i, by rows: a is read across them, b along them.
+        (small_accesses.rows_and_columns, {"4/>4": 1600, "1": 1600}),
+        (small_accesses.rows_and_columns_in_fortran_order, {"1": 1600, "4/>4": 1600}),
+        (small_accesses.half_a_matrix_by_columns, {"2/>4": 820}),
+        (small_accesses.one_column, {"1/>4": 40}),
+        (small_accesses.the_diagonal, {"1/>4": 40}),
+        (small_accesses.three_of_four_members, {"3/4": 120}),
+        (small_accesses.structures_with_padding, {"3/4": 120}),
+        # A third, rounded up to quarters.
+        (small_accesses.two_of_six_members, {"2/>4": 80}),
+        (small_accesses.an_axis_of_length_one, {"1/2": 40}),
+        # Where some lane wraps is an edge, unless most groups wrap.
+        (small_accesses.a_ring, {"1": 160}),
+        (small_accesses.a_torus, {"1/2": 6400}),
+        (small_accesses.a_column_of_a_ring, {"1/>4": 40}),
+        (small_accesses.wraps_in_some_groups, {"1": 40, "2/2": 40}),
+        # What lies between the elements of a layout is memory, too.
+        (small_accesses.elements_far_apart, {"1/>4": 40}),
+        (small_accesses.elements_two_apart_backwards, {"1/2": 40}),
+        (small_accesses.elements_three_apart, {"1/3": 40}),
+        (small_accesses.rows_with_gaps, {"1/2": 40}),
+        (small_accesses.rows_in_reverse, {"1/>4": 40}),
+        (small_accesses.structures_with_gaps, {"3/>4": 120}),
+        (small_accesses.a_matrix_with_gaps, {"2/>4": 1600}),
+    ],
+)
+def test_loads_have_the_class_of_their_pattern(build: KernelBuilder, classes: dict[str, int]) -> None:
+    assert classes == loads(build, n=40)
+
+
+def test_dense_rows_of_four_are_dense_however_few() -> None:
+    # Three lanes, four cells each: the third lane's cells, which has no neighbour, do not make the other two sparse.
+    assert loads(small_loops.a_fixed_size) == {"4/4": 3 * 4}
