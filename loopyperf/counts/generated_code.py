@@ -79,7 +79,7 @@ class GeneratedCode(Mapper[Chain, [Context]]):
         contexts = [self.context(variable.dtype) for variable in variables]
         if isinstance(instruction, Assignment):
             yield expression, contexts[0]
-        elif isinstance(self.kernel.callables[expression.function.name], MakeTupleCallable):
+        elif isinstance(self.kernel.callables.get(expression.function.name), MakeTupleCallable):
             yield from zip(expression.parameters, contexts, strict=True)
         else:
             yield expression, None
