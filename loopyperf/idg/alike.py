@@ -6,7 +6,7 @@ pass or from one that falls behind. All of these are expressions of the passes, 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, lcm
+from math import lcm
 from typing import Any
 
 import pymbolic.primitives as prim
@@ -37,78 +37,86 @@ class AlikePasses:
         """Take a loop of *graph*, and the loops around it."""
         self.name, self.level = loop.name, len(around)
         self.outer_names = [each.name for each in around]
-        inside = [place for place, _ in placed(loop.body)]
-        within = frozenset(inside)
+        inside = dict.fromkeys(place for place, _ in placed(loop.body))
         edges = [edge for place in inside for edge in graph.definitions[place]]
+        conditions = (*(graph.instructions[place].condition for place in inside), *(edge.condition for edge in edges))
+        self.conditions = [each for each in dict.fromkeys(conditions) if mentions(each, self.name)]
+        self.edges = [edge for edge in edges if edge.source in inside and not self._is_steady(edge)]
         self.inner = list(_loops(loop))
-        self.conditions = list(
-            dict.fromkeys(
-                condition
-                for condition in (*(graph.instructions[p].condition for p in inside), *(e.condition for e in edges))
-                if mentions(condition, self.name)
-            )
-        )
-        self.edges = [edge for edge in edges if edge.source in within and not self._is_steady(edge)]
         self.period = lcm(*(period for each in self._expressions() for period in periods(each)))
 
     def _is_steady(self, edge: Edge) -> bool:
         """Return whether *edge* comes from as many passes ago in each pass."""
-        own = coefficients(edge.passes[self.level])
+        factors = coefficients(edge.passes[self.level])
         others = [each for level, each in enumerate(edge.passes) if level != self.level]
-        return own is not None and own.get(self.name) == 1 and not any(mentions(each, self.name) for each in others)
+        is_relative = factors is not None and factors.get(self.name) == 1
+        return is_relative and not any(mentions(each, self.name) for each in others)
 
     def _expressions(self) -> Iterator[Any]:
-        """Yield all that tells passes apart."""
+        """Yield all that may tell passes apart."""
         yield from self.conditions
         yield from (inner.trips for inner in self.inner if mentions(inner.trips, self.name))
         for edge in self.edges:
             yield from (edge.condition, edge.passes[self.level])
 
     def until(self, first: int, trips: int, where: Surroundings) -> int:
-        """Return the pass before which all from *first* on are alike, of *trips* at most."""
+        """Return the pass before which all from *first* on surely are alike, of *trips* at most.
+
+        Where divisions by numbers occur, those are that are :attr:`period` passes apart.
+        """
         if self.period > LONGEST_PERIOD:
             return first
-        low, high = first, trips
-        if self._are_alike(first, trips, where):
-            return trips
+        low, high = first, trips + 1
+        middle = trips
         while low < high - 1:
-            middle = (low + high) // 2
             low, high = (middle, high) if self._are_alike(first, middle, where) else (low, middle)
+            middle = (low + high) // 2
         return low
 
     def _are_alike(self, first: int, end: int, where: Surroundings) -> bool:
-        """Return whether the passes from *first* on and before *end* surely are: those a period apart, with a period."""
-        return all(self._class_is_alike(rest, first, end, where) for rest in range(self.period))
-
-    def _class_is_alike(self, rest: int, first: int, end: int, where: Surroundings) -> bool:
-        quotients = ceil((first - rest) / self.period), (end - 1 - rest) // self.period
-        if quotients[0] >= quotients[1]:
-            return True
-        number = self.period * prim.Variable(self.name) + rest if self.period > 1 else prim.Variable(self.name)
-
-        def rewritten(expression: Any) -> Any:
-            return substitute(expression, {self.name: number}) if mentions(expression, self.name) else expression
-
-        box: dict[str, Range] = {name: (at, at) for name, at in zip(self.outer_names, where.outer, strict=True)}
-        box[self.name] = quotients
-        for inner in self.inner:
-            least, most = bounds(rewritten(inner.trips), box)
-            if least != most and mentions(inner.trips, self.name):
+        """Return whether the passes from *first* on and before *end* surely are alike."""
+        for rest in range(self.period):
+            numbers = -((rest - first) // self.period), (end - 1 - rest) // self.period
+            if numbers[0] < numbers[1] and not _Passes(self, rest, numbers, where).are_alike():
                 return False
-            box[inner.name] = (0, max(most - 1, box.get(inner.name, (0, 0))[1]))
-        return not any(varies_with(rewritten(each), self.name, box) for each in self.conditions) and not any(
-            self._may_be_waited_for(edge, rewritten, box, where) for edge in self.edges
-        )
+        return True
 
-    def _may_be_waited_for(self, edge: Edge, rewritten: Any, box: dict[str, Range], where: Surroundings) -> bool:
-        """Return whether *edge* may come from a result that is not complete."""
-        if truth(rewritten(edge.condition), box) is False:
+
+class _Passes:
+    """Some passes of a loop: every one, or one each period."""
+
+    def __init__(self, loop: AlikePasses, rest: int, numbers: tuple[int, int], where: Surroundings) -> None:
+        """Take those of number ``period * q + rest``, for q from the first to the last of *numbers*."""
+        self.loop, self.where = loop, where
+        self.number = loop.period * prim.Variable(loop.name) + rest
+        self.box: dict[str, Range] = {name: (at, at) for name, at in zip(loop.outer_names, where.outer, strict=True)}
+        self.box[loop.name] = numbers
+
+    def are_alike(self) -> bool:
+        """Return whether they surely are."""
+        for inner in self.loop.inner:
+            least, most = bounds(self._seen(inner.trips), self.box)
+            if least != most and mentions(inner.trips, self.loop.name):
+                return False
+            self.box[inner.name] = (0, max(most - 1, self.box.get(inner.name, (0, 0))[1]))
+        decided = not any(varies_with(self._seen(each), self.loop.name, self.box) for each in self.loop.conditions)
+        return decided and not any(self._may_be_waited_for(edge) for edge in self.loop.edges)
+
+    def _seen(self, expression: Any) -> Any:
+        """Return *expression* with the number of the period in place of that of the pass."""
+        name = self.loop.name
+        is_same = self.loop.period == 1 or not mentions(expression, name)
+        return expression if is_same else substitute(expression, {name: self.number})
+
+    def _may_be_waited_for(self, edge: Edge) -> bool:
+        """Return whether *edge* may come from a result of this run of the loop that is not complete."""
+        if truth(self._seen(edge.condition), self.box) is False:
             return False
-        for at, expression in zip(where.outer, edge.passes, strict=False):
-            low, high = bounds(rewritten(expression), box)
-            if at < low or at > high:
+        for at, expression in zip(self.where.outer, edge.passes, strict=False):
+            low, high = bounds(self._seen(expression), self.box)
+            if not low <= at <= high:
                 return False
-        return bounds(rewritten(edge.passes[self.level]), box)[1] >= where.oldest
+        return bounds(self._seen(edge.passes[self.loop.level]), self.box)[1] >= self.where.oldest
 
 
 def _loops(loop: Loop) -> Iterator[Loop]:
@@ -117,5 +125,3 @@ def _loops(loop: Loop) -> Iterator[Loop]:
         if isinstance(item, Loop):
             yield item
             yield from _loops(item)
-
-

@@ -48,7 +48,7 @@ def latencies(instructions: Sequence[Instruction], timing: Timing) -> list[Lambd
 
 
 def _looked_up(instruction: Instruction, timing: Timing) -> Lambdas:
-    if not isinstance(timing, Mapping):
+    if callable(timing):
         return timing(instruction)
     if instruction.subsystem in timing:
         return timing[instruction.subsystem]

@@ -1,10 +1,10 @@
 """How much of one warp may run side by side: instruction-level and memory-level parallelism (Sim, section 5.3).
 
 Within a block, instructions that wait for none of each other are issued together: they are the levels of the graph of
-its dependences, and the ILP is the number of instructions over that of levels. A dependence on an earlier pass of a loop
-is complete before the block begins and orders nothing within it. The MLP counts what is requested from memory after a
-load and before the first use of its value; there such a dependence matters, as a value that is loaded one pass ahead has
-all the requests of that pass behind it.
+its dependences, and the ILP is the number of instructions over that of levels. A dependence on an earlier pass of a
+loop is complete before the block begins and orders nothing within it. The MLP counts what is requested from memory
+after a load and before the first use of its value; there such a dependence matters, as a value that is loaded one pass
+ahead has all the requests of that pass behind it.
 
 Sim divides the sum over blocks by their number, which makes it grow with the passes of a loop: here it is divided by
 that of all executions (MODELS.md, section 6).

@@ -1,11 +1,12 @@
 """What expressions of the passes of loops can be while each loop is anywhere in a range of its passes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from math import inf
 from typing import Any
 
 import pymbolic.primitives as prim
+from loopy.symbolic import get_dependencies
 from pymbolic.mapper.coefficient import CoefficientCollector
 
 Range = tuple[float, float]
@@ -59,8 +60,9 @@ def truth(condition: Any, box: Box) -> bool | None:
             return _not(_all([_not(truth(child, box)) for child in children]))
         case prim.LogicalNot(child=child):
             return _not(truth(child, box))
-        case prim.Comparison(left=left, operator=operator, right=right):
-            return _compared(bounds(left - right, box), operator)
+        case prim.Comparison():
+            compared: Any = condition
+            return _compared(bounds(compared.left - compared.right, box), compared.operator)
         case _:
             return bool(condition) if isinstance(condition, (bool, int)) else None
 
@@ -78,12 +80,7 @@ def varies_with(condition: Any, name: str, box: Box) -> bool:
 
 def mentions(expression: Any, name: str) -> bool:
     """Return whether the pass of the loop of that *name* occurs in *expression*."""
-    return name in names(expression)
-
-
-def names(expression: Any) -> frozenset[str]:
-    """Return the loops whose passes occur in *expression*."""
-    return frozenset(part.name for part in _parts(expression) if isinstance(part, prim.Variable))
+    return expression is not None and name in get_dependencies(expression)
 
 
 def periods(expression: Any) -> frozenset[int]:
@@ -92,7 +89,8 @@ def periods(expression: Any) -> frozenset[int]:
     return frozenset(part.denominator for part in divisions if isinstance(part.denominator, int))
 
 
-def _parts(expression: Any) -> Iterable[Any]:
+def _parts(expression: Any) -> Iterator[Any]:
+    """Yield *expression* and what it is made of, as far as it is of sums, products, divisions and comparisons."""
     yield expression
     match expression:
         case prim.Sum(children=c) | prim.Product(children=c) | prim.Min(children=c) | prim.Max(children=c):

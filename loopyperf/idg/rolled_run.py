@@ -173,4 +173,3 @@ def _function(expression: Any, names: tuple[str, ...]) -> OfPasses:
         return lambda passes: passes[level] + constant
     compiled: Any = pymbolic.compile(expression, list(names))
     return lambda passes: compiled(*passes)
-

@@ -28,25 +28,25 @@ class FirstUses:
 
     def of(self, place: int) -> Edge | None:
         """Return the edge to the first use of the result of *place*; None if there is none."""
-        lengths = [1] * len(self._order)
-        return min(self._uses.get(place, ()), key=lambda edge: self._length(edge, lengths), default=None)
+        everything = range(len(self._order) + 1)
+        return min(self._uses.get(place, ()), key=lambda edge: self._length(edge, everything), default=None)
 
     def between(self, place: int, is_counted: Callable[[Instruction], bool]) -> int:
         """Return how many instructions there are of a sort, from *place* on, itself included, to before its first use.
 
         Without a use, they are those to the end of the loop that it is in, or of the program.
         """
-        lengths = [int(is_counted(self._graph.instructions[each])) for each in self._order]
+        counted = (int(is_counted(self._graph.instructions[each])) for each in self._order)
+        before = list(accumulate(counted, initial=0))
         use = self.of(place)
         if use is not None:
-            return self._length(use, lengths)
+            return self._length(use, before)
         around = self._graph.loops_around[place]
         end = self._spans[id(around[-1])].stop if around else len(self._order)
-        return sum(lengths[self._position[place] : end])
+        return before[end] - before[self._position[place]]
 
-    def _length(self, edge: Edge, lengths: Sequence[int]) -> int:
-        """Return the length of the text from the source of *edge* to its target."""
-        before = list(accumulate(lengths, initial=0))
+    def _length(self, edge: Edge, before: Sequence[int]) -> int:
+        """Return the length of the text from the source of *edge* to its target, given that *before* each position."""
         source, target = before[self._position[edge.source]], before[self._position[edge.target]]
         level, passes = next(((level, passes) for level, passes in enumerate(edge.distance) if passes), (0, 0))
         if not passes:
