@@ -55,7 +55,7 @@ def _body(graph: Idg, body: Sequence[Item], indentation: str, path: str) -> Iter
 def _box(place: int, instruction: Instruction) -> str:
     kind = f"{instruction.kind} {instruction.dtype}".rstrip()
     guard = [] if instruction.condition is None else [f"if {instruction.condition}"]
-    text = [shortened(instruction.text)] if instruction.text else []
+    text = [line] if (line := shortened(" ".join(instruction.text.split()))) else []
     label = "\n".join((f"{place}: {kind} ×{instruction.executions}", *guard, *text))
     return f"{place} [label={_quoted(label)}, fillcolor={_quoted(COLOURS.get(instruction.subsystem, OTHER_COLOUR))}];"
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from loopyperf.idg.paths import Component, Issue, Link, Repetition, Start, Waiting
+from loopyperf.idg.paths import Issue, Link, Waiting
 
 Execution = tuple[int, tuple[int, ...]]
 """an instruction, and the pass of each loop around it, from the outermost on"""
@@ -17,10 +17,6 @@ Moment = tuple[int, Link]
 """a time, and what it hung on"""
 Stall = tuple[int, int]
 """instructions since the one before, and how long"""
-
-ORDER: Component = "order"
-END: Component = "end"
-NEVER: Moment = (-1, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,65 +89,3 @@ class OneWarp:
     def free(self) -> int:
         """Return when all pipelines are free."""
         return max([self.now, *(time for time, _ in self.busy.values())])
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A warp at the start of a pass of a loop, seen from there: in each pass alike if it goes on alike."""
-
-    warp: OneWarp
-    outer: tuple[int, ...]
-    """the passes of the loops around the loop"""
-    number: int
-    """of the pass"""
-
-    def key(self, execution: Execution) -> Component:
-        """Return what stands for a result of *execution*: by how many passes it is ago."""
-        place, passes = execution
-        level = len(self.outer)
-        return place, passes[level] - self.number, passes[level + 1 :]
-
-    def signature(self) -> Component:
-        """Return what determines how the warp goes on."""
-        now = self.warp.now
-        results = frozenset((self.key(key), time - now) for key, (time, _) in self.warp.results.items())
-        busy = frozenset((name, time - now) for name, (time, _) in self.warp.busy.items())
-        return results, busy, self.warp.waiting
-
-    def oldest(self) -> int:
-        """Return the first pass of which a result may still be waited for."""
-        level = len(self.outer)
-        return min([self.number, *(passes[level] for _, passes in self.warp.results)])
-
-    def links(self) -> dict[Component, Link]:
-        """Return what each moment that may still be waited for hangs on."""
-        results = {self.key(key): link for key, (_, link) in self.warp.results.items()}
-        busy = {name: link for name, (_, link) in self.warp.busy.items()}
-        return {**results, **busy, ORDER: self.warp.order, END: self.warp.end[1]}
-
-    def start(self) -> None:
-        """Let everything hang on the start of this pass."""
-        warp = self.warp
-        warp.results = {key: (time, Start(self.key(key))) for key, (time, _) in warp.results.items()}
-        warp.busy = {name: (time, Start(name)) for name, (time, _) in warp.busy.items()}
-        warp.order = Start(ORDER)
-
-    def repeat(self, times: int, passes: int, gained: int, before: dict[Component, Link]) -> None:
-        """Go on as if what happened in the last *passes*, *gained* long, happened *times* in all.
-
-        *before* is what each moment hung on when they began.
-        """
-        warp, ends, later = self.warp, self.links(), (times - 1) * gained
-        level, shift = len(self.outer), (times - 1) * passes
-
-        def hung(component: Component) -> Repetition:
-            return Repetition(component, times, ends, before)
-
-        warp.results = {
-            (place, (*at[:level], at[level] + shift, *at[level + 1 :])): (time + later, hung(self.key((place, at))))
-            for (place, at), (time, _) in warp.results.items()
-        }
-        warp.busy = {name: (time + later, hung(name)) for name, (time, _) in warp.busy.items()}
-        warp.order, warp.now = hung(ORDER), warp.now + later
-        if warp.end[1] is not None:
-            warp.end = (warp.end[0] + later, hung(END))

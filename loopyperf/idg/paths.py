@@ -12,7 +12,6 @@ Component = Hashable
 """what a moment is of: a result, a pipeline that becomes free, the order of the program, or the end"""
 Waiting = Literal["completion", "issue", "order"]
 """what counts of the instruction that is waited for: Λ, λ, or nothing"""
-Cause = "Issue | Start | Repetition | None"
 Lengths = Counter[tuple[int, Waiting]]
 """(instruction, what counts of it) -> how often it does on a path"""
 

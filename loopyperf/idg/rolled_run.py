@@ -5,7 +5,6 @@ of a loop, come back to the same pattern after some passes; from then on everyth
 long as the passes of the loop are alike. A loop of a million passes costs a few of them, and the result is exact.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,10 +13,11 @@ import pymbolic
 from loopyperf.errors import GraphError
 from loopyperf.idg.alike import AlikePasses, Surroundings
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.one_warp import NEVER, Execution, OneWarp, Rule, View
+from loopyperf.idg.one_warp import Execution, OneWarp, Rule
 from loopyperf.idg.pass_ranges import coefficients
 from loopyperf.idg.paths import Component
 from loopyperf.idg.program import Edge, Item, Loop
+from loopyperf.idg.repetition import Repeated, View
 
 LIMIT = 3_000_000
 """instructions executed one by one, unless another limit is asked for"""
@@ -83,7 +83,7 @@ class _RolledRun:
         number, last, seen = 0, trips(outer), _Seen()
         while number < last:
             span, times = self._repetitions(loop, alike, View(self.warp, outer, number), last, seen)
-            begun = _Begun(View(self.warp, outer, number)) if times > 1 else None
+            begun = Repeated(View(self.warp, outer, number)) if times > 1 else None
             for here in range(number, number + span):
                 self.body(loop.body, (*outer, here), (*around, loop))
             if begun is not None:
@@ -121,30 +121,6 @@ class _RolledRun:
 
 _Seen = dict[Component, tuple[int, int]]
 """a pattern -> the pass at whose start it was seen, and the first one of which a result might be waited for"""
-
-
-class _Begun:
-    """A part of the run that stands for many, from its start on."""
-
-    def __init__(self, view: View) -> None:
-        """Begin it now, and let everything hang on its start."""
-        warp = view.warp
-        self.links, self.now, self.since = view.links(), warp.now, warp.since
-        self.end, self.stalls = warp.end, warp.stalls
-        warp.end, warp.stalls = NEVER, Counter()
-        view.start()
-
-    def repeat(self, view: View, passes: int, times: int) -> None:
-        """End it after so many *passes*, and go on as if it had happened so many *times*."""
-        warp = view.warp
-        warp.forget()
-        view.repeat(times, passes, warp.now - self.now, self.links)
-        warp.end = max(warp.end, self.end, key=lambda moment: moment[0])
-        if not warp.stalls:
-            warp.since += (times - 1) * (warp.since - self.since)
-        for stall, number in warp.stalls.items():
-            self.stalls[stall] += number * times
-        warp.stalls = self.stalls
 
 
 def _source(edge: Edge, names: tuple[str, ...]) -> OfPasses:

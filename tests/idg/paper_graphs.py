@@ -10,9 +10,9 @@ MEMORY = ("mem",)
 LEMEIRE = Idg.from_edges(
     kinds=["comp", "comp", "mem", "comp", "comp", "mem"], edges=[(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)]
 )
-"""Lemeire, Fig. 1: of the four computations exactly one runs beside another (Λapp = 25, section 2.2), and each of the two
-memory instructions comes after two of them (section 2.3.2). That it is the first two which are independent is our choice:
-every number in the text is the same if it is the last two."""
+"""Lemeire, Fig. 1: of the four computations exactly one runs beside another (Λapp = 25, section 2.2), and each of the
+two memory instructions comes after two of them (section 2.3.2). That it is the first two which are independent is our
+choice: every number in the text is the same if it is the last two."""
 LEMEIRE_LAST_TWO = Idg.from_edges(
     kinds=["comp", "comp", "mem", "comp", "comp", "mem"], edges=[(0, 1), (1, 2), (2, 3), (2, 4), (3, 5), (4, 5)]
 )

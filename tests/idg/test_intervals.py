@@ -23,7 +23,10 @@ def test_example_kernel_has_two_intervals_of_two_instructions_and_six_stall_cycl
 def test_instructions_after_a_load_shorten_its_stall() -> None:
     # GPUMech's Fig. 8: three instructions, then six stall cycles: here a load, three instructions, and one that waits 9
     graph = Idg.from_edges(["mem", "comp", "comp", "comp", "comp"], [(0, 4)])
-    assert intervals(graph, {"mem": Lambdas(2, 9)}, MEMORY) == (Interval(3, Fraction(6), 1), Interval(1, Fraction(0), 1))
+    assert intervals(graph, {"mem": Lambdas(2, 9)}, MEMORY) == (
+        Interval(3, Fraction(6), 1),
+        Interval(1, Fraction(0), 1),
+    )
 
 
 def test_loop_has_an_interval_in_each_pass() -> None:
@@ -56,7 +59,7 @@ def test_memory_without_latencies_is_refused() -> None:
         intervals(LEMEIRE, {"comp": Lambdas(1, 4)}, MEMORY)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(rolled_graphs(), lambdas)
 def test_rolled_graph_has_the_intervals_of_the_unrolled_one(graph: Idg, timing: dict[str, Lambdas]) -> None:
     found = intervals(graph, timing, MEMORY)

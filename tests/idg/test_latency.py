@@ -108,7 +108,7 @@ def _triangle(rows: int) -> tuple[Loop, ...]:
 # {{{ laws
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(rolled_graphs(), lambdas)
 def test_rolled_graph_takes_as_long_as_the_unrolled_one_by_the_plain_rules(
     graph: Idg, timing: dict[str, Lambdas]
@@ -118,7 +118,7 @@ def test_rolled_graph_takes_as_long_as_the_unrolled_one_by_the_plain_rules(
     assert found.cycles == sum(each.cycles for each in found.path)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(rolled_graphs(), lambdas)
 def test_warp_takes_no_less_than_its_longest_chain_and_its_busiest_pipeline(
     graph: Idg, timing: dict[str, Lambdas]
@@ -128,7 +128,7 @@ def test_warp_takes_no_less_than_its_longest_chain_and_its_busiest_pipeline(
     assert cycles >= busiest(flat, timing)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(rolled_graphs(), lambdas)
 def test_scaling_all_latencies_scales_the_time(graph: Idg, timing: dict[str, Lambdas]) -> None:
     slower = {name: Lambdas(3 * each.issue, 3 * each.completion) for name, each in timing.items()}

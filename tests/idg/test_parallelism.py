@@ -16,7 +16,8 @@ def test_example_kernel_issues_six_instructions_in_five_groups() -> None:
 
 
 def test_saxpy_loads_both_operands_together() -> None:
-    # index | X, Y | fma | store: five instructions in four groups. From X there are two requests to its use, from Y one.
+    # index | X, Y | fma | store: five instructions in four groups.
+    # From X to its use there are two requests, from Y one.
     assert ilp(CORNELIS) == Fraction(5, 4)
     assert mlp(CORNELIS) == Fraction(3, 2)
 
@@ -32,7 +33,10 @@ def test_dependence_on_an_earlier_pass_orders_nothing_within_one() -> None:
 
 def test_blocks_weigh_as_often_as_they_are_executed() -> None:
     # A chain of two once, ILP 1; ten passes of two independent instructions, ILP 2: (1·1 + 10·2)/11
-    instructions = (*[Instruction("add", subsystem="alu")] * 2, *[Instruction("add", subsystem="alu", executions=10)] * 2)
+    instructions = (
+        *[Instruction("add", subsystem="alu")] * 2,
+        *[Instruction("add", subsystem="alu", executions=10)] * 2,
+    )
     graph = Idg(instructions, (Edge(0, 1),), (0, 1, Loop("k", 10, (2, 3))))
     assert ilp(graph) == Fraction(21, 11)
 
@@ -56,7 +60,11 @@ def test_value_loaded_one_pass_ahead_has_the_next_request_beside_it() -> None:
 
 def test_stores_are_requests_but_not_loads() -> None:
     # load, store of something else, use: two requests from the load on; the store has no MLP of its own
-    instructions = (Instruction("load", subsystem="global"), Instruction("store", subsystem="global"), Instruction("add"))
+    instructions = (
+        Instruction("load", subsystem="global"),
+        Instruction("store", subsystem="global"),
+        Instruction("add"),
+    )
     assert mlp(Idg(instructions, (Edge(0, 2),), (0, 1, 2))) == 2
 
 
@@ -74,8 +82,8 @@ def test_without_loads_mlp_is_1() -> None:
     assert (mlp(Idg.from_edges(["alu"], [])), ilp(Idg((), (), ()))) == (1, 1)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(rolled_graphs())
 def test_parallelism_is_at_least_1_and_at_most_all(graph: Idg) -> None:
     assert 1 <= ilp(graph) <= len(graph.instructions)
-    assert 1 <= mlp(graph, MEMORY)
+    assert mlp(graph, MEMORY) >= 1

@@ -28,7 +28,14 @@ def test_example_kernel_has_a_block_of_two_before_each_memory_operation() -> Non
 def test_loop_leads_back_to_its_first_node() -> None:
     # mul | load | store to local memory | barrier | load from local memory, fma | store to global memory
     found = work_flow_graph(tiled())
-    assert [node.sort for node in found.nodes] == ["computation", "memory", "computation", "barrier", "computation", "memory"]
+    assert [node.sort for node in found.nodes] == [
+        "computation",
+        "memory",
+        "computation",
+        "barrier",
+        "computation",
+        "memory",
+    ]
     assert [node.executions for node in found.nodes] == [1, 4, 4, 4, 64, 1]
     back = (Arc(4, 1, is_carried=True), Arc(4, 4, is_carried=True))
     assert found.transitions == (Arc(0, 1), Arc(1, 2), Arc(2, 3), Arc(3, 4), *back, Arc(4, 5))
@@ -40,7 +47,7 @@ def test_value_loaded_one_pass_ahead_is_used_in_the_next_pass() -> None:
     assert work_flow_graph(LOADED, MEMORY).dependences == (Arc(0, 1),)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(rolled_graphs())
 def test_nodes_execute_what_the_graph_does(graph: Idg) -> None:
     nodes, mix = work_flow_graph(graph, MEMORY).nodes, instruction_mix(graph, MEMORY)
