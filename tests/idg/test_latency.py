@@ -141,6 +141,24 @@ def test_loop_costs_a_few_passes_however_many_it_makes(trips: int) -> None:
     warp_latency(Idg.from_edges(kinds, edges, trips), TWO_PIPELINES, limit=60)
 
 
+def test_condition_in_the_middle_of_a_loop_costs_a_few_passes_more() -> None:
+    # 500 000 passes of one instruction, then as many of two
+    late = Instruction("sfu", subsystem="sfu", condition=parse("i >= 500000"))
+    chain = tuple(Edge(s, t, (d,), (parse("i") - d,)) for s, t, d in [(0, 0, 1), (0, 1, 0), (1, 0, 1)])
+    graph = Idg((Instruction("alu", subsystem="alu"), late), chain, (Loop("i", 10**6, (0, 1)),))
+    timing = {"alu": Lambdas(1, 18), "sfu": Lambdas(2, 40)}
+    assert warp_latency(graph, timing, limit=100).cycles == 10**6 * 18 + 500_000 * 40
+
+
+@pytest.mark.parametrize("completion", range(2, 30))
+def test_result_of_a_pass_that_is_caught_up_with_is_waited_for(completion: int) -> None:
+    edges = (Edge(0, 1, (1,), (parse("2*i - 20"),), parse("i < 20")),)
+    instructions = tuple(Instruction(name, subsystem=name) for name in ("mem", "alu"))
+    graph = Idg(instructions, edges, (Loop("i", 40, (0, 1)),))
+    timing = {"mem": Lambdas(1, completion), "alu": Lambdas(1, 1)}
+    assert cycles_alone(graph.unrolled(), timing) == warp_latency(graph, timing).cycles
+
+
 # }}}
 
 # {{{ what makes no sense

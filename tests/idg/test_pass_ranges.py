@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import pymbolic.primitives as prim
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,3 +101,26 @@ def test_edge_from_a_fixed_pass_ends_to_matter_when_that_is_over() -> None:
     graph = Idg((Instruction("alu"),), (Edge(0, 0, (1,), (5,), parse("i >= 6")),), (loop,))
     assert AlikePasses(graph, loop, ()).until(7, 1000, Surroundings((), 5)) == 7 + 1
     assert AlikePasses(graph, loop, ()).until(7, 1000, Surroundings((), 6)) == 1000
+
+
+def test_edge_that_catches_up_ends_what_is_alike() -> None:
+    # From pass 2i - 20: at i = 14 it is the eighth pass, and results of the ninth on may still be waited for
+    loop = Loop("i", 1000, (0,))
+    graph = Idg((Instruction("alu"),), (Edge(0, 0, (1,), (parse("2*i - 20"),)),), (loop,))
+    assert AlikePasses(graph, loop, ()).until(10, 1000, Surroundings((), 9)) == 15
+
+
+def test_edge_from_an_earlier_run_of_an_inner_loop_is_of_no_matter() -> None:
+    inner = Loop("j", 1000, (0,))
+    outer = Loop("i", 9, (inner,))
+    of_this_run = Edge(0, 0, (0, 1), (parse("i"), 2), parse("j >= 3"))
+    of_last_run = Edge(0, 0, (1,), (parse("i - 1"), 999))
+    for edge, until in ((of_this_run, 5), (of_last_run, 1000)):
+        graph = Idg((Instruction("alu"),), (edge,), (outer,))
+        assert AlikePasses(graph, inner, (outer,)).until(4, 1000, Surroundings((3,), 2)) == until
+
+
+def test_least_and_largest_of_several() -> None:
+    box = {"i": (2.0, 9.0)}
+    several = (prim.Variable("i"), 5, 3)
+    assert (bounds(prim.Min(several), box), bounds(prim.Max(several), box)) == ((2, 3), (5, 9))
