@@ -150,6 +150,16 @@ def test_condition_in_the_middle_of_a_loop_costs_a_few_passes_more() -> None:
     assert warp_latency(graph, timing, limit=100).cycles == 10**6 * 18 + 500_000 * 40
 
 
+@pytest.mark.parametrize("number", range(8))
+def test_one_pass_that_differs_costs_a_few_passes_more(number: int) -> None:
+    # A chain, and once one instruction that waits for it and that nothing waits for
+    once = Instruction("sfu", subsystem="sfu", condition=parse(f"i == {number}"))
+    edges = (Edge(0, 0, (1,), (parse("i - 1"),)), Edge(0, 1, (0,), (parse("i"),)))
+    graph = Idg((Instruction("alu", subsystem="alu"), once), edges, (Loop("i", 10**6, (0, 1)),))
+    timing = {"alu": Lambdas(1, 18), "sfu": Lambdas(1, 1)}
+    assert warp_latency(graph, timing, limit=100).cycles == 10**6 * 18
+
+
 @pytest.mark.parametrize("completion", range(2, 30))
 def test_result_of_a_pass_that_is_caught_up_with_is_waited_for(completion: int) -> None:
     edges = (Edge(0, 1, (1,), (parse("2*i - 20"),), parse("i < 20")),)
