@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lambdas import Lambdas, Timing, latencies
-from loopyperf.idg.latency import parts_of_cycle
+from loopyperf.idg.lambdas import Lambdas, Timing, latencies, parts_of_cycle
 from loopyperf.idg.mix import MEMORY
 from loopyperf.idg.one_warp import Rule
 from loopyperf.idg.rolled_run import LIMIT, run_rolled

@@ -7,7 +7,7 @@ completion latency, the time until the result may be used (Lemeire, sections 1 a
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
+from math import isfinite, lcm
 
 from loopyperf.errors import GraphError
 from loopyperf.idg.program import Instruction
@@ -45,6 +45,11 @@ def latencies(instructions: Sequence[Instruction], timing: Timing) -> list[Lambd
         is_store = instruction.kind == "store"
         found.append(Lambdas(lambdas.issue, lambdas.issue) if is_store else lambdas)
     return found
+
+
+def parts_of_cycle(lambdas: Sequence[Lambdas]) -> int:
+    """Return of how many parts a cycle is to be, so that all *lambdas* are whole numbers of them."""
+    return lcm(*(Fraction(cycles).denominator for each in lambdas for cycles in (each.issue, each.completion)))
 
 
 def _looked_up(instruction: Instruction, timing: Timing) -> Lambdas:

@@ -13,10 +13,9 @@ An instruction under a condition on data is taken to be executed whenever contro
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lambdas import Lambdas, Timing, latencies
+from loopyperf.idg.lambdas import Lambdas, Timing, latencies, parts_of_cycle
 from loopyperf.idg.one_warp import OneWarp, Rule
 from loopyperf.idg.paths import path_lengths
 from loopyperf.idg.program import placed
@@ -56,11 +55,6 @@ def warp_latency(graph: Idg, timing: Timing, limit: int = LIMIT) -> Latency:
     parts = parts_of_cycle(lambdas)
     warp = run_rolled(graph, [_rule(graph, place, lambdas[place], parts) for place in range(len(lambdas))], limit)
     return Latency(Fraction(warp.end[0], parts), _path(graph, warp, parts))
-
-
-def parts_of_cycle(lambdas: list[Lambdas]) -> int:
-    """Return of how many parts a cycle is to be, so that all *lambdas* are whole numbers of them."""
-    return lcm(*(Fraction(cycles).denominator for each in lambdas for cycles in (each.issue, each.completion)))
 
 
 def _rule(graph: Idg, place: int, lambdas: Lambdas, parts: int) -> Rule:
