@@ -9,5 +9,6 @@ from .oracle.analysis import count as count
 from .oracle.calibrate import calibrate as calibrate
 from .oracle.choice import devices as devices
 from .oracle.estimate import estimate as estimate
+from .oracle.instruction_graph import instruction_graph as instruction_graph
 from .oracle.validate import validate as validate
 from .properties.counted_kernel import KernelCounts as KernelCounts

@@ -18,7 +18,7 @@ from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.dataflow import CellAccess, dependences, flow, is_affine, with_values
 from loopyperf.idg.drafts import Draft
-from loopyperf.idg.executions import LaunchExecutions, WarpExecutions
+from loopyperf.idg.executions import LaunchExecutions, WarpExecutions, naming
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.kinds import Kind, kinds_of
 from loopyperf.idg.nest import Nest, Statement, nest_of
@@ -54,7 +54,8 @@ class LaunchProgram:
                 self._translate(item, (*around, place))
             else:
                 first = len(self.translator.drafts)
-                self.translator.translate(item)
+                with naming(item):
+                    self.translator.translate(item)
                 self.of_statement[id(item)] = range(first, len(self.translator.drafts))
                 self.places[id(item)] = (*around, place)
 

@@ -3,7 +3,8 @@
 A pass is numbered from zero each time that its loop is entered. A warp executes what at least one of its lanes does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,6 +20,7 @@ from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.sub_groups import in_passes
+from loopyperf.errors import UncountableError
 from loopyperf.idg.kinds import Placement
 from loopyperf.idg.nest import Nest, Statement
 from loopyperf.idg.warp import first_value, grid_extent, group_shape, warps_of_group
@@ -60,13 +62,15 @@ class LaunchExecutions:
         loops = tuple(nest.iname for nest in statement.loops)
         key = (statement.inames, conditions, loops)
         if key not in self._of_sites:
-            points = self.counter.points(self._site(statement, conditions))
+            with naming(statement):
+                points = self.counter.points(self._site(statement, conditions))
             self._of_sites[key] = self._placed(points, loops).intersect(self._anywhere(len(loops))).coalesce()
         return self._of_sites[key]
 
     def weight(self, statement: Statement, conditions: Conditions) -> Fraction:
         """Return how often what *statement* runs on under *conditions* runs there: less than 1 by what is stated."""
-        return self.counter.weight(self._site(statement, conditions))
+        with naming(statement):
+            return self.counter.weight(self._site(statement, conditions))
 
     def _site(self, statement: Statement, conditions: Conditions) -> Site:
         return Site(self.launch, statement.inames, conditions, _name(statement))
@@ -309,6 +313,16 @@ class WarpExecutions:
         return upto.apply(isl.Map(f"{{ [[{around}] -> [x{depth}]] -> {flat} }}"))
 
     # }}}
+
+
+@contextmanager
+def naming(statement: Statement) -> Generator[None]:
+    """Begin what is refused of *statement* with its name."""
+    try:
+        yield
+    except UncountableError as error:
+        error.args = (f"instruction {_name(statement)!r}: {error}",)
+        raise
 
 
 def at_sizes(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:

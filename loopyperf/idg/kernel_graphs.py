@@ -70,6 +70,8 @@ def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, wa
     for launch in kernel.launches:
         program = LaunchProgram(kernel, launch, typical)
         executions = LaunchExecutions(program.counter, launch, sizes, warp_size)
+        for draft in program.drafts:  # what is stated is asked for, whether the representative warp executes it or not
+            executions.weight(draft.statement, draft.conditions)
         kinds = (WarpKind(kind, executions, program) for kind in kinds_of_warps(program, executions))
         launches.append(LaunchGraphs(launch.name, tuple(kinds)))
     longest = max(launches, key=_executed)

@@ -88,8 +88,24 @@ def count_at(program: Program, options: CountingOptions, sizes: Mapping[str, Any
     """
     if engine_is_exact() or any(isinstance(size, np.ndarray) for size in sizes.values()):
         return _counted(program, options)
-    kernel = _remembered(program).kernel_of(program)
+    kernel = prepared(program)
     return options.count(_assuming(kernel, _integers(kernel, sizes)))
+
+
+def prepared(program: Program) -> Kernel:
+    """Return *program* prepared by Loopy's passes, which run once; raises :class:`KernelError`."""
+    return _remembered(program).kernel_of(program)
+
+
+def admitted_sizes(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
+    """Return *sizes* as integers; raises :class:`ParameterError` where *kernel* does not take or admit them."""
+    superfluous = sorted(set(sizes) - kernel.parameters)
+    if superfluous:
+        takes = ", ".join(sorted(kernel.parameters)) or "none"
+        raise ParameterError(f"kernel {kernel.name!r} has no size {', '.join(superfluous)}; its sizes are: {takes}")
+    admitted = _integers(kernel, sizes)
+    _equal_to(kernel, admitted)
+    return admitted
 
 
 def _counted(program: Program, options: CountingOptions) -> KernelCounts:
@@ -115,12 +131,17 @@ def _integers(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
 
 def _assuming(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
     """Return *kernel* with the assumption that its sizes are *sizes*; its schedule stays what it is."""
+    return replace(kernel, loopy_kernel=kernel.loopy_kernel.copy(assumptions=_equal_to(kernel, sizes)))
+
+
+def _equal_to(kernel: Kernel, sizes: Mapping[str, int]) -> isl.BasicSet:
+    """Return what *kernel* assumes where its sizes are *sizes*; raises :class:`ParameterError` if they cannot be."""
     equalities = " and ".join(f"{name} = {size}" for name, size in sizes.items())
     asked = isl.BasicSet(f"[{', '.join(sizes)}] -> {{ : {equalities} }}")
     assumptions = kernel.assumptions.intersect(asked.align_params(kernel.assumptions.get_space()))
     if assumptions.is_empty():
         raise ParameterError(f"{equalities} is outside what the kernel assumes: {kernel.assumptions}")
-    return replace(kernel, loopy_kernel=kernel.loopy_kernel.copy(assumptions=assumptions))
+    return assumptions
 
 
 # }}}

@@ -1,0 +1,115 @@
+"""Instruction graphs as users ask for them."""
+
+import pickle
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import loopyperf as lpp
+from loopyperf.errors import ParameterError, UncountableError
+from loopyperf.idg.lowering import PASSES, lowered
+
+
+def multiplication(tile: int = 16) -> lp.TranslationUnit:
+    unit = lp.make_kernel(
+        "{[i,j,k]: 0<=i,j,k<n}",
+        "c[i,j] = sum(k, a[i,k]*b[k,j])",
+        [lp.GlobalArg("a,b,c", np.float32, shape="n,n"), ...],
+        assumptions=f"n mod {tile} = 0 and n >= {tile}",
+        lang_version=(2018, 2),
+    )
+    unit = lp.split_iname(unit, "i", tile, outer_tag="g.1", inner_tag="l.1")
+    unit = lp.split_iname(unit, "j", tile, outer_tag="g.0", inner_tag="l.0")
+    unit = lp.split_iname(unit, "k", tile)
+    unit = lp.add_prefetch(unit, "a", ["i_inner", "k_inner"], default_tag="l.auto")
+    return lp.add_prefetch(unit, "b", ["k_inner", "j_inner"], default_tag="l.auto")
+
+
+def test_tiled_multiplication_has_the_graph_that_one_would_draw() -> None:
+    # n = 256 in tiles of 16: 16 tiles, in each 2 loads of global memory, 2 stores and 2·16 loads of local memory,
+    # 16 products, 16 sums, 2 barriers; one store at the end; 16·16 groups of 8 warps.
+    graph = lpp.instruction_graph(multiplication(), n=256)
+    mix = graph.mix()
+    assert mix["load", "b32"] == 16 * (2 + 32)
+    assert mix["store", "b32"] == 16 * 2 + 1
+    assert (mix["mul", "f32"], mix["add", "f32"], mix["barrier", ""]) == (256, 256, 32)
+    ((kind,),) = [launch.kinds for launch in graph.launches]
+    assert (kind.warps, kind.is_uniform) == (16 * 16 * 8, True)
+    # The sum uses that of the pass before, and in the first pass of a tile the last one of the tile before.
+    carried = {(edge.distance[0], str(edge.passes[1])) for edge in graph.edges if edge.source == edge.target}
+    assert carried == {(0, "-1 + k_inner"), (1, "15")}
+
+
+def test_a_machine_graph_has_fused_multiply_adds_and_wide_loads() -> None:
+    # In each tile 16 multiply-adds; of a, 16 neighbours in 4 loads of 128 bits, of b 16 loads.
+    machine = lowered(lpp.instruction_graph(multiplication(), n=256)).mix()
+    assert machine["fma", "f32"] == 256
+    assert (machine["load", "b128"], machine["load", "b32"]) == (16 * 4, 16 * (16 + 2))
+    assert ("add", "f32") not in machine
+
+
+def test_each_pass_can_be_left_out() -> None:
+    graph = lpp.instruction_graph(multiplication(), n=256)
+    assert lowered(graph, leave_out=PASSES).mix() == graph.mix()
+    assert ("fma", "f32") not in lowered(graph, leave_out=["fused multiply-adds"]).mix()
+    with pytest.raises(ParameterError, match="unknown pass fma; the passes are: address folding, "):
+        lowered(graph, leave_out=["fma"])
+
+
+def test_graphs_of_boundary_tiles_are_kinds_of_their_own() -> None:
+    # 100 = 6·16 + 4: the last of seven groups has no i below 90, so its warp loads nothing.
+    arguments = [lp.GlobalArg("a,b", np.float32, shape="n"), ...]
+    unit = lp.make_kernel("{[i]: 0<=i<n}", "b[i] = if(i < 90, 2*a[i], 0)", arguments, lang_version=(2018, 2))
+    graph = lpp.instruction_graph(lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0"), n=100)
+    (launch,) = graph.launches
+    executed = {kind.warps: kind.graph.mix().get(("load", "b32"), 0) for kind in launch.kinds}
+    assert executed == {6: 1, 1: 0}
+
+
+def test_graphs_can_be_pickled() -> None:
+    graph = lpp.instruction_graph(multiplication(), n=64)
+    again = pickle.loads(pickle.dumps(graph))
+    assert (again.instructions, again.edges) == (graph.instructions, graph.edges)
+    assert again.launches[0].kinds[0].warps == graph.launches[0].kinds[0].warps
+
+
+def sparse_rows() -> lp.TranslationUnit:
+    return lp.make_kernel(
+        ["[n] -> {[i]: 0<=i<n}", "[s,e] -> {[j]: s<=j<e}"],
+        "<> s = start[i] {id=begin}\n<> e = start[i+1] {id=end}\nout[i] = sum(j, a[j]) {id=row, inames=i}",
+        [
+            lp.GlobalArg("start", np.int32, shape="n+1"),
+            lp.GlobalArg("a", np.float32, shape=None, strides=(1,)),
+            lp.GlobalArg("out", np.float32, shape="n"),
+            ...,
+        ],
+        seq_dependencies=True,
+        lang_version=(2018, 2),
+    )
+
+
+def test_a_loop_bounded_by_data_makes_the_passes_that_are_typical() -> None:
+    with pytest.raises(
+        UncountableError, match=r"^instruction 'row_j_update': loop j is bounded by data .*typical=\{'j'"
+    ):
+        lpp.instruction_graph(sparse_rows(), n=100)
+    graph = lpp.instruction_graph(sparse_rows(), n=100, typical={"j": 27})
+    assert graph.mix()["add", "f32"] == 27 * 100
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "missing size n"),
+        ({"n": 256, "m": 3}, "has no size m; its sizes are: n"),
+        ({"n": 17}, "n = 17 is outside what the kernel assumes"),
+        ({"n": 25.6}, "size n must be an integer, received 25.6"),
+        ({"n": 256, "warp_size": 0}, "warp_size is a number of lanes"),
+        ({"n": 256, "typical": {"k": 3}}, "typical 'k' settles nothing"),
+        ({"n": 256, "parameters": {"n": 16}}, "size n is given twice"),
+    ],
+)
+def test_wrong_sizes_and_options_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        lpp.instruction_graph(multiplication(), **options)
