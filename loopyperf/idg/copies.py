@@ -20,7 +20,7 @@ from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand, placed
 from loopyperf.idg.unrolling import in_terms_of, number_of_runs
 
 Choose = Callable[[Loop], int]
-"""tells into how many copies a loop is written out: 1 for none, its number of passes for all"""
+"""tells into how many copies a loop is written out: 1 for none, its number of passes for all; one pass is no loop"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class _Written:
     @classmethod
     def of(cls, loop: Loop, factor: int) -> "_Written":
         """Return the copies of *loop* written out *factor*-fold."""
-        if factor == 1 or not isinstance(loop.trips, int):
+        if not isinstance(loop.trips, int) or factor == 1 < loop.trips:
             return cls((_Copy(0, 1),))
         whole, rest = divmod(loop.trips, factor)
         repeated = [_Copy(number, factor if whole > 1 else 0) for number in range(factor)] if whole else []

@@ -27,7 +27,9 @@ def with_unrolled_loops(graph: Idg) -> Idg:
         innermost = [loop for loop in _loops(graph.body) if _is_innermost(loop) and loop.name not in decided]
         if not innermost:
             return graph
-        factors = {loop.name: copies(without_common_subexpressions(graph), loop) for loop in innermost}
+        once = without_common_subexpressions(graph)
+        names = {loop.name for loop in innermost}
+        factors = {loop.name: copies(once, loop) for loop in _loops(once.body) if loop.name in names}
         decided |= {name for name, factor in factors.items() if factor == 1}
         decided |= {loop.name for loop in innermost if loop.trips != factors[loop.name]}
         graph = copied(graph, lambda loop, now=dict(factors): now.get(loop.name, 1) if _is_innermost(loop) else 1)
