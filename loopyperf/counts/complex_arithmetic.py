@@ -4,11 +4,8 @@ The decompositions are those of the C code that Loopy generates: of ``pyopencl-c
 mapper for PyOpenCL, which handles operands from left to right and keeps those real that are.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-import pymbolic.primitives as prim
 
 from loopyperf.counts.item import Kind
 from loopyperf.errors import UncountableError
@@ -58,8 +55,6 @@ OPERATIONS: Mapping[tuple[Kind, bool, bool], RealOperations] = {
 """by whether the left and the right operand are complex"""
 PARTS = frozenset({"real", "imag", "conj"})
 """free: they choose registers, or change a sign"""
-REPEATED_PRODUCTS = (2, 3, 4)
-"""exponents that Loopy writes as products"""
 
 
 def complex_operation(expression: Any, kind: Kind, left: bool, right: bool) -> RealOperations:
@@ -72,30 +67,6 @@ def complex_operation(expression: Any, kind: Kind, left: bool, right: bool) -> R
     return OPERATIONS[kind, left, right]
 
 
-def complex_operations(expression: Any, operands: Sequence[bool]) -> RealOperations:
-    """Return the real operations of the top node of *expression*; *operands* says which of its operands are complex.
-
-    Raises :class:`UncountableError` for a node that has no meaning on complex numbers.
-    """
-    match expression:
-        case prim.Sum():
-            return _folded(operands, ADD_COMPLEX, ADD_REAL, {"add": 1})
-        case prim.Product():
-            return _folded(operands, MULTIPLY_COMPLEX, MULTIPLY_REAL, {"mul": 1})
-        case prim.Quotient():
-            return {(True, True): DIVIDE_COMPLEX, (True, False): DIVIDE_BY_REAL, (False, True): DIVIDE_REAL_BY_COMPLEX}[
-                operands[0], operands[1]
-            ]
-        case prim.Power(exponent=int(exponent)) if exponent in REPEATED_PRODUCTS:
-            return _folded([True] * exponent, MULTIPLY_COMPLEX, MULTIPLY_REAL, {})
-        case prim.Power():
-            return POWER if operands[1] else POWER_TO_REAL
-        case prim.Comparison():
-            return COMPARE
-        case _:
-            raise UncountableError(f"no count for {type(expression).__name__} on complex numbers in {expression}")
-
-
 def complex_function(name: str) -> RealOperations:
     """Return the real operations of a call of *name* on a complex number; raises :class:`UncountableError`."""
     if name in PARTS:
@@ -103,15 +74,3 @@ def complex_function(name: str) -> RealOperations:
     if name not in FUNCTIONS:
         raise UncountableError(f"no count for {name} of a complex number")
     return FUNCTIONS[name]
-
-
-def _folded(
-    operands: Sequence[bool], both: RealOperations, one: RealOperations, neither: RealOperations
-) -> RealOperations:
-    """Return the operations that combine *operands* from left to right, by how many of each two are complex."""
-    total: Counter[Kind] = Counter()
-    is_complex = operands[0]
-    for operand in operands[1:]:
-        total.update(both if is_complex and operand else one if is_complex or operand else neither)
-        is_complex = is_complex or operand
-    return total

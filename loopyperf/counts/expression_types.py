@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import pymbolic.primitives as prim
 from loopy.type_inference import TypeReader
 from loopy.types import LoopyType
 
@@ -39,7 +38,3 @@ class ExpressionTypes(TypeReader):
     def number(self, expression: Any) -> NumberType:
         """Return the type that *expression* works in; raises :class:`UncountableError` where it is no number."""
         return number_type(self(expression))
-
-    def combined(self, *expressions: Any) -> NumberType:
-        """Return the type in which *expressions* are compared."""
-        return self.number(prim.Sum(expressions))
