@@ -9,7 +9,7 @@ from typing import Any
 import islpy as isl
 import pymbolic.primitives as prim
 from loopy.diagnostic import LoopyError
-from loopy.symbolic import CoefficientCollector, aff_to_expr, get_dependencies, set_to_cond_expr
+from loopy.symbolic import CoefficientCollector, aff_to_expr, get_dependencies
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.execution import ExecutionCounter
@@ -18,7 +18,7 @@ from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.dataflow import CellAccess, dependences, flow, is_affine, with_values
 from loopyperf.idg.drafts import Draft
-from loopyperf.idg.executions import LaunchExecutions, WarpExecutions, naming
+from loopyperf.idg.executions import LaunchExecutions, WarpExecutions, condition_on, naming
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.kinds import Kind, kinds_of
 from loopyperf.idg.nest import Nest, Statement, nest_of
@@ -127,7 +127,7 @@ class _WarpGraph:
             kind=draft.kind,
             dtype=draft.dtype,
             subsystem=draft.subsystem,
-            source=_source(draft.statement),
+            source="" if isinstance(draft.statement.what, Barrier) else draft.statement.name,
             text=draft.text,
             reference=draft.reference,
             executions=int(total) if total == int(total) else total,
@@ -234,7 +234,7 @@ class _WarpGraph:
         for piece, value in _pieces(numbered):
             passes = tuple(_named(value.get_at(place), after) for place in range(len(before)))
             for where, distance in _distances(piece, value, shared):
-                condition = _condition(where, everywhere, after)
+                condition = condition_on(where, everywhere, after)
                 ends = self.numbers[source], self.numbers[target]
                 yield Edge(*ends, distance, passes, condition, through, operand)
 
@@ -340,11 +340,6 @@ class _WarpGraph:
     # }}}
 
 
-def _source(statement: Statement) -> str:
-    what: Any = statement.what
-    return "" if isinstance(what, Barrier) else getattr(what, "id", None) or what.instruction.id
-
-
 def _pieces(relation: isl.Map) -> list[tuple[isl.Set, isl.MultiAff]]:
     """Return what the single-valued *relation* maps to, by where it does."""
     found: list[tuple[isl.Set, isl.MultiAff]] = []
@@ -359,15 +354,6 @@ def _named(value: isl.Aff, loops: Sequence[Nest]) -> Any:
     for place, nest in enumerate(loops):
         value = value.set_dim_name(IN, place, nest.iname)
     return aff_to_expr(value)
-
-
-def _condition(where: isl.Set, everywhere: isl.Set, loops: Sequence[Nest]) -> Any:
-    if everywhere.is_subset(where):
-        return None
-    where = where.gist(everywhere)
-    for place, nest in enumerate(loops):
-        where = where.set_dim_name(SET, place, nest.iname)
-    return set_to_cond_expr(where)
 
 
 def _distances(where: isl.Set, source: isl.MultiAff, shared: int) -> Iterator[tuple[isl.Set, tuple[int, ...]]]:

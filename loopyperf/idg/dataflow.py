@@ -1,7 +1,7 @@
 """Which execution of a statement last wrote what another one reads, by isl's dataflow analysis.
 
-Cells are elements of private variables, and of those arrays in memory that one work-item both stores and loads. Local
-arrays that work-items exchange are one cell for each statement that stores to them, which a barrier hands on.
+Cells are elements of private variables, and of those arrays in memory that one work-item both stores and loads. What
+work-items exchange through local arrays is one cell, which barriers write.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,7 +89,7 @@ def _of_same_pass(read: CellAccess, writes: Sequence[CellAccess]) -> Dependence 
     if rivals or not write.is_certain or any(shared > nearest[0] for shared in later):
         return None
     relation = _cells(read).apply_range(_cells(write).reverse())
-    relation = (relation & _same_passes(read, write, nearest[0])).lexmax()
+    relation = (relation & _aligned(len(read.variables), len(write.variables), nearest[0])).lexmax()
     if not read.executions.is_subset(relation.domain()):
         return None
     return Dependence(write.name, read.name, relation)
@@ -110,10 +110,6 @@ def _order(write: CellAccess, read: CellAccess) -> tuple[int, int]:
 def _precedes(write: CellAccess, read: CellAccess) -> bool:
     shared = _shared(write, read)
     return write.place[shared] < read.place[shared]
-
-
-def _same_passes(read: CellAccess, write: CellAccess, shared: int) -> isl.Map:
-    return _aligned(len(read.variables), len(write.variables), shared)
 
 
 @lru_cache(maxsize=1024)

@@ -23,6 +23,7 @@ from loopyperf.counts.sub_groups import in_passes
 from loopyperf.errors import UncountableError
 from loopyperf.idg.kinds import Placement
 from loopyperf.idg.nest import Nest, Statement
+from loopyperf.idg.passes import at_sizes
 from loopyperf.idg.warp import first_value, grid_extent, group_shape, warps_of_group
 from loopyperf.launches import Barrier, Launch
 
@@ -73,7 +74,7 @@ class LaunchExecutions:
             return self.counter.weight(self._site(statement, conditions))
 
     def _site(self, statement: Statement, conditions: Conditions) -> Site:
-        return Site(self.launch, statement.inames, conditions, _name(statement))
+        return Site(self.launch, statement.inames, conditions, statement.name)
 
     def _anywhere(self, loops: int) -> isl.Set:
         return self.warps.insert_dims(SET, self.placement.axes, loops)
@@ -277,9 +278,7 @@ class WarpExecutions:
             if isinstance(statement.what, Barrier) and not values.is_empty():
                 values = self._met(statement, values) & everywhere.apply(self.numbering(statement.loops).reverse())
             passes = values.apply(self.numbering(statement.loops))
-            condition = None
-            if not passes.is_empty() and not everywhere.is_subset(passes):
-                condition = set_to_cond_expr(_named(passes.gist(everywhere), statement.loops))
+            condition = None if passes.is_empty() else condition_on(passes, everywhere, statement.loops)
             weight = self.of_launch.weight(statement, conditions)
             self._runs[key] = Run(values, passes, number_of_points(passes), weight, condition)
         return self._runs[key]
@@ -321,15 +320,15 @@ def naming(statement: Statement) -> Generator[None]:
     try:
         yield
     except UncountableError as error:
-        error.args = (f"instruction {_name(statement)!r}: {error}",)
+        error.args = (f"instruction {statement.name!r}: {error}",)
         raise
 
 
-def at_sizes(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
-    """Return *points* where its parameters have the values *sizes*, without parameters."""
-    for name, (kind, place) in points.get_var_dict(PARAM).items():
-        points = points.fix_val(kind, place, isl.Val(str(sizes[name])))
-    return points.project_out(PARAM, 0, points.dim(PARAM))
+def condition_on(passes: isl.Set, everywhere: isl.Set, loops: Sequence[Nest]) -> Any:
+    """Return the condition on passes of *loops* under which those of *everywhere* are among *passes*; None for all."""
+    if everywhere.is_subset(passes):
+        return None
+    return set_to_cond_expr(_named(passes.gist(everywhere), loops))
 
 
 def _first_dimensions(points: isl.Set, number: int) -> isl.Set:
@@ -352,8 +351,3 @@ def _named(passes: isl.Set, loops: Sequence[Nest]) -> isl.Set:
     for place in range(passes.dim(SET)):
         passes = passes.set_dim_name(SET, place, loops[place].iname)
     return passes
-
-
-def _name(statement: Statement) -> str:
-    what: Any = statement.what
-    return what.label if isinstance(what, Barrier) else getattr(what, "id", None) or what.instruction.id

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from loopyperf.counts.quasipolynomial import number_of_points
+from loopyperf.idg.passes import points_listed, without
 from loopyperf.idg.warp import Warp
 
 SET = isl.dim_type.set
@@ -109,12 +110,12 @@ def _as_places(where: isl.Set) -> isl.Set:
 def _kinds_in(piece: isl.Set, varying: Sequence[isl.PwQPolynomial]) -> Iterator[Kind]:
     """Yield the kinds of warps in *piece*, where some numbers of executions are *varying* from warp to warp."""
     axes = [axis for axis in range(piece.dim(SET)) if any(_involves(number, axis) for number in varying)]
-    deciding = _projected(piece, axes)
+    deciding = without(piece, [axis for axis in range(piece.dim(SET)) if axis not in axes])
     if not axes or number_of_points(deciding) > LISTED:
         yield Kind(piece if axes else None, number_of_points(piece), _middle(piece), is_uniform=not axes)
         return
     alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-    for place in _listed(deciding):
+    for place in sorted(tuple(map(int, row)) for row in points_listed(deciding)):
         found = tuple(_at(number, axes, place) for number in varying)
         alike.setdefault(found, []).append(place)
     if len(alike) > MOST:
@@ -131,13 +132,6 @@ def _involves(number: isl.PwQPolynomial, axis: int) -> bool:
     return any(found)
 
 
-def _projected(piece: isl.Set, axes: Sequence[int]) -> isl.Set:
-    for axis in reversed(range(piece.dim(SET))):
-        if axis not in axes:
-            piece = piece.project_out(SET, axis, 1)
-    return piece
-
-
 def _fixed(piece: isl.Set, axes: Sequence[int], place: Sequence[int]) -> isl.Set:
     for axis, value in zip(axes, place, strict=True):
         piece = piece.fix_val(SET, axis, isl.Val(value))
@@ -150,16 +144,6 @@ def _at(number: isl.PwQPolynomial, axes: Sequence[int], place: Sequence[int]) ->
     for axis, value in zip(axes, place, strict=True):
         point = point.set_coordinate_val(PARAM, axis, isl.Val(value))
     return number.eval(point).to_python()
-
-
-def _listed(places: isl.Set) -> list[tuple[int, ...]]:
-    found: list[tuple[int, ...]] = []
-    places.foreach_point(
-        lambda point: found.append(
-            tuple(point.get_coordinate_val(SET, axis).to_python() for axis in range(places.dim(SET)))
-        )
-    )
-    return sorted(found)
 
 
 def _middle(places: isl.Set) -> tuple[int, ...]:

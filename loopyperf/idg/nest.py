@@ -24,6 +24,17 @@ class Statement:
     inames: frozenset[str]
     """those that it runs over, hardware axes included; a vector's is none of them"""
 
+    @property
+    def name(self) -> str:
+        """Return the id of the instruction, or of the first one that a predicate guards, or the barrier's label."""
+        match self.what:
+            case Barrier(label=label):
+                return label
+            case Guard(instruction=first):
+                return first.id
+            case instruction:
+                return instruction.id
+
 
 @dataclass(eq=False, slots=True)
 class Nest:
