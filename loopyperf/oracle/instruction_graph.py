@@ -5,7 +5,7 @@ from typing import Any
 
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import ParameterError
-from loopyperf.idg.kernel_graphs import KernelIdg, kernel_graphs
+from loopyperf.idg.construction.kernel_graphs import KernelIdg, kernel_graphs
 from loopyperf.kernel import Program
 from loopyperf.oracle.analysis import admitted_sizes, prepared
 from loopyperf.properties.unified import item_named

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from loopyperf.counts.item import Access, Item, Operation
 from loopyperf.counts.kernel_counts import count_kernel
-from loopyperf.idg.kernel_graphs import KernelIdg
+from loopyperf.idg.construction.kernel_graphs import KernelIdg
 from loopyperf.idg.program import Instruction
 from loopyperf.kernel import Kernel
 

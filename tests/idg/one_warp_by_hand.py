@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from loopyperf.idg import Idg
-from loopyperf.idg.lambdas import Lambdas
+from loopyperf.idg.metrics import Lambdas
 
 
 def cycles_alone(flat: Idg, lambdas: Mapping[str, Lambdas]) -> Fraction:

@@ -10,8 +10,8 @@ from loopyperf.counts.memory import Reference
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import InstructionWalker
 from loopyperf.idg.access import AccessPattern, access_pattern
-from loopyperf.idg.passes import passes_of
-from loopyperf.idg.warp import Warp
+from loopyperf.idg.warps.passes import passes_of
+from loopyperf.idg.warps.warp import Warp
 from loopyperf.kernel import Kernel, load_kernel
 
 

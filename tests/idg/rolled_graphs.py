@@ -7,7 +7,7 @@ from pymbolic import parse
 
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.lambdas import Lambdas
+from loopyperf.idg.metrics import Lambdas
 
 PIPELINES = ("alu", "sfu", "mem", "barrier")
 OF_OUTER = ("i == 0", "i >= 1", "i % 2 == 0", "i >= 5 and i <= 20", "i % 3 == 1 or i == 7", "not (i // 4 == 2)")

@@ -9,7 +9,7 @@ from patterns import flat, pattern, unit, written
 
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.access import AccessPattern
-from loopyperf.idg.warp import Warp
+from loopyperf.idg.warps.warp import Warp
 from loopyperf.kernel import load_kernel
 
 Sizes = Mapping[str, int]

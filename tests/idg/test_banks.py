@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from warp_by_hand import wavefronts
 
-from loopyperf.idg.banks import BankAccess, bank_access
+from loopyperf.idg.access import BankAccess, bank_access
 
 ELEMENTS = st.sampled_from([1, 2, 4, 8, 16])
 

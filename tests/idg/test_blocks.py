@@ -6,8 +6,7 @@ from paper_graphs import CORNELIS, LEMEIRE, MEMORY
 from pymbolic import parse
 
 from loopyperf.idg import Idg, Instruction, Loop
-from loopyperf.idg.blocks import basic_blocks
-from loopyperf.idg.mix import Mix, executions_by_subsystem, instruction_mix
+from loopyperf.idg.metrics import Mix, basic_blocks, executions_by_subsystem, instruction_mix
 
 
 def tiled() -> Idg:

@@ -13,7 +13,7 @@ from rolled_graphs import rolled_graphs
 from test_listing import row_sums
 
 from loopyperf.idg import Idg, Instruction
-from loopyperf.idg.dot import dot
+from loopyperf.idg.pictures import dot
 
 TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[A-Za-z_][A-Za-z_0-9]*|\d+|->|[{}\[\]=,;])', re.DOTALL)
 

@@ -11,8 +11,7 @@ from rolled_graphs import lambdas, rolled_graphs
 
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction
-from loopyperf.idg.intervals import Interval, intervals
-from loopyperf.idg.lambdas import Lambdas
+from loopyperf.idg.metrics import Interval, Lambdas, intervals
 
 
 @pytest.mark.parametrize("graph", [LEMEIRE, LEMEIRE_LAST_TWO])

@@ -11,8 +11,8 @@ from rolled_graphs import lambdas, rolled_graphs
 
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.lambdas import Lambdas, Timing
-from loopyperf.idg.latency import warp_latency
+from loopyperf.idg.metrics import warp_latency
+from loopyperf.idg.metrics.lambdas import Lambdas, Timing
 
 FERMI = {"alu": Lambdas(1, 18), "global": Lambdas(23, 475)}
 """Lemeire, Table 5"""

@@ -4,7 +4,7 @@ from paper_graphs import CORNELIS, LEMEIRE
 from pymbolic import parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.listing import listing
+from loopyperf.idg.pictures import listing
 
 
 def row_sums() -> Idg:

@@ -10,15 +10,9 @@ from test_dot import Reading
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.dot import dot
-from loopyperf.idg.intervals import intervals
-from loopyperf.idg.kernel_graphs import kernel_graphs
-from loopyperf.idg.lambdas import Lambdas
-from loopyperf.idg.latency import warp_latency
-from loopyperf.idg.listing import listing
-from loopyperf.idg.mix import instruction_mix
-from loopyperf.idg.parallelism import ilp, mlp
-from loopyperf.idg.work_flow import work_flow_graph
+from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.metrics import Lambdas, ilp, instruction_mix, intervals, mlp, warp_latency, work_flow_graph
+from loopyperf.idg.pictures import dot, listing
 from loopyperf.kernel import load_kernel
 
 TURING = {

@@ -10,7 +10,7 @@ from pymbolic import evaluate, parse
 from rolled_graphs import OF_INNER
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.alike import AlikePasses, Surroundings
+from loopyperf.idg.metrics.alike import AlikePasses, Surroundings
 from loopyperf.idg.pass_ranges import bounds, coefficients, mentions, periods, truth, varies_with
 
 EXPRESSIONS = [

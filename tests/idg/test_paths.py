@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from loopyperf.idg.paths import Component, Issue, Link, Repetition, Start, path_lengths
+from loopyperf.idg.metrics.paths import Component, Issue, Link, Repetition, Start, path_lengths
 
 
 @pytest.mark.parametrize("times", [1, 2, 3, 4, 5, 10**12, 10**12 + 1, 10**12 + 2])

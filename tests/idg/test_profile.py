@@ -17,7 +17,7 @@ from warp_by_hand import blocks, local_ids, wavefronts
 from loopyperf.counts.execution import ExecutionCounter
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.access import AccessPattern
-from loopyperf.idg.warp import Warp, warps_of_group
+from loopyperf.idg.warps.warp import Warp, warps_of_group
 from loopyperf.kernel import Kernel
 
 Sizes = Mapping[str, int]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopyperf.errors import UncountableError
-from loopyperf.idg import residues
-from loopyperf.idg.passes import points_listed
-from loopyperf.idg.residues import Place, Progress, passes_by_place
+from loopyperf.idg.access import residues
+from loopyperf.idg.access.residues import Place, Progress, passes_by_place
+from loopyperf.idg.warps.passes import points_listed
 
 LINE = 128
 SETS = [

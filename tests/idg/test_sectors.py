@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from warp_by_hand import blocks, bytes_of
 
-from loopyperf.idg.sectors import SectorAccess, sector_access
+from loopyperf.idg.access import SectorAccess, sector_access
 
 ELEMENTS = st.sampled_from([1, 2, 4, 8, 12, 16, 32])
 

@@ -8,8 +8,7 @@ from rolled_graphs import rolled_graphs
 from test_blocks import tiled
 
 from loopyperf.idg import Idg
-from loopyperf.idg.mix import instruction_mix
-from loopyperf.idg.work_flow import Arc, Node, work_flow_graph
+from loopyperf.idg.metrics import Arc, Node, instruction_mix, work_flow_graph
 
 
 def test_example_kernel_has_a_block_of_two_before_each_memory_operation() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.idg.lowering import lowered
 from loopyperf.kernel import load_kernel
 

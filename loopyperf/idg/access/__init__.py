@@ -1,0 +1,15 @@
+"""What the accesses of a warp ask of memory: addresses of its lanes, sectors, lines, banks."""
+
+from loopyperf.idg.access.banks import BankAccess, bank_access
+from loopyperf.idg.access.profile import AccessPattern, AccessProfile, access_pattern
+from loopyperf.idg.access.sectors import SectorAccess, sector_access
+
+__all__ = [
+    "AccessPattern",
+    "AccessProfile",
+    "BankAccess",
+    "SectorAccess",
+    "access_pattern",
+    "bank_access",
+    "sector_access",
+]

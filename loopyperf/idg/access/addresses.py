@@ -1,0 +1,161 @@
+"""The byte address that each lane of a warp accesses, as a function of the passes of the loops around."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pymbolic.primitives as prim
+from loopy.kernel.data import LocalInameTag
+from loopy.symbolic import get_dependencies
+
+from loopyperf.counts.memory import STRIDE_CLASSES, Reference, element_strides
+from loopyperf.errors import ParameterError, UncountableError
+from loopyperf.idg.access.gathers import axes_of_data, data_of
+from loopyperf.idg.access.index_values import index_values, periods
+from loopyperf.idg.access.residues import Progress
+from loopyperf.idg.access.sectors import LINE
+from loopyperf.idg.warps.passes import WarpPasses
+from loopyperf.idg.warps.warp import Integers
+
+APART = 2**40
+"""bytes: lanes so far apart share nothing; a multiple of a line"""
+
+
+@dataclass(frozen=True)
+class LaneAddresses:
+    """The addresses of one reference in the lanes of one warp, in bytes from an address aligned to a line."""
+
+    expression: Any
+    """what is known of the address, in units"""
+    unit: int
+    """bytes that a lane accesses"""
+    values: Mapping[str, Any]
+    """of sizes, and of the hardware's inames in each lane"""
+    loops: tuple[str, ...]
+    by_data: Integers
+    """bytes that data adds in each lane, as far as lanes differ"""
+    assumed: tuple[str, ...]
+    """sentences"""
+
+    def at(self, passes: Mapping[str, Any]) -> Integers:
+        """Return the addresses where the loops have the values *passes*: the lanes are the last axis."""
+        known = index_values(self.expression, {**passes, **self.values})
+        return np.asarray(known, dtype=np.int64) * self.unit + self.by_data
+
+    def at_all(self, passes: Integers) -> Iterator[tuple[Integers, int]]:
+        """Yield the addresses that differ by more than lines at *passes*, a column for each loop, and how often."""
+        columns = {loop: values[:, np.newaxis] for loop, values in zip(self.loops, passes.T, strict=True)}
+        addresses = np.broadcast_to(self.at(columns), (len(passes), len(self.by_data)))
+        in_first_line = addresses - addresses.min(axis=1, keepdims=True) // LINE * LINE
+        yield from zip(*np.unique(in_first_line, axis=0, return_counts=True), strict=True)
+
+    @cached_property
+    def progress(self) -> tuple[Progress, ...]:
+        """Return how the addresses move along each loop; raises :class:`NotPeriodicError` where there is no period."""
+        uniform = {name: value for name, value in self.values.items() if isinstance(value, int)}
+        found = periods(self.expression, frozenset(self.loops), uniform)
+        start = dict.fromkeys(self.loops, 0)
+        first = self.at(start)
+        moved = {loop: self.at({**start, loop: period}) - first for loop, period in found.items()}
+        # All lanes move together, so one stands for them.
+        return tuple(
+            Progress(found[loop], int(moved[loop].flat[0])) if loop in found else Progress(1, 0) for loop in self.loops
+        )
+
+
+def lane_addresses(ref: Reference, passes: WarpPasses, stride: str | None = None) -> LaneAddresses:
+    """Return the addresses of *ref* in *passes*; where lanes differ by data, *stride* is their stride class.
+
+    Arrays begin at a line, and local arrays at the first bank. Raises :class:`UncountableError` where an index
+    depends on what has no value, :class:`ParameterError` for a stride that is no class.
+    """
+    if stride not in (None, *STRIDE_CLASSES):
+        raise ParameterError(f"a stride class is one of {', '.join(STRIDE_CLASSES)}; received {stride!r}")
+    position = _position(ref, passes)
+    data = data_of(passes.kernel, position, passes.data_starts)
+    shared = _sharing(passes, axes_of_data(passes.kernel, data))
+    unit = ref.bits // 8
+    by_data, assumed = _apart_by_data(ref, shared, stride, unit) if data else (np.zeros_like(shared), ())
+    offset, unknown = _offset(ref, passes)
+    if data and stride is not None and len(set(shared.tolist())) > 1:
+        position = 0  # the stride says it all
+    expression = passes.lockstep.in_passes(position + offset)
+    values = {**passes.sizes, **_lane_values(passes)}
+    _check_known(passes, ref, expression, values.keys() | passes.data_starts.keys())
+    return LaneAddresses(expression, unit, values, passes.loops, by_data, (*assumed, *unknown))
+
+
+# {{{ the position in the array
+
+
+def _position(ref: Reference, passes: WarpPasses) -> Any:
+    """Return how far *ref* lies from the first element of its array, in what it accesses."""
+    strides = element_strides(passes.kernel, ref, passes.sizes)
+    return sum(index * stride for index, stride in zip(ref.index, strides, strict=True) if stride)
+
+
+def _offset(ref: Reference, passes: WarpPasses) -> tuple[Any, tuple[str, ...]]:
+    """Return where the array begins in its buffer, in elements, and what had to be assumed."""
+    array = passes.kernel.array(ref.array)
+    assert array is not None, f"a reference to what lives in memory: {ref}"
+    offset: Any = prim.Variable(array.offset) if isinstance(array.offset, str) else array.offset or 0
+    if get_dependencies(offset) <= passes.sizes.keys():
+        return offset, ()
+    return 0, (
+        f"where {ref.array!r} begins in its buffer, {offset}, is not stated: taken as a multiple of {LINE} bytes",
+    )
+
+
+def _lane_values(passes: WarpPasses) -> dict[str, Any]:
+    """Return the values of the hardware's inames: an integer for those of groups, which are the same for all lanes."""
+    axes = {name: passes.kernel.hardware_axis(name) for name in passes.lane_values}
+    return {
+        name: values if isinstance(axes[name], LocalInameTag) else int(values[0])
+        for name, values in passes.lane_values.items()
+    }
+
+
+def _check_known(passes: WarpPasses, ref: Reference, expression: Any, known: set[str]) -> None:
+    kernel = passes.kernel.loopy_kernel
+    unknown = (get_dependencies(expression) - known - set(passes.loops)) & (
+        kernel.inames.keys() | kernel.arg_dict.keys()
+    )
+    sizes = sorted(unknown & passes.kernel.parameters)
+    if sizes:
+        raise ParameterError(f"the address of {ref.array!r} depends on {', '.join(sizes)}: state it among the sizes")
+    loops = sorted(unknown & kernel.inames.keys())
+    if loops:
+        raise UncountableError(f"the index of {ref.array!r} depends on {', '.join(loops)}, no loop around the access")
+
+
+# }}}
+
+
+# {{{ lanes told apart by data
+
+
+def _sharing(passes: WarpPasses, axes: frozenset[int]) -> Integers:
+    """Return a number for each lane: the same for lanes between which data that differs along *axes* does not."""
+    ids = passes.warp.local_ids
+    own = [ids[axis] for axis in sorted(axes & ids.keys())]
+    if not own:
+        return np.zeros(passes.warp.lanes, dtype=np.int64)
+    return np.unique(np.stack(own), axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def _apart_by_data(ref: Reference, shared: Integers, stride: str | None, unit: int) -> tuple[Integers, tuple[str, ...]]:
+    """Return the bytes that data adds in each lane, and the sentence that says what was assumed of it."""
+    where = f"the address of {ref.array!r} is data ({', '.join(map(str, ref.index))})"
+    if len(set(shared.tolist())) == 1:
+        return np.zeros_like(shared), (f"{where}: what it adds is taken as a multiple of {LINE} bytes",)
+    if ref.space == "local":
+        return shared * unit, (f"{where}: lanes that it tells apart are taken to be in banks of their own",)
+    if stride is None or stride.endswith(">4"):
+        # Squares, so that lanes are not equally far apart.
+        return shared**2 * APART, (f"{where}: lanes that it tells apart are taken to share no sector",)
+    return shared * int(stride.split("/")[-1]) * unit, (f"{where}: lanes are taken to have the stated stride {stride}",)
+
+
+# }}}

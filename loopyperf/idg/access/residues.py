@@ -1,0 +1,164 @@
+"""How many passes see an address at each place within a line, without visiting the passes one by one."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from math import gcd, prod
+
+import islpy as isl
+
+from loopyperf.counts.quasipolynomial import number_of_points
+from loopyperf.errors import UncountableError
+from loopyperf.idg.warps.passes import points_listed, without
+
+SET = isl.dim_type.set
+MOST_PLACES = 4096
+"""that are looked at"""
+FEW = 512
+"""passes: these are listed sooner than counted by isl place by place"""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How an address moves along a loop: after every *period* passes, it is *step* bytes further."""
+
+    period: int
+    step: int
+
+    def place(self, value: int, line: int) -> tuple[int, int]:
+        """Return the phase of the loop's *value*, and the bytes modulo *line* that whole periods have added."""
+        periods, phase = divmod(value, self.period)
+        return phase, periods * self.step % line
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What tells passes apart that are not alike."""
+
+    phases: tuple[int, ...]
+    """of each loop, its value modulo its period"""
+    offset: int
+    """bytes, modulo a line, that whole periods add to the address"""
+
+
+Places = Mapping[Place, int]
+"""how many passes are at each place"""
+
+
+def passes_by_place(passes: isl.Set, along: Sequence[Progress], line: int) -> Places:
+    """Return how many of the bounded, non-empty *passes* are at each place; *along* has a progress for each loop.
+
+    Raises :class:`UncountableError` for more than :data:`MOST_PLACES` places.
+    """
+    found: Places = {Place((0,) * len(along), 0): 1}
+    for loops, own, number in _independent(passes):
+        places = _of_loops(own, number, [along[loop] for loop in loops], line)
+        found = _combined(found, loops, places, line)
+    return found
+
+
+def _combined(found: Places, loops: Sequence[int], places: Places, line: int) -> Places:
+    """Return the places of all pairs of passes, *places* being those of further *loops*."""
+    _check_number(len(found) * len(places))
+    combined = Counter[Place]()
+    for (place, number), (own, times) in product(found.items(), places.items()):
+        phases = list(place.phases)
+        for loop, phase in zip(loops, own.phases, strict=True):
+            phases[loop] = phase
+        combined[Place(tuple(phases), (place.offset + own.offset) % line)] += number * times
+    return combined
+
+
+def _check_number(places: int) -> None:
+    if places > MOST_PLACES:
+        raise UncountableError(
+            f"addresses lie in {places} ways to lines, more than {MOST_PLACES}: look at passes one by one, at(...)"
+        )
+
+
+# {{{ loops that do not depend on each other
+
+
+def _independent(passes: isl.Set) -> Iterator[tuple[Sequence[int], isl.Set, int]]:
+    """Yield groups of loops, their values, and how many these are; *passes* are all combinations of the groups'."""
+    every = range(passes.dim(SET))
+    groups = _tied(passes)
+    parts = [without(passes, [loop for loop in every if loop not in group]) for group in groups]
+    numbers = [number_of_points(part) for part in parts]
+    if len(groups) > 1 and prod(numbers) != (total := number_of_points(passes)):
+        groups, parts, numbers = [list(every)], [passes], [total]
+    yield from zip(groups, parts, numbers, strict=True)
+
+
+def _tied(passes: isl.Set) -> list[list[int]]:
+    """Return the loops of *passes* in groups, those in one constraint together."""
+    group = list(range(passes.dim(SET)))
+    for basic in passes.get_basic_sets():
+        for constraint in basic.get_constraints():
+            tied = {group[loop] for loop in range(len(group)) if constraint.involves_dims(SET, loop, 1)}
+            group = [min(tied) if each in tied else each for each in group]
+    members = defaultdict[int, list[int]](list)
+    for loop, each in enumerate(group):
+        members[each].append(loop)
+    return list(members.values())
+
+
+# }}}
+
+
+# {{{ loops that do
+
+
+def _of_loops(passes: isl.Set, number: int, along: Sequence[Progress], line: int) -> Places:
+    """Return the places of *passes*, of which there are *number*, of loops that may depend on each other."""
+    if len(along) == 1:
+        first, last = passes.dim_min_val(0).to_python(), passes.dim_max_val(0).to_python()
+        if number == last + 1 - first:
+            return _of_interval(range(first, last + 1), along[0], line)
+    candidates = _candidates(along, line)
+    if len(candidates) == 1:
+        return {candidates[0]: number}
+    if number <= FEW:
+        return Counter(_place(point, along, line) for point in points_listed(passes).tolist())
+    counts = ((place, number_of_points(passes & _at_place(along, place, line))) for place in candidates)
+    return {place: number for place, number in counts if number}
+
+
+def _of_interval(values: range, progress: Progress, line: int) -> Places:
+    """Return the places of all *values* of a loop: both phase and offset come back after some periods."""
+    cycle = progress.period * (line // gcd(progress.step, line))
+    _check_number(min(cycle, len(values)))
+    found = Counter[Place]()
+    for value in values[:cycle]:
+        found[_place([value], [progress], line)] += len(range(value, values.stop, cycle))
+    return found
+
+
+def _place(values: Sequence[int], along: Sequence[Progress], line: int) -> Place:
+    places = [progress.place(value, line) for value, progress in zip(values, along, strict=True)]
+    return Place(tuple(phase for phase, _ in places), sum(offset for _, offset in places) % line)
+
+
+def _candidates(along: Sequence[Progress], line: int) -> list[Place]:
+    grain = reduce(gcd, (progress.step for progress in along), line)
+    phases = [progress.period for progress in along]
+    _check_number(prod(phases) * (line // grain))
+    return [Place(each, offset) for each in product(*map(range, phases)) for offset in range(0, line, grain)]
+
+
+def _at_place(along: Sequence[Progress], place: Place, line: int) -> isl.Set:
+    """Return all values of the loops at *place*."""
+    names = ", ".join(f"x{loop}" for loop in range(len(along)))
+    return isl.Set(f"{{ [{names}] : {' and '.join(_conditions(along, place, line))} }}")
+
+
+def _conditions(along: Sequence[Progress], place: Place, line: int) -> Iterator[str]:
+    for loop, (progress, phase) in enumerate(zip(along, place.phases, strict=True)):
+        yield f"(x{loop} - {phase}) mod {progress.period} = 0"
+    steps = (f"{progress.step % line}*floor(x{loop}/{progress.period})" for loop, progress in enumerate(along))
+    yield f"({' + '.join([*steps, str(-place.offset)])}) mod {line} = 0"
+
+
+# }}}

@@ -1,0 +1,103 @@
+"""What one access of a warp asks of global memory: 32-byte sectors, 128-byte lines, how its lanes lie together.
+
+Global memory is moved in sectors of 32 bytes, four of which make a cache line of 128 (NVIDIA, CUDA C++ Best Practices
+Guide, "Coalesced Access to Global Memory"; Nsight Compute, Kernel Profiling Guide, "Memory Tables"). Elements of 8 and
+16 bytes are requested by half and quarter warps; a sector that two of these share is found in the cache by the second,
+so sectors are counted on the union of all lanes.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+from typing import Literal
+
+import numpy as np
+
+from loopyperf.idg.warps.warp import Integers
+
+SECTOR = 32
+"""bytes"""
+LINE = 128
+"""bytes; a base address that moves by whole lines changes nothing here"""
+
+Coalescing = Literal["idle", "broadcast", "coalesced", "misaligned", "strided", "scattered"]
+"""
+idle
+    no lane is active;
+broadcast
+    several lanes, one address;
+coalesced
+    no more sectors than the distinct bytes fill;
+misaligned
+    would be coalesced if all addresses were moved by the same number of bytes;
+strided
+    the distinct addresses are equally far apart;
+scattered
+    anything else.
+
+The first that fits is taken.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SectorAccess:
+    """One execution of an access of global memory by a warp."""
+
+    lanes: int
+    """that are active"""
+    sectors: int
+    lines: int
+    requested: int
+    """bytes, each lane's own, those that lanes share counted for each"""
+    distinct: int
+    """bytes that some lane asks for"""
+    alignment: int
+    """bytes: the largest power of two, up to a line, that divides the lowest address"""
+    coalescing: Coalescing
+
+    @property
+    def efficiency(self) -> Fraction:
+        """Return the bytes requested for each byte moved: more than one where lanes share them, zero when idle."""
+        return Fraction(self.requested, SECTOR * self.sectors) if self.sectors else Fraction(0)
+
+
+def sector_access(addresses: Integers, element_bytes: int) -> SectorAccess:
+    """Return what active lanes that access *element_bytes* each, at byte *addresses*, ask of global memory."""
+    starts = np.unique(addresses)
+    sectors = _blocks(starts, element_bytes, SECTOR)
+    return SectorAccess(
+        lanes=len(addresses),
+        sectors=sectors,
+        lines=_blocks(starts, element_bytes, LINE),
+        requested=len(addresses) * element_bytes,
+        distinct=_distinct_bytes(starts, element_bytes),
+        alignment=gcd(int(starts[0]), LINE) if len(starts) else LINE,
+        coalescing=_coalescing(starts, len(addresses), element_bytes, sectors),
+    )
+
+
+def _blocks(starts: Integers, element_bytes: int, block: int) -> int:
+    """Return the number of aligned blocks of *block* bytes that elements at *starts* touch."""
+    inside = [*range(0, element_bytes, block), element_bytes - 1]
+    return len(np.unique(np.concatenate([(starts + offset) // block for offset in inside])))
+
+
+def _distinct_bytes(starts: Integers, element_bytes: int) -> int:
+    """Return the size in bytes of the union of elements at the sorted *starts*."""
+    if not len(starts):
+        return 0
+    return element_bytes + int(np.minimum(np.diff(starts), element_bytes).sum())
+
+
+def _coalescing(starts: Integers, lanes: int, element_bytes: int, sectors: int) -> Coalescing:
+    least = -(-_distinct_bytes(starts, element_bytes) // SECTOR)
+    if not lanes:
+        return "idle"
+    grain = gcd(element_bytes, SECTOR, int(np.gcd.reduce(starts)))
+    if lanes > 1 and len(starts) == 1:
+        return "broadcast"
+    if sectors == least:
+        return "coalesced"
+    if any(_blocks(starts + shift, element_bytes, SECTOR) == least for shift in range(0, SECTOR, grain)):
+        return "misaligned"
+    return "strided" if len(np.unique(np.diff(starts))) == 1 else "scattered"

@@ -1,0 +1,1 @@
+"""From a kernel's schedule to the source graphs of its warps."""

@@ -1,0 +1,84 @@
+"""The instruction dependence graphs of a kernel: one for each launch and for each kind of its warps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from loopyperf.counts.typical import Typical
+from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps, warp_graph
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.warps.executions import LaunchExecutions
+from loopyperf.idg.warps.kinds import Kind
+from loopyperf.kernel import Kernel
+
+
+class WarpKind:
+    """Warps that execute alike."""
+
+    def __init__(self, kind: Kind, executions: LaunchExecutions, program: LaunchProgram) -> None:
+        """Take the warps of *kind*, of the launch of *program*; their graph is made when it is asked for."""
+        self.warps = kind.warps
+        """how many there are in all executions of the launch"""
+        self.is_uniform = kind.is_uniform
+        """otherwise they differ in how often they execute some instructions: the graph has the mean"""
+        self.example, self.host = executions.placement.warp(kind.example)
+        """one of them, and the values of the host's loops around its launch"""
+        self._made_of = (program, executions, kind)
+
+    @cached_property
+    def graph(self) -> Idg:
+        """Return the graph of the example."""
+        return warp_graph(*self._made_of)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: the graph, and not what it is made of."""
+        return {**self.__dict__, "graph": self.graph, "_made_of": None}
+
+
+@dataclass(frozen=True)
+class LaunchGraphs:
+    """The graphs of one launch."""
+
+    name: str
+    kinds: tuple[WarpKind, ...]
+    """the one of most warps first"""
+
+    @property
+    def representative(self) -> WarpKind:
+        """Return the kind of most warps, which is that of the interior."""
+        return self.kinds[0]
+
+
+@dataclass(frozen=True)
+class KernelIdg(Idg):
+    """The graph of the representative warp of a kernel's longest launch, with those of all others."""
+
+    launch: str = ""
+    """the name of the launch whose representative warp this is"""
+    launches: tuple[LaunchGraphs, ...] = ()
+    """in the order of the program"""
+
+
+def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int = 32) -> KernelIdg:
+    """Return the source graphs of *kernel* at *sizes*, in warps of *warp_size* lanes.
+
+    Raises :class:`UncountableError` for what depends on data of which nothing is stated.
+    """
+    launches: list[LaunchGraphs] = []
+    for launch in kernel.launches:
+        program = LaunchProgram(kernel, launch, typical)
+        executions = LaunchExecutions(program.counter, launch, sizes, warp_size)
+        for draft in program.drafts:  # what is stated is asked for, whether the representative warp executes it or not
+            executions.weight(draft.statement, draft.conditions)
+        kinds = (WarpKind(kind, executions, program) for kind in kinds_of_warps(program, executions))
+        launches.append(LaunchGraphs(launch.name, tuple(kinds)))
+    longest = max(launches, key=_executed)
+    graph = longest.representative.graph if longest.kinds else Idg((), (), ())
+    return KernelIdg(graph.instructions, graph.edges, graph.body, longest.name, tuple(launches))
+
+
+def _executed(launch: LaunchGraphs) -> int | Fraction:
+    """Return how many instructions the warps of the most frequent kind execute."""
+    return launch.representative.warps * launch.representative.graph.executed if launch.kinds else 0

@@ -1,0 +1,392 @@
+"""What the statements of a launch make a warp execute: an instruction for each operation, each load and each store.
+
+This is the source graph: nothing is folded, merged or contracted (see :mod:`loopyperf.idg.lowering.compiler_model`).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import pymbolic.primitives as prim
+from loopy.kernel.function_interface import InKernelCallable
+from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase, NoOpInstruction
+from loopy.library.function import IndexOfCallable
+from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
+from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
+from pymbolic.mapper import Mapper
+
+from loopyperf.counts.arithmetic import function_operations, link_operations
+from loopyperf.counts.chains import Link
+from loopyperf.counts.conditions import Conditions, all_of, alternatives, plain_text
+from loopyperf.counts.generated_code import GeneratedCode
+from loopyperf.counts.guards import Guard
+from loopyperf.counts.item import Access, Direction, Item, Operation
+from loopyperf.counts.literals import INDEX, Context
+from loopyperf.counts.memory import Reference, linear_reference, reference
+from loopyperf.counts.number_type import number_type
+from loopyperf.counts.typical import Typical
+from loopyperf.counts.vectors import VectorLoop, vector_loop
+from loopyperf.counts.walk import combining
+from loopyperf.errors import UncountableError
+from loopyperf.idg.construction.drafts import Definition, Draft
+from loopyperf.idg.construction.values import Read, Value, product_with_sign
+from loopyperf.idg.warps.nest import Statement
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Barrier
+
+SUBSYSTEMS = {"special": "sfu", "div": "sfu", "pow": "sfu"}
+"""of operations that single-precision and integer arithmetic units do not do"""
+SQUARE = "square"
+"""a power of two, which is written as a product"""
+
+
+class Translator(Mapper[Value, [Conditions, Context]]):
+    """Translates statements of one launch; :attr:`drafts` and :attr:`definitions` grow in the order of the program."""
+
+    _statement: Statement
+    _vector: VectorLoop | None
+
+    def __init__(self, kernel: Kernel, typical: Typical) -> None:
+        """Translate for *kernel*; *typical* tells what foreign code does."""
+        super().__init__()
+        self.kernel = kernel
+        self.typical = typical
+        self.drafts: list[Draft] = []
+        self.definitions: list[Definition] = []
+        self.guarding: list[tuple[Any, Value, Statement]] = []
+        """predicates, with what they evaluate to, and where"""
+        self._code = GeneratedCode(kernel)
+        self._controls: tuple[Value, ...] = ()
+        self._written_for = ""
+        """the loop variable for which something else is written, while that is translated"""
+
+    # {{{ statements
+
+    def translate(self, statement: Statement) -> None:
+        """Append the instructions of *statement*."""
+        self._statement, self._vector, self._controls = statement, None, tuple(self._predicates_of(statement))
+        match statement.what:
+            case Barrier():
+                self._add("barrier", "", "barrier", statement.what.label, frozenset())
+            case Guard():
+                for conditions in all_of(statement.what.before, self._is_known):
+                    value = self.rec(statement.what.predicate, conditions, None)
+                    self.guarding.append((statement.what.predicate, value, statement))
+            case NoOpInstruction():
+                pass
+            case _:
+                self._vector = vector_loop(self.kernel, statement.what)
+                for conditions in all_of(sorted(statement.what.predicates, key=str), self._is_known):
+                    self._translate_instruction(statement.what, conditions)
+
+    def _predicates_of(self, statement: Statement) -> Iterator[Value]:
+        """Yield what the predicates evaluate to that *statement* is under."""
+        what = statement.what
+        required = what.before if isinstance(what, Guard) else () if isinstance(what, Barrier) else what.predicates
+        for predicate in required:
+            loops = [guard.loops for known, _, guard in self.guarding if known == predicate]
+            values = [value for known, value, _ in self.guarding if known == predicate]
+            around = [v for v, outer in zip(values, loops, strict=True) if statement.loops[: len(outer)] == outer]
+            yield from around[-1:]
+
+    def _translate_instruction(self, instruction: InstructionBase, conditions: Conditions) -> None:
+        if not isinstance(instruction, MultiAssignmentBase):
+            construct = f"no count for a {type(instruction).__name__}, whose text Loopy does not read"
+            self._do_stated(instruction.id, construct, conditions, [])
+            return
+        values = [self.rec(*each) for each in self._wanted(instruction, conditions)]
+        for place, assignee in enumerate(instruction.assignees):
+            self._assign(assignee, values[place if len(values) > 1 else 0], conditions)
+
+    def _wanted(
+        self, instruction: MultiAssignmentBase, conditions: Conditions
+    ) -> Iterator[tuple[Any, Conditions, Context]]:
+        for expression, context in self._code.evaluated(instruction):
+            yield expression, conditions, context
+
+    def _assign(self, assignee: Any, value: Value, conditions: Conditions) -> None:
+        match assignee:
+            case prim.Variable(name=name):
+                index: tuple[Any, ...] = ()
+            case prim.Subscript(aggregate=prim.Variable(name=name)):
+                index = assignee.index_tuple
+            case LinearSubscript(aggregate=prim.Variable(name=name)):
+                index = (assignee.index,)
+            case _:
+                raise UncountableError(f"no graph of an assignment to a {type(assignee).__name__}: {assignee}")
+        addresses = [self.rec(expression, conditions, INDEX) for expression in index]
+        found = self._reference(assignee, name, index, "store")
+        if found is not None:
+            self._access(found, str(assignee), [value, *addresses], conditions)
+        elif self.kernel.array(name) is None:
+            node = value.node
+            if node is None or value.is_negated:
+                node = self._add("move", "", "alu", str(assignee), conditions, [value])
+            self.definitions.append(Definition(self._statement, name, index, node))
+
+    # }}}
+
+    # {{{ instructions
+
+    def _add(
+        self,
+        kind: str,
+        dtype: str,
+        subsystem: str,
+        text: str,
+        conditions: Conditions,
+        operands: Sequence[Value] = (),
+        item: Item | None = None,
+    ) -> int:
+        draft = Draft(kind, dtype, subsystem, plain_text(text), self._statement, conditions, list(operands))
+        draft.item, draft.controls = item, self._controls
+        self.drafts.append(draft)
+        return len(self.drafts) - 1
+
+    def _do(self, operation: Operation, text: Any, operands: Sequence[Value], conditions: Conditions) -> Value:
+        scalar = operation.dtype
+        subsystem = "fp64" if scalar == "f64" else SUBSYSTEMS.get(operation.kind, "alu")
+        # Loopy's printer does not print the numbers of work-items and groups.
+        words = self._written_for or str(text)
+        node = self._add(operation.kind, scalar, subsystem, words, conditions, operands, operation)
+        if isinstance(text, prim.ExpressionNode) and self._is_known(text):
+            self.drafts[node].expression = text
+        return Value(node)
+
+    def _do_stated(self, name: str, construct: str, conditions: Conditions, operands: Sequence[Value]) -> Value:
+        """Do what is stated for *name*, of which the source does not tell; raises :class:`UncountableError`."""
+        node: int | None = None
+        for item, number in self.typical.cost(name, construct).items():
+            match item:
+                case Operation():
+                    node = self._do(item, name, operands, conditions).node
+                case Access(direction, space):
+                    node = self._add(direction, "", space, name, conditions, operands, item)
+                case _:
+                    raise UncountableError(f"no graph of {item} in {name}")
+            assert node is not None
+            self.drafts[node].number = number
+        return Value(node)
+
+    def _members(self, expression: Any) -> int:
+        """Return how many members of a vector *expression* is computed for, one after the other."""
+        if self._vector is None or not self._vector.is_vector(expression):
+            return 1
+        return int(cast("Any", self.kernel.loopy_kernel.get_constant_iname_length(self._vector.iname)))
+
+    def _fold(self, expr: Any, links: Sequence[Link], operands: Sequence[Value], conditions: Conditions) -> Value:
+        """Return what *links* of *expr* make of their *operands*, combined from left to right."""
+        value, members = operands[0], 1
+        for link, operand in zip(links, operands, strict=True):
+            members = max(members, 1 if link.operand is None else self._members(link.operand))
+            if link is not links[0] and link.kind is None:
+                value = product_with_sign(value, operand)
+            elif link.kind is not None:
+                value = self._combine(expr, link, [value, operand], members, conditions)
+        return value
+
+    def _combine(self, expr: Any, link: Link, operands: Sequence[Value], members: int, conditions: Conditions) -> Value:
+        try:
+            found = list(link_operations(link, expr))
+        except UncountableError as refusal:
+            return self._do_stated(str(expr), str(refusal), conditions, operands)
+        operands = operands[1:] if isinstance(expr, (prim.LogicalNot, prim.BitwiseNot)) else operands
+        value = self._in_stages(found, expr, operands, members, conditions)
+        if link.kind == "pow" and link.operand is None and value.node is not None:
+            self.drafts[value.node].kind = SQUARE
+        return value
+
+    def _in_stages(
+        self,
+        found: Sequence[tuple[Operation, int]],
+        expression: Any,
+        operands: Sequence[Value],
+        members: int,
+        conditions: Conditions,
+    ) -> Value:
+        """Do all operations, those of a kind side by side; each kind waits for the one before."""
+        earlier = list(operands)
+        for operation, number in found:
+            before = earlier if earlier == list(operands) else [*earlier, *operands]
+            earlier = [self._do(operation, expression, before, conditions) for _ in range(number * members)]
+        return earlier[0] if earlier else Value(known=expression)
+
+    # }}}
+
+    # {{{ memory
+
+    def _reference(self, expr: Any, name: str, index: tuple[Any, ...], direction: Direction) -> Reference | None:
+        if isinstance(expr, LinearSubscript):
+            return linear_reference(self.kernel, name, expr.index, direction)
+        return reference(self.kernel, name, index, direction, self._vector.iname if self._vector else None)
+
+    def _access(self, found: Reference, text: str, operands: Sequence[Value], conditions: Conditions) -> Value:
+        node = self._add(found.direction, f"b{found.bits}", found.space, text, conditions, operands)
+        self.drafts[node].reference = found
+        return Value(node)
+
+    def _load(self, expr: Any, name: str, index: tuple[Any, ...], conditions: Conditions) -> Value:
+        addresses = [self.rec(expression, conditions, INDEX) for expression in index]
+        try:
+            found = self._reference(expr, name, index, "load")
+        except UncountableError as refusal:
+            return self._do_stated(name, str(refusal), conditions, addresses)
+        if found is not None:
+            return self._access(found, str(expr), addresses, conditions)
+        if name in self.kernel.loopy_kernel.temporary_variables:
+            return Value(read=Read(name, index))
+        return Value(known=expr)
+
+    # }}}
+
+    # {{{ leaves
+
+    def _is_known(self, expression: Any) -> bool:
+        return get_dependencies(expression) <= self.kernel.parameters | self.kernel.loopy_kernel.all_inames()
+
+    def map_constant(self, expr: Any, conditions: Conditions, context: Context) -> Value:
+        return Value(known=expr)
+
+    map_nan = map_constant
+    map_literal = map_constant
+
+    def map_local_hw_index(self, expr: Any, conditions: Conditions, context: Context) -> Value:
+        return Value(known=prim.Variable(f"{type(expr).__name__} {expr.axis}"))
+
+    map_group_hw_index = map_local_hw_index
+
+    def map_variable(self, expr: prim.Variable, conditions: Conditions, context: Context) -> Value:
+        written = self._code.stands_for(expr.name, context)
+        if written is None:
+            return self._load(expr, expr.name, (), conditions)
+        before, self._written_for = self._written_for, expr.name
+        value = self.rec(written, conditions, context)
+        self._written_for = before
+        if value.node is None:
+            return Value(known=expr)
+        self.drafts[value.node].expression = expr
+        return value
+
+    map_tagged_variable = map_variable
+
+    def map_subscript(self, expr: prim.Subscript, conditions: Conditions, context: Context) -> Value:
+        if not isinstance(expr.aggregate, prim.Variable):
+            raise UncountableError(f"no graph of a subscript of {type(expr.aggregate).__name__}: {expr}")
+        return self._load(expr, expr.aggregate.name, expr.index_tuple, conditions)
+
+    def map_linear_subscript(self, expr: LinearSubscript, conditions: Conditions, context: Context) -> Value:
+        if not isinstance(expr.aggregate, prim.Variable):
+            raise UncountableError(f"no graph of a subscript of {type(expr.aggregate).__name__}: {expr}")
+        return self._load(expr, expr.aggregate.name, (expr.index,), conditions)
+
+    # }}}
+
+    # {{{ operations
+
+    def _operate(self, expr: Any, conditions: Conditions, context: Context) -> Value:
+        links = self._code.chain(expr, context).links
+        operands: list[Value] = []
+        for link in links:
+            again = operands[-1] if operands else Value(known=1)
+            operands.append(again if link.operand is None else self.rec(link.operand, conditions, link.context))
+        return self._fold(expr, links, operands, conditions)
+
+    map_sum = _operate
+    map_product = _operate
+    map_min = _operate
+    map_max = _operate
+    map_quotient = _operate
+    map_floor_div = _operate
+    map_remainder = _operate
+    map_power = _operate
+    map_comparison = _operate
+    map_bitwise_and = _operate
+    map_bitwise_or = _operate
+    map_bitwise_xor = _operate
+    map_bitwise_not = _operate
+    map_left_shift = _operate
+    map_right_shift = _operate
+    map_logical_not = _operate
+
+    def map_logical_and(
+        self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context
+    ) -> Value:
+        """A child is evaluated where those before it have not decided."""
+        values: list[Value] = []
+        for place, child in enumerate(expr.children):
+            value = Value(known=child)
+            for undecided in all_of(expr.children[:place], self._is_known, not isinstance(expr, prim.LogicalOr)):
+                value = self.rec(child, conditions | undecided, context)
+            values.append(value)
+        return self._fold(expr, self._code.chain(expr, context).links, values, conditions)
+
+    map_logical_or = map_logical_and
+
+    def map_type_cast(self, expr: Any, conditions: Conditions, context: Context) -> Value:
+        """A conversion is free, as in the paper."""
+        return self.rec(expr.child, conditions, context)
+
+    map_type_annotation = map_type_cast
+
+    def map_if(self, expr: prim.If, conditions: Conditions, context: Context) -> Value:
+        values = [self.rec(expr.condition, conditions, context)]
+        before, self._controls = self._controls, (*self._controls, values[0])
+        for side, holds in ((expr.then, True), (expr.else_, False)):
+            chosen = alternatives(expr.condition, self._is_known, holds)
+            values += [self.rec(side, conditions | each, context) for each in chosen]
+        self._controls = before
+        return Value(self._add("select", "", "alu", str(expr), conditions, values))
+
+    # }}}
+
+    # {{{ calls
+
+    def map_call(self, expr: prim.Call, conditions: Conditions, context: Context) -> Value:
+        if not isinstance(expr.function, ResolvedFunction):
+            construct = f"no count for a call of {expr.function}, which Loopy has not resolved"
+            operands = [self.rec(parameter, conditions, None) for parameter in expr.parameters]
+            return self._do_stated(str(expr.function), construct, conditions, operands)
+        callee = self.kernel.callables[expr.function.name]
+        if isinstance(callee, IndexOfCallable):
+            element = cast("prim.Subscript", expr.parameters[0])
+            for index in element.index_tuple:
+                self.rec(index, conditions, INDEX)
+            return Value(known=expr)
+        operands = [self.rec(parameter, conditions, wanted) for parameter, wanted in self._code.parameters(expr)]
+        return self._call(callee, expr, operands, conditions, context)
+
+    def _call(
+        self,
+        callee: InKernelCallable,
+        expr: prim.Call,
+        operands: Sequence[Value],
+        conditions: Conditions,
+        context: Context,
+    ) -> Value:
+        types = callee.arg_id_to_dtype or {}
+        results = [number_type(types[key]) for key in sorted(types) if isinstance(key, int) and key < 0]
+        if isinstance(callee, (ArgExtOpCallable, SegmentOpCallable)):
+            return self._do(Operation(combining(callee), results[-1].scalar), expr, operands, conditions)
+        name = str(callee.name)
+        if len(results) != 1:
+            construct = f"no count for {name}, a function of {len(results)} results"
+            return self._do_stated(name, construct, conditions, operands)
+        result = self._code.number(expr, context)
+        argument = self._code.inferred.number(expr.parameters[0]) if expr.parameters else result
+        try:
+            found = list(function_operations(name, result, argument))
+        except UncountableError as refusal:
+            return self._do_stated(name, str(refusal), conditions, operands)
+        if not found and operands:
+            return operands[0]
+        return self._in_stages(found, expr, operands, self._members(expr), conditions)
+
+    # }}}
+
+    def map_lookup(self, expr: prim.Lookup, conditions: Conditions, context: Context) -> Value:
+        return self._do_stated(str(expr), f"no count for {expr}, a member of a structure", conditions, [])
+
+    def handle_unsupported_expression(self, expr: Any, conditions: Conditions, context: Context) -> Value:
+        return self._do_stated(str(expr), f"no count for {expr}, a {type(expr).__name__}", conditions, [])
+
+    def map_foreign(self, expr: Any, conditions: Conditions, context: Context) -> Value:
+        return Value(known=expr)

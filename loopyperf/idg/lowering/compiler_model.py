@@ -1,0 +1,72 @@
+"""From the source graph to the machine graph: what nvcc does to a kernel, each rule a pass that can be left out.
+
+The rules are those of docs/compiler.md, measured on executed machine code.
+"""
+
+from collections.abc import Callable, Collection
+
+from loopyperf.errors import ParameterError
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
+from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
+from loopyperf.idg.lowering.functions import with_function_sequences, with_squares
+from loopyperf.idg.lowering.loop_control import with_loop_control
+from loopyperf.idg.lowering.nvcc_unrolling import copies
+from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
+from loopyperf.idg.lowering.wide_loads import with_wide_loads
+from loopyperf.idg.program import Item, Loop
+
+Pass = Callable[[Idg], Idg]
+
+
+def with_unrolled_loops(graph: Idg) -> Idg:
+    """Return *graph* with its loops written out as nvcc does, the innermost first; what copies have in common, once."""
+    decided: set[str] = set()
+    while True:
+        innermost = [loop for loop in _loops(graph.body) if _is_innermost(loop) and loop.name not in decided]
+        if not innermost:
+            return graph
+        once = without_common_subexpressions(graph)
+        names = {loop.name for loop in innermost}
+        factors = {loop.name: copies(once, loop) for loop in _loops(once.body) if loop.name in names}
+        decided |= {name for name, factor in factors.items() if factor == 1}
+        decided |= {loop.name for loop in innermost if loop.trips != factors[loop.name]}
+        graph = copied(graph, lambda loop, now=dict(factors): now.get(loop.name, 1) if _is_innermost(loop) else 1)
+
+
+def _loops(body: Collection[Item]) -> list[Loop]:
+    loops = [item for item in body if isinstance(item, Loop)]
+    return [*loops, *(inner for loop in loops for inner in _loops(loop.body))]
+
+
+def _is_innermost(loop: Loop) -> bool:
+    return not any(isinstance(item, Loop) for item in loop.body)
+
+
+PASSES: dict[str, Pass] = {
+    "address folding": without_index_arithmetic,
+    "copy propagation": without_moves,
+    "squares": with_squares,
+    "unrolling": with_unrolled_loops,
+    "common subexpressions": without_common_subexpressions,
+    "fused multiply-adds": with_fused_multiply_adds,
+    "wide local loads": with_wide_loads,
+    "dead code": without_unused,
+    "function sequences": with_function_sequences,
+    "loop control": with_loop_control,
+}
+"""in the order in which they are applied"""
+
+
+def lowered(graph: Idg, leave_out: Collection[str] = ()) -> Idg:
+    """Return the machine graph of the source *graph*: all of :data:`PASSES` applied, save for those left out.
+
+    Raises :class:`ParameterError` for the name of no pass.
+    """
+    unknown = sorted(set(leave_out) - PASSES.keys())
+    if unknown:
+        raise ParameterError(f"unknown pass {', '.join(unknown)}; the passes are: {', '.join(PASSES)}")
+    for name, change in PASSES.items():
+        graph = graph if name in leave_out else change(graph)
+    return graph

@@ -1,0 +1,79 @@
+"""What a compiler computes itself, or need not compute: index arithmetic, copies of registers, results nobody uses."""
+
+from dataclasses import replace
+
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.rewriting import composed, rewritten
+from loopyperf.idg.program import Edge, Instruction, Operand
+
+LASTING = ("store", "barrier")
+"""instructions whose effect lasts, whether another one uses a result of theirs or not"""
+
+
+def without_index_arithmetic(graph: Idg) -> Idg:
+    """Return *graph* with addresses folded into loads and stores: affine ones are immediates of the machine."""
+    kept = [place for place, each in enumerate(graph.instructions) if not each.is_index]
+    return rewritten(graph, kept, graph.edges)
+
+
+def without_moves(graph: Idg) -> Idg:
+    """Return *graph* with each use of a copied register leading from what the register was copied from.
+
+    A constant that is all that an operand can be becomes part of the instruction; others are moved into registers.
+    """
+    edges = list(graph.edges)
+    gone: set[int] = set()
+    for place in (place for place, each in enumerate(graph.instructions) if each.kind == "move"):
+        before = [edge for edge in edges if edge.target == place and edge.operand == 0]
+        (operand, *_) = graph.instructions[place].operands or (Operand(),)
+        if before and not operand.is_negated and len(graph.instructions[place].operands) == 1:
+            after = [edge for edge in edges if edge.source == place and edge.target != place]
+            others = [edge for edge in edges if place not in (edge.source, edge.target)]
+            edges = [*others, *(composed(graph, first, second) for second in after for first in before)]
+            gone.add(place)
+    kept = [place for place in range(len(graph.instructions)) if place not in gone]
+    return _with_constants(rewritten(graph, kept, edges))
+
+
+def _with_constants(graph: Idg) -> Idg:
+    """Return *graph* with constants as operands of what can have no other value there."""
+    feeding: dict[tuple[int, int | None], list[Edge]] = {}
+    for edge in graph.edges:
+        feeding.setdefault((edge.target, edge.operand), []).append(edge)
+    replaced: dict[int, Instruction] = {}
+    absorbed: set[Edge] = set()
+    for (target, slot), (edge, *others) in feeding.items():
+        constant = None if slot is None or others or edge.condition is not None else _constant(graph, edge.source)
+        if slot is not None and constant is not None:
+            instruction = replaced.get(target, graph.instructions[target])
+            sign = instruction.operands[slot].is_negated != constant.is_negated
+            operands = (*instruction.operands[:slot], Operand(constant.known, sign), *instruction.operands[slot + 1 :])
+            replaced[target] = replace(instruction, operands=operands)
+            absorbed.add(edge)
+    left = [edge for edge in graph.edges if edge not in absorbed]
+    used = {edge.source for edge in left}
+    kept = [place for place, each in enumerate(graph.instructions) if each.kind != "move" or place in used]
+    return rewritten(graph, kept, left, replaced)
+
+
+def _constant(graph: Idg, place: int) -> Operand | None:
+    """Return the constant that an instruction moves into a register; None for any other instruction."""
+    move = graph.instructions[place]
+    if move.kind != "move" or len(move.operands) != 1 or graph.definitions[place]:
+        return None
+    return move.operands[0] if move.operands[0].known is not None else None
+
+
+def without_unused(graph: Idg) -> Idg:
+    """Return *graph* without the instructions on whose results nothing that lasts depends."""
+    sources: dict[int, list[Edge]] = {}
+    for edge in graph.edges:
+        sources.setdefault(edge.target, []).append(edge)
+    needed: set[int] = set()
+    pending = [place for place, each in enumerate(graph.instructions) if each.kind in LASTING]
+    while pending:
+        place = pending.pop()
+        if place not in needed:
+            needed.add(place)
+            pending += [edge.source for edge in sources.get(place, [])]
+    return rewritten(graph, sorted(needed), graph.edges)

@@ -1,0 +1,78 @@
+"""Common subexpressions: instructions of one straight piece of code that compute the same are one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from loopyperf.idg.affine import Affine
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.rewriting import rewritten
+from loopyperf.idg.program import Edge, Instruction, Item, Loop
+
+UNIQUE = ("store", "barrier", "move")
+
+
+def without_common_subexpressions(graph: Idg) -> Idg:
+    """Return *graph* with what is computed or loaded once more in the same pass computed once.
+
+    A value loaded from memory is loaded again after a store to its array, and from local memory after a barrier.
+    """
+    return _Merger(graph).merged()
+
+
+class _Merger:
+    def __init__(self, graph: Idg) -> None:
+        self.graph = graph
+        self.same = list(range(len(graph.instructions)))
+        """of each instruction: the first one that computes the same"""
+        self.stored = {
+            each.reference.array for each in graph.instructions if each.kind == "store" and each.reference is not None
+        }
+
+    def merged(self) -> Idg:
+        self._merge(self.graph.body)
+        kept = [place for place, first in enumerate(self.same) if place == first]
+        edges = [replace(edge, source=self.same[edge.source]) for edge in self.graph.edges]
+        return rewritten(self.graph, kept, [edge for edge in edges if self.same[edge.target] == edge.target])
+
+    def _merge(self, body: Sequence[Item]) -> None:
+        found: dict[Any, int] = {}
+        versions: dict[str, int] = {}
+        for item in body:
+            if isinstance(item, Loop):
+                self._merge(item.body)
+                found = {}  # what is in registers before a loop may not be there after it
+                continue
+            instruction = self.graph.instructions[item]
+            if instruction.kind == "barrier":
+                versions[""] = item
+            elif instruction.kind == "store" and instruction.reference is not None:
+                versions[instruction.reference.array] = item
+            elif (key := self._key(item, instruction, versions)) is not None:
+                self.same[item] = found.setdefault(key, item)
+
+    def _key(self, place: int, instruction: Instruction, versions: dict[str, int]) -> Any:
+        """Return what tells apart what is computed; None for what is never merged."""
+        if instruction.kind in UNIQUE:
+            return None
+        what = (instruction.kind, instruction.dtype, str(instruction.condition))
+        if instruction.kind == "load":
+            if instruction.reference is None or instruction.address is None:
+                return None
+            ref = instruction.reference
+            barrier = versions.get("") if ref.space == "local" or ref.array in self.stored else None
+            return (*what, ref.array, ref.bits, _canonical(instruction.address), versions.get(ref.array), barrier)
+        operands = tuple((_canonical(each.known), each.is_negated) for each in instruction.operands)
+        function = instruction.text.partition("(")[0] if instruction.kind == "special" else ""
+        return (*what, function, operands, frozenset(map(self._definition, self.graph.definitions[place])))
+
+    def _definition(self, edge: Edge) -> Any:
+        return self.same[edge.source], edge.operand, str(edge.passes), str(edge.condition)
+
+
+def _canonical(expression: Any) -> Any:
+    """Return *expression* written in one way, whatever the order of its terms."""
+    known = Affine.of(expression) if expression is not None else None
+    if known is None:
+        return str(expression)
+    return known.constant, tuple(sorted(known.factors.items()))

@@ -1,0 +1,185 @@
+"""The passes that one warp makes through the loops around an access, and which of its lanes are active in each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import index
+
+import islpy as isl
+import numpy as np
+
+from loopyperf.counts.execution import ExecutionCounter, Site
+from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
+from loopyperf.idg.warps.lockstep import Lockstep, in_lockstep
+from loopyperf.idg.warps.warp import Integers, Warp, iname_values
+from loopyperf.kernel import Kernel
+
+SET = isl.dim_type.set
+PARAM = isl.dim_type.param
+MOST_KINDS = 1024
+"""of passes, told apart by the lanes that are active"""
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Passes in which the same lanes are active."""
+
+    lanes: tuple[int, ...]
+    """by number"""
+    passes: isl.Set
+    """over the sequential loops"""
+
+
+@dataclass(frozen=True)
+class WarpPasses:
+    """What one warp executes of a site: its passes, by the lanes that are active."""
+
+    kernel: Kernel
+    sizes: Mapping[str, int]
+    warp: Warp
+    loops: tuple[str, ...]
+    """the sequential ones, in the order of the dimensions of each set of passes"""
+    lane_values: Mapping[str, Integers]
+    """the hardware's inames in each lane"""
+    activities: tuple[Activity, ...]
+    """they share no pass, and each has an active lane"""
+    lockstep: Lockstep
+    data_starts: Mapping[str, frozenset[str]]
+    """loop -> the data that it starts from"""
+
+    def active(self, passes: Mapping[str, int]) -> tuple[int, ...]:
+        """Return the lanes that are active where the loops have the values *passes*; those of other loops may be there.
+
+        Loops that do not start alike in all lanes are numbered from zero. Raises :class:`ParameterError` where the
+        value of a loop is missing.
+        """
+        missing = set(self.loops) - passes.keys()
+        if missing:
+            raise ParameterError(f"the access is in loops over {', '.join(self.loops)}: add {', '.join(missing)}")
+        values = {place: passes[name] for place, name in enumerate(self.loops)}
+        found = (kind.lanes for kind in self.activities if not _at(kind.passes, values).is_empty())
+        return next(found, ())
+
+
+def passes_of(counter: ExecutionCounter, site: Site, warp: Warp, sizes: Mapping[str, int]) -> WarpPasses:
+    """Return what *warp* executes of *site* at *sizes*, where conditions on data are taken to hold.
+
+    Raises :class:`UncountableError` where bounds are data of which nothing is stated, :class:`ParameterError` for a
+    size that is missing.
+    """
+    loops = counter.loops(site.inames)
+    points = at_sizes(counter.points(site), sizes)
+    lockstep = in_lockstep(
+        counter.kernel, site.launch, points, lambda inames: at_sizes(counter.loops(inames).points, sizes)
+    )
+    if not points.is_bounded():
+        raise UnboundedDomainError(f"{site.source}: its loops ({', '.join(sorted(site.inames))}) have no bounds")
+    names: Sequence[str] = points.get_var_names_not_none(SET)
+    values = iname_values(counter.kernel, warp, names, sizes)
+    return WarpPasses(
+        kernel=counter.kernel,
+        sizes={name: index(size) for name, size in sizes.items()},
+        warp=warp,
+        loops=tuple(name for name in names if name not in values),
+        lane_values=values,
+        activities=tuple(_activities(lockstep.points, [values.get(name) for name in names], warp.lanes)),
+        lockstep=lockstep,
+        data_starts=loops.starts,
+    )
+
+
+def at_sizes(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
+    """Return *points* at *sizes*, without parameters; raises :class:`ParameterError` for a size that is missing."""
+    for name, (kind, place) in points.get_var_dict(PARAM).items():
+        if name in sizes:
+            points = points.fix_val(kind, place, isl.Val(str(sizes[name])))
+        elif points.involves_dims(kind, place, 1):
+            raise ParameterError(f"the loops depend on {name}: state it among the sizes")
+    return points.project_out(PARAM, 0, points.dim(PARAM))
+
+
+def without(points: isl.Set, places: Sequence[int]) -> isl.Set:
+    """Return *points* without the dimensions at *places*, in ascending order: those that some points have there."""
+    return reduce(lambda left, place: left.project_out(SET, place, 1), reversed(places), points)
+
+
+def points_listed(passes: isl.Set) -> Integers:
+    """Return the points of bounded *passes*, one in each row."""
+    rows: list[list[int]] = []
+    places = range(passes.dim(SET))
+    passes.foreach_point(lambda point: rows.append([point.get_coordinate_val(SET, at).to_python() for at in places]))
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(places))
+
+
+# {{{ which lanes are active
+
+
+def _activities(points: isl.Set, values: Sequence[Integers | None], lanes: int) -> Iterator[Activity]:
+    """Yield the passes of *points* by active lanes; *values* are those of each dimension that the hardware numbers."""
+    hardware = [place for place, value in enumerate(values) if value is not None]
+    told_apart = np.array([value for value in values if value is not None]).reshape(len(hardware), lanes)
+    for place, value in zip(hardware, told_apart, strict=True):
+        points = points.lower_bound_val(SET, place, isl.Val(int(value.min())))
+        points = points.upper_bound_val(SET, place, isl.Val(int(value.max())))
+    if points.is_empty():
+        return
+    passes = without(points, hardware)
+    if _is_product(points, passes, hardware, told_apart):
+        yield Activity(tuple(range(lanes)), passes)
+        return
+    for active, part in _parts(passes, _by_passes(points, hardware, told_apart)):
+        yield Activity(tuple(sorted(active)), part)
+
+
+def _is_product(points: isl.Set, passes: isl.Set, hardware: Sequence[int], values: Integers) -> bool:
+    """Return whether all lanes are active in all *passes*, as far as a few operations tell."""
+    everywhere = passes
+    for place, value in zip(hardware, values, strict=True):
+        everywhere = everywhere.insert_dims(SET, place, 1)
+        everywhere = everywhere.lower_bound_val(SET, place, isl.Val(int(value.min())))
+        everywhere = everywhere.upper_bound_val(SET, place, isl.Val(int(value.max())))
+    return everywhere.is_subset(points)
+
+
+def _by_passes(points: isl.Set, hardware: Sequence[int], values: Integers) -> list[tuple[frozenset[int], isl.Set]]:
+    """Return the distinct sets of passes in which a lane is active, with the lanes whose set that is."""
+    found: list[tuple[frozenset[int], isl.Set]] = []
+    for lanes, coordinates in _alike(values):
+        own = without(_at(points, dict(zip(hardware, coordinates, strict=True))), hardware)
+        same = next((place for place, (_, other) in enumerate(found) if other.is_equal(own)), None)
+        if same is None:
+            found.append((lanes, own))
+        else:
+            found[same] = (found[same][0] | lanes, own)
+    return found
+
+
+def _alike(values: Integers) -> Iterator[tuple[frozenset[int], tuple[int, ...]]]:
+    """Yield the lanes that have the same *values* of the hardware's inames, with these."""
+    columns = [tuple(map(int, column)) for column in values.T]
+    for coordinates in dict.fromkeys(columns):
+        yield frozenset(lane for lane, column in enumerate(columns) if column == coordinates), coordinates
+
+
+def _parts(
+    passes: isl.Set, by_passes: Sequence[tuple[frozenset[int], isl.Set]]
+) -> list[tuple[frozenset[int], isl.Set]]:
+    """Return *passes* cut where another lane is active; raises :class:`UncountableError` for too many parts."""
+    parts = [(frozenset[int](), passes)]
+    for lanes, own in by_passes:
+        cut = [(active | lanes, part & own) for active, part in parts]
+        cut += [(active, part - own) for active, part in parts]
+        parts = [(active, part.coalesce()) for active, part in cut if not part.is_empty()]
+        if len(parts) > MOST_KINDS:
+            raise UncountableError(
+                f"lanes are active in more than {MOST_KINDS} ways, too many to tell apart: write the condition on "
+                "them with fewer cases"
+            )
+    return [(active, part) for active, part in parts if active]
+
+
+def _at(points: isl.Set, values: Mapping[int, int]) -> isl.Set:
+    return reduce(lambda left, one: left.fix_val(SET, one[0], isl.Val(str(one[1]))), values.items(), points)
+
+
+# }}}
