@@ -62,7 +62,8 @@ def needs_points(access: Access) -> bool:
 def _class_of_uneven(lanes: UnevenLanes, cells: np.ndarray) -> str:
     """How many cells is the reach of the lanes, gaps cut short, and what share of those between them is touched?
 
-    Half of the passes that have all lanes reach as far as the one that is looked at, or less far.
+    Half of the passes that have all lanes reach as far as the one that is looked at, or less far. A condition may leave
+    some of its lanes out; they are taken as neighbours of the others all the same.
     """
     if not lanes.passes:
         return UNSEEN
@@ -73,7 +74,8 @@ def _class_of_uneven(lanes: UnevenLanes, cells: np.ndarray) -> str:
     if stride <= 1:
         return str(stride)
     first, last = min(typical), max(typical)
-    return _share(Fraction(int(((cells >= first) & (cells < last)).sum()), last - first), stride)
+    touched = np.union1d(cells, typical)
+    return _share(Fraction(int(((touched >= first) & (touched < last)).sum()), last - first), stride)
 
 
 def _reach(addresses: np.ndarray) -> int:
