@@ -36,14 +36,19 @@ class Barrier:
 
     label: str
     """says before which instruction it stands, e.g. ``"barrier before a_fetch"``"""
-    inames: frozenset[str]
-    """the sequential loops around it, those on the host included"""
+    loops: tuple[str, ...]
+    """the sequential loops around it, those on the host included, the outermost first"""
     groups: frozenset[str]
     """the group inames that decide, in conditions around these loops, which groups run them"""
     copied: frozenset[str]
     """the innermost loops around it, as far as they are unrolled: it stands in each of their copies, run or not"""
     following: str | None
     """the instruction that comes next, if any"""
+
+    @property
+    def inames(self) -> frozenset[str]:
+        """Return the sequential loops around it, in no order."""
+        return frozenset(self.loops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ def launches_of(kernel: LoopKernel) -> Iterator[Launch]:
         if isinstance(item, CallKernel):
             start = position + 1
         elif isinstance(item, ReturnFromKernel):
-            yield _launch(kernel, item.kernel_name, schedule[start:position], frozenset(outer))
+            yield _launch(kernel, item.kernel_name, schedule[start:position], tuple(outer))
         elif isinstance(item, EnterLoop):
             outer.append(item.iname)
         elif isinstance(item, LeaveLoop):
@@ -88,17 +93,17 @@ def _launch(
     kernel: LoopKernel,
     name: str,
     block: Sequence[ScheduleItem],
-    host_inames: frozenset[str],
+    host_loops: tuple[str, ...],
 ) -> Launch:
     instructions = tuple(kernel.id_to_insn[item.insn_id] for item in block if isinstance(item, RunInstruction))
     group_axes, local_axes = _grid(kernel, instructions)
     return Launch(
         name=name,
         instructions=instructions,
-        barriers=tuple(_barriers(kernel, block, host_inames)),
+        barriers=tuple(_barriers(kernel, block, host_loops)),
         schedule=tuple(block),
-        host_inames=host_inames,
-        host_conditions=_host_conditions(kernel, block, host_inames),
+        host_inames=frozenset(host_loops),
+        host_conditions=_host_conditions(kernel, block, frozenset(host_loops)),
         group_axes=group_axes,
         local_axes=local_axes,
         local_memory=_local_memory(kernel, instructions),
@@ -189,7 +194,7 @@ def _local_memory(kernel: LoopKernel, instructions: Collection[InstructionBase])
     return sum(storages.values())
 
 
-def _barriers(kernel: LoopKernel, block: Sequence[ScheduleItem], host_inames: frozenset[str]) -> Iterator[Barrier]:
+def _barriers(kernel: LoopKernel, block: Sequence[ScheduleItem], host_loops: tuple[str, ...]) -> Iterator[Barrier]:
     loops: list[tuple[str, frozenset[str]]] = []
     for position, item in enumerate(block):
         if isinstance(item, EnterLoop):
@@ -201,7 +206,7 @@ def _barriers(kernel: LoopKernel, block: Sequence[ScheduleItem], host_inames: fr
             following = next(later, None)
             yield Barrier(
                 label="barrier at the end" if following is None else f"barrier before {following}",
-                inames=host_inames.union(iname for iname, _ in loops),
+                loops=(*host_loops, *(iname for iname, _ in loops)),
                 groups=frozenset[str]().union(*(groups for _, groups in loops)),
                 copied=frozenset(takewhile(partial(is_unrolled, kernel), (name for name, _ in reversed(loops)))),
                 following=following,

@@ -211,23 +211,33 @@ def _overheads(
     }
 
 
-def _without_holes(points: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
-    for dim in range(len(next(iter(points), ()))):
-        lines: dict[tuple[int, ...], list[int]] = {}
+def _without_holes(points: set[tuple[int, ...]], around: int) -> set[tuple[int, ...]]:
+    """Return the passes of nested loops, whose variables follow *around* other ones, from first value to last."""
+    passes = {point[:around] for point in points}
+    for depth in range(around, len(next(iter(points), ()))):
+        values: dict[tuple[int, ...], set[int]] = {}
         for point in points:
-            lines.setdefault(point[:dim] + point[dim + 1 :], []).append(point[dim])
-        points = {
-            (*others[:dim], value, *others[dim:])
-            for others, values in lines.items()
-            for value in range(min(values), max(values) + 1)
+            values.setdefault(point[:depth], set()).add(point[depth])
+        passes = {
+            (*outer, value)
+            for outer in passes
+            if outer in values
+            for value in range(min(values[outer]), max(values[outer]) + 1)
         }
-    return points
+    return passes
+
+
+def _loops(kernel: Kernel, launch: Launch, barrier: Barrier) -> list[str]:
+    """Return the loops around *barrier*, outermost first."""
+    anywhere = [item.iname for item in kernel.loopy_kernel.linearization if isinstance(item, EnterLoop)]
+    here = [item.iname for item in launch.schedule if isinstance(item, EnterLoop)]
+    on_host = [iname for iname in dict.fromkeys(anywhere) if iname in launch.host_inames]
+    return [*on_host, *(iname for iname in here if iname in barrier.inames)]
 
 
 def _unrolled_around(kernel: Kernel, launch: Launch, barrier: Barrier) -> set[str]:
     """Return the unrolled loops around *barrier* that have no other loop around it inside."""
-    order = [item.iname for item in launch.schedule if isinstance(item, EnterLoop) and item.iname in barrier.inames]
-    within = takewhile(lambda iname: is_unrolled(kernel.loopy_kernel, iname), reversed(order))
+    within = takewhile(lambda iname: is_unrolled(kernel.loopy_kernel, iname), reversed(_loops(kernel, launch, barrier)))
     return set(within)
 
 
@@ -240,8 +250,9 @@ def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Seq
     unrolled = _unrolled_around(kernel, launch, barrier)
     inames = (barrier.inames - unrolled) | barrier.groups
     points = _points(kernel, inames, sizes)
-    rows = (set(points.rows(sorted(inames), place)) for place in range(len(sizes)))
-    passes = np.array([len(_without_holes(each)) for each in rows]) if inames else points.number()
+    order = [*sorted(barrier.groups), *(loop for loop in _loops(kernel, launch, barrier) if loop not in unrolled)]
+    rows = (set(points.rows(order, place)) for place in range(len(sizes)))
+    passes = np.array([len(_without_holes(each, len(barrier.groups))) for each in rows]) if inames else points.number()
     decided = {kernel.hardware_axis(iname).axis for iname in barrier.groups}
     others = {axis: extent for axis, extent in launch.group_axes.items() if axis not in decided}
     bounds = [kernel.loopy_kernel.get_iname_bounds(iname) for iname in unrolled]
