@@ -168,7 +168,7 @@ def _extent(lengths: Sequence[isl.PwAff], assumptions: isl.BasicSet, constants_o
     """
     distinct = {id(length): length for length in lengths}
     longest = reduce(isl.PwAff.max, distinct.values())
-    if len(distinct) == 1 and longest.is_cst():
+    if longest.n_piece() == 1 and longest.is_cst():
         return pw_aff_to_pw_aff_implemented_by_expr(longest)
     try:
         largest = static_max_of_pw_aff(longest, constants_only=constants_only, context=assumptions)
