@@ -277,8 +277,11 @@ def _classes(kernel: Kernel, class_sizes: Sizes, share: Fraction | None) -> dict
     seen |= {place.name: at_sizes.visitor(place) for place in _places(kernel) if not place.names().isdisjoint(strided)}
     found = [access for visitor in seen.values() for access in visitor.accesses if access.array in strided]
     cells = {a: np.unique(np.concatenate([x.addresses for x in found if x.array == a])) for a in strided}
+    is_only_size = len(class_sizes) == 1
     return {
-        name: [f"global {x.direction} {x.bits}-bit stride {stride_class(x, cells)}" for x in visitor.accesses]
+        name: [
+            f"global {x.direction} {x.bits}-bit stride {stride_class(x, cells, is_only_size)}" for x in visitor.accesses
+        ]
         for name, visitor in seen.items()
     }
 

@@ -88,8 +88,11 @@ def _share(density: Fraction, stride: int) -> str:
     return f"{share}/{stride if stride <= 4 else '>4'}"
 
 
-def stride_class(access: Access, cells: Mapping[str, np.ndarray]) -> str:
-    """Of the cells from the row of each lane to that of the next one, how many are touched?"""
+def stride_class(access: Access, cells: Mapping[str, np.ndarray], is_only_size: bool) -> str:
+    """Of the cells from the row of each lane to that of the next one, how many are touched?
+
+    Where no lane has a neighbour, lanes may have one at other sizes, unless these are the only large ones.
+    """
     if isinstance(access.lanes, UnevenLanes):
         return _class_of_uneven(access.lanes, cells[access.array])
     stride = access.lanes.stride
@@ -98,7 +101,7 @@ def stride_class(access: Access, cells: Mapping[str, np.ndarray]) -> str:
     if not len(access.addresses):
         return UNSEEN
     neighboured = access.addresses[_have_neighbours(access)]
-    if not len(neighboured) and len(access.axes) > 2:
+    if not len(neighboured) and (len(access.axes) > 2 or not is_only_size):
         return UNSEEN  # the neighbour of a row's last lane would be in no row
     lanes = np.unique(neighboured if len(neighboured) else access.addresses)
     starts = np.unique(lanes // access.lanes.row * access.lanes.row)
