@@ -71,6 +71,8 @@ class Launch:
     """number of work-items of a group along each axis that is used"""
     local_memory: int | None
     """bytes of local memory of a work-group; None where they depend on a parameter"""
+    numbering: Mapping[str, tuple[str, int]]
+    """hardware inames -> ``("group", axis)`` or ``("local", axis)``, that along which they number"""
 
 
 def launches_of(kernel: LoopKernel) -> Iterator[Launch]:
@@ -107,6 +109,7 @@ def _launch(
         group_axes=group_axes,
         local_axes=local_axes,
         local_memory=_local_memory(kernel, instructions),
+        numbering=dict(_numbering(kernel, instructions)),
     )
 
 
@@ -139,16 +142,22 @@ def _grid(
     local_axes: defaultdict[int, list[isl.PwAff]] = defaultdict(list)
     assumed = isl.Set.from_basic_set(kernel.assumptions)
     lengths = SetMemory[isl.PwAff]()
-    for iname in sorted(frozenset[str]().union(*(instruction.within_inames for instruction in instructions))):
-        tag = hardware_axis(kernel, iname)
-        if tag is not None:
-            axes = local_axes if isinstance(tag, LocalInameTag) else group_axes
-            points = points_of(kernel, frozenset([iname]))
-            axes[tag.axis].append(lengths.value(points, lambda points: _length(points, assumed)))
+    for iname, (kind, axis) in _numbering(kernel, instructions):
+        axes = local_axes if kind == "local" else group_axes
+        points = points_of(kernel, frozenset([iname]))
+        axes[axis].append(lengths.value(points, lambda points: _length(points, assumed)))
     return (
         {axis: _extent(each, kernel.assumptions, constants_only=False) for axis, each in group_axes.items()},
         {axis: _extent(each, kernel.assumptions, constants_only=True) for axis, each in local_axes.items()},
     )
+
+
+def _numbering(kernel: LoopKernel, instructions: Collection[InstructionBase]) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Yield each hardware iname of *instructions* with the kind and number of its axis."""
+    for iname in sorted(frozenset[str]().union(*(instruction.within_inames for instruction in instructions))):
+        tag = hardware_axis(kernel, iname)
+        if tag is not None:
+            yield iname, ("group" if isinstance(tag, GroupInameTag) else "local", tag.axis)
 
 
 def _length(points: isl.Set, assumed: isl.Set) -> isl.PwAff:

@@ -5,6 +5,7 @@ them with NumPy, and adds up; many sizes are one pass. It knows nothing of quasi
 counters in ``loopyperf.counts``; of loopyperf it uses only the front door and the names of the properties.
 """
 
+import contextlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ import numpy as np
 from enumerated_instruction import Visitor, vector_iname
 from enumeration import Points, listed
 from executions import COUNTINGS, Executions, Numbers, Sizes, extents
+from loopy.diagnostic import CannotBranchDomainTree
 from loopy.kernel.data import AddressSpace
 from loopy.schedule import EnterLoop
 from loopy.symbolic import get_dependencies
@@ -60,10 +62,10 @@ def brute_force_at_all(
     classes = _classes(kernel, class_sizes, share)
     enumerated = _Enumerated(kernel, sizes, sub_group_size, share)
     for place in _places(kernel):
-        visitor, named = enumerated.visitor(place), iter(classes[place.name])
-        for happening in visitor.happenings:
-            name = next(named) if isinstance(happening.what, Access) else happening.what
-            for counting in COUNTINGS:
+        for counting in COUNTINGS:
+            visitor, named = enumerated.visitor(place, counting), iter(classes[place.name])
+            for happening in visitor.happenings:
+                name = next(named) if isinstance(happening.what, Access) else happening.what
                 number = happening.number * visitor.executions.number(happening.active, counting)
                 totals[counting][name] = totals[counting][name] + number
     for launch in kernel.launches:
@@ -141,11 +143,13 @@ class _Enumerated:
         visitor.registers = _registers(self.kernel)
         return how_often.number(visitor.where(*tested_before(self.kernel, launch)), "paper")
 
-    def visitor(self, place: _Place) -> Visitor:
+    def visitor(self, place: _Place, counting: str = "paper") -> Visitor:
         """Return the visitor of what is at *place*, having visited it."""
         vector = None if place.evaluation else vector_iname(self.kernel, place.instruction)
         inames = place.evaluation.inames if place.evaluation else frozenset(place.instruction.within_inames)
         inames -= {vector}
+        if counting == "executed":
+            inames |= _on_other_axes(self.kernel, place.launch, inames)
         how_often = Executions(self.kernel, place.launch, inames, self.sizes, self.points(inames), self.sub_group_size)
         visitor = Visitor(self.kernel, how_often, inames, vector, self.share)
         visitor.registers = _registers(self.kernel)
@@ -154,6 +158,23 @@ class _Enumerated:
         else:
             visitor.expression(place.evaluation.predicate, visitor.where(*place.evaluation.implied))
         return visitor
+
+
+def _on_other_axes(kernel: Kernel, launch: Launch, inames: frozenset[str]) -> set[str]:
+    """Return the inames of the hardware axes that *inames* leave out, of those that a single iname has.
+
+    Where Loopy nests them in no common loop, the code cannot say who runs what: all do.
+    """
+    everywhere = set[str]().union(*(instruction.within_inames for instruction in launch.instructions))
+    tags = {iname: tag for iname in everywhere if (tag := kernel.hardware_axis(iname)) is not None}
+    here = {tags[iname] for iname in inames & tags.keys()}
+    added = set[str]()
+    for iname in sorted(tags):
+        if tags[iname] not in here and list(tags.values()).count(tags[iname]) == 1:
+            with contextlib.suppress(CannotBranchDomainTree):
+                kernel.loopy_kernel.get_inames_domain(inames | added | {iname})
+                added.add(iname)
+    return added
 
 
 def _points(kernel: Kernel, inames: frozenset[str], sizes: Sequence[Sizes]) -> Points:

@@ -80,13 +80,15 @@ def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[
     """Return the sequential loops of *points* that do not start from the same value in all work-items of a group.
 
     Loops on the host are none, nor are unrolled ones: a pass, or a copy, of theirs has one value for all work-items.
-    Neither are those that Loopy bounds without the inames of the work-items, and has conditions inside.
+    Neither are those that Loopy bounds without the inames of the work-items, and has conditions inside: because these
+    are of other domains, or because all work-items have to meet a barrier inside.
     """
     names = points.get_var_names_not_none(SET)
     axes = {name: kernel.hardware_axis(name) for name in names}
     local = {name for name, tag in axes.items() if isinstance(tag, LocalInameTag)}
     loops = {name for name in axes.keys() - launch.host_inames if axes[name] is None}
     loops = {name for name in loops if not is_unrolled(kernel.loopy_kernel, name)}
+    loops = loops.difference(*(barrier.inames for barrier in launch.barriers))
     found: set[str] = set()
     for basic in points.get_basic_sets() if local else ():
         for constraint in basic.get_constraints():
