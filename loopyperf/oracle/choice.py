@@ -6,9 +6,9 @@ from functools import cache
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits
+from loopyperf.device.names import device_slug
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.environment import device_slug
 
 DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
 
