@@ -188,7 +188,7 @@ class Device(Part):
     # }}}
 
     def peak_flops(self, dtype: Literal["f32", "f64"]) -> float:
-        """Return the flop/s of multiply-adds of *dtype* on all cores at the boost clock if there is one, 2 flop each."""
+        """Return the flop/s of all cores at multiply-adds of *dtype*, 2 flop each, at the boost clock if stated."""
         clock = self.boost_clock if self.stated("boost_clock") else self.clock
         return 2 * self.cores * clock * self.throughput.number(dtype)
 

@@ -48,10 +48,10 @@ def known_descriptions() -> tuple[KnownDescription, ...]:
 def load_device(name: str | os.PathLike[str]) -> Device:
     """Return the device called *name*, or described by the TOML file at the path *name*.
 
-    A name is a short one (``"nvidia-titan-v"``), one that becomes it (``"NVIDIA TITAN V"``), or the device's full name or
-    one that its description says it is called too; vendor and brand may be left out (``"TITAN V"``). A person's own
-    description, in the folder ``devices`` of the user data, beats the bundled one. Raises :class:`UnknownDeviceError`, which lists the known devices, the most similar first, and
-    :class:`DeviceFileError` for a file that is no description.
+    A name is a short one (``"nvidia-titan-v"``), one that becomes it (``"NVIDIA TITAN V"``), the full name, or one that
+    the description says the device is called too; vendor and brand may be left out (``"TITAN V"``). A person's own
+    description, in the folder ``devices`` of the user data, beats the bundled one. Raises :class:`UnknownDeviceError`,
+    which lists the known devices, nearest first, and :class:`DeviceFileError` for a file that is no description.
     """
     if isinstance(name, os.PathLike) or name.endswith(".toml"):
         return load_description(name)
