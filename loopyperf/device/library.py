@@ -40,9 +40,8 @@ def user_descriptions() -> Path:
 
 def known_descriptions() -> tuple[KnownDescription, ...]:
     """Return the descriptions that can be found by name, one for each device, in alphabetical order."""
-    bundled = {path.stem: KnownDescription(path.stem, path, "bundled") for path in BUNDLED.glob("*.toml")}
-    own = {path.stem: KnownDescription(path.stem, path, "user") for path in user_descriptions().glob("*.toml")}
-    return tuple(known for _, known in sorted({**bundled, **own}.items()))
+    found = {known.slug: known for known in (*_listed(BUNDLED, "bundled"), *_listed(user_descriptions(), "user"))}
+    return tuple(known for _, known in sorted(found.items()))
 
 
 def load_device(name: str | os.PathLike[str]) -> Device:
@@ -53,9 +52,15 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     description, in the folder ``devices`` of the user data, beats the bundled one. Raises :class:`UnknownDeviceError`,
     which lists the known devices, nearest first, and :class:`DeviceFileError` for a file that is no description.
     """
-    if isinstance(name, os.PathLike) or name.endswith(".toml"):
-        return load_description(name)
-    slug = device_slug(name)
+    try:
+        words = os.fspath(name)
+    except TypeError as error:
+        raise UnknownDeviceError(
+            f"the name of a device or the path of its description is needed, received {name!r}"
+        ) from error
+    if isinstance(name, os.PathLike) or words.endswith(".toml"):
+        return load_description(words)
+    slug = device_slug(words)
     known = known_descriptions()
     for each in known:
         if each.slug == slug:
@@ -64,6 +69,10 @@ def load_device(name: str | os.PathLike[str]) -> Device:
         if without_brand(slug) in names_without_brand(device):
             return device
     raise UnknownDeviceError(_no_such_device(slug, [each.slug for each in known]))
+
+
+def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownDescription]:
+    return [KnownDescription(device_slug(path.stem), path, origin) for path in sorted(folder.glob("*.toml"))]
 
 
 def names_without_brand(device: Device) -> set[str]:

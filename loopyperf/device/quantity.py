@@ -53,6 +53,6 @@ def multiples(unit: str) -> tuple[str, ...]:
 
 
 def in_base_unit(quantity: Quantity) -> int | float:
-    """Return the value of *quantity* in its base unit, e.g. 3000.0 for 3 kHz in Hz; whole numbers stay integers."""
+    """Return the value of *quantity* in its base unit, e.g. 4096 for 4 KiB."""
     factor = UNITS.get(quantity.unit, (quantity.unit, 1))[1]
     return quantity.value * factor

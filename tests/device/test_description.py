@@ -44,8 +44,8 @@ def test_a_device_is_a_value():
     ("ask", "message"),
     [
         (
-            lambda: TITAN_V.level("L1").latency,
-            r"'nvidia-titan-v' does not state memory.L1.latency .*in cycles.*nvidia-titan-v.toml.*in the table "
+            lambda: RTX_2070.level("L1").latency,
+            r"'nvidia-rtx-2070' does not state memory.L1.latency .*in cycles.*nvidia-rtx-2070.toml.*in the table "
             r'\[memory.L1\]: latency = \{ value = \.\.\., unit = "cycles", source = "\.\.\." \}',
         ),
         (lambda: TITAN_V.launch_overhead, r"does not state launch_overhead .*in s.*has in the top: launch_overhead = "),

@@ -47,7 +47,7 @@ def test_ones_own_description_is_found_by_name_and_beats_the_bundled_one(own_dat
     own = own_data / "devices"
     own.mkdir(parents=True)
     text = (BUNDLED / "nvidia-v100.toml").read_text(encoding="utf-8").replace("value = 80,", "value = 79,")
-    for name in ("nvidia-v100", "my-gpu"):
+    for name in ("nvidia-v100", "My GPU"):
         (own / f"{name}.toml").write_text(text, encoding="utf-8")
     assert (lpp.load_device("nvidia-v100").cores, lpp.load_device("My GPU").cores) == (79, 79)
     origins = {known.slug: known.origin for known in known_descriptions()}
@@ -68,6 +68,17 @@ def test_an_unknown_device_is_refused_listing_the_nearest_first(own_data: Path):
     message = str(refused.value)
     assert "no device called 'nvidia-titan-w' is described; known devices, nearest first: nvidia-titan-v, " in message
     assert f"put it into the folder {own_data / 'devices'}" in message
+
+
+@pytest.mark.parametrize("name", ["", "NVIDIA", "GeForce", "no such card"])
+def test_a_brand_is_no_device(name: str):
+    with pytest.raises(UnknownDeviceError, match="is described; known devices, nearest first: "):
+        lpp.load_device(name)
+
+
+def test_what_is_no_name_is_refused():
+    with pytest.raises(UnknownDeviceError, match="a device or the path of its description is needed, received 3"):
+        lpp.load_device(3)
 
 
 def test_each_described_device_can_be_loaded_by_its_name():
