@@ -158,6 +158,52 @@ def test_a_core_has_room_for_the_largest_group_and_for_one_of_each_largest_share
 # }}}
 
 
+# {{{ the papers
+
+LEMEIRE_5 = """
+                 Fermi     Kepler       Maxwell      Pascal     Turing      Tonga
+special f32      8/40      1/18         1/15         1/15       2/21        5/24
+mul f32          1/18      0.25/9       0.375/6      0.25/6     0.5/4       1/5.25
+mul f64          2/22      4/22         7.5/42       8/43       19/45       8/76
+mul i32          2/18      0.5/5        0.875/12.5   0.75/12    0.25/2      1/5.25
+div f32          3/45      0.75/28.5    1.125/20     0.75/18    1.5/12.5    2.25/14
+div f64          19/253    26/260       47/376       47/376     -           155/740
+div i32          20/200    3/96         7/105        5/100      5/65        24/192
+barrier          2/40      0.75/24      4.5/125      2.25/70    1.5/17      7.5/150
+load global b32  23/475    7.5/300      18/440       12/345     18/450      42/136
+load local b32   2/28      1/28         1/28         1/25       2/32        2/60
+"""
+"""λ/Λ in cycles; cos.apx.f32 is the special function, ld.local.s32 accesses what is local memory here"""
+OF_LEMEIRE = (
+    *("nvidia-tesla-c2050", "nvidia-gtx-650-ti", "nvidia-quadro-k620"),
+    *("nvidia-gtx-1060", "nvidia-rtx-2070", "amd-r9-380"),
+)
+
+
+def test_lemeire_table_5():
+    for line in LEMEIRE_5.strip().splitlines()[1:]:
+        name, cells = line[:17].strip(), line[17:].split()
+        for slug, cell in zip(OF_LEMEIRE, cells, strict=True):
+            found = [f"{x.issue:g}/{x.completion:g}" for x in DEVICES[slug].instructions if x.name == name]
+            assert found == ([cell] if cell != "-" else []), (slug, name)
+
+
+def test_lemeire_table_4():
+    issue_limits = [DEVICES[slug].issue_limit for slug in OF_LEMEIRE]
+    special = [DEVICES[slug].issue_latency("special", "f32") for slug in OF_LEMEIRE]
+    assert (issue_limits, special) == ([1, 4, 4, 4, 2, 1], [8, 1, 1, 1, 2, 5])
+
+
+def test_sim_table_3():
+    c2050 = DEVICES["nvidia-tesla-c2050"]
+    l1, l2, dram = (c2050.level(name) for name in ("L1", "L2", "DRAM"))
+    assert (c2050.clock, dram.bandwidth, c2050.target, c2050.cores) == (1.15e9, 144e9, "2.0", 14)
+    assert (c2050.throughput.f32, c2050.throughput.special) == (32, 4)
+    assert (c2050.limits.local_memory, l1.size, l2.size) == (48 * 1024, 16 * 1024, 768 * 1024)
+    assert (c2050.completion_latency("fma", "f32"), dram.latency, dram.departure_delay) == (18, 440, 20)
+    assert (l1.latency, l2.latency) == (18, 130)
+
+
 def test_lemeire_table_6_follows_from_table_5():
     """The throughput is cores · warp size · 4 B · clock / λ of loads (section 4.3), for cards at their stated clock.
 
@@ -169,3 +215,6 @@ def test_lemeire_table_6_follows_from_table_5():
         a_cycle = device.cores * device.warp_size * 4 / device.issue_latency("load global", "b32")
         # The table is printed with three digits.
         assert a_cycle * device.clock == pytest.approx(device.level("DRAM").sustained_bandwidth, rel=0.005)
+
+
+# }}}
