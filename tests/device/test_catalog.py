@@ -141,6 +141,21 @@ def test_measured_single_precision_is_no_faster_than_the_units_allow(device: Dev
 
 
 @every_device
+def test_the_banks_of_local_memory_deliver_a_word_each_or_every_other_cycle(device: Device):
+    for level in device.memory:
+        if level.stated("banks"):
+            assert level.bandwidth_per_core in (level.banks * level.bank_width, level.banks * level.bank_width / 2)
+
+
+@every_device
+def test_measured_local_loads_are_no_faster_than_the_banks_deliver(device: Device):
+    # a warp's floats: 32 · 4 B on Fermi in 128 / 64 = 2 cycles, which is what Lemeire measured
+    if any(each.name == "load local b32" for each in device.instructions) and device.vendor == "NVIDIA":
+        least = device.warp_size * 4 / device.level("local").bandwidth_per_core
+        assert device.issue_latency("load local", "b32") >= least
+
+
+@every_device
 def test_an_instruction_completes_no_sooner_than_the_next_one_may_issue(device: Device):
     for each in device.instructions:
         if each.stated("issue") and each.stated("completion"):
