@@ -13,6 +13,7 @@ from operator import mul
 
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
+from loopy.schedule import EnterLoop
 
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
@@ -79,6 +80,7 @@ def loops_bounded_by_data(kernel: Kernel, inames: frozenset[str]) -> frozenset[s
 def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[str]:
     """Return the sequential loops of *points* that do not start from the same value in all work-items of a group.
 
+    What starts from such a loop is one as well: when all are in the same pass of it, they are at different values.
     Loops on the host are none, nor are unrolled ones: a pass, or a copy, of theirs has one value for all work-items.
     Neither are those that Loopy bounds without the inames of the work-items, and has conditions inside: because these
     are of other domains, or because all work-items have to meet a barrier inside.
@@ -89,16 +91,24 @@ def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[
     loops = {name for name in axes.keys() - launch.host_inames if axes[name] is None}
     loops = {name for name in loops if not is_unrolled(kernel.loopy_kernel, name)}
     loops = loops.difference(*(barrier.inames for barrier in launch.barriers))
-    found: set[str] = set()
-    for basic in points.get_basic_sets() if local else ():
+    nest = [item.iname for item in launch.schedule if isinstance(item, EnterLoop)]
+    leaning = set(local)
+    for loop in sorted(loops, key=nest.index) if local else ():
+        leaning_on = leaning & bounding_inames(kernel, loop)
+        if any(involved & leaning_on for involved in _bounds_from_below(points, loop)):
+            leaning.add(loop)
+    return frozenset(leaning - local)
+
+
+def _bounds_from_below(points: isl.Set, loop: str) -> Iterator[frozenset[str]]:
+    """Yield which loops each constraint involves that *points* bound the values of *loop* with from below."""
+    place = points.get_var_names_not_none(SET).index(loop)
+    for basic in points.get_basic_sets():
         for constraint in basic.get_constraints():
-            involved = _involved(constraint, SET)
-            for name in involved & loops if involved & local else ():
-                value = constraint.get_coefficient_val(SET, names.index(name))
-                from_below = constraint.is_equality() or value.is_pos()
-                if from_below and involved & local & bounding_inames(kernel, name):
-                    found.add(name)
-    return frozenset(found)
+            if constraint.is_equality() or constraint.get_coefficient_val(SET, place).is_pos():
+                involved = _involved(constraint, SET)
+                if loop in involved:
+                    yield involved
 
 
 def bounding_inames(kernel: Kernel, loop: str) -> frozenset[str]:
