@@ -12,12 +12,26 @@ Pass = Any
 
 
 @dataclass(frozen=True, slots=True)
+class Element:
+    """An element of a private array. It is a register, unless the compiler keeps the array in memory."""
+
+    array: str
+    address: Any
+    """elements from the array's first one, an expression like those of operands; None if data"""
+    bits: int
+    length: int
+    """elements of the array"""
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
     """What an instruction works on."""
 
     known: Any = None
     """a number, or an expression of the passes of loops and of the hardware's inames; None where edges lead to it"""
     is_negated: bool = False
+    element: Element | None = None
+    """of a private array, where it is one"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,18 @@ class Instruction:
     """of such loops that were written out, with which copy it is: the distance to other copies is not known either"""
     is_index: bool = False
     """it computes what loop variables and sizes alone determine"""
+    defines: tuple[Element, ...] = ()
+    """elements of private arrays that its result becomes"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a compiler can tell of the number of passes of a loop."""
+
+    values: tuple[int, ...] | None = None
+    """all that it can be, in ascending order; None where that is not a choice between constants"""
+    depends_on: frozenset[str] = frozenset()
+    """in that case: loops and sizes by name, ``"the work-item"``, ``"the work-group"``"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +89,8 @@ class Loop:
     """a copy of the body is written for each pass"""
     is_constant: bool = False
     """the number of passes is known when the kernel is compiled: it depends neither on sizes nor on the work-item"""
+    bound: Bound | None = None
+    """what its code says of the number of passes, where it is that of a kernel"""
 
 
 Item = int | Loop
