@@ -3,14 +3,14 @@
 cicc goes much further for such a loop than for others (docs/compiler.md, section 10): it wants the array in registers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import reduce
 from math import gcd
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import FULL, PARTIAL, RUNTIME
-from loopyperf.idg.program import Element, Instruction, Item, Loop
+from loopyperf.idg.program import Element, Instruction, Item, Loop, placed
 
 SURELY = 3000
 """LLVM instructions, about: a loop that indexes a private array is written out with no more than so many in all"""
@@ -60,19 +60,18 @@ class IndexedLoops:
         body, numbers = self._body(loop), numbers_of_passes(loop)
         if loop.is_unrolled or numbers == (1,):
             return body * (loop.trips if isinstance(loop.trips, int) else max(numbers or (1,)))
-        if numbers is not None and body * max(numbers) <= (SURELY if self._indexes(loop.body, loop.name) else FULL):
+        if numbers is not None and body * max(numbers) <= (SURELY if self.indexes(loop) else FULL):
             return body * max(numbers)
         most = RUNTIME if numbers is None else _power_of_two(reduce(gcd, numbers))
         copies = max(1, min(most, 1 << max((PARTIAL // body).bit_length() - 1, 0)))
         return body * copies + LOOP_CONTROL + (body if numbers is None else 0)
 
-    def _indexes(self, body: Sequence[Item], name: str) -> bool:
-        """Return whether an index of a private array in *body* depends on the loop *name*."""
+    def indexes(self, loop: Loop, arrays: Collection[str] | None = None) -> bool:
+        """Return whether an index of one of the private *arrays*, all if None, depends on *loop*."""
         return any(
-            self._indexes(item.body, name)
-            if isinstance(item, Loop)
-            else any(depends_on(each, name) for each in elements_of(self._graph.instructions[item]))
-            for item in body
+            depends_on(element, loop.name) and (arrays is None or element.array in arrays)
+            for place, _ in placed(loop.body)
+            for element in elements_of(self._graph.instructions[place])
         )
 
 

@@ -43,19 +43,21 @@ class PrivateArray:
 
 
 @dataclass(frozen=True, slots=True)
-class _Verdict:
+class Verdict:
+    """What one index says of its array."""
+
     home: Home
     reason: str
 
 
-CONSTANT = _Verdict("registers", "every index is a constant")
+CONSTANT = Verdict("registers", "every index is a constant")
 
 
 def private_arrays(graph: Idg) -> tuple[PrivateArray, ...]:
     """Return the private arrays that the warp of the source *graph* uses, by name, each with where it lives."""
     loops = IndexedLoops(graph)
     elements: dict[str, Element] = {}
-    verdicts: dict[str, list[_Verdict]] = {}
+    verdicts: dict[str, list[Verdict]] = {}
     for instruction, around in zip(graph.instructions, graph.loops_around, strict=True):
         for element in elements_of(instruction):
             elements[element.array] = element
@@ -63,57 +65,57 @@ def private_arrays(graph: Idg) -> tuple[PrivateArray, ...]:
     return tuple(_array(elements[name], verdicts[name]) for name in sorted(elements))
 
 
-def _array(element: Element, verdicts: list[_Verdict]) -> PrivateArray:
+def _array(element: Element, verdicts: list[Verdict]) -> PrivateArray:
     decisive = max(verdicts, key=lambda each: (HOMES.index(each.home), each != CONSTANT))
     return PrivateArray(element.array, element.length, element.bits, decisive.home, decisive.reason)
 
 
-def _of_size(element: Element) -> _Verdict:
+def _of_size(element: Element) -> Verdict:
     registers = element.length * element.bits // 32
     if registers > MOST_REGISTERS:
-        return _Verdict("unsure", f"it would take {registers} registers, of which there are {MOST_REGISTERS}")
+        return Verdict("unsure", f"it would take {registers} registers, of which there are {MOST_REGISTERS}")
     return CONSTANT
 
 
-def _of_index(element: Element, around: tuple[Loop, ...], loops: IndexedLoops) -> Iterator[_Verdict]:
+def _of_index(element: Element, around: tuple[Loop, ...], loops: IndexedLoops) -> Iterator[Verdict]:
     """Yield what each variable in the index of *element* says of its array."""
     if element.address is None:
-        yield _Verdict("private memory", "an index is data")
+        yield Verdict("private memory", "an index is data")
         return
     address = Affine.of(element.address)
     if address is None:
-        yield _Verdict("unsure", f"the index {element.address} is not a sum of multiples of loop variables")
+        yield Verdict("unsure", f"the index {element.address} is not a sum of multiples of loop variables")
         return
     by_name = {loop.name: loop for loop in around}
     for name in sorted(address.factors):
         if name in by_name:
-            yield _of_loop(by_name[name], loops)
+            yield of_loop(by_name[name], loops)
         else:
-            yield _Verdict("private memory", f"an index depends on {name}, which differs between work-items or groups")
+            yield Verdict("private memory", f"an index depends on {name}, which differs between work-items or groups")
 
 
-def _of_loop(loop: Loop, loops: IndexedLoops) -> _Verdict:
+def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
     """Return what an index that depends on *loop* says."""
     if loop.is_unrolled:
-        return _Verdict("registers", f"Loopy writes the loop over {loop.name} out")
+        return Verdict("registers", f"Loopy writes the loop over {loop.name} out")
     numbers = numbers_of_passes(loop)
     if numbers is None:
         return _of_varying(loop)
     passes = f"the loop over {loop.name} makes {' or '.join(map(str, numbers))} pass{'es' if numbers != (1,) else ''}"
     if len(numbers) > 1 and numbers[-1] > FEW:
         if reduce(gcd, numbers) % 2:
-            return _Verdict("private memory", f"{passes}, too many of which it is not known how many")
-        return _Verdict("unsure", f"{passes}; some compilers write all of them out")
+            return Verdict("private memory", f"{passes}, too many of which it is not known how many")
+        return Verdict("unsure", f"{passes}; some compilers write all of them out")
     size = loops.size(loop)
     if numbers == (1,) or size <= SURELY:
-        return _Verdict("registers", f"{passes}, which nvcc writes out")
+        return Verdict("registers", f"{passes}, which nvcc writes out")
     if size <= NEVER:
-        return _Verdict("unsure", f"{passes}, about {size} instructions if it is written out")
-    return _Verdict("private memory", f"{passes}, too long to be written out: about {size} instructions")
+        return Verdict("unsure", f"{passes}, about {size} instructions if it is written out")
+    return Verdict("private memory", f"{passes}, too long to be written out: about {size} instructions")
 
 
-def _of_varying(loop: Loop) -> _Verdict:
+def _of_varying(loop: Loop) -> Verdict:
     """Return what an index says that depends on a loop whose number of passes is none of a few constants."""
     causes = sorted(loop.bound.depends_on) if loop.bound is not None else ["what is not known when it is compiled"]
     reason = f"the number of passes of the loop over {loop.name} depends on {', '.join(causes)}"
-    return _Verdict("private memory", reason)
+    return Verdict("private memory", reason)
