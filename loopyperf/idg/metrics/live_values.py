@@ -2,12 +2,15 @@
 
 A value is alive from the instruction that defines it to the last one that uses it, in the order of the program: around
 the end of a loop where it is used in a later pass, and through the whole loop where it was defined before it. Values
-that meet in one operand, such as a sum before the loop and in it, have one register. Of a loop, one pass is looked at.
+that meet in one operand, such as a sum before the loop and in it, have one register. Of a loop, one pass is looked at,
+but the elements of a private array that it defines pass by pass are all alive together.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
+from math import prod
 
+from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.program_text import ProgramText
 from loopyperf.idg.program import Edge, Instruction
@@ -29,8 +32,8 @@ def live_registers(graph: Idg) -> int:
         if edge.through == "data":
             intervals.setdefault(webs[edge.source], []).extend(_alive(text, edge))
     widths: dict[int, int] = {}
-    for web, width in zip(webs, _widths(graph), strict=True):
-        widths[web] = max(width, widths.get(web, 0))
+    for place, width in enumerate(_widths(graph)):
+        widths[webs[place]] = max(width * _copies(graph, place), widths.get(webs[place], 0))
     change = [0] * (len(graph.instructions) + 1)
     for web, alive in intervals.items():
         for interval in _united(alive):
@@ -94,6 +97,17 @@ def _widths(graph: Idg) -> list[int]:
         if not graph.instructions[place].dtype and graph.instructions[place].kind not in WITHOUT:
             sources = [edge.source for edge in graph.definitions[place] if edge.through == "data"]
             found[place] = max((found[source] for source in sources), default=1)
+    return found
+
+
+def _copies(graph: Idg, place: int) -> int:
+    """Return how many elements of a private array an instruction defines in the passes of loops that index it."""
+    found = 1
+    for element in graph.instructions[place].defines:
+        address = Affine.of(element.address)
+        moving = [loop for loop in graph.loops_around[place] if address is not None and loop.name in address.factors]
+        passes = prod(loop.trips for loop in moving if isinstance(loop.trips, int))
+        found = max(found, min(passes, element.length))
     return found
 
 
