@@ -12,7 +12,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import FULL, PARTIAL, RUNTIME
 from loopyperf.idg.program import Element, Instruction, Item, Loop, placed
 
-SURELY = 3000
+SURELY = 2500
 """LLVM instructions, about: a loop that indexes a private array is written out with no more than so many in all"""
 NEVER = 5000
 """LLVM instructions, about: and not with more than so many"""
@@ -49,11 +49,13 @@ class IndexedLoops:
 
     def _body(self, loop: Loop) -> int:
         if id(loop) not in self._sizes:
-            self._sizes[id(loop)] = 1 + sum(self._item(item) for item in loop.body)
+            self._sizes[id(loop)] = 1 + sum(self._item(item, loop) for item in loop.body)
         return self._sizes[id(loop)]
 
-    def _item(self, item: Item) -> int:
-        return self._written(item) if isinstance(item, Loop) else _llvm_instructions(self._graph.instructions[item])
+    def _item(self, item: Item, loop: Loop) -> int:
+        if isinstance(item, Loop):
+            return self._written(item)
+        return _llvm_instructions(self._graph.instructions[item], loop.name)
 
     def _written(self, loop: Loop) -> int:
         """Return the instructions of an inner loop when nvcc has decided on it."""
@@ -81,9 +83,12 @@ def depends_on(element: Element, name: str) -> bool:
     return address is not None and name in address.factors
 
 
-def _llvm_instructions(instruction: Instruction) -> int:
-    """Return about how many instructions of LLVM *instruction* is: addresses are computed, and arrays in memory yet."""
-    private = 2 * len(list(elements_of(instruction)))
+def _llvm_instructions(instruction: Instruction, loop: str) -> int:
+    """Return about how many instructions of LLVM *instruction* is, with those for addresses, directly in *loop*.
+
+    Private arrays are in memory yet, but elements that are the same in each pass are kept in registers.
+    """
+    private = 2 * sum(depends_on(element, loop) for element in elements_of(instruction))
     if instruction.is_index or instruction.kind == "barrier":
         return 0
     if instruction.reference is not None:

@@ -8,8 +8,6 @@ calls local memory, which is a part of device memory. The rules are measured on 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
-from math import gcd
 from typing import Literal
 
 from loopyperf.idg.affine import Affine
@@ -103,9 +101,7 @@ def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
         return _of_varying(loop)
     passes = f"the loop over {loop.name} makes {' or '.join(map(str, numbers))} pass{'es' if numbers != (1,) else ''}"
     if len(numbers) > 1 and numbers[-1] > FEW:
-        if reduce(gcd, numbers) % 2:
-            return Verdict("private memory", f"{passes}, too many of which it is not known how many")
-        return Verdict("unsure", f"{passes}; some compilers write all of them out")
+        return Verdict("unsure", f"{passes}; some of such loops are written out")
     size = loops.size(loop)
     if numbers == (1,) or size <= SURELY:
         return Verdict("registers", f"{passes}, which nvcc writes out")
