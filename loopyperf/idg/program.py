@@ -43,7 +43,8 @@ class Instruction:
     dtype: str = ""
     """of the result, e.g. ``"f32"``; empty where it has none"""
     subsystem: str = ""
-    """the pipeline that executes it, e.g. ``"alu"``, ``"sfu"``, ``"fp64"``, ``"global"``, ``"local"``, ``"barrier"``"""
+    """the pipeline that executes it, e.g. ``"alu"``, ``"sfu"``, ``"fp64"``, ``"global"``, ``"local"``, ``"barrier"``; ``"private"`` is
+    the part of device memory with private arrays that are no registers, which CUDA calls local"""
     source: str = ""
     """the Loopy instruction that it comes from"""
     text: str = ""

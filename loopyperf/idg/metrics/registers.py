@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from loopyperf.errors import ParameterError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.live_values import live_registers
+from loopyperf.idg.program import Loop
 
 MOST = 255
 """registers of 32 bits that a work-item can have (CUDA C++ Programming Guide, "Compute Capabilities")"""
@@ -17,9 +18,11 @@ FILE = 65536
 """registers of a multiprocessor (ibid.)"""
 GRAIN = 8
 """registers of a work-item are allocated in such steps"""
-OTHERS = 28
-"""for addresses, sizes, loop control: fitted"""
-ALIVE = 0.8
+STRAIGHT = 16
+"""for addresses and sizes in a program without loops: fitted"""
+LOOPS = 24
+"""for these and loop control in one with loops: fitted"""
+ALIVE = 0.9
 """the order of ptxas keeps that part of the values alive that the order of the program does: fitted"""
 
 
@@ -55,4 +58,5 @@ def estimated_registers(graph: Idg, work_items: int = 1) -> Registers:
         raise ParameterError(f"a work-group has 1 work-item or more, received {work_items}")
     live = live_registers(graph)
     limit = min(MOST, FILE // work_items // GRAIN * GRAIN)
-    return Registers(live, round(OTHERS + ALIVE * live), limit)
+    others = LOOPS if any(isinstance(item, Loop) for item in graph.body) else STRAIGHT
+    return Registers(live, round(others + ALIVE * live), limit)
