@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
+from loopyperf.idg.affine import Affine
+
 Dependence = Literal["data", "memory", "synchronization", "control"]
 """through registers; through memory; through a barrier; on a predicate"""
 Pass = Any
@@ -21,6 +23,11 @@ class Element:
     bits: int
     length: int
     """elements of the array"""
+
+    @property
+    def affine(self) -> Affine | None:
+        """Return the address as a sum of multiples of variables; None where it is none."""
+        return None if self.address is None else Affine.of(self.address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +50,8 @@ class Instruction:
     dtype: str = ""
     """of the result, e.g. ``"f32"``; empty where it has none"""
     subsystem: str = ""
-    """the pipeline that executes it, e.g. ``"alu"``, ``"sfu"``, ``"fp64"``, ``"global"``, ``"local"``, ``"barrier"``; ``"private"`` is
-    the part of device memory with private arrays that are no registers, which CUDA calls local"""
+    """the pipeline that executes it, e.g. ``"alu"``, ``"sfu"``, ``"fp64"``, ``"global"``, ``"local"``, ``"barrier"``;
+    ``"private"`` is the part of device memory with private arrays that are no registers, which CUDA calls local"""
     source: str = ""
     """the Loopy instruction that it comes from"""
     text: str = ""

@@ -3,6 +3,7 @@
 import loopy as lp
 import private_array_kernels as kernels
 import pytest
+from meaning import stored
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
@@ -56,6 +57,12 @@ def _before(flat: Idg, names: list[tuple[str, str, int] | None], place: int) -> 
 def test_each_execution_waits_for_the_same_definitions_through_memory(name: str) -> None:
     graph = graph_of(ALL[name]())
     assert waits(with_private_memory(graph, {"a"})) == waits(graph)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_is_stored_in_global_memory(name: str) -> None:
+    graph = graph_of(ALL[name]())
+    assert stored(with_private_memory(graph, {"a"}).unrolled()) == stored(graph.unrolled())
 
 
 def test_an_array_that_is_copied_is_stored_and_loaded_once_for_each_element() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 from functools import reduce
 from math import gcd
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import FULL, PARTIAL, RUNTIME
 from loopyperf.idg.program import Element, Instruction, Item, Loop, placed
@@ -79,7 +78,7 @@ class IndexedLoops:
 
 def depends_on(element: Element, name: str) -> bool:
     """Return whether the index of *element* depends on the loop *name*."""
-    address = Affine.of(element.address)
+    address = element.affine
     return address is not None and name in address.factors
 
 

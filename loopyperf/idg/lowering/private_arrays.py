@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.indexed_loops import FEW, NEVER, SURELY, IndexedLoops, elements_of, numbers_of_passes
 from loopyperf.idg.program import Element, Loop
@@ -80,7 +79,7 @@ def _of_index(element: Element, around: tuple[Loop, ...], loops: IndexedLoops) -
     if element.address is None:
         yield Verdict("private memory", "an index is data")
         return
-    address = Affine.of(element.address)
+    address = element.affine
     if address is None:
         yield Verdict("unsure", f"the index {element.address} is not a sum of multiples of loop variables")
         return

@@ -14,17 +14,15 @@ from fractions import Fraction
 from typing import Any
 
 import pymbolic.primitives as prim
-from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.counts.item import Direction
 from loopyperf.counts.memory import Reference
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.copies import copied
 from loopyperf.idg.lowering.indexed_loops import IndexedLoops, elements_of
 from loopyperf.idg.lowering.private_arrays import of_loop, private_arrays
 from loopyperf.idg.program import Edge, Element, Instruction, Item, Loop, Operand
-from loopyperf.idg.unrolling import number_of_runs
+from loopyperf.idg.unrolling import in_terms_of, number_of_runs
 
 SPACE = "private"
 """the space of the references, and the subsystem"""
@@ -114,7 +112,7 @@ class _Spilled:
 
     def _region(self, place: int, element: Element) -> _Region:
         """Return the largest region around *place* in which no access of the array may be of *element* unknown."""
-        around, address = self.graph.loops_around[place], str(Affine.of(element.address))
+        around, address = self.graph.loops_around[place], str(element.affine)
         for depth, loop in enumerate(around):
             moved_by = self.addresses[id(loop), element.array]
             is_loop = not loop.is_unrolled and loop.trips != 1
@@ -150,19 +148,24 @@ class _Spilled:
             self.edges.append(edge)
             return
         load, store = self._load(after, edge.target, read), self._store(before, edge.source, defined)
+        first = self._first_passes(edge.target, after)
         self.edges.append(
             replace(
                 edge,
                 source=store,
                 target=load,
-                passes=edge.passes[:outer],
+                passes=tuple(in_terms_of(each, first) for each in edge.passes[:outer]),
                 distance=edge.distance[: min(outer, len(after.loops))],
-                condition=_within(edge.condition, after.loops),
+                condition=_when_entered(edge.condition, first),
                 through="memory",
                 operand=None,
             )
         )
         self._use(load, edge, after)
+
+    def _first_passes(self, place: int, region: _Region) -> dict[str, int]:
+        """Return the loops in *region* that are around *place*, in their first passes: then the region is entered."""
+        return {loop.name: 0 for loop in self.graph.loops_around[place][len(region.loops) :]}
 
     def _use(self, load: int, edge: Edge, region: _Region) -> None:
         """Let the operand that *edge* leads to wait for *load*."""
@@ -187,7 +190,7 @@ class _Spilled:
                     region = self._region(place, element)
                     store, inner = self._store(region, place, element), self.graph.loops_around[place]
                     same = tuple(prim.Variable(loop.name) for loop in region.loops)
-                    last = tuple(loop.trips - 1 for loop in inner[len(region.loops) :])
+                    last = _last_passes(inner[len(region.loops) :])
                     self.edges.append(Edge(place, store, (0,) * len(same), (*same, *last), operand=0))
 
     def _load_what_nothing_defines(self) -> None:
@@ -206,7 +209,7 @@ class _Spilled:
 
     def _add(self, direction: Direction, region: _Region, place: int, element: Element) -> int:
         like = self.graph.instructions[place]
-        condition = like.condition if region.item == place else _within(like.condition, region.loops)
+        condition = _when_entered(like.condition, self._first_passes(place, region))
         self.instructions.append(
             Instruction(
                 kind=direction,
@@ -244,7 +247,7 @@ class _Spilled:
 
 def _moved_by(element: Element, loops: Sequence[Loop]) -> Any:
     """Return the variables with their factors in the address of *element*; None if one of *loops* is among them."""
-    address = Affine.of(element.address)
+    address = element.affine
     if address is None or any(loop.name in address.factors for loop in loops):
         return None
     return tuple(sorted(address.factors.items()))
@@ -257,12 +260,18 @@ def _by_item(accesses: Mapping[_Region, int]) -> dict[int, list[int]]:
     return found
 
 
-def _within(condition: Any, loops: Sequence[Loop]) -> Any:
-    """Return *condition* if it is one on *loops* alone; None, for always, if other loops decide too."""
-    if condition is None:
-        return None
-    names = {str(each) for each in DependencyMapper()(condition)}
-    return condition if names <= {loop.name for loop in loops} else None
+def _last_passes(loops: Sequence[Loop]) -> tuple[Any, ...]:
+    """Return the last pass of each of *loops*, of which the outermost comes first."""
+    last: dict[str, Any] = {}
+    for loop in loops:
+        last[loop.name] = in_terms_of(loop.trips, last) - 1
+    return tuple(last.values())
+
+
+def _when_entered(condition: Any, first: Mapping[str, int]) -> Any:
+    """Return *condition* in the *first* passes of inner loops; None, for always, where it says nothing but of these."""
+    found = in_terms_of(condition, first)
+    return None if isinstance(found, bool) else found
 
 
 def _without_elements(instruction: Instruction, arrays: Collection[str]) -> Instruction:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from math import prod
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.program_text import ProgramText
 from loopyperf.idg.program import Edge, Instruction
@@ -104,7 +103,7 @@ def _copies(graph: Idg, place: int) -> int:
     """Return how many elements of a private array an instruction defines in the passes of loops that index it."""
     found = 1
     for element in graph.instructions[place].defines:
-        address = Affine.of(element.address)
+        address = element.affine
         moving = [loop for loop in graph.loops_around[place] if address is not None and loop.name in address.factors]
         passes = prod(loop.trips for loop in moving if isinstance(loop.trips, int))
         found = max(found, min(passes, element.length))
