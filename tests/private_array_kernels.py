@@ -58,6 +58,12 @@ def in_tiles(total: int, tile: int) -> lp.TranslationUnit:
     return lp.prioritize_loops(_kernel([domain], code, tile), "s,p")
 
 
+def in_triangle(length: int) -> lp.TranslationUnit:
+    """Return a kernel that sums the first element up, then the first two, and so on."""
+    domain = f"[n] -> {{[t, i, o, p]: 0<=t<32 and 0<=i,o<{length} and 0<=p<=o}}"
+    return lp.prioritize_loops(_kernel([domain], "a[i] = x[i, t]\ny[p, t] = y[p, t] + o*a[p]", length), "o,p")
+
+
 def by_data(length: int) -> lp.TranslationUnit:
     """Return a kernel that reads the element that an array in memory names."""
     domain = f"[n] -> {{[t, i]: 0<=t<32 and 0<=i<{length}}}"
@@ -95,5 +101,6 @@ UNSURE: Mapping[str, Build] = {
     "8 or 16 passes": partial(in_tiles, 328, 16),
     "3 or 9 passes": partial(in_tiles, 183, 9),
     "more than all registers": partial(copied, 128),
+    "a triangle": partial(in_triangle, 6),
     "long loops": partial(accumulated, "16", 64, 16),
 }

@@ -41,6 +41,8 @@ class IndexedLoops:
         """Take the loops of *graph*."""
         self._graph = graph
         self._sizes: dict[int, int] = {}
+        self.names = frozenset(loop.name for loops in graph.loops_around for loop in loops)
+        """those over which there are loops"""
 
     def size(self, loop: Loop) -> int:
         """Return about how many LLVM instructions *loop* has in all its passes, at most as many as its code tells."""

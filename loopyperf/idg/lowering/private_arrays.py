@@ -97,7 +97,7 @@ def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
         return Verdict("registers", f"Loopy writes the loop over {loop.name} out")
     numbers = numbers_of_passes(loop)
     if numbers is None:
-        return _of_varying(loop)
+        return _of_varying(loop, loops)
     passes = f"the loop over {loop.name} makes {' or '.join(map(str, numbers))} pass{'es' if numbers != (1,) else ''}"
     if len(numbers) > 1 and numbers[-1] > FEW:
         return Verdict("unsure", f"{passes}; some of such loops are written out")
@@ -109,8 +109,10 @@ def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
     return Verdict("private memory", f"{passes}, too long to be written out: about {size} instructions")
 
 
-def _of_varying(loop: Loop) -> Verdict:
+def _of_varying(loop: Loop, loops: IndexedLoops) -> Verdict:
     """Return what an index says that depends on a loop whose number of passes is none of a few constants."""
     causes = sorted(loop.bound.depends_on) if loop.bound is not None else ["what is not known when it is compiled"]
     reason = f"the number of passes of the loop over {loop.name} depends on {', '.join(causes)}"
+    if loops.names.issuperset(causes):
+        return Verdict("unsure", f"{reason}: a constant if that is written out")
     return Verdict("private memory", reason)

@@ -1,8 +1,8 @@
 """How many registers a work-item needs, estimated from a machine graph.
 
 ptxas allocates registers when it has put the instructions in an order of its own; the graph has that of the program.
-The constants are fitted to what ptxas reports of 146 kernels for sm_80 and sm_90 (docs/compiler.md, section 10); half
-of the estimates are within a quarter of it. The exact figure is :func:`loopyperf.measurement.resources.resources`.
+The constants are fitted to what ptxas reports of 146 kernels for sm_80 and sm_90 (docs/compiler.md, section 10); nearly
+half of the estimates are within a quarter of it. The exact figure is :func:`loopyperf.measurement.resources.resources`.
 """
 
 from dataclasses import dataclass
