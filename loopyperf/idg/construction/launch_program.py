@@ -22,7 +22,7 @@ from loopyperf.idg.construction.private_elements import PrivateElements
 from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.construction.values import Read, Value
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
+from loopyperf.idg.program import Bound, Edge, Instruction, Item, Loop, Operand
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions, condition_on, naming
 from loopyperf.idg.warps.kinds import Kind, kinds_of
 from loopyperf.idg.warps.nest import Nest, Statement, nest_of
@@ -48,6 +48,7 @@ class LaunchProgram:
         self.translator = Translator(kernel, typical)
         self.of_statement: dict[int, range] = {}
         self.places: dict[int, tuple[int, ...]] = {}
+        self._bounds: dict[int, Bound] = {}
         self._translate(self.nest, ())
         self.private = PrivateElements(kernel, self.translator.definitions)
 
@@ -61,6 +62,13 @@ class LaunchProgram:
                     self.translator.translate(item)
                 self.of_statement[id(item)] = range(first, len(self.translator.drafts))
                 self.places[id(item)] = (*around, place)
+
+    def bound(self, loops: tuple[Nest, ...]) -> Bound:
+        """Return what the code says of the number of passes of the innermost of *loops*, whatever the warp."""
+        key = id(loops[-1])
+        if key not in self._bounds:
+            self._bounds[key] = written_bound(self.kernel, loops)
+        return self._bounds[key]
 
     @property
     def drafts(self) -> list[Draft]:
@@ -114,7 +122,7 @@ class _WarpGraph:
                 body = tuple(self._body(item, inside))
                 if body:
                     trips = self.executions.trips(inside)
-                    bound = written_bound(self.kernel, inside)
+                    bound = self.program.bound(inside)
                     yield Loop(item.iname, trips, body, item.is_unrolled, self.executions.is_constant(inside), bound)
 
     def _of(self, statement: Statement) -> range:
