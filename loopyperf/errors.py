@@ -105,6 +105,10 @@ class BackendError(LoopyperfError):
     """The device or its driver cannot be used."""
 
 
+class CompilerError(LoopyperfError):
+    """The device's compiler is not installed, or refuses a source."""
+
+
 class MeasurementError(LoopyperfError):
     """A kernel could not be measured, or computed something wrong."""
 

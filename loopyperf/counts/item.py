@@ -5,7 +5,8 @@ from typing import Literal
 
 Kind = Literal["add", "mul", "div", "pow", "special", "min/max", "compare", "logic", "bitwise", "shift"]
 Direction = Literal["load", "store"]
-Space = Literal["global", "local"]
+Space = Literal["global", "local", "private"]
+"""private memory is the part of device memory that holds private arrays which are no registers"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,29 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
+from loopyperf.idg.affine import Affine
+
 Dependence = Literal["data", "memory", "synchronization", "control"]
 """through registers; through memory; through a barrier; on a predicate"""
 Pass = Any
 """an integer, or a pymbolic expression of the passes of loops, each a variable of the loop's name counted from 0"""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of a private array. It is a register, unless the compiler keeps the array in memory."""
+
+    array: str
+    address: Any
+    """elements from the array's first one, an expression like those of operands; None if data"""
+    bits: int
+    length: int
+    """elements of the array"""
+
+    @property
+    def affine(self) -> Affine | None:
+        """Return the address as a sum of multiples of variables; None where it is none."""
+        return None if self.address is None else Affine.of(self.address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +37,8 @@ class Operand:
     known: Any = None
     """a number, or an expression of the passes of loops and of the hardware's inames; None where edges lead to it"""
     is_negated: bool = False
+    element: Element | None = None
+    """of a private array, where it is one"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +50,8 @@ class Instruction:
     dtype: str = ""
     """of the result, e.g. ``"f32"``; empty where it has none"""
     subsystem: str = ""
-    """the pipeline that executes it, e.g. ``"alu"``, ``"sfu"``, ``"fp64"``, ``"global"``, ``"local"``, ``"barrier"``"""
+    """the pipeline that executes it, e.g. ``"alu"``, ``"sfu"``, ``"fp64"``, ``"global"``, ``"local"``, ``"barrier"``;
+    ``"private"`` is the part of device memory with private arrays that are no registers, which CUDA calls local"""
     source: str = ""
     """the Loopy instruction that it comes from"""
     text: str = ""
@@ -49,6 +71,18 @@ class Instruction:
     """of such loops that were written out, with which copy it is: the distance to other copies is not known either"""
     is_index: bool = False
     """it computes what loop variables and sizes alone determine"""
+    defines: tuple[Element, ...] = ()
+    """elements of private arrays that its result becomes"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a compiler can tell of the number of passes of a loop."""
+
+    values: tuple[int, ...] | None = None
+    """all that it can be, in ascending order; None where that is not a choice between constants"""
+    depends_on: frozenset[str] = frozenset()
+    """in that case: loops and sizes by name, ``"the work-item"``, ``"the work-group"``"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +97,8 @@ class Loop:
     """a copy of the body is written for each pass"""
     is_constant: bool = False
     """the number of passes is known when the kernel is compiled: it depends neither on sizes nor on the work-item"""
+    bound: Bound | None = None
+    """what its code says of the number of passes, where it is that of a kernel"""
 
 
 Item = int | Loop

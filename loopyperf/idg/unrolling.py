@@ -10,7 +10,7 @@ from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Edge, Element, Instruction, Item, Loop, Operand
 
 LIMIT = 100_000
 """instructions of a flat graph, unless another limit is asked for"""
@@ -45,9 +45,26 @@ def flattened(
 
 
 def _in_pass(instruction: Instruction, passes: Passes) -> Instruction:
-    operands = tuple(replace(each, known=in_terms_of(each.known, passes)) for each in instruction.operands)
-    address = in_terms_of(instruction.address, passes)
-    return replace(instruction, executions=1, condition=None, operands=operands, address=address)
+    return replace(addressed(instruction, passes), executions=1, condition=None)
+
+
+def addressed(instruction: Instruction, passes: Mapping[str, Any]) -> Instruction:
+    """Return *instruction* where loops are in *passes*: what it works on, and the elements that it accesses."""
+    return replace(
+        instruction,
+        operands=tuple(_operand(each, passes) for each in instruction.operands),
+        address=in_terms_of(instruction.address, passes),
+        defines=tuple(_element(each, passes) for each in instruction.defines),
+    )
+
+
+def _operand(operand: Operand, passes: Mapping[str, Any]) -> Operand:
+    element = None if operand.element is None else _element(operand.element, passes)
+    return replace(operand, known=in_terms_of(operand.known, passes), element=element)
+
+
+def _element(element: Element, passes: Mapping[str, Any]) -> Element:
+    return replace(element, address=in_terms_of(element.address, passes))
 
 
 def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, Passes]]:

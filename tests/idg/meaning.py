@@ -7,17 +7,25 @@ from loopyperf.idg import Idg, Instruction
 
 
 def stored(flat: Idg) -> list[str]:
-    """Return a fingerprint of what is stored where, for each store in the order of the program."""
+    """Return a fingerprint of what is stored where, for each store in the order of the program.
+
+    What goes through private memory is what it was before: these stores and loads hand a value on.
+    """
     found: list[str] = []
     for place in range(len(flat.instructions)):
         found.append(_meaning(flat, place, found))
-    return [each for each, instruction in zip(found, flat.instructions, strict=True) if instruction.kind == "store"]
+    stores = (each.kind == "store" and each.subsystem != "private" for each in flat.instructions)
+    return [each for each, is_store in zip(found, stores, strict=True) if is_store]
 
 
 def _meaning(flat: Idg, place: int, found: list[str]) -> str:
     instruction = flat.instructions[place]
     operands = list(_operands(flat, place, found))
     match instruction.kind:
+        case "load" if instruction.subsystem == "private":
+            return next((found[edge.source] for edge in flat.definitions[place]), _fingerprint("known", None))
+        case "store" if instruction.subsystem == "private":
+            return operands[0]
         case "move":
             return operands[0] if operands else _fingerprint("move")
         case "load" | "store" if instruction.reference is not None:

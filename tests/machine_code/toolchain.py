@@ -7,16 +7,13 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
+from loopyperf.measurement.resources import nvcc
+
 CACHE = Path(tempfile.gettempdir()) / "loopyperf-machine-code"
 """where listings are kept outside pytest"""
 NVDISASM_WHEEL = "nvidia-cuda-nvdisasm"
 TIMEOUT = 300
 """seconds for one compilation: a kernel unrolled by hand takes ptxas up to a minute"""
-
-
-def nvcc() -> str | None:
-    """Return the path of the compiler, None where there is none."""
-    return shutil.which("nvcc")
 
 
 def nvdisasm() -> str | None:

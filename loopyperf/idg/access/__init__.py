@@ -1,6 +1,7 @@
 """What the accesses of a warp ask of memory: addresses of its lanes, sectors, lines, banks."""
 
 from loopyperf.idg.access.banks import BankAccess, bank_access
+from loopyperf.idg.access.private_stack import private_access
 from loopyperf.idg.access.profile import AccessPattern, AccessProfile, access_pattern
 from loopyperf.idg.access.sectors import SectorAccess, sector_access
 
@@ -11,5 +12,6 @@ __all__ = [
     "SectorAccess",
     "access_pattern",
     "bank_access",
+    "private_access",
     "sector_access",
 ]

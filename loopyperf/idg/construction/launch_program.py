@@ -1,6 +1,6 @@
 """The instruction dependence graph of one warp, from the linearized schedule of its launch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import count
@@ -18,14 +18,16 @@ from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.dataflow import CellAccess, dependences, flow, is_affine, with_values
 from loopyperf.idg.construction.drafts import Draft
+from loopyperf.idg.construction.private_elements import PrivateElements
 from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.construction.values import Read, Value
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
+from loopyperf.idg.program import Bound, Edge, Instruction, Item, Loop, Operand
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions, condition_on, naming
 from loopyperf.idg.warps.kinds import Kind, kinds_of
 from loopyperf.idg.warps.nest import Nest, Statement, nest_of
 from loopyperf.idg.warps.warp import iname_values
+from loopyperf.idg.warps.written_bounds import written_bound
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier, Launch
 
@@ -46,7 +48,9 @@ class LaunchProgram:
         self.translator = Translator(kernel, typical)
         self.of_statement: dict[int, range] = {}
         self.places: dict[int, tuple[int, ...]] = {}
+        self._bounds: dict[int, Bound] = {}
         self._translate(self.nest, ())
+        self.private = PrivateElements(kernel, self.translator.definitions)
 
     def _translate(self, nest: Nest, around: tuple[int, ...]) -> None:
         for place, item in enumerate(nest.body):
@@ -58,6 +62,13 @@ class LaunchProgram:
                     self.translator.translate(item)
                 self.of_statement[id(item)] = range(first, len(self.translator.drafts))
                 self.places[id(item)] = (*around, place)
+
+    def bound(self, loops: tuple[Nest, ...]) -> Bound:
+        """Return what the code says of the number of passes of the innermost of *loops*, whatever the warp."""
+        key = id(loops[-1])
+        if key not in self._bounds:
+            self._bounds[key] = written_bound(self.kernel, loops)
+        return self._bounds[key]
 
     @property
     def drafts(self) -> list[Draft]:
@@ -111,7 +122,8 @@ class _WarpGraph:
                 body = tuple(self._body(item, inside))
                 if body:
                     trips = self.executions.trips(inside)
-                    yield Loop(item.iname, trips, body, item.is_unrolled, self.executions.is_constant(inside))
+                    bound = self.program.bound(inside)
+                    yield Loop(item.iname, trips, body, item.is_unrolled, self.executions.is_constant(inside), bound)
 
     def _of(self, statement: Statement) -> range:
         return self.program.of_statement[id(statement)]
@@ -136,12 +148,16 @@ class _WarpGraph:
             address=self._address(draft),
             sized=self._sized(draft),
             is_index=draft.expression is not None,
+            defines=self.program.private.defined(place, self._to_passes(draft)),
         )
 
     def _operand(self, value: Value, draft: Draft) -> Operand:
         known = value.known if value.node is None else self.program.drafts[value.node].expression
         known = None if known is None else self._in_passes(known, draft.statement.loops)
-        return Operand(known, value.is_negated)
+        return Operand(known, value.is_negated, self.program.private.read(value, self._to_passes(draft)))
+
+    def _to_passes(self, draft: Draft) -> Callable[[Any], Any]:
+        return lambda expression: self._in_passes(expression, draft.statement.loops)
 
     def _address(self, draft: Draft) -> Any:
         """Return how many elements from the first one of its array *draft* accesses; None where data tells."""

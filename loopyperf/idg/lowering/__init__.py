@@ -1,5 +1,7 @@
 """From the source graph to the machine graph: nvcc's rules, each a pass over graphs."""
 
 from loopyperf.idg.lowering.compiler_model import PASSES, lowered
+from loopyperf.idg.lowering.private_arrays import PrivateArray, private_arrays
+from loopyperf.idg.lowering.private_memory import with_private_memory
 
-__all__ = ["PASSES", "lowered"]
+__all__ = ["PASSES", "PrivateArray", "lowered", "private_arrays", "with_private_memory"]

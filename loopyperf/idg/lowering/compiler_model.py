@@ -13,6 +13,7 @@ from loopyperf.idg.lowering.folding import without_index_arithmetic, without_mov
 from loopyperf.idg.lowering.functions import with_function_sequences, with_squares
 from loopyperf.idg.lowering.loop_control import with_loop_control
 from loopyperf.idg.lowering.nvcc_unrolling import copies
+from loopyperf.idg.lowering.private_memory import with_private_memory
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 from loopyperf.idg.lowering.wide_loads import with_wide_loads
 from loopyperf.idg.program import Item, Loop
@@ -45,6 +46,7 @@ def _is_innermost(loop: Loop) -> bool:
 
 
 PASSES: dict[str, Pass] = {
+    "private memory": with_private_memory,
     "address folding": without_index_arithmetic,
     "copy propagation": without_moves,
     "squares": with_squares,

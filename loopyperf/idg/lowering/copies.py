@@ -16,8 +16,8 @@ import pymbolic.primitives as prim
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand, placed
-from loopyperf.idg.unrolling import in_terms_of, number_of_runs
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
+from loopyperf.idg.unrolling import addressed, in_terms_of, number_of_runs
 
 Choose = Callable[[Loop], int]
 """tells into how many copies a loop is written out: 1 for none, its number of passes for all; one pass is no loop"""
@@ -132,12 +132,7 @@ class _Copier:
         condition = in_terms_of(old.condition, passes)
         if condition is False:
             return None
-        return replace(
-            old,
-            condition=None if condition is True else condition,
-            operands=tuple(Operand(in_terms_of(each.known, passes), each.is_negated) for each in old.operands),
-            address=in_terms_of(old.address, passes),
-        )
+        return replace(addressed(old, passes), condition=None if condition is True else condition)
 
     # {{{ edges
 

@@ -19,7 +19,7 @@ from loopyperf.idg.unrolling import number_of_runs
 
 PROLOGUE = 10
 """instructions of the shortest kernel"""
-PER_ARRAY = {"global": 4, "local": 3}
+PER_ARRAY = {"global": 4, "local": 3, "private": 1}
 PER_AXIS = 1
 LOOPS = 10
 """more of them, before and after loops, for each array and each axis of the hardware that addresses are made of"""
@@ -96,7 +96,7 @@ class _Control:
         known: list[int] = []
         for place in apart.values():
             each = self.graph.instructions[place]
-            if each.subsystem == "local" or loop.name in each.sized:
+            if each.subsystem in ("local", "private") or loop.name in each.sized:
                 yield place
             else:
                 known.append(place)

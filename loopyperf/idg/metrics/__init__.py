@@ -6,6 +6,7 @@ from loopyperf.idg.metrics.lambdas import Lambdas
 from loopyperf.idg.metrics.latency import Latency, warp_latency
 from loopyperf.idg.metrics.mix import Mix, executions_by_subsystem, instruction_mix
 from loopyperf.idg.metrics.parallelism import block_ilp, block_mlp, ilp, mlp
+from loopyperf.idg.metrics.registers import Registers, estimated_registers
 from loopyperf.idg.metrics.work_flow import Arc, Node, WorkFlowGraph, work_flow_graph
 
 __all__ = [
@@ -16,10 +17,12 @@ __all__ = [
     "Latency",
     "Mix",
     "Node",
+    "Registers",
     "WorkFlowGraph",
     "basic_blocks",
     "block_ilp",
     "block_mlp",
+    "estimated_registers",
     "executions_by_subsystem",
     "ilp",
     "instruction_mix",

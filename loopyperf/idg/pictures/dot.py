@@ -16,6 +16,7 @@ COLOURS = {
     "fp64": "#b4c7e7",
     "local": "#d9ead3",
     "global": "#f9cb9c",
+    "private": "#ffe599",
     "barrier": "#f4b6b6",
 }
 """of the boxes, by subsystem"""

@@ -1,0 +1,118 @@
+"""Where each private array lives: in registers, or in memory that is private to a work-item.
+
+Registers have no addresses, so an array is in registers where each index into it is a constant once the loops are
+written out that nvcc writes out. Otherwise it lies on the stack of the work-item, in what OpenCL calls private and CUDA
+calls local memory, which is a part of device memory. The rules are measured on nvcc's PTX (docs/compiler.md, section
+10).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.indexed_loops import FEW, NEVER, SURELY, IndexedLoops, elements_of, numbers_of_passes
+from loopyperf.idg.program import Element, Loop
+
+Home = Literal["registers", "unsure", "private memory"]
+HOMES: tuple[Home, ...] = ("registers", "unsure", "private memory")
+"""the later one decides: one index that is no constant puts the whole array in memory"""
+MOST_REGISTERS = 255
+"""of 32 bits, that a work-item can have"""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateArray:
+    """A private array, and where it lives."""
+
+    name: str
+    elements: int
+    bits: int
+    """of an element"""
+    home: Home
+    reason: str
+    """in words"""
+
+    @property
+    def nbytes(self) -> int:
+        """Return its size in bytes."""
+        return self.elements * self.bits // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one index says of its array."""
+
+    home: Home
+    reason: str
+
+
+CONSTANT = Verdict("registers", "every index is a constant")
+
+
+def private_arrays(graph: Idg) -> tuple[PrivateArray, ...]:
+    """Return the private arrays that the warp of the source *graph* uses, by name, each with where it lives."""
+    loops = IndexedLoops(graph)
+    elements: dict[str, Element] = {}
+    verdicts: dict[str, list[Verdict]] = {}
+    for instruction, around in zip(graph.instructions, graph.loops_around, strict=True):
+        for element in elements_of(instruction):
+            elements[element.array] = element
+            verdicts.setdefault(element.array, [_of_size(element)]).extend(_of_index(element, around, loops))
+    return tuple(_array(elements[name], verdicts[name]) for name in sorted(elements))
+
+
+def _array(element: Element, verdicts: list[Verdict]) -> PrivateArray:
+    decisive = max(verdicts, key=lambda each: (HOMES.index(each.home), each != CONSTANT))
+    return PrivateArray(element.array, element.length, element.bits, decisive.home, decisive.reason)
+
+
+def _of_size(element: Element) -> Verdict:
+    registers = element.length * element.bits // 32
+    if registers > MOST_REGISTERS:
+        return Verdict("unsure", f"it would take {registers} registers, of which there are {MOST_REGISTERS}")
+    return CONSTANT
+
+
+def _of_index(element: Element, around: tuple[Loop, ...], loops: IndexedLoops) -> Iterator[Verdict]:
+    """Yield what each variable in the index of *element* says of its array."""
+    if element.address is None:
+        yield Verdict("private memory", "an index is data")
+        return
+    address = element.affine
+    if address is None:
+        yield Verdict("unsure", f"the index {element.address} is not a sum of multiples of loop variables")
+        return
+    by_name = {loop.name: loop for loop in around}
+    for name in sorted(address.factors):
+        if name in by_name:
+            yield of_loop(by_name[name], loops)
+        else:
+            yield Verdict("private memory", f"an index depends on {name}, which differs between work-items or groups")
+
+
+def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
+    """Return what an index that depends on *loop* says."""
+    if loop.is_unrolled:
+        return Verdict("registers", f"Loopy writes the loop over {loop.name} out")
+    numbers = numbers_of_passes(loop)
+    if numbers is None:
+        return _of_varying(loop, loops)
+    passes = f"the loop over {loop.name} makes {' or '.join(map(str, numbers))} pass{'es' if numbers != (1,) else ''}"
+    if len(numbers) > 1 and numbers[-1] > FEW:
+        return Verdict("unsure", f"{passes}; some of such loops are written out")
+    size = loops.size(loop)
+    if numbers == (1,) or size <= SURELY:
+        return Verdict("registers", f"{passes}, which nvcc writes out")
+    if size <= NEVER:
+        return Verdict("unsure", f"{passes}, about {size} instructions if it is written out")
+    return Verdict("private memory", f"{passes}, too long to be written out: about {size} instructions")
+
+
+def _of_varying(loop: Loop, loops: IndexedLoops) -> Verdict:
+    """Return what an index says that depends on a loop whose number of passes is none of a few constants."""
+    causes = sorted(loop.bound.depends_on) if loop.bound is not None else ["what is not known when it is compiled"]
+    reason = f"the number of passes of the loop over {loop.name} depends on {', '.join(causes)}"
+    if loops.names.issuperset(causes):
+        return Verdict("unsure", f"{reason}: a constant if that is written out")
+    return Verdict("private memory", reason)

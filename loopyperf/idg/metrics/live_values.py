@@ -1,0 +1,118 @@
+"""How many registers the values take that are alive at the same time.
+
+A value is alive from the instruction that defines it to the last one that uses it, in the order of the program: around
+the end of a loop where it is used in a later pass, and through the whole loop where it was defined before it. Values
+that meet in one operand, such as a sum before the loop and in it, have one register. Of a loop, one pass is looked at,
+but the elements of a private array that it defines pass by pass are all alive together.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from math import prod
+
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.metrics.program_text import ProgramText
+from loopyperf.idg.program import Edge, Instruction
+
+REGISTER = 32
+"""bits"""
+WITHOUT = ("store", "barrier", "compare", "branch", "fchk")
+"""kinds of instructions that define no register: predicates have files of their own"""
+
+
+def live_registers(graph: Idg) -> int:
+    """Return the most registers of 32 bits that values take at the same time in one work-item of the warp of *graph*.
+
+    What addresses, sizes and loop control take is not among them.
+    """
+    text, webs = ProgramText(graph), _webs(graph)
+    intervals: dict[int, list[range]] = {}
+    for edge in graph.edges:
+        if edge.through == "data":
+            intervals.setdefault(webs[edge.source], []).extend(_alive(text, edge))
+    widths: dict[int, int] = {}
+    for place, width in enumerate(_widths(graph)):
+        widths[webs[place]] = max(width * _copies(graph, place), widths.get(webs[place], 0))
+    change = [0] * (len(graph.instructions) + 1)
+    for web, alive in intervals.items():
+        for interval in _united(alive):
+            change[interval.start] += widths[web]
+            change[interval.stop] -= widths[web]
+    return max(accumulate(change), default=0)
+
+
+def _alive(text: ProgramText, edge: Edge) -> Iterator[range]:
+    """Yield after which instructions, by their positions in the program, the source of *edge* is alive for it."""
+    source, target = text.position[edge.source], text.position[edge.target]
+    level = next((level for level, passes in enumerate(edge.distance) if passes), None)
+    within = text.graph.loops_around[edge.target]
+    inner = within[len(edge.distance) :] if edge.condition is None else ()
+    last = text.span(inner[0]).stop if inner else target
+    if level is None:
+        yield range(source, max(last, source))
+    else:
+        span = text.span(text.graph.loops_around[edge.source][level])
+        yield range(source, span.stop)
+        yield range(span.start, last)
+
+
+def _united(intervals: Sequence[range]) -> Iterator[range]:
+    """Yield what is in some of *intervals*, once."""
+    start = stop = -1
+    for each in sorted(intervals, key=lambda interval: interval.start):
+        if each.start > stop:
+            if stop > start:
+                yield range(start, stop)
+            start, stop = each.start, each.stop
+        stop = max(stop, each.stop)
+    if stop > start:
+        yield range(start, stop)
+
+
+def _webs(graph: Idg) -> list[int]:
+    """Return for each instruction a number that it shares with those whose results have the same register."""
+    parents = list(range(len(graph.instructions)))
+
+    def root(place: int) -> int:
+        while parents[place] != place:
+            parents[place] = place = parents[parents[place]]
+        return place
+
+    first: dict[tuple[int, int], int] = {}
+    for edge in graph.edges:
+        if edge.through == "data" and edge.operand is not None:
+            other = first.setdefault((edge.target, edge.operand), edge.source)
+            parents[root(edge.source)] = root(other)
+    return [root(place) for place in range(len(graph.instructions))]
+
+
+# {{{ how many registers a result takes
+
+
+def _widths(graph: Idg) -> list[int]:
+    """Return for each instruction the registers of its result; a selection or a move takes those of its operands."""
+    found = [_width(instruction) for instruction in graph.instructions]
+    for place in graph.order:
+        if not graph.instructions[place].dtype and graph.instructions[place].kind not in WITHOUT:
+            sources = [edge.source for edge in graph.definitions[place] if edge.through == "data"]
+            found[place] = max((found[source] for source in sources), default=1)
+    return found
+
+
+def _copies(graph: Idg, place: int) -> int:
+    """Return how many elements of a private array an instruction defines in the passes of loops that index it."""
+    found = 1
+    for element in graph.instructions[place].defines:
+        address = element.affine
+        moving = [loop for loop in graph.loops_around[place] if address is not None and loop.name in address.factors]
+        passes = prod(loop.trips for loop in moving if isinstance(loop.trips, int))
+        found = max(found, min(passes, element.length))
+    return found
+
+
+def _width(instruction: Instruction) -> int:
+    bits = "".join(letter for letter in instruction.dtype if letter.isdigit())
+    return 0 if instruction.kind in WITHOUT else -(-int(bits or REGISTER) // REGISTER)
+
+
+# }}}

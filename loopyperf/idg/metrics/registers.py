@@ -1,0 +1,62 @@
+"""How many registers a work-item needs, estimated from a machine graph.
+
+ptxas allocates registers when it has put the instructions in an order of its own; the graph has that of the program.
+The constants are fitted to what ptxas reports of 146 kernels for sm_80 and sm_90 (docs/compiler.md, section 10); nearly
+half of the estimates are within a quarter of it. The exact figure is :func:`loopyperf.measurement.resources.resources`.
+"""
+
+from dataclasses import dataclass
+
+from loopyperf.errors import ParameterError
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.metrics.live_values import live_registers
+from loopyperf.idg.program import Loop
+
+MOST = 255
+"""registers of 32 bits that a work-item can have (CUDA C++ Programming Guide, "Compute Capabilities")"""
+FILE = 65536
+"""registers of a multiprocessor (ibid.)"""
+GRAIN = 8
+"""registers of a work-item are allocated in such steps"""
+STRAIGHT = 16
+"""for addresses and sizes in a program without loops: fitted"""
+LOOPS = 24
+"""for these and loop control in one with loops: fitted"""
+ALIVE = 0.9
+"""the order of ptxas keeps that part of the values alive that the order of the program does: fitted"""
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """The registers of a work-item."""
+
+    live: int
+    """that values take at the same time, in the order of the program"""
+    needed: int
+    """an estimate of all, whether there are so many or not"""
+    limit: int
+    """how many a work-item can have"""
+
+    @property
+    def allocated(self) -> int:
+        """Return how many it gets."""
+        return min(self.needed, self.limit)
+
+    @property
+    def spilled(self) -> int:
+        """Return how many do not fit, and are expected in private memory."""
+        return self.needed - self.allocated
+
+
+def estimated_registers(graph: Idg, work_items: int = 1) -> Registers:
+    """Return the registers of 32 bits that a work-item needs, by the machine *graph* of its warp.
+
+    *work_items* are those of a work-group, which share the registers of a multiprocessor. Raises
+    :class:`ParameterError` where there are none.
+    """
+    if work_items < 1:
+        raise ParameterError(f"a work-group has 1 work-item or more, received {work_items}")
+    live = live_registers(graph)
+    limit = min(MOST, FILE // work_items // GRAIN * GRAIN)
+    others = LOOPS if any(isinstance(item, Loop) for item in graph.body) else STRAIGHT
+    return Registers(live, round(others + ALIVE * live), limit)

@@ -1,0 +1,70 @@
+"""Where private arrays live, by what their indices depend on. machine_code/test_private_arrays.py asks nvcc too."""
+
+import private_array_kernels as kernels
+import pytest
+from pymbolic import parse, var
+
+from loopyperf.counts.typical import Typical
+from loopyperf.idg import Idg, Instruction, Loop
+from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.lowering.private_arrays import PrivateArray, private_arrays
+from loopyperf.idg.program import Element
+from loopyperf.kernel import load_kernel
+
+
+def array(build: kernels.Build) -> PrivateArray:
+    """Return the one private array of a kernel."""
+    unit = build()
+    sizes = {"n": 3} if "n" in unit.default_entrypoint.arg_dict else {}
+    (only,) = private_arrays(kernel_graphs(load_kernel(unit), sizes, Typical({})))
+    return only
+
+
+@pytest.mark.parametrize("name", kernels.REGISTERS)
+def test_an_array_is_in_registers_where_all_its_indices_become_constants(name: str) -> None:
+    assert array(kernels.REGISTERS[name]).home == "registers"
+
+
+@pytest.mark.parametrize("name", kernels.PRIVATE_MEMORY)
+def test_an_array_is_in_memory_where_an_index_stays_variable(name: str) -> None:
+    assert array(kernels.PRIVATE_MEMORY[name]).home == "private memory"
+
+
+@pytest.mark.parametrize("name", kernels.UNSURE)
+def test_where_nvcc_does_either_the_rules_are_unsure(name: str) -> None:
+    assert array(kernels.UNSURE[name]).home == "unsure"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("a bound that is a size", "the number of passes of the loop over o depends on n"),
+        ("a bound that depends on the work-item", "the number of passes of the loop over o depends on the work-item"),
+        ("an index that is data", "an index is data"),
+        ("an index that is the work-item", "an index depends on t, which differs between work-items or groups"),
+    ],
+)
+def test_the_reason_names_the_index_or_the_loop(name: str, reason: str) -> None:
+    assert array(kernels.PRIVATE_MEMORY[name]).reason == reason
+
+
+def test_the_reason_says_how_many_passes_are_written_out() -> None:
+    found = array(kernels.REGISTERS["two constant loops"])
+    assert found.reason == "the loop over i makes 8 passes, which nvcc writes out"
+    assert found.nbytes == 8 * 8
+
+
+def test_a_bound_inside_of_which_lanes_do_nothing_is_still_constant() -> None:
+    """A condition on the work-item inside the loop is no part of its bound: the loop is written out."""
+    unit = kernels.copied(4)
+    (insn, other) = unit.default_entrypoint.instructions
+    guarded = unit.default_entrypoint.copy(instructions=[insn, other.copy(predicates=frozenset({parse("t < 16")}))])
+    assert array(lambda: unit.with_kernel(guarded)).home == "registers"
+
+
+def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
+    index = var("i")
+    store = Instruction("move", defines=(Element("a", index, 64, 4),), executions=4)
+    for is_constant, home in ((True, "registers"), (False, "private memory")):
+        graph = Idg((store,), (), (Loop("i", 4, (0,), is_constant=is_constant),))
+        assert [each.home for each in private_arrays(graph)] == [home]

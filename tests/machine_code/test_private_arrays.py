@@ -1,0 +1,84 @@
+"""Where nvcc keeps private arrays, and how often a warp accesses those in memory, against rules and graphs."""
+
+import lzma
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import private_array_kernels as kernels
+import pytest
+from corpora.titan_v import ARCHIVE
+
+from loopyperf.counts.typical import Typical
+from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.lowering import lowered
+from loopyperf.idg.lowering.private_arrays import private_arrays
+from loopyperf.kernel import load_kernel
+from loopyperf.measurement.resources import nvcc, resources
+
+from .cuda_source import cuda_source
+from .data_branches import around_calls
+from .launch import FAST_MATH
+from .tally import Tally
+
+SURE = {**kernels.REGISTERS, **kernels.PRIVATE_MEMORY}
+
+
+@pytest.mark.skipif(nvcc() is None, reason="nvcc is not on the path")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", SURE)
+def test_nvcc_keeps_those_arrays_on_the_stack_that_are_said_to_be_in_memory(name: str, architecture: str) -> None:
+    unit = SURE[name]()
+    sizes = {"n": 3} if "n" in unit.default_entrypoint.arg_dict else {}
+    found = private_arrays(kernel_graphs(load_kernel(unit), sizes, Typical({})))
+    (machine,) = resources(cuda_source(unit).code, architecture)
+    assert machine.stack_frame == sum(array.nbytes for array in found if array.home == "private memory")
+
+
+# {{{ measured kernels
+
+ON_THE_STACK = {1301: 168, 1677: 432, 1748: 192, 2074: 576, 8726: 80, 7977: 0, 2208: 0, 1786: 0, 8945: 0, 8697: 0}
+"""bytes by the kernel's number in the archive: "stack frame" in the report of ptxas 13.0.88 for sm_80, fast math"""
+EXACT = (1301, 1523, 1748, 8726)
+"""of whose private memory nvcc loads and stores each element as often as the graph"""
+
+of_archive = pytest.mark.skipif(
+    not ARCHIVE.exists(), reason="no titan-v.pkl.xz in ../shared/data (LOOPYPERF_SHARED_DATA says where it is)"
+)
+
+
+@pytest.fixture(scope="module")
+def rows() -> Mapping[int, dict[str, Any]]:
+    """Return the archive by the kernels' numbers."""
+    with lzma.open(ARCHIVE) as file:
+        return {row["id"]: row for row in pickle.load(file)}
+
+
+@of_archive
+@pytest.mark.parametrize("number", ON_THE_STACK)
+def test_arrays_in_memory_fill_the_stack_that_ptxas_reports(rows: Any, number: int) -> None:
+    kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
+    found = private_arrays(kernel_graphs(kernel, rows[number]["sizes"], Typical({})))
+    assert "unsure" not in {array.home for array in found}
+    assert ON_THE_STACK[number] == sum(array.nbytes for array in found if array.home == "private memory")
+
+
+@of_archive
+@pytest.mark.parametrize("number", EXACT)
+def test_a_warp_loads_and_stores_private_memory_as_its_graph_says(launch: Any, rows: Any, number: int) -> None:
+    unit, sizes = pickle.loads(rows[number]["kernel"]), rows[number]["sizes"]
+    graphs = kernel_graphs(load_kernel(unit), sizes, Typical({}))
+    example = graphs.launches[0].representative.example
+    group = tuple(example.groups.get(axis, 0) for axis in range(3))
+    tally = launch(unit, "sm_80", FAST_MATH).run(sizes, group, example.number, decide=around_calls)
+    private = [each for each in lowered(graphs).instructions if each.subsystem == "private"]
+    for kind, opcode in (("load", "LDL"), ("store", "STL")):
+        assert doubles(tally, opcode) == sum(each.executions for each in private if each.kind == kind) > 0
+
+
+def doubles(tally: Tally, opcode: str) -> int:
+    """Return how many elements of 64 bits were accessed, one or two at a time."""
+    return tally[f"{opcode}.64"] + 2 * tally[f"{opcode}.128"]
+
+
+# }}}

@@ -1,0 +1,106 @@
+"""Kernels with a private array each, by what its index depends on. All work on columns of x and y in groups of 32."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import loopy as lp
+import numpy as np
+
+F64 = np.float64
+
+
+def _kernel(domains: list[str], code: str, length: int) -> lp.TranslationUnit:
+    unit = lp.make_kernel(
+        domains,
+        code,
+        [
+            lp.GlobalArg("x,y", F64, shape=lp.auto, dim_tags="stride:n,stride:1"),
+            lp.GlobalArg("which", np.int32, shape=32),
+            lp.TemporaryVariable("a", F64, shape=(length,), address_space=lp.AddressSpace.PRIVATE),
+            lp.ValueArg("n", np.int32),
+            ...,
+        ],
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+        seq_dependencies=True,
+        name="columns",
+    )
+    return lp.tag_inames(unit, {"t": "l.0"})
+
+
+def copied(length: int) -> lp.TranslationUnit:
+    """Return a kernel that loads *length* elements and stores them doubled: two loops of *length* passes."""
+    domain = f"[n] -> {{[t, i, o]: 0<=t<32 and 0<=i,o<{length}}}"
+    return _kernel([domain], "a[i] = x[i, t]\ny[o, t] = 2*a[o]", length)
+
+
+def written_out(length: int) -> lp.TranslationUnit:
+    """Return :func:`copied` with both loops written out by Loopy."""
+    return lp.tag_inames(copied(length), {"i": "unr", "o": "unr"})
+
+
+def up_to_size(length: int) -> lp.TranslationUnit:
+    """Return a kernel whose second loop makes n passes, if these are not too many."""
+    domain = f"[n] -> {{[t, i, o]: 0<=t<32 and 0<=i<{length} and 0<=o<n and o<{length}}}"
+    return _kernel([domain], "a[i] = x[i, t]\ny[o, t] = 2*a[o]", length)
+
+
+def up_to_lane(length: int) -> lp.TranslationUnit:
+    """Return a kernel whose second loop makes fewer passes in later work-items."""
+    domain = f"[n] -> {{[t, i, o]: 0<=t<32 and 0<=i<{length} and 0<=o and 16*o <= {16 * length} - 1 - t}}"
+    return _kernel([domain], "a[i] = x[i, t]\ny[o, t] = 2*a[o]", length)
+
+
+def in_tiles(total: int, tile: int) -> lp.TranslationUnit:
+    """Return a kernel with a loop over *total* in tiles of *tile*, which sums each place of the tiles up."""
+    domain = f"[n] -> {{[t, i, o, s, p]: 0<=t<32 and 0<=i,o,p<{tile} and 0<=s and {tile}*s + p < {total}}}"
+    code = f"a[i] = x[i, t]\na[p] = a[p] + x[{tile}*s + p, t]\ny[o, t] = a[o]"
+    return lp.prioritize_loops(_kernel([domain], code, tile), "s,p")
+
+
+def in_triangle(length: int) -> lp.TranslationUnit:
+    """Return a kernel that sums the first element up, then the first two, and so on."""
+    domain = f"[n] -> {{[t, i, o, p]: 0<=t<32 and 0<=i,o<{length} and 0<=p<=o}}"
+    return lp.prioritize_loops(_kernel([domain], "a[i] = x[i, t]\ny[p, t] = y[p, t] + o*a[p]", length), "o,p")
+
+
+def by_data(length: int) -> lp.TranslationUnit:
+    """Return a kernel that reads the element that an array in memory names."""
+    domain = f"[n] -> {{[t, i]: 0<=t<32 and 0<=i<{length}}}"
+    return _kernel([domain], "a[i] = x[i, t]\n<> w = which[t]\ny[0, t] = a[w]", length)
+
+
+def by_lane() -> lp.TranslationUnit:
+    """Return a kernel in which each work-item reads the element of its own number."""
+    return _kernel(["[n] -> {[t, i]: 0<=t,i<32}"], "a[i] = x[i, t]\ny[0, t] = 2*a[t]", 32)
+
+
+def accumulated(rows: str, columns: int, length: int, order: str = "r,k") -> lp.TranslationUnit:
+    """Return a kernel that sums each of *rows* rows of x up, *columns* products each; *order* is that of the loops."""
+    domain = f"[n] -> {{[t, i, r, k, o]: 0<=t<32 and 0<=i,r,o<{rows} and i,r,o<{length} and 0<=k<{columns}}}"
+    code = "a[i] = x[i, t]\na[r] = a[r] + x[r, k]*x[k, t]\ny[o, t] = a[o]"
+    return lp.prioritize_loops(_kernel([domain], code, length), order)
+
+
+Build = Callable[[], lp.TranslationUnit]
+REGISTERS: Mapping[str, Build] = {
+    "two constant loops": partial(copied, 8),
+    "longer constant loops": partial(copied, 64),
+    "written out by Loopy": partial(written_out, 6),
+    "a sum inside": partial(accumulated, "8", 64, 8),
+    "4 or 8 passes": partial(in_tiles, 164, 8),
+}
+PRIVATE_MEMORY: Mapping[str, Build] = {
+    "a bound that is a size": partial(up_to_size, 4),
+    "a bound that depends on the work-item": partial(up_to_lane, 4),
+    "an index that is data": partial(by_data, 8),
+    "an index that is the work-item": by_lane,
+    "rows that are a size": partial(accumulated, "n", 16, 8),
+}
+UNSURE: Mapping[str, Build] = {
+    "8 or 16 passes": partial(in_tiles, 328, 16),
+    "3 or 9 passes": partial(in_tiles, 183, 9),
+    "more than all registers": partial(copied, 128),
+    "a triangle": partial(in_triangle, 6),
+    "long loops": partial(accumulated, "16", 64, 16),
+}
