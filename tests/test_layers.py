@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
-    {"errors", "units", "set_memory"},
+    {"errors", "units", "set_memory", "factors"},
     {"launches", "called_kernels", "registers", "kernel", "device"},
     {"counts"},
     {"properties"},

@@ -24,12 +24,14 @@ from loopyperf.counts.typical import Typical
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.idg import Edge, Idg
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
-from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps, warp_graph
+from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
 from loopyperf.idg.lowering.copies import copied
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
-from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
+from loopyperf.idg.warps.executions import LaunchExecutions
+from loopyperf.idg.warps.warp_executions import WarpExecutions
 from loopyperf.kernel import Kernel, load_kernel
 
 KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_GRAPHS", 60))

@@ -21,7 +21,8 @@ from loopyperf.idg.access.banks import BankAccess, bank_access
 from loopyperf.idg.access.index_values import NotPeriodicError
 from loopyperf.idg.access.residues import Places, passes_by_place
 from loopyperf.idg.access.sectors import LINE, SectorAccess, sector_access
-from loopyperf.idg.warps.passes import Activity, WarpPasses, points_listed
+from loopyperf.idg.warps.passes import Activity, WarpPasses
+from loopyperf.idg.warps.points import points_listed
 from loopyperf.idg.warps.warp import Integers
 
 WarpAccess = SectorAccess | BankAccess

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps, warp_graph
+from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from loopyperf.counts.quasipolynomial import number_of_points
-from loopyperf.idg.warps.passes import points_listed, without
+from loopyperf.idg.warps.points import points_listed, without
 from loopyperf.idg.warps.warp import Warp
 
 SET = isl.dim_type.set

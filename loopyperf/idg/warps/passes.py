@@ -11,6 +11,7 @@ import numpy as np
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
 from loopyperf.idg.warps.lockstep import Lockstep, in_lockstep
+from loopyperf.idg.warps.points import at_sizes, without
 from loopyperf.idg.warps.warp import Integers, Warp, iname_values
 from loopyperf.kernel import Kernel
 
@@ -86,29 +87,6 @@ def passes_of(counter: ExecutionCounter, site: Site, warp: Warp, sizes: Mapping[
         lockstep=lockstep,
         data_starts=loops.starts,
     )
-
-
-def at_sizes(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
-    """Return *points* at *sizes*, without parameters; raises :class:`ParameterError` for a size that is missing."""
-    for name, (kind, place) in points.get_var_dict(PARAM).items():
-        if name in sizes:
-            points = points.fix_val(kind, place, isl.Val(str(sizes[name])))
-        elif points.involves_dims(kind, place, 1):
-            raise ParameterError(f"the loops depend on {name}: state it among the sizes")
-    return points.project_out(PARAM, 0, points.dim(PARAM))
-
-
-def without(points: isl.Set, places: Sequence[int]) -> isl.Set:
-    """Return *points* without the dimensions at *places*, in ascending order: those that some points have there."""
-    return reduce(lambda left, place: left.project_out(SET, place, 1), reversed(places), points)
-
-
-def points_listed(passes: isl.Set) -> Integers:
-    """Return the points of bounded *passes*, one in each row."""
-    rows: list[list[int]] = []
-    places = range(passes.dim(SET))
-    passes.foreach_point(lambda point: rows.append([point.get_coordinate_val(SET, at).to_python() for at in places]))
-    return np.array(rows, dtype=np.int64).reshape(len(rows), len(places))
 
 
 # {{{ which lanes are active
