@@ -25,8 +25,8 @@ class CellAccess:
     """of the variables"""
     index: tuple[Any, ...] | None
     """affine expressions of the variables, in isl's sense; None for the array as a whole"""
-    passes: Box | None
-    """the numbers of the passes of the loops, where those are independent intervals"""
+    passes: tuple[Box, ...] | None
+    """the numbers of the passes of the loops, as disjoint products of intervals; None where they are not a few"""
     cells: tuple[Affine, ...] | None
     """the index as functions of the numbers of the passes, each variable called as its loop; None where it is none"""
     is_certain: bool = True

@@ -14,7 +14,6 @@ from loopyperf.idg.construction.dataflow import is_affine
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.values import Read
 from loopyperf.idg.warps.nest import Nest
-from loopyperf.idg.warps.points import Box
 
 HANDED_ON = "what the barriers hand on"
 STORED = "what is stored between barriers"
@@ -109,14 +108,10 @@ class Cells:
             variables=tuple(nest.iname for nest in statement.loops),
             values=run.values,
             index=affine,
-            passes=self._passes(place),
+            passes=run.passes.boxes,
             cells=cells,
             is_certain=run.weight == 1,
         )
-
-    def _passes(self, place: int) -> Box | None:
-        loops = self.executed.draft(place).statement.loops
-        return None if self.executed.warp.region(loops) is None else self.executed.runs[place].passes.box
 
     def _indexed(self, index: Index, loops: tuple[Nest, ...]) -> tuple[Index | None, tuple[Affine, ...] | None]:
         """Return *index* as affine expressions of the variables of *loops*, and of their passes, as far as it is."""
@@ -131,10 +126,9 @@ class Cells:
         simple = tuple(found for each in index if (found := Affine.of(each)) and found.factors.keys() <= set(names))
         if len(simple) < len(index):
             return (index, None) if is_affine(names, index) else (None, None)
-        region = self.executed.warp.region(loops)
-        if region is None:
+        starts = {name: self.executed.warp.first(loops[: depth + 1]) for depth, name in enumerate(names)}
+        if not all(isinstance(start, int) for start in starts.values()):
             return index, None
-        starts = {name: values.start for name, values in zip(names, region, strict=True)}
         return index, tuple(each.moved(starts) for each in simple)
 
 

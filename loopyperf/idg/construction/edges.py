@@ -12,7 +12,7 @@ from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
 from loopyperf.idg.program import Dependence, Edge, Pass
 from loopyperf.idg.warps.pass_expressions import affine_function_of, condition_on
-from loopyperf.idg.warps.points import Points
+from loopyperf.idg.warps.points import Points, union
 
 SET = isl.dim_type.set
 Distance = tuple[int, ...]
@@ -84,17 +84,19 @@ def _through(executed: Executed, source: int, target: int) -> Dependence:
 
 
 def _piece(found: LastWrite) -> Piece:
+    names = found.target.variables
     distance: list[int] = []
-    ranges = dict(zip(found.target.variables, found.where, strict=True))
-    for place in range(shared_loops(found.source, found.target)):
-        apart = Affine(0, {found.target.variables[place]: 1}).minus(found.passes[place])
-        low, high = apart.between(ranges)
+    for name, passes in zip(names[: shared_loops(found.source, found.target)], found.passes, strict=False):
+        apart = Affine(0, {name: 1}).minus(passes)
+        ranges = [apart.between(dict(zip(names, where, strict=True))) for where in found.where]
+        low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
         if low != high and any(distance):
             break
         distance.append(low)
         if low != high:
             break
-    return Points(found.where), tuple(each.expression for each in found.passes), tuple(distance)
+    where = union([Points(each) for each in found.where], len(names))
+    return where, tuple(each.expression for each in found.passes), tuple(distance)
 
 
 def _pieces(executed: Executed, found: Flow) -> Iterator[Piece]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import islpy as isl
 import pymbolic.primitives as prim
-from pymbolic.mapper.substitutor import substitute
+from pymbolic.mapper.substitutor import CachedSubstitutionMapper
 
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
@@ -29,6 +29,7 @@ class Executed:
         alive = (place for place in range(len(program.drafts)) if not self._is_idle(place))
         self.numbers = {place: number for number, place in enumerate(alive)}
         """draft -> number of the instruction"""
+        self._in_passes: dict[tuple[Nest, ...], CachedSubstitutionMapper] = {}
 
     def _is_idle(self, place: int) -> bool:
         return self.runs[place].passes.is_empty and (self.kind.is_uniform or self.of_all(place).is_empty())
@@ -56,7 +57,12 @@ class Executed:
         """Return *expression* of loop variables and sizes as one of the passes of *loops*."""
         if not isinstance(expression, prim.ExpressionNode):
             return expression
-        return substitute(expression, self._values_in_passes(loops))
+        if loops not in self._in_passes:
+            values = self._values_in_passes(loops)
+            self._in_passes[loops] = CachedSubstitutionMapper(
+                lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None
+            )
+        return self._in_passes[loops](expression)
 
     def _values_in_passes(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
         values: dict[str, Any] = dict(self.launch.sizes) | self.warp.host

@@ -6,12 +6,15 @@ pass of the innermost of these d, and in the same ones of the others. Among the 
 equal gives passes of some loops as functions of x; those of the other loops are the latest there are: the last pass
 in a loop entered anew, the pass before in the loop that carries the value from pass to pass. As long as executions
 are products of intervals and each index is a multiple of one such pass and functions of x, all of this is exact, and
-what is left of the read's passes after each step is a product of intervals again. Whatever else happens is left to isl.
+what is left of the read's passes after each step is a product of intervals again. Executions that are a few such
+products, as those of tiles the last of which is not full, are looked at product by product. Whatever else happens is
+left to isl.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product, takewhile
+from typing import Any
 
 from loopyperf.errors import LoopyperfError
 from loopyperf.idg.affine import Affine
@@ -29,8 +32,8 @@ class LastWrite:
 
     source: CellAccess
     target: CellAccess
-    where: Box
-    """passes of the loops around the target"""
+    where: tuple[Box, ...]
+    """passes of the loops around the target, in disjoint parts"""
     passes: tuple[Affine, ...]
     """of the loops around the source, as functions of those"""
 
@@ -39,10 +42,21 @@ def last_writes(read: CellAccess, writes: Sequence[CellAccess]) -> list[LastWrit
     """Return what *read* reads of what *writes* wrote; None where intervals do not tell."""
     if any(access.passes is None or access.cells is None for access in (read, *writes)):
         return None
+    parts = [_Part(write, box, shared_loops(write, read)) for write in writes for box in write.passes or ()]
     try:
-        return list(_Search(read, writes).found())
+        boxes = [part for box in read.passes or () for part in _cut_up(box, parts)]
+        return _together(found for box in boxes for found in _Search(read, box, parts).found())
     except _UndecidedError:
         return None
+
+
+def _together(found: Iterable[LastWrite]) -> list[LastWrite]:
+    """Return what was *found* of parts, as one where the passes of the source are the same functions."""
+    alike: dict[Any, LastWrite] = {}
+    for each in found:
+        key = each.source, tuple((value.constant, frozenset(value.factors.items())) for value in each.passes)
+        alike[key] = replace(each, where=(*alike[key].where, *each.where)) if key in alike else each
+    return list(alike.values())
 
 
 def shared_loops(one: CellAccess, other: CellAccess) -> int:
@@ -51,26 +65,45 @@ def shared_loops(one: CellAccess, other: CellAccess) -> int:
     return len(list(same))
 
 
-class _Search:
-    """Goes back in time from one read."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A write in passes that are a product of intervals."""
 
-    def __init__(self, read: CellAccess, writes: Sequence[CellAccess]) -> None:
-        assert read.passes is not None
-        self.read, self.names, self.left = read, read.variables, read.passes
-        self.writes = [(write, shared_loops(write, read)) for write in writes]
+    write: CellAccess
+    passes: Box
+    shared: int
+    """loops around it and the read"""
+
+
+def _cut_up(passes: Box, writes: Sequence[_Part]) -> Iterator[Box]:
+    """Yield *passes* cut in the loops around both where *writes* begin or end, and where the pass before is there."""
+    runs: list[list[range]] = []
+    for place, interval in enumerate(passes):
+        there = [write.passes[place] for write in writes if write.shared > place]
+        inside = {end for each in there for end in (each.start, each.stop) if interval.start < end < interval.stop}
+        ends = sorted({interval.start, interval.stop, *inside, *(end + 1 for end in inside)} - {interval.stop + 1})
+        runs.append([range(first, end) for first, end in pairwise(ends)])
+    yield from product(*runs)
+
+
+class _Search:
+    """Goes back in time from one read, in passes that are a product of intervals."""
+
+    def __init__(self, read: CellAccess, passes: Box, writes: Sequence[_Part]) -> None:
+        self.read, self.names, self.left, self.writes = read, read.variables, passes, writes
 
     def found(self) -> Iterator[LastWrite]:
         for depth in range(len(self.names), -1, -1):
-            before = [write for write, shared in self.writes if shared == depth and self._precedes(write, depth)]
+            before = [each for each in self.writes if each.shared == depth and self._precedes(each.write, depth)]
             found = self._last(before, depth)
             if found is not None:
                 yield found
                 return
-            around = [write for write, shared in self.writes if shared >= depth]
+            around = [each for each in self.writes if each.shared >= depth]
             while depth and (found := self._last(around, depth - 1, is_carried=True)) is not None:
                 yield found
                 # What is left are earlier passes of the loop that carries the value: the first ones that there are.
-                carrying = range(self.left[depth - 1].start, found.where[depth - 1].start)
+                carrying = range(self.left[depth - 1].start, found.where[0][depth - 1].start)
                 if not carrying:
                     return
                 self.left = (*self.left[: depth - 1], carrying, *self.left[depth:])
@@ -78,7 +111,7 @@ class _Search:
     def _precedes(self, write: CellAccess, shared: int) -> bool:
         return write.place[shared] < self.read.place[shared]
 
-    def _last(self, writes: Sequence[CellAccess], fixed: int, is_carried: bool = False) -> LastWrite | None:
+    def _last(self, writes: Sequence[_Part], fixed: int, is_carried: bool = False) -> LastWrite | None:
         """Return the last of *writes* in the same passes of so many *fixed* loops; None where there is none.
 
         With *is_carried*, they are in an earlier pass of the loop inside these.
@@ -113,10 +146,9 @@ class _Search:
 class _Candidate:
     """A write that may be the last one."""
 
-    def __init__(self, search: _Search, write: CellAccess, fixed: int, is_carried: bool) -> None:
-        assert write.passes is not None
+    def __init__(self, search: _Search, part: _Part, fixed: int, is_carried: bool) -> None:
         self.read, self.left, self.names = search.read, search.left, search.names
-        self.write, self.intervals, self.fixed, self.is_carried = write, write.passes, fixed, is_carried
+        self.write, self.intervals, self.fixed, self.is_carried = part.write, part.passes, fixed, is_carried
         self.own = [Affine(0, {name: 1}) for name in self.names[:fixed]]
         self.ranges = dict(zip(self.names, self.left, strict=True))
 
@@ -142,7 +174,7 @@ class _Candidate:
             if not _is_inside(range(low, high + 1), self.intervals[place]):
                 raise _UndecidedError
             self.own.append(value)
-        return LastWrite(self.write, self.read, where, tuple(self.own))
+        return LastWrite(self.write, self.read, (where,), tuple(self.own))
 
     def _same(self) -> Iterator[tuple[range, range]]:
         """Yield the passes of the read and of the write in loops in which they are in the same pass."""

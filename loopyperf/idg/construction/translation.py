@@ -11,7 +11,7 @@ from loopy.kernel.function_interface import InKernelCallable
 from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase, NoOpInstruction
 from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
-from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
+from loopy.symbolic import LinearSubscript, ResolvedFunction
 from pymbolic.mapper import Mapper
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
@@ -56,6 +56,8 @@ class Translator(Mapper[Value, [Conditions, Context]]):
         """predicates, with what they evaluate to, and where"""
         self._code = GeneratedCode(kernel)
         self._controls: tuple[Value, ...] = ()
+        self._texts: dict[Any, str] = {}
+        """what operations are of: several are of one expression"""
         self._written_for = ""
         """the loop variable for which something else is written, while that is translated"""
 
@@ -146,7 +148,7 @@ class Translator(Mapper[Value, [Conditions, Context]]):
         scalar = operation.dtype
         subsystem = "fp64" if scalar == "f64" else SUBSYSTEMS.get(operation.kind, "alu")
         # Loopy's printer does not print the numbers of work-items and groups.
-        words = self._written_for or str(text)
+        words = self._written_for or self._texts.get(text) or self._texts.setdefault(text, str(text))
         node = self._add(operation.kind, scalar, subsystem, words, conditions, operands, operation)
         if isinstance(text, prim.ExpressionNode) and self._is_known(text):
             self.drafts[node].expression = text
@@ -241,7 +243,7 @@ class Translator(Mapper[Value, [Conditions, Context]]):
     # {{{ leaves
 
     def _is_known(self, expression: Any) -> bool:
-        return get_dependencies(expression) <= self.kernel.parameters | self.kernel.loopy_kernel.all_inames()
+        return self.kernel.is_known(expression)
 
     def map_constant(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         return Value(known=expr)

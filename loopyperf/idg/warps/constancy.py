@@ -2,7 +2,7 @@
 
 import islpy as isl
 
-from loopyperf.factors import independent, projected
+from loopyperf.factors import independent
 from loopyperf.idg.warps.nest import Nest
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier
@@ -31,12 +31,9 @@ class ConstantLoops:
         return self._found[key]
 
     def _stands_alone(self, inames: frozenset[str], iname: str) -> bool:
-        """Return whether no constraint ties *iname* to anything else, and it has no holes; sufficient."""
+        """Return whether no constraint ties *iname* to anything else, divisions included; sufficient."""
         domain = self.kernel.loopy_kernel.get_inames_domain(inames)
-        if frozenset([domain.get_var_dict()[iname][1]]) not in independent(domain):
-            return False
-        values = isl.Set.from_basic_set(projected(domain, [iname]))
-        return values.is_box() and values.is_bounded()
+        return frozenset([domain.get_var_dict()[iname][1]]) in independent(domain)
 
     def _is_product(self, inames: frozenset[str], iname: str) -> bool:
         points = self.kernel.domain(inames).intersect_params(isl.Set.from_basic_set(self.kernel.assumptions))

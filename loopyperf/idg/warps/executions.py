@@ -10,7 +10,7 @@ from functools import cached_property
 from math import prod
 
 import islpy as isl
-from loopy.kernel.data import GroupInameTag
+from loopy.kernel.data import GroupInameTag, LocalInameTag
 
 from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
@@ -23,6 +23,8 @@ from loopyperf.idg.warps.warp import first_value, grid_extent, group_shape, warp
 from loopyperf.launches import Launch
 
 SET = isl.dim_type.set
+Axis = str | GroupInameTag | LocalInameTag
+"""a loop on the host, an axis of the grid, an axis of a group"""
 
 
 class LaunchExecutions:
@@ -82,31 +84,32 @@ class LaunchExecutions:
         points = at_sizes(points, self.sizes)
         if loops:
             points = in_passes(self.kernel, self.launch, points, self._visited)
-        axes = {("host", name): variable(place) for place, name in enumerate(names) if name in self.placement.host}
+        used = self._used_axes(names)
+        # Along an axis that a statement does not use, all groups and work-items execute it.
+        for axis in [*self.placement.host, *map(GroupInameTag, self.placement.groups)]:
+            if axis not in used:
+                used[axis], points = variable(points.dim(SET)), points.add_dims(SET, 1)
+        for axis, extent in self.placement.shape.items():
+            if LocalInameTag(axis) not in used:
+                used[LocalInameTag(axis)] = variable(points.dim(SET))
+                points = points.flat_product(boxed((range(extent),)))
+        lengths = list(self.placement.shape.values())
+        weights = {axis: prod(lengths[:place]) for place, axis in enumerate(self.placement.shape)}
+        number = Linear.sum(used[LocalInameTag(axis)].times(weight) for axis, weight in weights.items())
+        places = [used[axis] for axis in [*self.placement.host, *map(GroupInameTag, self.placement.groups)]]
+        values = (variable(names.index(loop)) for loop in loops)
+        return image(points, [*places, number.divided(self.placement.size), *values])
+
+    def _used_axes(self, names: Sequence[str]) -> dict[Axis, Linear]:
+        """Return the axes of the placement that *names* number, each with what the number is."""
+        used: dict[Axis, Linear] = {}
         for place, name in enumerate(names):
             tag = self.kernel.hardware_axis(name)
             if tag is not None:
-                kind = "group" if isinstance(tag, GroupInameTag) else "local"
-                axes[kind, tag.axis] = Linear({place: 1}, -self._first(name))
-        # Along an axis that a statement does not use, all groups and work-items execute it.
-        for axis in [
-            *(("host", name) for name in self.placement.host),
-            *(("group", each) for each in self.placement.groups),
-        ]:
-            if axis not in axes:
-                axes[axis], points = variable(points.dim(SET)), points.add_dims(SET, 1)
-        for axis, extent in self.placement.shape.items():
-            if ("local", axis) not in axes:
-                axes["local", axis] = variable(points.dim(SET))
-                points = points.flat_product(boxed((range(extent),)))
-        lengths = list(self.placement.shape.values())
-        number = Linear.sum(
-            axes["local", axis].times(prod(lengths[:place])) for place, axis in enumerate(self.placement.shape)
-        )
-        places = [axes["host", name] for name in self.placement.host]
-        places += [axes["group", axis] for axis in self.placement.groups]
-        places.append(number.divided(self.placement.size))
-        return image(points, [*places, *(variable(names.index(loop)) for loop in loops)])
+                used[tag] = Linear({place: 1}, -self._first(name))
+            elif name in self.placement.host:
+                used[name] = variable(place)
+        return used
 
     def _visited(self, inames: frozenset[str]) -> isl.Set:
         return at_sizes(self.counter.loops(inames).points, self.sizes)

@@ -1,9 +1,10 @@
 """Bounded sets of points, most of which are boxes: products of intervals, for which Python needs no help from isl."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import islice
 from math import prod
 
 import islpy as isl
@@ -11,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.counts.quasipolynomial import number_of_points
-from loopyperf.errors import ParameterError
+from loopyperf.errors import LoopyperfError, ParameterError
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 Box = tuple[range, ...]
 """intervals, one for each dimension; none is empty"""
+MOST_BOXES = 6
+"""that points are cut into"""
 
 
 class Points:
@@ -34,6 +37,20 @@ class Points:
         if self._made_of.is_empty() or not self._made_of.is_box():
             return None
         return tuple(_interval(self._made_of, place) for place in range(self._made_of.dim(SET)))
+
+    @cached_property
+    def boxes(self) -> tuple[Box, ...] | None:
+        """Return disjoint boxes that the points are made of; None where these are more than :data:`MOST_BOXES`.
+
+        Loops over tiles, the last one of which is not full, are two: that one, and all others.
+        """
+        if self.box is not None or self.is_empty:
+            return () if self.box is None else (self.box,)
+        try:
+            found = tuple(islice(_cut(self.set), MOST_BOXES + 1))
+        except _NoBoxesError:
+            return None
+        return found if len(found) <= MOST_BOXES else None
 
     @cached_property
     def set(self) -> isl.Set:
@@ -63,6 +80,33 @@ class Points:
         if self.box is not None:
             return Points(self.box[:number])
         return Points(self.set.project_out(SET, number, self.set.dim(SET) - number))
+
+
+class _NoBoxesError(LoopyperfError):
+    """A set with holes."""
+
+
+def _cut(points: isl.Set) -> Iterator[Box]:
+    """Yield boxes that *points* are made of: runs of slices along the first dimension that are alike, each cut up.
+
+    Raises :class:`_NoBoxesError` where a dimension has holes.
+    """
+    if points.dim(SET) == 0:
+        yield ()
+        return
+    while not points.is_empty():
+        first = points.dim_min_val(0)
+        slice_ = points.fix_val(SET, 0, first).project_out(SET, 0, 1)
+        everywhere = points.project_out(SET, 1, points.dim(SET) - 1)
+        alike = everywhere.flat_product(slice_)
+        others = (alike - points).union(points - alike).project_out(SET, 1, points.dim(SET) - 1)
+        here = everywhere if others.is_empty() else everywhere.upper_bound_val(SET, 0, others.dim_min_val(0) - 1)
+        interval = Points(here.coalesce()).box
+        if interval is None:
+            raise _NoBoxesError
+        for box in _cut(slice_.coalesce()):
+            yield (*interval, *box)
+        points = points.lower_bound_val(SET, 0, isl.Val(interval[0].stop))
 
 
 def union(parts: Sequence[Points], dimensions: int) -> Points:
