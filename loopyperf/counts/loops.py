@@ -4,7 +4,7 @@ Loopy lets the bounds of a loop be variables that the kernel computes. Such loop
 typical: the number of passes, where a loop stands for itself; else the values of the variables.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -80,23 +80,31 @@ def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[
     """Return the sequential loops of *points* that do not start from the same value in all work-items of a group.
 
     Loops on the host are none, nor are unrolled ones: a pass, or a copy, of theirs has one value for all work-items.
-    Neither are those that Loopy bounds without the inames of the work-items, and has conditions inside.
+    Neither are those that Loopy bounds without the inames of the work-items, and has conditions inside. What starts
+    from such a loop is one, too.
     """
     names = points.get_var_names_not_none(SET)
     axes = {name: kernel.hardware_axis(name) for name in names}
     local = {name for name, tag in axes.items() if isinstance(tag, LocalInameTag)}
     loops = {name for name in axes.keys() - launch.host_inames if axes[name] is None}
     loops = {name for name in loops if not is_unrolled(kernel.loopy_kernel, name)}
+    tied = [pair for basic in points.get_basic_sets() for pair in _starts(basic, names)] if local and loops else []
     found: set[str] = set()
-    for basic in points.get_basic_sets() if local else ():
-        for constraint in basic.get_constraints():
-            involved = _involved(constraint, SET)
-            for name in involved & loops if involved & local else ():
-                value = constraint.get_coefficient_val(SET, names.index(name))
-                from_below = constraint.is_equality() or value.is_pos()
-                if from_below and involved & local & bounding_inames(kernel, name):
-                    found.add(name)
+    pending = True
+    while pending:
+        inside = {name: (local | found) & bounding_inames(kernel, name) for name, _ in tied if name in loops - found}
+        pending = {name for name, others in tied if others & inside.get(name, set())}
+        found |= pending
     return frozenset(found)
+
+
+def _starts(points: isl.BasicSet, names: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield what is bounded from below in *points*, each time with what else is in the constraint."""
+    for constraint in points.get_constraints():
+        involved = _involved(constraint, SET)
+        for name in involved if len(involved) > 1 else ():
+            if constraint.is_equality() or constraint.get_coefficient_val(SET, names.index(name)).is_pos():
+                yield name, involved - {name}
 
 
 def bounding_inames(kernel: Kernel, loop: str) -> frozenset[str]:

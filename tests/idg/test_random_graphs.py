@@ -23,6 +23,7 @@ from replay import Replay
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.idg import Edge, Idg
+from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
@@ -95,7 +96,7 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
         program = LaunchProgram(kernel, launch, Typical({}))
         executions = LaunchExecutions(program.counter, launch, sizes, WARP)
         for kind in kinds_of_warps(program, executions):
-            graph = warp_graph(program, executions, kind)
+            graph = warp_graph(Executed(program, executions, kind))
             if kind.is_uniform and graph.executed <= LONG:
                 flat, replay = graph.unrolled(), Replay(program, WarpExecutions(executions, kind.example))
                 drafts = [program.drafts[place].text for place, _ in replay.executions]

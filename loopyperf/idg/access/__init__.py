@@ -1,7 +1,7 @@
 """What the accesses of a warp ask of memory: addresses of its lanes, sectors, lines, banks."""
 
 from loopyperf.idg.access.banks import BankAccess, bank_access
-from loopyperf.idg.access.profile import AccessPattern, AccessProfile, access_pattern
+from loopyperf.idg.access.profile import AccessPattern, AccessProfile, access_pattern, pattern_of_copy
 from loopyperf.idg.access.sectors import SectorAccess, sector_access
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "SectorAccess",
     "access_pattern",
     "bank_access",
+    "pattern_of_copy",
     "sector_access",
 ]

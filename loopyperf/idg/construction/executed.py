@@ -11,7 +11,7 @@ from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind
-from loopyperf.idg.warps.nest import Nest
+from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.warp import iname_values
 from loopyperf.idg.warps.warp_executions import WarpExecutions
 
@@ -53,16 +53,17 @@ class Executed:
         lanes = iname_values(self.kernel, self.warp.warp, inames, self.launch.sizes)
         return values | {name: int(each[0]) for name, each in lanes.items()}
 
-    def in_passes(self, expression: Any, loops: tuple[Nest, ...]) -> Any:
-        """Return *expression* of loop variables and sizes as one of the passes of *loops*."""
+    def in_passes(self, expression: Any, statement: Statement) -> Any:
+        """Return *expression* of loop variables and sizes as one of the passes of the loops around *statement*."""
         if not isinstance(expression, prim.ExpressionNode):
             return expression
-        if loops not in self._in_passes:
-            values = self._values_in_passes(loops)
-            self._in_passes[loops] = CachedSubstitutionMapper(
+        if statement.loops not in self._in_passes:
+            values = self._values_in_passes(statement.loops)
+            self._in_passes[statement.loops] = CachedSubstitutionMapper(
                 lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None
             )
-        return self._in_passes[loops](expression)
+        lockstep = self.launch.lockstep(statement.inames)
+        return self._in_passes[statement.loops](lockstep.in_passes(expression))
 
     def _values_in_passes(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
         values: dict[str, Any] = dict(self.launch.sizes) | self.warp.host

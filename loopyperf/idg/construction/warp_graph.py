@@ -13,21 +13,17 @@ from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.edges import edges
 from loopyperf.idg.construction.executed import Executed
-from loopyperf.idg.construction.launch_program import LaunchProgram
 from loopyperf.idg.construction.values import Value
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Instruction, Item, Loop, Operand
-from loopyperf.idg.warps.executions import LaunchExecutions
-from loopyperf.idg.warps.kinds import Kind
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.launches import Barrier
 
 
-def warp_graph(program: LaunchProgram, launch: LaunchExecutions, kind: Kind) -> Idg:
-    """Return the source graph of the warps of *kind* of the launch of *program*."""
-    executed = Executed(program, launch, kind)
+def warp_graph(executed: Executed) -> Idg:
+    """Return the source graph of warps of which *executed* says what they execute."""
     instructions = tuple(_instruction(executed, place) for place in executed.numbers)
-    return Idg(instructions, tuple(edges(executed)), tuple(_body(executed, program.nest, ())))
+    return Idg(instructions, tuple(edges(executed)), tuple(_body(executed, executed.program.nest, ())))
 
 
 def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[Item]:
@@ -65,12 +61,13 @@ def _instruction(executed: Executed, place: int) -> Instruction:
         address=_address(executed, draft),
         sized=_sized(executed, draft),
         is_index=draft.expression is not None,
+        origin=None if draft.reference is None else place,
     )
 
 
 def _operand(executed: Executed, value: Value, draft: Draft) -> Operand:
     known = value.known if value.node is None else executed.draft(value.node).expression
-    known = None if known is None else executed.in_passes(known, draft.statement.loops)
+    known = None if known is None else executed.in_passes(known, draft.statement)
     return Operand(known, value.is_negated)
 
 
@@ -81,7 +78,7 @@ def _address(executed: Executed, draft: Draft) -> Any:
         return None
     strides = element_strides(executed.kernel, ref, executed.launch.sizes)
     elements = sum((stride * each for stride, each in zip(strides, ref.index, strict=True)), 0)
-    return executed.in_passes(elements, draft.statement.loops)
+    return executed.in_passes(elements, draft.statement)
 
 
 def _sized(executed: Executed, draft: Draft) -> frozenset[str]:

@@ -14,9 +14,9 @@ from loopy.kernel.data import GroupInameTag, LocalInameTag
 
 from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.sub_groups import in_passes
 from loopyperf.errors import UncountableError
 from loopyperf.idg.warps.kinds import Placement
+from loopyperf.idg.warps.lockstep import Lockstep, lockstep_of
 from loopyperf.idg.warps.nest import Statement
 from loopyperf.idg.warps.points import Linear, at_sizes, boxed, image, variable
 from loopyperf.idg.warps.warp import first_value, grid_extent, group_shape, warps_of_group
@@ -42,6 +42,7 @@ class LaunchExecutions:
         self._of_sites: dict[tuple[frozenset[str], Conditions, tuple[str, ...]], isl.Set] = {}
         self._weights: dict[tuple[frozenset[str], Conditions, str], Fraction] = {}
         self._firsts: dict[str, int] = {}
+        self._lockstep: dict[frozenset[str], Lockstep] = {}
 
     @cached_property
     def warps(self) -> isl.Set:
@@ -81,9 +82,7 @@ class LaunchExecutions:
     def _placed(self, points: isl.Set, loops: Sequence[str]) -> isl.Set:
         """Return the places of warps of which some lane is among *points*, with the values of *loops*."""
         names: Sequence[str] = points.get_var_names_not_none(SET)
-        points = at_sizes(points, self.sizes)
-        if loops:
-            points = in_passes(self.kernel, self.launch, points, self._visited)
+        points = self.lockstep(frozenset(names)).numbered(at_sizes(points, self.sizes))
         used = self._used_axes(names)
         # Along an axis that a statement does not use, all groups and work-items execute it.
         for axis in [*self.placement.host, *map(GroupInameTag, self.placement.groups)]:
@@ -110,6 +109,12 @@ class LaunchExecutions:
             elif name in self.placement.host:
                 used[name] = variable(place)
         return used
+
+    def lockstep(self, inames: frozenset[str]) -> Lockstep:
+        """Return where those loops start of what runs over *inames* that do not start alike in all lanes."""
+        if inames not in self._lockstep:
+            self._lockstep[inames] = lockstep_of(self.kernel, self.launch, inames, self._visited)
+        return self._lockstep[inames]
 
     def _visited(self, inames: frozenset[str]) -> isl.Set:
         return at_sizes(self.counter.loops(inames).points, self.sizes)

@@ -10,7 +10,7 @@ import numpy as np
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
-from loopyperf.idg.warps.lockstep import Lockstep, in_lockstep
+from loopyperf.idg.warps.lockstep import Lockstep, lockstep_of
 from loopyperf.idg.warps.points import at_sizes, without
 from loopyperf.idg.warps.warp import Integers, Warp, iname_values
 from loopyperf.kernel import Kernel
@@ -62,28 +62,32 @@ class WarpPasses:
         return next(found, ())
 
 
-def passes_of(counter: ExecutionCounter, site: Site, warp: Warp, sizes: Mapping[str, int]) -> WarpPasses:
+def passes_of(
+    counter: ExecutionCounter, site: Site, warp: Warp, sizes: Mapping[str, int], host: Mapping[str, int] | None = None
+) -> WarpPasses:
     """Return what *warp* executes of *site* at *sizes*, where conditions on data are taken to hold.
 
-    Raises :class:`UncountableError` where bounds are data of which nothing is stated, :class:`ParameterError` for a
-    size that is missing.
+    *host* are values of loops around the launch; those that are not given are among the sequential ones. Raises
+    :class:`UncountableError` where bounds are data of which nothing is stated, :class:`ParameterError` for a size that
+    is missing.
     """
     loops = counter.loops(site.inames)
     points = at_sizes(counter.points(site), sizes)
-    lockstep = in_lockstep(
-        counter.kernel, site.launch, points, lambda inames: at_sizes(counter.loops(inames).points, sizes)
+    lockstep = lockstep_of(
+        counter.kernel, site.launch, site.inames, lambda inames: at_sizes(counter.loops(inames).points, sizes)
     )
     if not points.is_bounded():
         raise UnboundedDomainError(f"{site.source}: its loops ({', '.join(sorted(site.inames))}) have no bounds")
     names: Sequence[str] = points.get_var_names_not_none(SET)
-    values = iname_values(counter.kernel, warp, names, sizes)
+    fixed = {name: np.full(warp.lanes, value) for name, value in (host or {}).items() if name in names}
+    values = iname_values(counter.kernel, warp, names, sizes) | fixed
     return WarpPasses(
         kernel=counter.kernel,
         sizes={name: index(size) for name, size in sizes.items()},
         warp=warp,
         loops=tuple(name for name in names if name not in values),
         lane_values=values,
-        activities=tuple(_activities(lockstep.points, [values.get(name) for name in names], warp.lanes)),
+        activities=tuple(_activities(lockstep.numbered(points), [values.get(name) for name in names], warp.lanes)),
         lockstep=lockstep,
         data_starts=loops.starts,
     )
