@@ -1,12 +1,14 @@
 """The cells that a warp's instructions read and write: private variables, arrays in memory, what barriers hand on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import pymbolic.primitives as prim
-from pymbolic.mapper.substitutor import substitute
+from loopy.symbolic import get_dependencies
+from pymbolic import evaluate
+from pymbolic.mapper.substitutor import SubstitutionMapper
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.construction.cell_access import CellAccess
@@ -132,5 +134,19 @@ class Cells:
         return index, tuple(each.moved(starts) for each in simple)
 
 
-def _with_values(expression: Any, values: dict[str, int]) -> Any:
-    return substitute(expression, values) if isinstance(expression, prim.ExpressionNode) else expression
+class _WithValues(SubstitutionMapper):
+    """Puts in values; of two alternatives, the one that these decide for is left."""
+
+    def __init__(self, values: Mapping[str, int]) -> None:
+        super().__init__(lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None)
+
+    def map_if(self, expr: prim.If) -> Any:
+        """Loopy writes the first value of a copied loop so, as a function of sizes."""
+        condition = self.rec(expr.condition)
+        if get_dependencies(condition):
+            return prim.If(condition, self.rec(expr.then), self.rec(expr.else_))
+        return self.rec(expr.then if evaluate(condition) else expr.else_)
+
+
+def _with_values(expression: Any, values: Mapping[str, int]) -> Any:
+    return _WithValues(values)(expression) if isinstance(expression, prim.ExpressionNode) else expression

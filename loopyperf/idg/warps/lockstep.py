@@ -11,9 +11,8 @@ from typing import Any
 
 import islpy as isl
 import pymbolic.primitives as prim
-from loopy.kernel.data import LocalInameTag
 from loopy.schedule import EnterLoop
-from loopy.symbolic import IdentityMapper, get_dependencies, pw_aff_to_expr
+from loopy.symbolic import IdentityMapper, pw_aff_to_expr
 
 from loopyperf.counts.loops import leaning_loops
 from loopyperf.counts.sub_groups import Loops, loop_start
@@ -76,16 +75,15 @@ def lockstep_of(kernel: Kernel, launch: Launch, inames: frozenset[str], loops: L
         return Lockstep()
     names: Sequence[str] = visited.get_var_names_not_none(SET)
     nest = _nest(launch, names)
-    leaning = {name for name in names if isinstance(kernel.hardware_axis(name), LocalInameTag)}
     starts: dict[str, isl.PwAff] = {}
-    expressions: dict[str, Any] = {}
     for place, loop in enumerate(nest):
-        start = _named(loop_start(kernel, loops, names, nest[place + 1 :], loop), names).gist(visited)
-        expression = pw_aff_to_expr(start)
-        if loop in found and leaning & get_dependencies(expression):
-            leaning.add(loop)
-            starts[loop], expressions[loop] = start, expression
-    return Lockstep(tuple(names), starts, dict(reversed(expressions.items())))
+        if loop in found:
+            around = visited
+            for inner in nest[place:]:  # in whose words the start shall not be
+                around = around.eliminate(SET, names.index(inner), 1)
+            starts[loop] = _named(loop_start(kernel, loops, names, nest[place + 1 :], loop), names).gist(around)
+    expressions = {loop: pw_aff_to_expr(start) for loop, start in reversed(starts.items())}
+    return Lockstep(tuple(names), starts, expressions)
 
 
 def _nest(launch: Launch, names: Sequence[str]) -> list[str]:
