@@ -4,7 +4,7 @@ Loopy lets the bounds of a loop be variables that the kernel computes. Such loop
 typical: the number of passes, where a loop stands for itself; else the values of the variables.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -13,6 +13,7 @@ from operator import mul
 
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
+from loopy.schedule import EnterLoop
 
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
@@ -79,32 +80,35 @@ def loops_bounded_by_data(kernel: Kernel, inames: frozenset[str]) -> frozenset[s
 def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[str]:
     """Return the sequential loops of *points* that do not start from the same value in all work-items of a group.
 
+    What starts from such a loop is one as well: when all are in the same pass of it, they are at different values.
     Loops on the host are none, nor are unrolled ones: a pass, or a copy, of theirs has one value for all work-items.
-    Neither are those that Loopy bounds without the inames of the work-items, and has conditions inside. What starts
-    from such a loop is one, too.
+    Neither are those that Loopy bounds without the inames of the work-items, and has conditions inside: because these
+    are of other domains, or because all work-items have to meet a barrier inside.
     """
     names = points.get_var_names_not_none(SET)
     axes = {name: kernel.hardware_axis(name) for name in names}
     local = {name for name, tag in axes.items() if isinstance(tag, LocalInameTag)}
     loops = {name for name in axes.keys() - launch.host_inames if axes[name] is None}
     loops = {name for name in loops if not is_unrolled(kernel.loopy_kernel, name)}
-    tied = [pair for basic in points.get_basic_sets() for pair in _starts(basic, names)] if local and loops else []
-    found: set[str] = set()
-    pending = True
-    while pending:
-        inside = {name: (local | found) & bounding_inames(kernel, name) for name, _ in tied if name in loops - found}
-        pending = {name for name, others in tied if others & inside.get(name, set())}
-        found |= pending
-    return frozenset(found)
+    loops = loops.difference(*(barrier.inames for barrier in launch.barriers))
+    nest = [item.iname for item in launch.schedule if isinstance(item, EnterLoop)]
+    leaning = set(local)
+    for loop in sorted(loops, key=nest.index) if local else ():
+        leaning_on = leaning & bounding_inames(kernel, loop)
+        if any(involved & leaning_on for involved in _bounds_from_below(points, loop)):
+            leaning.add(loop)
+    return frozenset(leaning - local)
 
 
-def _starts(points: isl.BasicSet, names: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield what is bounded from below in *points*, each time with what else is in the constraint."""
-    for constraint in points.get_constraints():
-        involved = _involved(constraint, SET)
-        for name in involved if len(involved) > 1 else ():
-            if constraint.is_equality() or constraint.get_coefficient_val(SET, names.index(name)).is_pos():
-                yield name, involved - {name}
+def _bounds_from_below(points: isl.Set, loop: str) -> Iterator[frozenset[str]]:
+    """Yield which loops each constraint involves that *points* bound the values of *loop* with from below."""
+    place = points.get_var_names_not_none(SET).index(loop)
+    for basic in points.get_basic_sets():
+        for constraint in basic.get_constraints():
+            if constraint.is_equality() or constraint.get_coefficient_val(SET, place).is_pos():
+                involved = _involved(constraint, SET)
+                if loop in involved:
+                    yield involved
 
 
 def bounding_inames(kernel: Kernel, loop: str) -> frozenset[str]:

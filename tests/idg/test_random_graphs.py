@@ -7,15 +7,12 @@ Other kernels, and more of them::
 """
 
 import os
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import cycle
 
-import loopy as lp
 import pytest
 from graph_counts import counted, executed
 from hypothesis import HealthCheck, Phase, given, note, reject, seed, settings
-from hypothesis.internal.conjecture.engine import ConjectureRunner
 from meaning import stored
 from random_kernels import RandomKernel, random_kernels
 from replay import Replay
@@ -35,6 +32,8 @@ from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.warp_executions import WarpExecutions
 from loopyperf.kernel import Kernel, load_kernel
 
+pytestmark = pytest.mark.usefixtures("fresh_kernels")
+
 KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_GRAPHS", 60))
 SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
 WARP = 32
@@ -47,15 +46,6 @@ PASSES = (
 )
 LONG = 3000
 """executions of a warp: longer ones are not replayed"""
-
-
-@pytest.fixture(autouse=True)
-def fresh_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Draw each kernel anew, where Hypothesis would vary each five times, and leave no trace in Loopy's caches."""
-    monkeypatch.setattr(ConjectureRunner, "generate_mutations_from", lambda *_: None)
-    with lp.CacheMode(False), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @seed(SEED)

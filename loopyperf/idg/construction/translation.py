@@ -12,7 +12,6 @@ from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase, NoOpI
 from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction
-from pymbolic.mapper import Mapper
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
 from loopyperf.counts.chains import Link
@@ -23,6 +22,7 @@ from loopyperf.counts.item import Access, Direction, Item, Operation
 from loopyperf.counts.literals import INDEX, Context
 from loopyperf.counts.memory import Reference, linear_reference, reference
 from loopyperf.counts.number_type import number_type
+from loopyperf.counts.operations import OperationMapper
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.counts.walk import combining
@@ -39,7 +39,7 @@ SQUARE = "square"
 """a power of two, which is written as a product"""
 
 
-class Translator(Mapper[Value, [Conditions, Context]]):
+class Translator(OperationMapper[Value, [Conditions, Context]]):
     """Translates statements of one launch; :attr:`drafts` and :attr:`definitions` grow in the order of the program."""
 
     _statement: Statement
@@ -284,30 +284,13 @@ class Translator(Mapper[Value, [Conditions, Context]]):
 
     # {{{ operations
 
-    def _operate(self, expr: Any, conditions: Conditions, context: Context) -> Value:
+    def map_operation(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         links = self._code.chain(expr, context).links
         operands: list[Value] = []
         for link in links:
             again = operands[-1] if operands else Value(known=1)
             operands.append(again if link.operand is None else self.rec(link.operand, conditions, link.context))
         return self._fold(expr, links, operands, conditions)
-
-    map_sum = _operate
-    map_product = _operate
-    map_min = _operate
-    map_max = _operate
-    map_quotient = _operate
-    map_floor_div = _operate
-    map_remainder = _operate
-    map_power = _operate
-    map_comparison = _operate
-    map_bitwise_and = _operate
-    map_bitwise_or = _operate
-    map_bitwise_xor = _operate
-    map_bitwise_not = _operate
-    map_left_shift = _operate
-    map_right_shift = _operate
-    map_logical_not = _operate
 
     def map_logical_and(
         self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context

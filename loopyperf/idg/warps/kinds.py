@@ -12,7 +12,7 @@ import islpy as isl
 
 from loopyperf.counts.quasipolynomial import NumberByPlace, number_of_points
 from loopyperf.factors import groups
-from loopyperf.idg.warps.points import points_listed, without
+from loopyperf.idg.warps.points import fixed, points_listed, without
 from loopyperf.idg.warps.warp import Warp
 from loopyperf.set_memory import SetMemory
 
@@ -154,14 +154,8 @@ def _kinds_in(piece: isl.Set, varying: Sequence[NumberByPlace]) -> Iterator[Kind
         yield Kind(piece, number_of_points(piece), _middle(piece), is_uniform=False)
         return
     for places in alike.values():
-        here = [_fixed(piece, axes, place) for place in places]
+        here = [fixed(piece, dict(zip(axes, place, strict=True))) for place in places]
         yield Kind(None, sum(map(number_of_points, here)), _middle(here[len(here) // 2]), is_uniform=True)
-
-
-def _fixed(piece: isl.Set, axes: Sequence[int], place: Sequence[int]) -> isl.Set:
-    for axis, value in zip(axes, place, strict=True):
-        piece = piece.fix_val(SET, axis, isl.Val(value))
-    return piece
 
 
 def _middle(places: isl.Set) -> tuple[int, ...]:
@@ -175,12 +169,12 @@ def _middle(places: isl.Set) -> tuple[int, ...]:
             else [(low + high) // 2]
         )
         for value in near:
-            fixed = places.fix_val(SET, axis, isl.Val(value))
-            if not fixed.is_empty():
+            here = fixed(places, {axis: value})
+            if not here.is_empty():
                 break
         else:
-            fixed = places.fix_val(SET, axis, places.sample_point().get_coordinate_val(SET, axis))
             value = places.sample_point().get_coordinate_val(SET, axis).to_python()
-        places = fixed
+            here = fixed(places, {axis: value})
+        places = here
         found.append(value)
     return tuple(found)

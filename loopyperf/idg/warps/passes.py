@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from operator import index
 
 import islpy as isl
@@ -11,7 +10,7 @@ import numpy as np
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
 from loopyperf.idg.warps.lockstep import Lockstep, lockstep_of
-from loopyperf.idg.warps.points import at_sizes, without
+from loopyperf.idg.warps.points import at_sizes, fixed, without
 from loopyperf.idg.warps.warp import Integers, Warp, iname_values
 from loopyperf.kernel import Kernel
 
@@ -58,7 +57,7 @@ class WarpPasses:
         if missing:
             raise ParameterError(f"the access is in loops over {', '.join(self.loops)}: add {', '.join(missing)}")
         values = {place: passes[name] for place, name in enumerate(self.loops)}
-        found = (kind.lanes for kind in self.activities if not _at(kind.passes, values).is_empty())
+        found = (kind.lanes for kind in self.activities if not fixed(kind.passes, values).is_empty())
         return next(found, ())
 
 
@@ -127,7 +126,7 @@ def _by_passes(points: isl.Set, hardware: Sequence[int], values: Integers) -> li
     """Return the distinct sets of passes in which a lane is active, with the lanes whose set that is."""
     found: list[tuple[frozenset[int], isl.Set]] = []
     for lanes, coordinates in _alike(values):
-        own = without(_at(points, dict(zip(hardware, coordinates, strict=True))), hardware)
+        own = without(fixed(points, dict(zip(hardware, coordinates, strict=True))), hardware)
         same = next((place for place, (_, other) in enumerate(found) if other.is_equal(own)), None)
         if same is None:
             found.append((lanes, own))
@@ -158,10 +157,6 @@ def _parts(
                 "them with fewer cases"
             )
     return [(active, part) for active, part in parts if active]
-
-
-def _at(points: isl.Set, values: Mapping[int, int]) -> isl.Set:
-    return reduce(lambda left, one: left.fix_val(SET, one[0], isl.Val(str(one[1]))), values.items(), points)
 
 
 # }}}

@@ -210,6 +210,11 @@ def at_sizes(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
     return points.project_out(PARAM, 0, points.dim(PARAM))
 
 
+def fixed(points: isl.Set, values: Mapping[int, int]) -> isl.Set:
+    """Return those of *points* whose dimensions have *values*."""
+    return reduce(lambda left, one: left.fix_val(SET, one[0], isl.Val(str(one[1]))), values.items(), points)
+
+
 def without(points: isl.Set, places: Sequence[int]) -> isl.Set:
     """Return *points* without the dimensions at *places*, in ascending order: those that some points have there."""
     return reduce(lambda left, place: left.project_out(SET, place, 1), reversed(places), points)

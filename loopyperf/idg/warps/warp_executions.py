@@ -16,7 +16,7 @@ from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.pass_expressions import condition_on, function_of
-from loopyperf.idg.warps.points import Box, Linear, Points, linear_map, union, variable
+from loopyperf.idg.warps.points import Box, Linear, Points, fixed, linear_map, union, variable
 from loopyperf.launches import Barrier
 
 SET = isl.dim_type.set
@@ -59,9 +59,8 @@ class WarpExecutions:
         key = (statement.inames, conditions, tuple(nest.iname for nest in statement.loops))
         if key not in self._values:
             points = self.of_launch.by_place(statement, conditions)
-            for axis, value in enumerate(self.place):
-                points = points.fix_val(SET, axis, isl.Val(value))
-            self._values[key] = Points(points.project_out(SET, 0, len(self.place)).coalesce())
+            here = fixed(points, dict(enumerate(self.place)))
+            self._values[key] = Points(here.project_out(SET, 0, len(self.place)).coalesce())
         return self._values[key]
 
     def run(self, statement: Statement, conditions: Conditions) -> Run:
