@@ -17,10 +17,12 @@ from meaning import stored
 from random_kernels import RandomKernel, random_kernels
 from replay import Replay
 
+from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.idg import Edge, Idg
 from loopyperf.idg.construction.executed import Executed
+from loopyperf.idg.construction.instruction_access import source_pattern
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
@@ -86,7 +88,10 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
         program = LaunchProgram(kernel, launch, Typical({}))
         executions = LaunchExecutions(program.counter, launch, sizes, WARP)
         for kind in kinds_of_warps(program, executions):
-            graph = warp_graph(Executed(program, executions, kind))
+            executed_by_warp = Executed(program, executions, kind)
+            graph = warp_graph(executed_by_warp)
+            if kind.is_uniform:
+                _check_accesses(executed_by_warp, graph)
             if kind.is_uniform and graph.executed <= LONG:
                 flat, replay = graph.unrolled(), Replay(program, WarpExecutions(executions, kind.example))
                 drafts = [program.drafts[place].text for place, _ in replay.executions]
@@ -94,6 +99,14 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
                 assert replay.edges == {(edge.source, edge.target) for edge in flat.edges}
                 _check_copies(graph, flat)
                 _check_passes(graph, flat)
+
+
+def _check_accesses(executed_by_warp: Executed, graph: Idg) -> None:
+    """As accesses see them, lane by lane, the warp makes as many passes as all lanes together do."""
+    for instruction in graph.instructions:
+        if instruction.origin is not None:
+            passes = source_pattern(executed_by_warp, instruction.origin).passes
+            assert sum(number_of_points(each.passes) for each in passes.activities) == instruction.executions
 
 
 def _check_copies(graph: Idg, flat: Idg) -> None:
