@@ -1,6 +1,9 @@
 from .calibration.fit_files import load_fit as load_fit
 from .calibration.fit_files import save_fit as save_fit
 from .calibration.fits import Fit as Fit
+from .device.description import Device as Device
+from .device.library import load_device as load_device
+from .device.occupancy import occupancy as occupancy
 from .errors import LoopyperfError as LoopyperfError
 from .errors import LoopyperfWarning as LoopyperfWarning
 from .models import MODELS as MODELS

@@ -67,6 +67,18 @@ class UnknownDeviceError(LoopyperfError):
     """No device of that name, or none named at all."""
 
 
+class DeviceFileError(LoopyperfError):
+    """A device description that is missing, corrupt, or states something that makes no sense."""
+
+
+class MissingNumberError(LoopyperfError):
+    """A number of a device that its description does not state, because nobody has published it."""
+
+
+class OccupancyError(LoopyperfError):
+    """A work-group that fits on no core of the device."""
+
+
 class UnknownModelError(LoopyperfError):
     """No model of that name."""
 

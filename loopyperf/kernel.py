@@ -6,6 +6,7 @@ and their local memory.
 """
 
 import traceback
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Any, cast
 import islpy as isl
 import loopy as lp
 import pymbolic.primitives as prim
-from loopy.diagnostic import ExpressionToAffineConversionError
+from loopy.diagnostic import CannotBranchDomainTree, ExpressionToAffineConversionError
 from loopy.kernel import KernelState, LoopKernel, tools
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
@@ -152,6 +153,26 @@ class Kernel:
         """Return those of *inames* that number the work-items along the first axis of a group (``l.0``)."""
         axes = {iname: self.hardware_axis(iname) for iname in inames}
         return frozenset(name for name, tag in axes.items() if isinstance(tag, LocalInameTag) and tag.axis == 0)
+
+    def on_every_lane(self, launch: Launch, inames: frozenset[str]) -> frozenset[str]:
+        """Return *inames* with those of the hardware axes of *launch* that they leave out.
+
+        As ``loopy.add_inames_for_unused_hw_axes`` does it: only of axes that one iname alone has, whose bounds then
+        apply, and none whose domain has no place beside the others'.
+        """
+        used = {launch.numbering.get(iname) for iname in inames}
+        times = Counter(launch.numbering.values())
+        for iname, axis in launch.numbering.items():
+            if times[axis] == 1 and axis not in used and self._share_a_domain(inames | {iname}):
+                inames |= {iname}
+        return inames
+
+    def _share_a_domain(self, inames: frozenset[str]) -> bool:
+        try:
+            self.loopy_kernel.get_leaf_domain_indices(inames)
+        except CannotBranchDomainTree:
+            return False
+        return True
 
     @cached_property
     def lane_variables(self) -> frozenset[str]:

@@ -37,14 +37,19 @@ class Barrier:
 
     label: str
     """says before which instruction it stands, e.g. ``"barrier before a_fetch"``"""
-    inames: frozenset[str]
-    """the sequential loops around it, those on the host included"""
+    loops: tuple[str, ...]
+    """the sequential loops around it, those on the host included, the outermost first"""
     groups: frozenset[str]
     """the group inames that decide, in conditions around these loops, which groups run them"""
     copied: frozenset[str]
     """the innermost loops around it, as far as they are unrolled: it stands in each of their copies, run or not"""
     following: str | None
     """the instruction that comes next, if any"""
+
+    @property
+    def inames(self) -> frozenset[str]:
+        """Return the sequential loops around it, in no order."""
+        return frozenset(self.loops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ class Launch:
     """number of work-items of a group along each axis that is used"""
     local_memory: int | None
     """bytes of local memory of a work-group; None where they depend on a parameter"""
+    numbering: Mapping[str, tuple[str, int]]
+    """hardware inames -> ``("group", axis)`` or ``("local", axis)``, that along which they number"""
 
 
 def launches_of(kernel: LoopKernel) -> Iterator[Launch]:
@@ -78,7 +85,7 @@ def launches_of(kernel: LoopKernel) -> Iterator[Launch]:
         if isinstance(item, CallKernel):
             start = position + 1
         elif isinstance(item, ReturnFromKernel):
-            yield _launch(kernel, item.kernel_name, schedule[start:position], frozenset(outer))
+            yield _launch(kernel, item.kernel_name, schedule[start:position], tuple(outer))
         elif isinstance(item, EnterLoop):
             outer.append(item.iname)
         elif isinstance(item, LeaveLoop):
@@ -89,20 +96,21 @@ def _launch(
     kernel: LoopKernel,
     name: str,
     block: Sequence[ScheduleItem],
-    host_inames: frozenset[str],
+    host_loops: tuple[str, ...],
 ) -> Launch:
     instructions = tuple(kernel.id_to_insn[item.insn_id] for item in block if isinstance(item, RunInstruction))
     group_axes, local_axes = _grid(kernel, instructions)
     return Launch(
         name=name,
         instructions=instructions,
-        barriers=tuple(_barriers(kernel, block, host_inames)),
+        barriers=tuple(_barriers(kernel, block, host_loops)),
         schedule=tuple(block),
-        host_inames=host_inames,
-        host_conditions=_host_conditions(kernel, block, host_inames),
+        host_inames=frozenset(host_loops),
+        host_conditions=_host_conditions(kernel, block, frozenset(host_loops)),
         group_axes=group_axes,
         local_axes=local_axes,
         local_memory=_local_memory(kernel, instructions),
+        numbering=dict(_numbering(kernel, instructions)),
     )
 
 
@@ -135,16 +143,22 @@ def _grid(
     local_axes: defaultdict[int, list[isl.PwAff]] = defaultdict(list)
     assumed = isl.Set.from_basic_set(kernel.assumptions)
     lengths = SetMemory[isl.PwAff]()
-    for iname in sorted(frozenset[str]().union(*(instruction.within_inames for instruction in instructions))):
-        tag = hardware_axis(kernel, iname)
-        if tag is not None:
-            axes = local_axes if isinstance(tag, LocalInameTag) else group_axes
-            points = points_of(kernel, frozenset([iname]))
-            axes[tag.axis].append(lengths.value(points, lambda points: _length(points, assumed)))
+    for iname, (kind, axis) in _numbering(kernel, instructions):
+        axes = local_axes if kind == "local" else group_axes
+        points = points_of(kernel, frozenset([iname]))
+        axes[axis].append(lengths.value(points, lambda points: _length(points, assumed)))
     return (
         {axis: _extent(each, kernel.assumptions, constants_only=False) for axis, each in group_axes.items()},
         {axis: _extent(each, kernel.assumptions, constants_only=True) for axis, each in local_axes.items()},
     )
+
+
+def _numbering(kernel: LoopKernel, instructions: Collection[InstructionBase]) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Yield each hardware iname of *instructions* with the kind and number of its axis."""
+    for iname in sorted(frozenset[str]().union(*(instruction.within_inames for instruction in instructions))):
+        tag = hardware_axis(kernel, iname)
+        if tag is not None:
+            yield iname, ("group" if isinstance(tag, GroupInameTag) else "local", tag.axis)
 
 
 def _length(points: isl.Set, assumed: isl.Set) -> isl.PwAff:
@@ -164,7 +178,7 @@ def _extent(lengths: Sequence[isl.PwAff], assumptions: isl.BasicSet, constants_o
     """
     distinct = {id(length): length for length in lengths}
     longest = reduce(isl.PwAff.max, distinct.values())
-    if len(distinct) == 1 and longest.is_cst():
+    if longest.n_piece() == 1 and longest.is_cst():
         return pw_aff_to_pw_aff_implemented_by_expr(longest)
     try:
         largest = static_max_of_pw_aff(longest, constants_only=constants_only, context=assumptions)
@@ -190,7 +204,7 @@ def _local_memory(kernel: LoopKernel, instructions: Collection[InstructionBase])
     return sum(storages.values())
 
 
-def _barriers(kernel: LoopKernel, block: Sequence[ScheduleItem], host_inames: frozenset[str]) -> Iterator[Barrier]:
+def _barriers(kernel: LoopKernel, block: Sequence[ScheduleItem], host_loops: tuple[str, ...]) -> Iterator[Barrier]:
     loops: list[tuple[str, frozenset[str]]] = []
     for position, item in enumerate(block):
         if isinstance(item, EnterLoop):
@@ -202,7 +216,7 @@ def _barriers(kernel: LoopKernel, block: Sequence[ScheduleItem], host_inames: fr
             following = next(later, None)
             yield Barrier(
                 label="barrier at the end" if following is None else f"barrier before {following}",
-                inames=host_inames.union(iname for iname, _ in loops),
+                loops=(*host_loops, *(iname for iname, _ in loops)),
                 groups=frozenset[str]().union(*(groups for _, groups in loops)),
                 copied=frozenset(takewhile(partial(is_unrolled, kernel), (name for name, _ in reversed(loops)))),
                 following=following,

@@ -5,6 +5,7 @@ them with NumPy, and adds up; many sizes are one pass. It knows nothing of quasi
 counters in ``loopyperf.counts``; of loopyperf it uses only the front door and the names of the properties.
 """
 
+import contextlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ import numpy as np
 from enumerated_instruction import Visitor, vector_iname
 from enumeration import Points, listed
 from executions import COUNTINGS, Executions, Numbers, Sizes, extents
+from loopy.diagnostic import CannotBranchDomainTree
 from loopy.kernel.data import AddressSpace
 from loopy.schedule import EnterLoop
 from loopy.symbolic import get_dependencies
@@ -60,10 +62,10 @@ def brute_force_at_all(
     classes = _classes(kernel, class_sizes, share)
     enumerated = _Enumerated(kernel, sizes, sub_group_size, share)
     for place in _places(kernel):
-        visitor, named = enumerated.visitor(place), iter(classes[place.name])
-        for happening in visitor.happenings:
-            name = next(named) if isinstance(happening.what, Access) else happening.what
-            for counting in COUNTINGS:
+        for counting in COUNTINGS:
+            visitor, named = enumerated.visitor(place, counting), iter(classes[place.name])
+            for happening in visitor.happenings:
+                name = next(named) if isinstance(happening.what, Access) else happening.what
                 number = happening.number * visitor.executions.number(happening.active, counting)
                 totals[counting][name] = totals[counting][name] + number
     for launch in kernel.launches:
@@ -141,11 +143,13 @@ class _Enumerated:
         visitor.registers = _registers(self.kernel)
         return how_often.number(visitor.where(*tested_before(self.kernel, launch)), "paper")
 
-    def visitor(self, place: _Place) -> Visitor:
+    def visitor(self, place: _Place, counting: str = "paper") -> Visitor:
         """Return the visitor of what is at *place*, having visited it."""
         vector = None if place.evaluation else vector_iname(self.kernel, place.instruction)
         inames = place.evaluation.inames if place.evaluation else frozenset(place.instruction.within_inames)
         inames -= {vector}
+        if counting == "executed":
+            inames |= _on_other_axes(self.kernel, place.launch, inames)
         how_often = Executions(self.kernel, place.launch, inames, self.sizes, self.points(inames), self.sub_group_size)
         visitor = Visitor(self.kernel, how_often, inames, vector, self.share)
         visitor.registers = _registers(self.kernel)
@@ -154,6 +158,23 @@ class _Enumerated:
         else:
             visitor.expression(place.evaluation.predicate, visitor.where(*place.evaluation.implied))
         return visitor
+
+
+def _on_other_axes(kernel: Kernel, launch: Launch, inames: frozenset[str]) -> set[str]:
+    """Return the inames of the hardware axes that *inames* leave out, of those that a single iname has.
+
+    Where Loopy nests them in no common loop, the code cannot say who runs what: all do.
+    """
+    everywhere = set[str]().union(*(instruction.within_inames for instruction in launch.instructions))
+    tags = {iname: tag for iname in everywhere if (tag := kernel.hardware_axis(iname)) is not None}
+    here = {tags[iname] for iname in inames & tags.keys()}
+    added = set[str]()
+    for iname in sorted(tags):
+        if tags[iname] not in here and list(tags.values()).count(tags[iname]) == 1:
+            with contextlib.suppress(CannotBranchDomainTree):
+                kernel.loopy_kernel.get_inames_domain(inames | added | {iname})
+                added.add(iname)
+    return added
 
 
 def _points(kernel: Kernel, inames: frozenset[str], sizes: Sequence[Sizes]) -> Points:
@@ -211,23 +232,33 @@ def _overheads(
     }
 
 
-def _without_holes(points: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
-    for dim in range(len(next(iter(points), ()))):
-        lines: dict[tuple[int, ...], list[int]] = {}
+def _without_holes(points: set[tuple[int, ...]], around: int) -> set[tuple[int, ...]]:
+    """Return the passes of nested loops, whose variables follow *around* other ones, from first value to last."""
+    passes = {point[:around] for point in points}
+    for depth in range(around, len(next(iter(points), ()))):
+        values: dict[tuple[int, ...], set[int]] = {}
         for point in points:
-            lines.setdefault(point[:dim] + point[dim + 1 :], []).append(point[dim])
-        points = {
-            (*others[:dim], value, *others[dim:])
-            for others, values in lines.items()
-            for value in range(min(values), max(values) + 1)
+            values.setdefault(point[:depth], set()).add(point[depth])
+        passes = {
+            (*outer, value)
+            for outer in passes
+            if outer in values
+            for value in range(min(values[outer]), max(values[outer]) + 1)
         }
-    return points
+    return passes
+
+
+def _loops(kernel: Kernel, launch: Launch, barrier: Barrier) -> list[str]:
+    """Return the loops around *barrier*, outermost first."""
+    anywhere = [item.iname for item in kernel.loopy_kernel.linearization if isinstance(item, EnterLoop)]
+    here = [item.iname for item in launch.schedule if isinstance(item, EnterLoop)]
+    on_host = [iname for iname in dict.fromkeys(anywhere) if iname in launch.host_inames]
+    return [*on_host, *(iname for iname in here if iname in barrier.inames)]
 
 
 def _unrolled_around(kernel: Kernel, launch: Launch, barrier: Barrier) -> set[str]:
     """Return the unrolled loops around *barrier* that have no other loop around it inside."""
-    order = [item.iname for item in launch.schedule if isinstance(item, EnterLoop) and item.iname in barrier.inames]
-    within = takewhile(lambda iname: is_unrolled(kernel.loopy_kernel, iname), reversed(order))
+    within = takewhile(lambda iname: is_unrolled(kernel.loopy_kernel, iname), reversed(_loops(kernel, launch, barrier)))
     return set(within)
 
 
@@ -240,8 +271,9 @@ def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Seq
     unrolled = _unrolled_around(kernel, launch, barrier)
     inames = (barrier.inames - unrolled) | barrier.groups
     points = _points(kernel, inames, sizes)
-    rows = (set(points.rows(sorted(inames), place)) for place in range(len(sizes)))
-    passes = np.array([len(_without_holes(each)) for each in rows]) if inames else points.number()
+    order = [*sorted(barrier.groups), *(loop for loop in _loops(kernel, launch, barrier) if loop not in unrolled)]
+    rows = (set(points.rows(order, place)) for place in range(len(sizes)))
+    passes = np.array([len(_without_holes(each, len(barrier.groups))) for each in rows]) if inames else points.number()
     decided = {kernel.hardware_axis(iname).axis for iname in barrier.groups}
     others = {axis: extent for axis, extent in launch.group_axes.items() if axis not in decided}
     bounds = [kernel.loopy_kernel.get_iname_bounds(iname) for iname in unrolled]
@@ -266,8 +298,11 @@ def _classes(kernel: Kernel, class_sizes: Sizes, share: Fraction | None) -> dict
     seen |= {place.name: at_sizes.visitor(place) for place in _places(kernel) if not place.names().isdisjoint(strided)}
     found = [access for visitor in seen.values() for access in visitor.accesses if access.array in strided]
     cells = {a: np.unique(np.concatenate([x.addresses for x in found if x.array == a])) for a in strided}
+    is_only_size = len(class_sizes) == 1
     return {
-        name: [f"global {x.direction} {x.bits}-bit stride {stride_class(x, cells)}" for x in visitor.accesses]
+        name: [
+            f"global {x.direction} {x.bits}-bit stride {stride_class(x, cells, is_only_size)}" for x in visitor.accesses
+        ]
         for name, visitor in seen.items()
     }
 

@@ -8,9 +8,11 @@ from functools import cached_property
 import islpy as isl
 import numpy as np
 from enumeration import Points
+from loopy.codegen.bounds import get_usable_inames_for_conditional
+from loopy.codegen.tools import CodegenOperationCacheManager
 from loopy.kernel.data import GroupInameTag, LocalInameTag
 from loopy.kernel.tools import get_hw_axis_base_for_codegen
-from loopy.schedule import EnterLoop
+from loopy.schedule import CallKernel, EnterLoop
 from loopy.symbolic import pw_aff_to_expr
 from pymbolic import evaluate
 
@@ -121,22 +123,34 @@ class Executions:
         around = [self.points.size]
         around += [columns[name] for name in self.others if name not in nest]
         numbered = dict(columns)
-        unrolled = [name for name in nest if is_unrolled(self.kernel.loopy_kernel, name)]
-        around += [columns[name] for name in self.others if name in unrolled]
-        loops = [name for name in self.others if name in nest and name not in unrolled]
-        for name in sorted(loops, key=nest.index):
-            bounding = self._bounding(name)
-            lanes = [columns[lane] for lane in self.lanes.values() if lane in bounding]
-            numbered[name] = columns[name] - _least(columns[name], [*around, *lanes])
+        for name in sorted((name for name in self.others if name in nest), key=nest.index):
+            if not is_unrolled(self.kernel.loopy_kernel, name):
+                bounding = self._bounding(name)
+                lanes = [columns[lane] for lane in self.lanes.values() if lane in bounding]
+                numbered[name] = columns[name] - _least(columns[name], [*around, *lanes])
             around.append(columns[name])
         return numbered
 
     def _bounding(self, loop: str) -> set[str]:
         """Return the inames that the generated code bounds *loop* with, where others are conditions inside it."""
         loopy_kernel = self.kernel.loopy_kernel
+        usable = get_usable_inames_for_conditional(loopy_kernel, self._begins(loop), self._operations)
         home = loopy_kernel.get_home_domain_index(loop)
         domains = [home, *loopy_kernel.all_parents_per_domain()[home]]
-        return {name for index in domains for name in loopy_kernel.domains[index].get_var_names(isl.dim_type.set)}
+        names = {name for index in domains for name in loopy_kernel.domains[index].get_var_names(isl.dim_type.set)}
+        return names & usable
+
+    def _begins(self, loop: str) -> int:
+        """Return where in the schedule of the kernel *loop* begins, in this launch."""
+        schedule = self.kernel.loopy_kernel.linearization
+        calls = [place for place, item in enumerate(schedule) if isinstance(item, CallKernel)]
+        first = next(place for place in calls if schedule[place].kernel_name == self.launch.name)
+        loops = (place for place, item in enumerate(schedule) if isinstance(item, EnterLoop) and item.iname == loop)
+        return next(place for place in loops if place > first)
+
+    @cached_property
+    def _operations(self) -> CodegenOperationCacheManager:
+        return CodegenOperationCacheManager.from_kernel(self.kernel.loopy_kernel)
 
     @cached_property
     def _weights(self) -> dict[int, Numbers]:

@@ -62,7 +62,8 @@ def needs_points(access: Access) -> bool:
 def _class_of_uneven(lanes: UnevenLanes, cells: np.ndarray) -> str:
     """How many cells is the reach of the lanes, gaps cut short, and what share of those between them is touched?
 
-    Half of the passes that have all lanes reach as far as the one that is looked at, or less far.
+    Half of the passes that have all lanes reach as far as the one that is looked at, or less far. A condition may leave
+    some of its lanes out; they are taken as neighbours of the others all the same.
     """
     if not lanes.passes:
         return UNSEEN
@@ -73,7 +74,8 @@ def _class_of_uneven(lanes: UnevenLanes, cells: np.ndarray) -> str:
     if stride <= 1:
         return str(stride)
     first, last = min(typical), max(typical)
-    return _share(Fraction(int(((cells >= first) & (cells < last)).sum()), last - first), stride)
+    touched = np.union1d(cells, typical)
+    return _share(Fraction(int(((touched >= first) & (touched < last)).sum()), last - first), stride)
 
 
 def _reach(addresses: np.ndarray) -> int:
@@ -86,8 +88,11 @@ def _share(density: Fraction, stride: int) -> str:
     return f"{share}/{stride if stride <= 4 else '>4'}"
 
 
-def stride_class(access: Access, cells: Mapping[str, np.ndarray]) -> str:
-    """Of the cells from the row of each lane to that of the next one, how many are touched?"""
+def stride_class(access: Access, cells: Mapping[str, np.ndarray], is_only_size: bool) -> str:
+    """Of the cells from the row of each lane to that of the next one, how many are touched?
+
+    Where no lane has a neighbour, lanes may have one at other sizes, unless these are the only large ones.
+    """
     if isinstance(access.lanes, UnevenLanes):
         return _class_of_uneven(access.lanes, cells[access.array])
     stride = access.lanes.stride
@@ -96,7 +101,7 @@ def stride_class(access: Access, cells: Mapping[str, np.ndarray]) -> str:
     if not len(access.addresses):
         return UNSEEN
     neighboured = access.addresses[_have_neighbours(access)]
-    if not len(neighboured) and len(access.axes) > 2:
+    if not len(neighboured) and (len(access.axes) > 2 or not is_only_size):
         return UNSEEN  # the neighbour of a row's last lane would be in no row
     lanes = np.unique(neighboured if len(neighboured) else access.addresses)
     starts = np.unique(lanes // access.lanes.row * access.lanes.row)

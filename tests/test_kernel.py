@@ -66,6 +66,16 @@ def test_one_launch_has_the_grid_that_the_tags_say() -> None:
     assert (launch.barriers, launch.host_inames, launch.local_memory) == ((), frozenset(), 0)
 
 
+def test_a_group_is_as_large_as_at_any_size() -> None:
+    # Of every third point only the second of a pair is there at n = 2, where Loopy starts groups of two all the same.
+    unit = lp.make_kernel(
+        "{ [i]: 0 <= i < n and i mod 3 = 1 }", "a[i] = 2*a[i]", [lp.GlobalArg("a", np.float32), "..."]
+    )
+    unit = lp.split_iname(lp.assume(unit, "n >= 2"), "i", 2, outer_tag="g.0", inner_tag="l.0")
+    (launch,) = load_kernel(unit).launches
+    assert [extents(launch.local_axes, n=n) for n in (2, 4, 5, 100)] == [{0: 2}] * 4
+
+
 def test_each_launch_has_its_own_instructions_grid_and_local_memory() -> None:
     first, second = load_kernel(two_steps()).launches
     assert [insn.id for insn in first.instructions] == ["first"]
@@ -93,8 +103,8 @@ def test_an_axis_of_unknown_length_is_no_constraint() -> None:
 def test_barriers_are_named_after_the_instruction_that_they_precede() -> None:
     _, second = load_kernel(two_steps()).launches
     assert second.barriers == (
-        Barrier("barrier before turn", frozenset(), frozenset(), frozenset(), "turn"),
-        Barrier("barrier before last", frozenset(), frozenset(), frozenset(), "last"),
+        Barrier("barrier before turn", (), frozenset(), frozenset(), "turn"),
+        Barrier("barrier before last", (), frozenset(), frozenset(), "last"),
     )
 
 

@@ -63,6 +63,14 @@ def test_the_wheel_holds_every_module_and_its_types(installed: Path):
     assert {"py.typed", "__init__.pyi"} <= {path.name for path in (installed / "loopyperf").iterdir()}
 
 
+def test_the_wheel_holds_the_catalog_of_devices(installed: Path, tmp_path: Path):
+    catalog = names(ROOT / "loopyperf" / "device" / "catalog", "*.toml")
+    assert len(catalog) > 20
+    assert catalog == names(installed / "loopyperf" / "device" / "catalog", "*.toml")
+    code = "import loopyperf; print(loopyperf.load_device('nvidia-h200').cores)"
+    assert run_elsewhere(installed, tmp_path, code) == "132\n"
+
+
 def test_the_wheel_holds_nothing_but_the_package(installed: Path):
     assert {path.name.split("-")[0] for path in installed.iterdir()} == {"loopyperf"}
 

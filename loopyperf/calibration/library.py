@@ -12,15 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import platformdirs
-
 from loopyperf.calibration.fit_files import load_fit, path_of
 from loopyperf.calibration.fits import Fit
+from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
-from loopyperf.measurement.environment import device_slug
-
-DATA_VARIABLE = "LOOPYPERF_DATA"
-"""Environment variable that names another folder for a person's own data, for tests and clusters."""
+from loopyperf.user_data import user_data, user_data_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +27,6 @@ class KnownFit:
     model: str
     path: Path
     origin: Literal["user", "bundled"]
-
-
-def user_data() -> Path:
-    """Return the folder of a person's own data; it need not exist."""
-    return Path(_user_data())
-
-
-def _user_data() -> str:
-    return os.environ.get(DATA_VARIABLE) or platformdirs.user_data_dir("loopyperf")
 
 
 def user_fits() -> Path:
@@ -64,7 +51,7 @@ def known_fits() -> tuple[KnownFit, ...]:
 def find_fit(device: str, model: str = "linear", path: str | os.PathLike[str] | None = None) -> Fit:
     """Return the fit at *path* if given, else a person's own fit of *model* for *device*, else the bundled one.
 
-    *device* is a slug, a name that becomes one (:func:`loopyperf.measurement.environment.device_slug`), or the full
+    *device* is a slug, a name that becomes one (:func:`loopyperf.device.names.device_slug`), or the full
     name that a fit states. A person's own fit that cannot be read is an error; it is never passed over for a bundled
     one.
 
@@ -120,7 +107,7 @@ def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownFit]:
 
 def _located(slug: str, model: str) -> str:
     # Strings, because this is in the inner loop of searches and a Path takes as long to make as a file to find.
-    for folder in (f"{_user_data()}/fits", str(bundled_fits())):
+    for folder in (f"{user_data_name()}/fits", str(bundled_fits())):
         file = f"{folder}/{slug}/{model}.json"
         if os.path.lexists(file):
             return file

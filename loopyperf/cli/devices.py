@@ -1,29 +1,107 @@
-"""``loopyperf devices``: which devices there are fits for."""
+"""``loopyperf devices``: which devices are known, and what is known of one."""
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import click
+from rich.console import Console
 from rich.table import Table
 
 from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.library import known_fits
 from loopyperf.cli.console import standard_output
+from loopyperf.device.description import Device
+from loopyperf.device.device_files import load_description
+from loopyperf.device.library import known_descriptions, load_device
+
+Row = dict[str, Any]
 
 
-@click.command(epilog="\b\nExample: loopyperf devices --json")
+@click.group(invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def devices(as_json: bool) -> None:
-    """List the devices that there is a fit for, your own first where both exist."""
-    known = [(entry, load_fit(entry.path)) for entry in known_fits()]
+@click.pass_context
+def devices(context: click.Context, as_json: bool) -> None:
+    """List the devices that are described, and those that there is a fit for, your own first where both exist."""
+    if context.invoked_subcommand is not None:
+        return
+    rows = _known()
     if as_json:
-        rows = [
-            {"device": e.slug, "name": f.device, "model": e.model, "origin": e.origin, "path": str(e.path)}
-            for e, f in known
-        ]
         click.echo(json.dumps(rows, indent=2))
         return
-    table = Table("device", "name", "model", "origin", "made", "counting")
-    for entry, fit in known:
-        made = fit.created.date().isoformat() if fit.created else ""
-        table.add_row(entry.slug, fit.device, entry.model, entry.origin, made, fit.counting)
+    table = Table("device", "name", "architecture", "description", "fits")
+    for row in rows:
+        described = row["description"]["origin"] if row["description"] else ""
+        fits = ", ".join(f"{fit['model']} ({fit['origin']})" for fit in row["fits"])
+        table.add_row(row["device"], row["name"], row["architecture"], described, fits)
     standard_output().print(table)
+
+
+@devices.command(epilog="\b\nExample: loopyperf devices show nvidia-titan-v")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def show(name: str, as_json: bool) -> None:
+    """Print every number that is known of the device NAME (or described by a TOML file), with unit and source."""
+    device = load_device(name)
+    if as_json:
+        click.echo(json.dumps({**_words(device), "numbers": list(_numbers(device))}, indent=2))
+    else:
+        show_device(device, standard_output())
+
+
+def show_device(device: Device, console: Console) -> None:
+    """Print what is known of *device*."""
+    for what, words in _words(device).items():
+        if words:
+            console.print(f"{what}: {', '.join(words) if isinstance(words, list) else words}")
+    table = Table("number", "value", "meaning", "source")
+    table.columns[1].justify = "right"
+    for row in _numbers(device):
+        table.add_row(row["number"], f"{row['value']:,} {row['unit']}", row["meaning"], row["source"])
+    console.print(table)
+
+
+def _known() -> list[Row]:
+    """Return a row for each known device, in alphabetical order."""
+    rows: dict[str, Row] = {}
+    for known in known_descriptions():
+        device = load_description(known.path)
+        where = {"origin": known.origin, "path": str(known.path)}
+        rows[known.slug] = _row(known.slug, device.name, device.architecture, where)
+    for entry in known_fits():
+        fit = load_fit(entry.path)
+        row = rows.setdefault(entry.slug, _row(entry.slug, fit.device, "", None))
+        row["fits"].append({"model": entry.model, "origin": entry.origin, "path": str(entry.path)})
+    return [row for _, row in sorted(rows.items())]
+
+
+def _row(slug: str, name: str, architecture: str, description: Row | None) -> Row:
+    return {"device": slug, "name": name, "architecture": architecture, "description": description, "fits": []}
+
+
+def _words(device: Device) -> dict[str, str | list[str]]:
+    return {
+        "device": device.slug,
+        "name": device.name,
+        "vendor": device.vendor,
+        "architecture": device.architecture,
+        "target": device.target,
+        "also called": list(device.also_called),
+        "registers are allocated to": f"a {device.register_allocation}",
+        "shared pipelines": [f"{one} with {other}" for one, other in device.pipelines],
+        "note": device.note,
+    }
+
+
+def _numbers(device: Device) -> Iterator[Row]:
+    """Yield a row for each number that is stated."""
+    for part in device.parts:
+        declared = part.declared()
+        for name, quantity in part.numbers:
+            yield {
+                "number": ".".join(filter(None, (part.place, name))),
+                "value": quantity.value,
+                "unit": quantity.unit,
+                "meaning": declared[name].meaning,
+                "source": quantity.source,
+            }

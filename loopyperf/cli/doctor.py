@@ -10,7 +10,9 @@ from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.library import known_fits
 from loopyperf.cli.console import standard_output
 from loopyperf.counts.quasipolynomial import engine_is_exact
-from loopyperf.errors import ENGINE_REMEDY, BackendError, FitFileError
+from loopyperf.device.device_files import load_description
+from loopyperf.device.library import known_descriptions
+from loopyperf.errors import ENGINE_REMEDY, BackendError, DeviceFileError, FitFileError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import installed_versions
 
@@ -43,12 +45,13 @@ def doctor() -> None:
 
 
 def examine() -> Iterator[Finding]:
-    """Yield what was found: versions, the counting engine, the local device, the fits."""
+    """Yield what was found: versions, the counting engine, the local device, the fits, the devices described."""
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
     yield Finding(f"installed: {versions}")
     yield _engine()
     yield _device()
     yield from _fits()
+    yield from _descriptions()
 
 
 def _engine() -> Finding:
@@ -74,3 +77,14 @@ def _fits() -> Iterator[Finding]:
             load_fit(fit.path)
         except FitFileError as error:
             yield Finding(f"fit: {error}", fine=False, essential=True)
+
+
+def _descriptions() -> Iterator[Finding]:
+    known = known_descriptions()
+    own = sum(description.origin == "user" for description in known)
+    yield Finding(f"devices described: {len(known)}, {own} of them by you")
+    for description in known:
+        try:
+            load_description(description.path)
+        except DeviceFileError as error:
+            yield Finding(f"device: {error}", fine=False, essential=True)

@@ -7,13 +7,14 @@ counted. Two countings are first class:
     just that: work inside a group that does not use a hardware axis is counted once along it;
 ``executed``
     what the hardware runs: along a hardware axis that the launch has and the instruction does not use, every
-    work-item (or group) runs it.
+    work-item (or group) runs it that the loop on this axis has. That is the code after Loopy's own
+    ``add_inames_for_unused_hw_axes``. Where several loops share the axis it refuses, and all work-items run it here.
 
 Work-items are counted, or sub-groups of which at least one work-item is active.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from operator import mul
@@ -21,7 +22,6 @@ from typing import Any, Literal
 
 import islpy as isl
 from loopy.diagnostic import ExpressionToAffineConversionError
-from loopy.kernel.data import GroupInameTag
 from loopy.symbolic import get_dependencies, isl_set_from_expr
 
 from loopyperf.counts.conditions import ALWAYS, Condition, Conditions, has_fractions, parts, plain_text
@@ -86,13 +86,16 @@ class ExecutionCounter:
 
         Raises :class:`UncountableError` where bounds or conditions depend on data of which nothing is stated.
         """
+        weight = self.weight(site)
+        if counting == "executed":
+            site = replace(site, inames=self.kernel.on_every_lane(site.launch, site.inames))
         selected = self._selected(site)
         unused = tuple(self._unused_axes(site)) if counting == "executed" else ()
         by_launch = bool(unused) or self.sub_group_size is not None
         key = (site.inames, selected.selecting, unused, id(site.launch) if by_launch else None)
         if key not in self._counts:
             self._counts[key] = self._counted(site, selected.points, unused)
-        return Executions(self._counts[key], self.weight(site))
+        return Executions(self._counts[key], weight)
 
     def executions_at(self, site: Site, points: isl.Set) -> Executions:
         """Return how often *site* runs, on every lane, where its loops visit *points* in place of their own."""
@@ -180,7 +183,7 @@ class ExecutionCounter:
     # {{{ hardware axes
 
     def _unused_axes(self, site: Site) -> Iterator[tuple[str, int]]:
-        used = {_axis(self.kernel, iname) for iname in site.inames}
+        used = {site.launch.numbering.get(iname) for iname in site.inames}
         for kind, axes in (("group", site.launch.group_axes), ("local", site.launch.local_axes)):
             yield from ((kind, axis) for axis in sorted(axes) if (kind, axis) not in used)
 
@@ -194,8 +197,3 @@ class ExecutionCounter:
         return reduce(mul, (self._extent(launch, "group", axis) for axis in sorted(launch.group_axes)), one)
 
     # }}}
-
-
-def _axis(kernel: Kernel, iname: str) -> tuple[str, int] | None:
-    tag = kernel.hardware_axis(iname)
-    return None if tag is None else ("group" if isinstance(tag, GroupInameTag) else "local", tag.axis)

@@ -77,11 +77,18 @@ class StrideClassifier:
                 f"({', '.join(map(str, ref.index))}): what lies between its lanes is taken as unused"
             ] = None
             return stride_class(lanes.stride, Fraction(1, lanes.stride))
-        density = footprint.density(touched, lanes)
-        return stride_class(lanes.stride, density) if density else self._class_of_few_lanes(site, ref)
+        if density := footprint.density(touched, lanes):
+            return stride_class(lanes.stride, density)
+        alone = None
+        if not touched.is_empty():
+            alone = stride_class(lanes.stride, footprint.density_of_lone_lanes(touched, lanes))
+        return self._class_of_few_lanes(site, ref, alone)
 
-    def _class_of_few_lanes(self, site: Site, ref: Reference) -> str:
-        """Return the stride class of an access without neighbouring lanes where all sizes are equally large."""
+    def _class_of_few_lanes(self, site: Site, ref: Reference, alone: str | None) -> str:
+        """Return the stride class of an access without neighbouring lanes where all sizes are equally large.
+
+        Where no lane has a neighbour anywhere, it is that of the lanes *alone* at these sizes, if there are any.
+        """
         sizes = spacious_sizes(self.counter.kernel, self.counter.points(site))
         lanes = self._lanes(site, ref, sizes)
         assert isinstance(lanes, EvenLanes), "an index that is affine at one size is affine at every size"
@@ -90,9 +97,10 @@ class StrideClassifier:
         footprint = self._footprint(ref, sizes)
         touched = footprint.touched(site, ref)
         assert touched is not None, "an index that is affine at one size is affine at every size"
-        return stride_class(
-            lanes.stride, footprint.density(touched, lanes) or footprint.density_of_lone_lanes(touched, lanes)
-        )
+        density = footprint.density(touched, lanes)
+        if density is None and alone is not None:
+            return alone
+        return stride_class(lanes.stride, density or footprint.density_of_lone_lanes(touched, lanes))
 
     @cached_property
     def _large_sizes(self) -> dict[str, int]:

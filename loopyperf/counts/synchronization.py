@@ -1,6 +1,6 @@
 """Barriers, work-groups and launches, read off the schedule (Stevens and Klöckner, sections 2.3, 2.4 and 3.2)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 import islpy as isl
@@ -20,30 +20,39 @@ def barrier_executions(counter: ExecutionCounter, launch: Launch, barrier: Barri
     turn; barriers do not, so that they are also met where a loop has holes, and in every copy of an unrolled loop. How
     often a loop inside such a copy passes may depend on the copy.
     """
-    loops = barrier.inames - barrier.copied
-    site = Site(launch, loops | barrier.groups, ALWAYS, barrier.label)
+    loops = [loop for loop in barrier.loops if loop not in barrier.copied]
+    site = Site(launch, barrier.groups.union(loops), ALWAYS, barrier.label)
     points = counter.points(site)
-    met = counter.executions_at(site, _without_holes(points) if loops else points.remove_divs())
+    met = counter.executions_at(site, _without_holes(points, loops) if loops else points.remove_divs())
     copies = [counter.kernel.domain([iname]) for iname in sorted(barrier.copied)]
     return Executions(met.count * prod(map(_static_length, copies)), met.weight)
 
 
-def _without_holes(points: isl.Set) -> isl.Set:
-    """Return *points* with all those between two that differ in one coordinate alone."""
-    if not any(basic.dim(isl.dim_type.div) for basic in points.get_basic_sets()):
-        return points
-    names = points.get_var_names_not_none(SET)
-    for dim in range(len(names)):
-        points = points.apply(_along(points, dim, "<=")) & points.apply(_along(points, dim, ">="))
-    for dim, name in enumerate(names):
-        points = points.set_dim_name(SET, dim, name)
-    return points.coalesce()
+def _without_holes(points: isl.Set, loops: Sequence[str]) -> isl.Set:
+    """Return all passes that *loops*, outermost first, make for *points*, each from its first value to its last.
+
+    Where the loops around it are is all that these values depend on: a loop that is empty there is passed by.
+    """
+    others = [name for name in points.get_var_names_not_none(SET) if name not in loops]
+    points = _in_order(points, [*others, *loops])
+    passes = points
+    for inside in range(len(loops)):
+        place = points.dim(SET) - inside - 1
+        around = points.project_out(SET, place + 1, inside)
+        values = isl.Map.from_domain(around).move_dims(isl.dim_type.out, 0, isl.dim_type.in_, place, 1)
+        from_first = values.lexmin().apply_range(isl.Map("{ [first] -> [value] : value >= first }"))
+        to_last = values.lexmax().apply_range(isl.Map("{ [last] -> [value] : value <= last }"))
+        between = (from_first & to_last).wrap().flatten().add_dims(SET, inside)
+        passes = between if inside == 0 else passes & between
+    for place, name in enumerate((*others, *loops)):
+        passes = passes.set_dim_name(SET, place, name)
+    return passes.coalesce()
 
 
-def _along(points: isl.Set, dim: int, order: str) -> isl.Map:
-    before, after = (", ".join(f"{letter}{place}" for place in range(points.dim(SET))) for letter in "xy")
-    tests = (f"x{place} {order if place == dim else '='} y{place}" for place in range(points.dim(SET)))
-    return isl.Map(f"{{ [{before}] -> [{after}] : {' and '.join(tests)} }}")
+def _in_order(points: isl.Set, names: Sequence[str]) -> isl.Set:
+    """Return *points* with their coordinates in the order of *names*."""
+    before = ", ".join(points.get_var_names_not_none(SET))
+    return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join(names)}] }}"))
 
 
 def _static_length(loop: isl.Set) -> int:

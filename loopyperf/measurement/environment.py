@@ -5,11 +5,12 @@ Neither host names nor paths are recorded: archives are published.
 
 import os
 import platform
-import re
 from importlib import metadata
 from typing import Literal, Self
 
 import msgspec
+
+from loopyperf.device.names import device_slug
 
 PACKAGES = ("loopyperf", "loopy", "islpy", "islpy-barvinok", "pyopencl", "numpy")
 """The installed packages whose versions are recorded; absent ones are left out."""
@@ -60,16 +61,6 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     def slug(self) -> str:
         """Return the device's name as a folder name."""
         return device_slug(self.device)
-
-
-def device_slug(name: str) -> str:
-    """Return the device *name* as a folder name, e.g. ``"nvidia-titan-v"`` for ``"NVIDIA TITAN V"``.
-
-    PoCL prefixes a processor's name with ``pthread-`` (``cpu-`` from version 4 on), which becomes ``pocl-``.
-    """
-    plain = re.sub(r"\((r|tm|c)\)", " ", name.strip().lower())
-    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
-    return re.sub(r"^(pthread|cpu)-", "pocl-", words)
 
 
 def installed_versions() -> dict[str, str]:

@@ -6,9 +6,10 @@ from functools import cache
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits
+from loopyperf.device.library import known_descriptions
+from loopyperf.device.names import device_slug
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.environment import device_slug
 
 DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
 
@@ -31,6 +32,14 @@ def chosen_fit(model: str, device: str | None, fit: FitChoice | None) -> Fit:
 
 
 def devices() -> tuple[str, ...]:
+    """Return the short names of all known devices in alphabetical order: those described, and those with a fit.
+
+    :func:`loopyperf.load_device` gives the description of one.
+    """
+    return tuple(sorted({*fitted_devices(), *(known.slug for known in known_descriptions())}))
+
+
+def fitted_devices() -> tuple[str, ...]:
     """Return the short names of all devices that there is a fit for, in alphabetical order."""
     return tuple(sorted({fit.slug for fit in known_fits()}))
 
@@ -63,7 +72,7 @@ def _fitted_local_device() -> str:
         local = _local_device(os.environ.get("PYOPENCL_CTX"))
     except BackendError as error:
         raise UnknownDeviceError(f"no device was named and this machine has none ({error}); {_how()}") from error
-    if local not in devices():
+    if local not in fitted_devices():
         raise UnknownDeviceError(f"no device was named and there is no fit for this machine's {local!r}; {_how()}")
     return local
 
@@ -79,7 +88,7 @@ def _local_device(pyopencl_choice: str | None) -> str:
 
 def _how() -> str:
     return (
-        f"name one of {', '.join(devices())} with device=... or in {DEVICE_VARIABLE}, "
+        f"name one of {', '.join(fitted_devices())} with device=... or in {DEVICE_VARIABLE}, "
         "or make a fit for this machine with `loopyperf calibrate`"
     )
 

@@ -42,6 +42,9 @@ def run(*arguments: object) -> Result:
 
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
+PARTS = [(name, part) for name, command in COMMANDS.items() for part in getattr(command, "commands", {})]
+every_part_of_a_command = pytest.mark.parametrize(("name", "part"), PARTS)
+"""``loopyperf NAME PART``"""
 
 
 # {{{ every command
@@ -59,6 +62,20 @@ def test_a_command_has_help_with_an_example_on_one_line(name: str):
 def test_each_option_of_a_command_says_what_it_is_for(name: str):
     options = [parameter for parameter in COMMANDS[name].params if parameter.param_type_name == "option"]
     assert [option.name for option in options if not getattr(option, "help", None)] == []
+
+
+@every_part_of_a_command
+def test_a_part_of_a_command_has_help_with_an_example_and_is_in_the_readme(name: str, part: str):
+    helped = run(name, part, "--help")
+    assert helped.exit_code == 0
+    assert re.search(rf"^  Example: loopyperf {name} {part}\b.*$", helped.stdout, re.MULTILINE)
+    options = [each for each in COMMANDS[name].commands[part].params if each.param_type_name == "option"]
+    assert [option.name for option in options if not option.help] == []
+    assert f"loopyperf {name} {part}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_there_are_parts_of_commands():
+    assert ("devices", "show") in PARTS
 
 
 @every_command
@@ -136,6 +153,11 @@ BAD_INPUT = {
         ["estimate", DOUBLED, *ON_FURY, "--fit", bundled_fits() / "amd-r9-fury" / "linear.json", "--device", "other"],
         "for the device 'amd-r9-fury', but 'other' was asked for",
     ),
+    "an undescribed device": (
+        ["devices", "show", "nvidia-titan-w"],
+        "is described; known devices, nearest first: nvidia-t",
+    ),
+    "a description that is none": (["devices", "show", (corrupt_fit, ".toml")], "cannot read the device description"),
     "an unknown backend": (["calibrate", "--backend", "metal"], "no backend is called 'metal'; there are"),
     "a backend that needs more": (["calibrate", "--backend", "replay"], "cannot be opened with nothing: missing"),
     "a folder without kernels": (["calibrate", "--kernels", "/dev/null"], "is not a folder"),
@@ -214,16 +236,46 @@ def test_a_kernel_file_may_be_called_like_a_module_in_use(tmp_path: Path):
     assert sys.modules["json"] is json
 
 
-def test_devices_lists_the_bundled_fit_and_ones_own(own_data: Path):
+def test_devices_lists_what_is_described_and_what_there_is_a_fit_for(own_data: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "160")
     own = own_data / "fits" / "made-up-1" / "linear.json"
     save_fit(Fit(model="linear", device="Made Up", slug="made-up-1", counting="paper", weights={"launches": 1.0}), own)
-    listed = json.loads(run("devices", "--json").stdout)
-    assert [(row["device"], row["model"], row["origin"]) for row in listed] == [
-        ("amd-r9-fury", "linear", "bundled"),
-        ("made-up-1", "linear", "user"),
-    ]
-    assert listed[1]["path"] == str(own)
-    assert re.search(r"amd-r9-fury +│ AMD Radeon R9 Fury +│ linear", run("devices").stdout)
+    listed = {row["device"]: row for row in json.loads(run("devices", "--json").stdout)}
+    assert list(listed) == list(lpp.devices())
+    assert listed["made-up-1"] == {
+        "device": "made-up-1",
+        "name": "Made Up",
+        "architecture": "",
+        "description": None,
+        "fits": [{"model": "linear", "origin": "user", "path": str(own)}],
+    }
+    assert [(fit["model"], fit["origin"]) for fit in listed["amd-r9-fury"]["fits"]] == [("linear", "bundled")]
+    assert (listed["nvidia-h200"]["description"]["origin"], listed["nvidia-h200"]["fits"]) == ("bundled", [])
+    assert re.search(
+        r"amd-r9-fury +│ AMD Radeon R9 Fury +│ GCN 3 \(Fiji\) +│ bundled +│ linear \(bundled\)", run("devices").stdout
+    )
+
+
+def test_devices_show_prints_every_number_with_unit_and_source(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    printed = run("devices", "show", "Tesla C2050").stdout
+    assert printed.startswith("device: nvidia-tesla-c2050\nname: NVIDIA Tesla C2050\n")
+    assert re.search(
+        r"│ limits.registers +│ +32,768 registers │ 32-bit registers of a core +│ CUDA Occ.* 2.0 +│", printed
+    )
+    assert re.search(r"│ memory.DRAM.departure_delay +│ +20 cycles │ .*GPUPerf's Δ +│ Sim et al., table 3 +│", printed)
+    device = lpp.load_device("nvidia-tesla-c2050")
+    # what is wrapped goes on in lines without a first cell
+    assert len(re.findall(r"^│ \w", printed, re.MULTILINE)) == sum(len(part.numbers) for part in device.parts)
+
+
+def test_devices_show_prints_json_that_says_the_same():
+    shown = json.loads(run("devices", "show", "nvidia-titan-v", "--json").stdout)
+    assert (shown["device"], shown["vendor"], shown["target"]) == ("nvidia-titan-v", "NVIDIA", "7.0")
+    rows = {row["number"]: row for row in shown["numbers"]}
+    assert (rows["clock"]["value"], rows["clock"]["unit"]) == (1455, "MHz")
+    assert rows["instructions.fma f64.completion"]["source"] == "NMSU GPUs-ISA-Latencies, TITAN V, DFFMA"
+    assert all(row["unit"] and row["source"] and row["meaning"] for row in rows.values())
 
 
 def test_tables_are_as_wide_as_they_need_in_a_pipe_and_as_told_otherwise(monkeypatch: pytest.MonkeyPatch):
@@ -312,6 +364,16 @@ def test_doctor_fails_without_barvinok_and_says_how_to_mend_it(monkeypatch: pyte
     examined = run("doctor")
     assert examined.exit_code == 1
     assert re.search(r"^bad +counting engine: .*pip install .*islpy-barvinok", examined.stdout, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doctor_fails_for_a_description_that_is_none(own_data: Path):
+    (own_data / "devices").mkdir(parents=True)
+    (own_data / "devices" / "my-gpu.toml").write_text("schema = 1\n")
+    examined = run("doctor")
+    assert examined.exit_code == 1
+    assert re.search(r"^ok +devices described: \d+, 1 of them by you$", examined.stdout, re.MULTILINE)
+    assert re.search(r"^bad +device: .*my-gpu\.toml: .*missing required field", examined.stdout, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("healthy")

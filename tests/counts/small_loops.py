@@ -177,3 +177,16 @@ def members_of_tiles_around_lanes() -> lp.TranslationUnit:
     )
     unit = lp.prioritize_loops(lp.split_iname(unit, "i", 4), "i_inner,i_outer")
     return lanes(unit, "j", 8)
+
+
+@at(*({"n": n} for n in (1, 5, 20, 41)), classes={"n": 64})
+def a_loop_that_starts_from_one_that_starts_from_the_lane() -> lp.TranslationUnit:
+    """In the same pass of i, lanes are at different values of it, and in that of k at different values again."""
+    unit = kernel(
+        "{[j,i,k]: 0<=j<n and j<=i<n and i<=k<i+3}",
+        "out[j] = sum((i, k), a[k])",
+        array("a", "n+2"),
+        array("out", "n"),
+        sizes("n"),
+    )
+    return lanes(unit, "j")

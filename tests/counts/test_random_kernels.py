@@ -16,7 +16,6 @@ import pytest
 from brute_force import COUNTINGS, brute_force_at_all
 from hypothesis import HealthCheck, Phase, event, given, note, reject, seed, settings
 from random_kernels import RandomKernel, random_kernels
-from random_loops import CROOKED
 from settled import settled
 from stride_classes import UNSEEN
 
@@ -147,8 +146,6 @@ def _compare(description: RandomKernel, kernel: Kernel, sub_group_size: int | No
                 # Each class is rounded on its own, so that their sums may differ where shares of the runs are stated.
                 merged = _without_classes if share is None else _without_accesses
                 left, right = merged(left), merged(right)
-            if _loops_have_holes(description):
-                left, right = (_without(counts, "barriers") for counts in (left, right))
             assert left == right, (counting, dict(sizes), sub_group_size)
 
 
@@ -181,12 +178,3 @@ def _without_classes(counts: Counts) -> Counts:
 
 def _without_accesses(counts: Counts) -> Counts:
     return {name: count for name, count in counts.items() if not name.startswith("global ")}
-
-
-def _loops_have_holes(description: RandomKernel) -> bool:
-    """Return whether barriers may be met where instructions do not run, which enumeration does not see."""
-    return any(f"{kind} loop" in description.features for kind in CROOKED)
-
-
-def _without(counts: Counts, *names: str) -> Counts:
-    return {name: count for name, count in counts.items() if name not in names}

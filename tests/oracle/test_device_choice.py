@@ -8,6 +8,7 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
+from loopyperf.device.library import known_descriptions
 from loopyperf.errors import BackendError, FitFileError, UnknownDeviceError, UnknownModelError
 from loopyperf.oracle import choice
 
@@ -106,8 +107,15 @@ def test_a_device_may_be_given_by_the_name_its_driver_uses():
     assert estimated_device(device="AMD R9 Fury") == "amd-r9-fury"
 
 
-def test_devices_are_those_with_a_fit(fits):
-    assert lpp.devices() == ("amd-r9-fury", "argument", "local", "variable")
+def test_devices_are_those_with_a_fit_and_those_described(fits):
+    described = {known.slug for known in known_descriptions()}
+    assert {"nvidia-titan-v", "amd-r9-fury"} <= described
+    assert lpp.devices() == tuple(sorted({"argument", "local", "variable"} | described))
+
+
+def test_a_device_that_is_only_described_has_no_estimate_yet(fits, local_device):
+    with pytest.raises(UnknownDeviceError, match="no fit for the device 'nvidia-h100'; known devices, nearest first"):
+        estimated_device(device="nvidia-h100")
 
 
 # }}}

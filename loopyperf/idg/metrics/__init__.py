@@ -6,14 +6,16 @@ from loopyperf.idg.metrics.lambdas import Lambdas
 from loopyperf.idg.metrics.latency import Latency, warp_latency
 from loopyperf.idg.metrics.mix import Mix, executions_by_subsystem, instruction_mix
 from loopyperf.idg.metrics.parallelism import block_ilp, block_mlp, ilp, mlp
-from loopyperf.idg.metrics.work_flow import WorkFlowGraph, work_flow_graph
+from loopyperf.idg.metrics.work_flow import Arc, Node, WorkFlowGraph, work_flow_graph
 
 __all__ = [
+    "Arc",
     "Block",
     "Interval",
     "Lambdas",
     "Latency",
     "Mix",
+    "Node",
     "WorkFlowGraph",
     "basic_blocks",
     "block_ilp",

@@ -93,7 +93,7 @@ class _Reader:
     def _add_guards(self, nest: Nest, block: Sequence[ScheduleItem], loops: tuple[Nest, ...]) -> None:
         first = next((item.insn_id for item in block if isinstance(item, RunInstruction)), "")
         for guard in self.guards.pop((first, len(loops)), []):
-            nest.body.append(Statement(guard, loops, guard.inames))
+            nest.body.append(Statement(guard, loops, self.kernel.on_every_lane(self.launch, guard.inames)))
 
     def _add_instruction(self, nest: Nest, instruction: InstructionBase, loops: tuple[Nest, ...]) -> None:
         """Append *instruction*, inside loops of its own over what Loopy writes copies of it for."""
@@ -104,4 +104,4 @@ class _Reader:
                 inner = Nest(iname, is_unrolled=True)
                 nest.body.append(inner)
                 nest, loops = inner, (*loops, inner)
-        nest.body.append(Statement(instruction, loops, frozenset(inames)))
+        nest.body.append(Statement(instruction, loops, self.kernel.on_every_lane(self.launch, frozenset(inames))))

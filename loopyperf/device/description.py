@@ -1,0 +1,202 @@
+"""What is known of a device: how much of everything it has, how long instructions take, where memory is.
+
+Symbols: λ is the issue latency of a warp instruction (the inverse of its throughput on one core), Λ its completion
+latency, both in cycles (Lemeire, sections 1 and 4.3). A core is what NVIDIA calls a streaming multiprocessor and AMD a
+compute unit, a warp what AMD calls a wavefront, a group a work-group, local memory what NVIDIA calls shared memory.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from loopyperf.device.parts import Count, Number, Part
+from loopyperf.device.throughput import row_of
+from loopyperf.errors import MissingNumberError
+
+RegisterAllocation = Literal["warp", "group"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits(Part):
+    """What may reside on a core at once, and in which portions it is allocated."""
+
+    warps = Count("warps", "warps resident on a core")
+    groups = Count("groups", "groups resident on a core")
+    groups_of_one_warp = Count("groups", "groups of a single warp resident on a core, where these are more")
+    work_items_per_group = Count("work-items", "work-items of a group")
+    registers = Count("registers", "32-bit registers of a core")
+    registers_per_group = Count("registers", "32-bit registers of a group")
+    registers_per_work_item = Count("registers", "32-bit registers of a work-item")
+    register_unit = Count("registers", "32-bit registers that are allocated together")
+    partitions = Count("partitions", "parts of the register file; a warp's registers lie in one")
+    warp_unit = Count("warps", "warps that are allocated together, where registers are allocated to groups")
+    local_memory = Count("B", "local memory of a core")
+    local_memory_per_group = Count("B", "local memory of a group")
+    local_memory_unit = Count("B", "local memory that is allocated together")
+    local_memory_reserved = Count("B", "local memory that the system takes for itself from each group's share")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Throughput(Part):
+    """How many results a core delivers in a cycle; the rows of the vendors' tables."""
+
+    f32 = Number("results/cycle", "single-precision additions, multiplications, multiply-adds")
+    f64 = Number("results/cycle", "double-precision additions, multiplications, multiply-adds")
+    special = Number("results/cycle", "single-precision reciprocals, roots, exponentials, logarithms, sines")
+    integer_add = Number("results/cycle", "32-bit integer additions and subtractions")
+    integer_multiply = Number("results/cycle", "32-bit integer multiplications and multiply-adds")
+    shift = Number("results/cycle", "32-bit integer shifts")
+    compare = Number("results/cycle", "comparisons, minima, maxima")
+    logic = Number("results/cycle", "32-bit bitwise and, or, exclusive or")
+    convert = Number("results/cycle", "conversions between 32-bit types")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instruction(Part):
+    """How long an instruction takes, measured; called by kind and type, e.g. ``"mul f32"``, ``"load global b32"``."""
+
+    issue = Number("cycles", "issue latency λ of a warp instruction on one core")
+    completion = Number("cycles", "completion latency Λ")
+
+    @property
+    def name(self) -> str:
+        """Return what the instruction is called."""
+        return self.place.removeprefix("instructions.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryLevel(Part):
+    """A memory: local memory, a cache, or the device's own."""
+
+    per: Literal["core", "device"]
+    """what there is one of it for; :attr:`size` is of one"""
+    holds_local_memory: bool = False
+    """what groups take as local memory is taken from this cache, and its size includes that"""
+
+    size = Count("B", "capacity")
+    line = Count("B", "what a tag is for")
+    sector = Count("B", "what is moved at once")
+    latency = Number("cycles", "from a load to the use of what it loads, one dependent load after the other")
+    bandwidth = Number("B/s", "of the whole device, published peak")
+    sustained_bandwidth = Number("B/s", "of the whole device, measured")
+    bandwidth_per_core = Number("B/cycle", "of one core")
+    departure_delay = Number("cycles", "between two memory transactions of a core, GPUPerf's Δ")
+    banks = Count("banks", "banks, each of which serves one word at a time")
+    bank_width = Count("B", "word of a bank")
+
+    @property
+    def name(self) -> str:
+        """Return what the level is called, e.g. ``"L2"``."""
+        return self.place.removeprefix("memory.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device(Part):
+    """A device. Its numbers are attributes; one that nobody has published raises :class:`MissingNumberError`."""
+
+    name: str
+    vendor: str
+    architecture: str
+    target: str = ""
+    """compute capability, or the compiler's name of the architecture"""
+    also_called: tuple[str, ...] = ()
+    """names that drivers and people use"""
+    note: str = ""
+    """what a reader of the numbers should know"""
+    register_allocation: RegisterAllocation = "warp"
+    """what registers are allocated to: each warp by itself, or the group as a whole"""
+    pipelines: tuple[tuple[str, str], ...] = ()
+    """subsystem, and the one whose pipeline executes its instructions too"""
+    limits: Limits
+    throughput: Throughput
+    instructions: tuple[Instruction, ...] = ()
+    memory: tuple[MemoryLevel, ...] = ()
+    """the nearest to the core first"""
+
+    cores = Count("cores", "cores of the device")
+    clock = Number("Hz", "clock of the cores under load, at which the cycles below are")
+    boost_clock = Number("Hz", "clock of the published peaks, where that is another one")
+    warp_size = Count("work-items", "work-items of a warp")
+    schedulers = Count("schedulers", "warp schedulers of a core")
+    issue_limit = Number("warp instructions/cycle", "warp instructions that a core issues, IL")
+    launch_overhead = Number("s", "from one launch to the next of kernels that do nothing")
+    peak_f32 = Number("flop/s", "published peak of single-precision arithmetic")
+    peak_f64 = Number("flop/s", "published peak of double-precision arithmetic")
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Return everything that has numbers, the device itself first."""
+        return (self, self.limits, self.throughput, *self.memory, *self.instructions)
+
+    def level(self, name: str) -> MemoryLevel:
+        """Return the memory called *name*, e.g. ``"L2"``; raises :class:`MissingNumberError` if none is described."""
+        for level in self.memory:
+            if level.name == name:
+                return level
+        raise MissingNumberError(
+            f"the description of {self.slug!r} has no memory {name!r}, only {_listed(x.name for x in self.memory)}; "
+            f"to add it, give the path of a description of your own with a table [memory.{name}]"
+        )
+
+    def pipeline(self, subsystem: str) -> str:
+        """Return the pipeline that executes the instructions of *subsystem*: its own, unless it shares another's."""
+        return dict(self.pipelines).get(subsystem, subsystem)
+
+    # {{{ latencies of instructions
+
+    def issue_latency(self, kind: str, dtype: str = "") -> float:
+        """Return λ of a warp instruction on one core, in cycles.
+
+        It is what was measured for it, or for another instruction of the same row of the vendor's throughput table (a
+        multiplication tells of additions); else the warp size over the results that a core delivers in a cycle. Raises
+        :class:`MissingNumberError` where neither is known.
+        """
+        measured = self._measured(kind, dtype, "issue")
+        if measured is not None:
+            return measured.issue
+        row = row_of(kind, dtype)
+        if row is None:
+            raise self._no_latency(kind, dtype, "issue")
+        return self.warp_size / self.throughput.number(row)
+
+    def completion_latency(self, kind: str, dtype: str = "") -> float:
+        """Return Λ of a warp instruction, in cycles: measured for it, or for another of the same row of the table.
+
+        Raises :class:`MissingNumberError` where it is not known.
+        """
+        measured = self._measured(kind, dtype, "completion")
+        if measured is None:
+            raise self._no_latency(kind, dtype, "completion")
+        return measured.completion
+
+    def _measured(self, kind: str, dtype: str, field: str) -> Instruction | None:
+        stating = [each for each in self.instructions if each.stated(field) is not None]
+        name, row = f"{kind} {dtype}".strip(), row_of(kind, dtype)
+        exact = [each for each in stating if each.name == name]
+        alike = [each for each in stating if row is not None and row_of(*_kind_and_type(each.name)) == row]
+        return next(iter([*exact, *alike]), None)
+
+    def _no_latency(self, kind: str, dtype: str, field: str) -> MissingNumberError:
+        name = f"{kind} {dtype}".strip()
+        return MissingNumberError(
+            f"the description of {self.slug!r} does not state how long {name!r} takes ({field}, in cycles), nor any "
+            f"instruction like it; there are {_listed(each.name for each in self.instructions)}. To add it, give the "
+            f'path of a description of your own with a table [instructions."{name}"] that has in it: '
+            f'{field} = {{ value = ..., unit = "cycles", source = "..." }}'
+        )
+
+    # }}}
+
+    def peak_flops(self, dtype: Literal["f32", "f64"]) -> float:
+        """Return the flop/s of all cores at multiply-adds of *dtype*, 2 flop each, at the boost clock if stated."""
+        clock = self.boost_clock if self.stated("boost_clock") else self.clock
+        return 2 * self.cores * clock * self.throughput.number(dtype)
+
+
+def _kind_and_type(name: str) -> tuple[str, str]:
+    kind, _, dtype = name.rpartition(" ")
+    return (kind, dtype) if kind else (name, "")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,186 @@
+"""Device descriptions as TOML files: each number with its value, unit and source on one line.
+
+    cores = { value = 80, unit = "cores", source = "AnandTech Titan V review, specifications" }
+
+Numbers at the top are the device's own; those of its parts stand in tables: ``[limits]``, ``[throughput]``,
+``[memory.L2]``, ``[instructions."mul f32"]``. ``docs/devices.md`` says it all.
+"""
+
+import difflib
+import math
+import os
+import tomllib
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
+
+import msgspec
+
+from loopyperf.device.description import Device, Instruction, Limits, MemoryLevel, RegisterAllocation, Throughput
+from loopyperf.device.names import device_slug
+from loopyperf.device.parts import Count, Number, Part
+from loopyperf.device.quantity import Quantity, Words, base_unit, in_base_unit, multiples
+from loopyperf.errors import DeviceFileError
+
+SCHEMA = 1
+"""version of the files' form"""
+
+Table = dict[str, Any]
+AnyPart = TypeVar("AnyPart", bound=Part)
+AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
+
+
+class SharedPipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """That a subsystem's instructions are executed by another's pipeline."""
+
+    pipeline: Words
+    source: Words
+
+
+class DeviceWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a description says in words."""
+
+    name: Words
+    vendor: Words
+    architecture: Words
+    target: Words = ""
+    also_called: tuple[Words, ...] = ()
+    note: Words = ""
+    register_allocation: RegisterAllocation = "warp"
+    pipelines: dict[str, SharedPipeline] = {}
+
+
+class LevelWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the table of a memory says in words."""
+
+    per: Literal["core", "device"]
+    holds_local_memory: bool = False
+
+
+def load_description(path: str | os.PathLike[str]) -> Device:
+    """Return the device that the file at *path* describes; its short name is the file's.
+
+    Raises :class:`DeviceFileError`, which names the file and the field: there is no such file, it is no TOML, it has a
+    field that no description has, or a number without unit or source, in a unit of something else, negative, infinite,
+    or a fraction where there are only whole ones.
+    """
+    source = Path(path)
+    return _Reader(source).device(_document(source))
+
+
+def _document(source: Path) -> Table:
+    try:
+        document = tomllib.loads(source.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DeviceFileError(f"cannot read the device description {source}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DeviceFileError(f"the device description {source} is no TOML: {error}; mend it there") from error
+    schema = document.pop("schema", None)
+    if type(schema) is int and schema > SCHEMA:
+        raise DeviceFileError(
+            f"{source} has schema {schema}, but loopyperf {metadata.version('loopyperf')} reads schemas up to "
+            f"{SCHEMA}; install a later one: pip install --upgrade loopyperf"
+        )
+    if schema != SCHEMA:
+        raise DeviceFileError(
+            f"{source} is no device description: it must begin with schema = {SCHEMA}, has {schema!r}"
+        )
+    return document
+
+
+class _Reader:
+    """Reads the tables of one file."""
+
+    def __init__(self, source: Path) -> None:
+        self.source = source
+        self.slug = device_slug(source.stem)
+
+    def device(self, document: Table) -> Device:
+        limits = self.part(Limits, "limits", self.table(document, "limits"))
+        throughput = self.part(Throughput, "throughput", self.table(document, "throughput"))
+        memory = tuple(self.level(name, table) for name, table in self.tables(document, "memory"))
+        instructions = tuple(
+            self.part(Instruction, f"instructions.{name}", table)
+            for name, table in self.tables(document, "instructions")
+        )
+        words = self.words(DeviceWords, "", document)
+        return self.part(
+            Device,
+            "",
+            document,
+            limits=limits,
+            throughput=throughput,
+            memory=memory,
+            instructions=instructions,
+            **{name: getattr(words, name) for name in words.__struct_fields__ if name != "pipelines"},
+            pipelines=tuple((name, shared.pipeline) for name, shared in words.pipelines.items()),
+        )
+
+    def level(self, name: str, table: Table) -> MemoryLevel:
+        place = f"memory.{name}"
+        words = self.words(LevelWords, place, table)
+        return self.part(MemoryLevel, place, table, per=words.per, holds_local_memory=words.holds_local_memory)
+
+    # {{{ tables
+
+    def table(self, document: Table, name: str) -> Table:
+        """Take the table called *name* out of *document*; empty if there is none."""
+        found = document.pop(name, {})
+        if not isinstance(found, dict):
+            raise self.error(name, f"must be a table, is {found!r}")
+        return cast("Table", found)
+
+    def tables(self, document: Table, name: str) -> list[tuple[str, Table]]:
+        """Take the tables inside the table called *name* out of *document*."""
+        outer = self.table(document, name)
+        return [(inner, self.table({inner: table}, inner)) for inner, table in outer.items()]
+
+    def words(self, kind: type[AnyStruct], place: str, table: Table) -> AnyStruct:
+        """Take what *table* says in words out of it."""
+        said = {name: table.pop(name) for name in kind.__struct_fields__ if name in table}
+        try:
+            return msgspec.convert(said, kind)
+        except msgspec.ValidationError as error:
+            raise self.error(place, str(error)) from error
+
+    # }}}
+
+    # {{{ numbers
+
+    def part(self, kind: type[AnyPart], place: str, table: Table, **words: Any) -> AnyPart:
+        """Return the part of which *table* states numbers, and nothing else."""
+        declared = kind.declared()
+        for name in table:
+            if name not in declared:
+                raise self.error(place, self.unknown(name, declared))
+        numbers = tuple((name, self.quantity(place, declared[name], stated)) for name, stated in table.items())
+        return kind(slug=self.slug, place=place, numbers=numbers, **words)
+
+    def quantity(self, place: str, number: Number, stated: object) -> Quantity:
+        field = ".".join(filter(None, (place, number.name)))
+        try:
+            quantity = msgspec.convert(stated, Quantity)
+        except msgspec.ValidationError as error:
+            form = f'{number.name} = {{ value = ..., unit = "{number.unit}", source = "..." }}'
+            raise self.error(field, f"{error}; it is written {form}") from error
+        if base_unit(quantity.unit) != number.unit:
+            raise self.error(
+                field, f"is in {quantity.unit!r}; it must be in one of {', '.join(multiples(number.unit))}"
+            )
+        value = in_base_unit(quantity)
+        if not (math.isfinite(value) and value >= 0):
+            raise self.error(field, f"must be a number, 0 or more, is {quantity.value}")
+        if isinstance(number, Count) and value != int(value):
+            raise self.error(field, f"must be a whole number of {number.unit}, is {quantity}")
+        return quantity
+
+    def unknown(self, name: str, declared: Iterable[str]) -> str:
+        near = difflib.get_close_matches(name, list(declared), n=1, cutoff=0)
+        return f"has a field {name!r} that no description has; the nearest that there is is {near[0]!r}"
+
+    # }}}
+
+    def error(self, field: str, what: str) -> DeviceFileError:
+        where = f"{self.source}: {field}" if field else f"{self.source}:"
+        return DeviceFileError(f"{where} {what}. docs/devices.md says what a description holds")

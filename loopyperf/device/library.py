@@ -1,0 +1,94 @@
+"""Which devices are described, and where: a person's own descriptions beat the bundled ones.
+
+The description of a device lies at ``<folder>/<device slug>.toml``.
+"""
+
+import difflib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from loopyperf.device.description import Device
+from loopyperf.device.device_files import load_description
+from loopyperf.device.names import device_slug
+from loopyperf.errors import UnknownDeviceError
+from loopyperf.user_data import user_data
+
+BUNDLED = Path(__file__).parent / "catalog"
+"""the folder of the descriptions that come with loopyperf"""
+
+
+BRANDS = frozenset({"nvidia", "amd", "geforce", "quadro", "tesla", "radeon", "instinct"})
+"""words of names that tell no device from another"""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDescription:
+    """A description that can be found by the device's name."""
+
+    slug: str
+    path: Path
+    origin: Literal["user", "bundled"]
+
+
+def user_descriptions() -> Path:
+    """Return the folder of a person's own descriptions; it need not exist."""
+    return user_data() / "devices"
+
+
+def known_descriptions() -> tuple[KnownDescription, ...]:
+    """Return the descriptions that can be found by name, one for each device, in alphabetical order."""
+    found = {known.slug: known for known in (*_listed(BUNDLED, "bundled"), *_listed(user_descriptions(), "user"))}
+    return tuple(known for _, known in sorted(found.items()))
+
+
+def load_device(name: str | os.PathLike[str]) -> Device:
+    """Return the device called *name*, or described by the TOML file at the path *name*.
+
+    A name is a short one (``"nvidia-titan-v"``), one that becomes it (``"NVIDIA TITAN V"``), the full name, or one that
+    the description says the device is called too; vendor and brand may be left out (``"TITAN V"``). A person's own
+    description, in the folder ``devices`` of the user data, beats the bundled one. Raises :class:`UnknownDeviceError`,
+    which lists the known devices, nearest first, and :class:`DeviceFileError` for a file that is no description.
+    """
+    try:
+        words = os.fspath(name)
+    except TypeError as error:
+        raise UnknownDeviceError(
+            f"the name of a device or the path of its description is needed, received {name!r}"
+        ) from error
+    if isinstance(name, os.PathLike) or words.endswith(".toml"):
+        return load_description(words)
+    slug = device_slug(words)
+    known = known_descriptions()
+    for each in known:
+        if each.slug == slug:
+            return load_description(each.path)
+    for device in (load_description(each.path) for each in known):
+        if without_brand(slug) in names_without_brand(device):
+            return device
+    raise UnknownDeviceError(_no_such_device(slug, [each.slug for each in known]))
+
+
+def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownDescription]:
+    return [KnownDescription(device_slug(path.stem), path, origin) for path in sorted(folder.glob("*.toml"))]
+
+
+def names_without_brand(device: Device) -> set[str]:
+    """Return what *device* is called, each name as a short one without vendor and brand."""
+    return {without_brand(device_slug(name)) for name in (device.slug, device.name, *device.also_called)}
+
+
+def without_brand(slug: str) -> str:
+    """Return *slug* without vendor and brand, e.g. ``"rtx-2070"`` for ``"nvidia-geforce-rtx-2070"``."""
+    return "-".join(word for word in slug.split("-") if word not in BRANDS)
+
+
+def _no_such_device(slug: str, known: Sequence[str]) -> str:
+    nearest = sorted(known, key=lambda name: -difflib.SequenceMatcher(None, slug, name).ratio())
+    return (
+        f"no device called {slug!r} is described; known devices, nearest first: {', '.join(nearest) or 'none'}. "
+        "To add one, write a description (docs/devices.md) and give its path, or put it into the folder "
+        f"{user_descriptions()}"
+    )

@@ -1,0 +1,13 @@
+"""What devices are called: by their drivers, and in the names of files and folders."""
+
+import re
+
+
+def device_slug(name: str) -> str:
+    """Return the device *name* as a folder name, e.g. ``"nvidia-titan-v"`` for ``"NVIDIA TITAN V"``.
+
+    PoCL prefixes a processor's name with ``pthread-`` (``cpu-`` from version 4 on), which becomes ``pocl-``.
+    """
+    plain = re.sub(r"\((r|tm|c)\)", " ", name.strip().lower())
+    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    return re.sub(r"^(pthread|cpu)-", "pocl-", words)

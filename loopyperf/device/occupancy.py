@@ -1,0 +1,183 @@
+"""How many groups reside on a core at once, and what keeps more of them out.
+
+Each of four resources limits the groups: warps, groups, registers, local memory. What a group takes of them is rounded
+up to what the hardware allocates together. NVIDIA, by the CUDA Toolkit's occupancy calculator and the header
+``cuda_occupancy.h`` that it ships (``cudaOccMaxBlocksPerSMWarpsLimit``, ``...SmemLimit``, ``...RegsLimit``):
+
+    registers of a warp  R = ⌈registers of a work-item · warp size⌉ to multiples of the register unit
+    warps that fit         = ⌊registers of a partition / R⌋ · partitions
+    groups that fit        = ⌊warps that fit / warps of the group⌋
+
+since a warp's registers lie in one of the partitions. Compute capability 1.x allocates registers to the group as a
+whole. AMD, by LLVM's ``AMDGPUBaseInfo.cpp`` (``getNumWavesPerEUWithNumVGPRs``, ``getMaxWorkGroupsPerCU``): the same in
+other units, and groups of a single warp, which need no barrier, have a limit of their own.
+
+Not modelled: for eight counts of registers (21, 22, 29, ...) the header allocates 128 registers at a time on compute
+capability 2.x, where the calculator has 64, as here; and scalar registers of AMD devices.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from loopyperf.device.description import Device
+from loopyperf.errors import OccupancyError
+
+Resource = Literal["warps", "groups", "registers", "local memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a core has of a resource, and what a group takes of it."""
+
+    resource: Resource
+    available: int
+    taken: int
+    unit: str
+
+    @property
+    def groups(self) -> int:
+        """Return for how many groups there is room."""
+        return self.available // self.taken
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """What resides on one core at once."""
+
+    warps_per_group: int
+    warp_slots: int
+    """warps that a core has room for"""
+    rooms: tuple[Room, ...]
+    """one for each resource that the group takes of"""
+
+    @property
+    def groups(self) -> int:
+        """Return how many groups reside on a core."""
+        return min(room.groups for room in self.rooms)
+
+    @property
+    def warps(self) -> int:
+        """Return how many warps reside on a core (ω)."""
+        return self.groups * self.warps_per_group
+
+    @property
+    def share(self) -> float:
+        """Return the occupancy: warps that reside on a core over those that it has room for."""
+        return self.warps / self.warp_slots
+
+    @property
+    def bound_by(self) -> tuple[Resource, ...]:
+        """Return the resources that have no room for another group."""
+        return tuple(room.resource for room in self.rooms if room.groups == self.groups)
+
+
+def occupancy(device: Device, work_items: int, registers: int | None = None, local_memory: int = 0) -> Occupancy:
+    """Return how many groups of *work_items* reside on a core of *device* at once, and which resource binds.
+
+    *registers* are the 32-bit registers of a work-item; None where they are not known, and taken not to limit.
+    *local_memory* is that of a group, in bytes. Raises :class:`OccupancyError` where not one group fits, which says of
+    what there is too much and how much, and :class:`MissingNumberError` for a limit that is not described.
+    """
+    group = _Group(device, work_items, registers or 0, local_memory)
+    group.check()
+    found = Occupancy(group.warps, device.limits.warps, tuple(group.rooms()))
+    if found.groups == 0:
+        room = next(room for room in found.rooms if room.groups == 0)
+        raise group.too_much(room.resource, room.taken, room.available, room.unit)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group, and the device that it is to reside on."""
+
+    device: Device
+    work_items: int
+    registers: int
+    local_memory: int
+
+    @property
+    def warps(self) -> int:
+        return _ceil(self.work_items, self.device.warp_size) // self.device.warp_size
+
+    @property
+    def allocated_warps(self) -> int:
+        return _ceil(self.warps, self.device.limits.warp_unit) if self.shares_registers else self.warps
+
+    @property
+    def shares_registers(self) -> bool:
+        return self.device.register_allocation == "group"
+
+    @property
+    def allocated_local_memory(self) -> int:
+        limits = self.device.limits
+        reserved = limits.local_memory_reserved if limits.stated("local_memory_reserved") else 0
+        taken = self.local_memory + reserved
+        return _ceil(taken, limits.local_memory_unit) if taken else 0
+
+    # {{{ what a core has room for
+
+    def rooms(self) -> Iterator[Room]:
+        limits = self.device.limits
+        yield Room("warps", limits.warps, self.allocated_warps, "warps")
+        alone = self.warps == 1 and limits.stated("groups_of_one_warp")
+        yield Room("groups", limits.groups_of_one_warp if alone else limits.groups, 1, "groups")
+        if self.registers:
+            yield self._registers_as_a_whole() if self.shares_registers else self._registers_by_warp()
+        if self.allocated_local_memory:
+            yield Room("local memory", limits.local_memory, self.allocated_local_memory, "B")
+
+    def _registers_as_a_whole(self) -> Room:
+        limits = self.device.limits
+        asked = self.allocated_warps * self.device.warp_size * self.registers
+        return Room("registers", limits.registers, _ceil(asked, limits.register_unit), "registers")
+
+    def _registers_by_warp(self) -> Room:
+        limits = self.device.limits
+        fitting = limits.registers // limits.partitions // self._registers_of_a_warp * limits.partitions
+        return Room("registers", fitting, self.warps, f"warps of {self._registers_of_a_warp} registers each")
+
+    @property
+    def _registers_of_a_warp(self) -> int:
+        return _ceil(self.registers * self.device.warp_size, self.device.limits.register_unit)
+
+    # }}}
+
+    # {{{ what a group may have
+
+    def check(self) -> None:
+        """Raise :class:`OccupancyError` for a group that no core of the device would take, however empty."""
+        if self.work_items < 1 or self.registers < 0 or self.local_memory < 0:
+            raise OccupancyError(
+                "a group has 1 work-item or more, and no negative registers or local memory; received "
+                f"{self.work_items} work-items, {self.registers} registers, {self.local_memory} B of local memory"
+            )
+        for what, name, has, unit in self._shares():
+            most = self.device.limits.stated(name) and int(self.device.limits.number(name))
+            if most is not None and has > most:
+                raise self.too_much(what, has, most, unit)
+
+    def _shares(self) -> Iterator[tuple[str, str, int, str]]:
+        """Yield of what a group has a share, the name of its limit, how much it has, and in which unit."""
+        yield "work-items", "work_items_per_group", self.work_items, "work-items"
+        yield "registers", "registers_per_work_item", self.registers, "registers of a work-item"
+        if self.registers and not self.shares_registers and self.device.limits.stated("registers_per_group"):
+            # The hardware checks as if warps were spread evenly over all partitions.
+            warps = _ceil(self.warps, self.device.limits.partitions)
+            yield "registers", "registers_per_group", warps * self._registers_of_a_warp, "registers of a group"
+        yield "local memory", "local_memory_per_group", self.local_memory, "B of local memory"
+
+    def too_much(self, what: str, has: int, most: int, unit: str) -> OccupancyError:
+        return OccupancyError(
+            f"a group of {self.work_items} work-items with {self.registers} registers each and {self.local_memory} B "
+            f"of local memory fits on no core of {self.device.slug!r}: too much of {what}, {has:,} {unit} where there "
+            f"are {most:,}, {has - most:,} too many; take smaller groups, or less of it"
+        )
+
+    # }}}
+
+
+def _ceil(number: int, unit: int) -> int:
+    """Return the least multiple of *unit* that is not below *number*."""
+    return -(-number // unit) * unit

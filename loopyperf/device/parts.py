@@ -1,0 +1,85 @@
+"""Parts of a device: named numbers, each declared once with its unit and meaning.
+
+A part states some of the numbers that its class declares. Reading one gives its value in the declared unit; reading one
+that is not stated raises :class:`MissingNumberError`, since what nobody has published is not known.
+"""
+
+from dataclasses import dataclass
+from typing import Self, overload
+
+from loopyperf.device.quantity import Quantity, in_base_unit
+from loopyperf.errors import MissingNumberError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Some numbers of a device."""
+
+    slug: str
+    """the device's short name"""
+    place: str = ""
+    """the table of the description that the numbers stand in, e.g. ``"memory.L2"``; empty for the device's own"""
+    numbers: tuple[tuple[str, Quantity], ...] = ()
+    """name, and what the description states"""
+
+    @classmethod
+    def declared(cls) -> dict[str, "Number"]:
+        """Return name -> declaration of the numbers that such a part may state."""
+        members = {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
+        return {name: member for name, member in members.items() if isinstance(member, Number)}
+
+    def stated(self, name: str) -> Quantity | None:
+        """Return what the description states of *name*; None where it states nothing."""
+        return next((quantity for stated, quantity in self.numbers if stated == name), None)
+
+    def number(self, name: str) -> int | float:
+        """Return the number called *name* in its declared unit; raises :class:`MissingNumberError` if not stated."""
+        quantity = self.stated(name)
+        if quantity is None:
+            raise MissingNumberError(_missing(self, name, self.declared()[name]))
+        return in_base_unit(quantity)
+
+
+class Number:
+    """Declares a number of a part; as an attribute of a part it is the number's value."""
+
+    name: str
+
+    def __init__(self, unit: str, meaning: str) -> None:
+        """Declare a number in *unit*."""
+        self.unit = unit
+        self.meaning = meaning
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Take the name of the attribute."""
+        self.name = name
+
+    @overload
+    def __get__(self, part: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, part: Part, owner: type) -> float: ...
+    def __get__(self, part: Part | None, owner: type) -> Self | float:
+        """Return the value in :attr:`unit`; raises :class:`MissingNumberError` where it is not stated."""
+        return self if part is None else part.number(self.name)
+
+
+class Count(Number):
+    """Declares a number that is a whole one."""
+
+    @overload
+    def __get__(self, part: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, part: Part, owner: type) -> int: ...
+    def __get__(self, part: Part | None, owner: type) -> Self | int:
+        """Return the value in :attr:`unit`; raises :class:`MissingNumberError` where it is not stated."""
+        return self if part is None else int(part.number(self.name))
+
+
+def _missing(part: Part, name: str, number: Number) -> str:
+    table = f"the table [{part.place}]" if part.place else "the top"
+    return (
+        f"the description of {part.slug!r} does not state {'.'.join(filter(None, (part.place, name)))} "
+        f"({number.meaning}, in {number.unit}): nobody has published it, or it has not been entered. To add it, give "
+        f"the path of a description of your own (begin with a copy of {part.slug}.toml) that has in {table}: "
+        f'{name} = {{ value = ..., unit = "{number.unit}", source = "..." }}'
+    )

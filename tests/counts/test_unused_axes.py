@@ -1,0 +1,114 @@
+"""What instructions that leave hardware axes out are executed, against the kernels that Loopy makes to run them."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import islpy as isl
+import loopy as lp
+import numpy as np
+import pytest
+import small_accesses
+import small_calls
+import small_loops
+import small_schedules
+import small_unknowns
+import small_vectors
+from hypothesis import HealthCheck, Phase, assume, given, note, reject, seed, settings
+from loopy.diagnostic import LoopyError
+from random_kernels import RandomKernel, random_kernels
+from small_kernels import SMALL_KERNELS, SmallKernel
+
+from loopyperf.counts.execution import Counting
+from loopyperf.errors import KernelError, UncountableError
+from loopyperf.kernel import Kernel, load_kernel
+from loopyperf.properties.counted_kernel import count_properties
+
+Sizes = Sequence[Mapping[str, int]]
+_ = (small_accesses, small_calls, small_loops, small_schedules, small_unknowns, small_vectors)
+"""which enter their kernels"""
+
+
+def outer_sum() -> lp.TranslationUnit:
+    """Return rows and columns added up in groups of 4 × 4, with an instruction over rows alone."""
+    unit = lp.make_kernel(
+        "{ [i, j]: 0 <= i < n and 0 <= j < m }",
+        """
+        for i
+            <float32> row = 2*x[i]  {id=row}
+            for j
+                out[i, j] = row + y[j]  {dep=row}
+            end
+        end
+        """,
+        [lp.GlobalArg("x, y, out", np.float32, shape=lp.auto), "..."],
+        lang_version=(2018, 2),
+    )
+    unit = lp.split_iname(unit, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    return lp.split_iname(unit, "j", 4, outer_tag="g.1", inner_tag="l.1")
+
+
+def on_every_lane(unit: lp.TranslationUnit) -> Kernel | None:
+    """Return the kernel after Loopy's own transformation; None where Loopy refuses, or it changes nothing."""
+    try:
+        preprocessed = lp.preprocess_program(unit)  # which adds loops along axes
+        transformed = lp.add_inames_for_unused_hw_axes(preprocessed)
+    except LoopyError:
+        return None
+    return None if transformed == preprocessed else load_kernel(transformed)
+
+
+def counted(kernel: Kernel, counting: Counting, sizes: Sizes, size: int | None = None) -> list[dict[str, int]]:
+    """Return what is counted at each of *sizes*, in sub-groups of *size*."""
+    properties = count_properties(kernel, counting, sub_group_size=size).properties()
+    return [{name: int(count) for name, count in properties.evaluate(**each).items() if count} for each in sizes]
+
+
+@pytest.mark.parametrize(("n", "m", "times"), [(3, 3, 9), (4, 4, 16), (5, 3, 15), (8, 6, 48), (40, 41, 1640)])
+def test_the_loop_of_an_axis_left_out_bounds_who_runs_what(n: int, m: int, times: int) -> None:
+    # Every work-item that has a j runs the product over i: n·m; `paper` counts it once for each i.
+    kernel = load_kernel(outer_sum())
+    assert [counts["f32 mul"] for counts in counted(kernel, "executed", [{"n": n, "m": m}])] == [times]
+    assert [counts["f32 mul"] for counts in counted(kernel, "paper", [{"n": n, "m": m}])] == [n]
+
+
+def test_executed_counts_are_those_of_the_transformed_kernels() -> None:
+    compared = [case for case in SMALL_KERNELS if _is_compared(case)]
+    assert len(compared) >= 4, "kernels that leave an axis out which one loop has"
+
+
+def _is_compared(case: SmallKernel) -> bool:
+    transformed = on_every_lane(case.build())
+    if transformed is not None:
+        _compare(load_kernel(case.build()), transformed, case.sizes)
+    return transformed is not None
+
+
+@seed(1)
+@settings(
+    max_examples=40,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+)
+@given(random_kernels())
+def test_so_they_are_of_random_kernels(description: RandomKernel) -> None:
+    note(repr(description))
+    assume(description.share is None)
+    try:
+        unit = description.build()
+        kernel, transformed = load_kernel(unit), on_every_lane(unit)
+    except (KernelError, LoopyError, isl.Error, ValueError, NotImplementedError):
+        reject()
+    assume(transformed is not None and len(kernel.launches) == 1)
+    _compare(kernel, cast("Kernel", transformed), description.sizes[::3])
+
+
+def _compare(kernel: Kernel, transformed: Kernel, sizes: Sizes) -> None:
+    expected = counted(transformed, "paper", sizes)
+    assert expected == counted(transformed, "executed", sizes) == counted(kernel, "executed", sizes)
+    try:
+        expected = counted(transformed, "executed", sizes, 32)
+    except UncountableError:  # the numbers of work-items depend on a size
+        return
+    assert expected == counted(kernel, "executed", sizes, 32)

@@ -1,0 +1,235 @@
+"""Laws that hold for every description of the catalog."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from loopyperf.device.description import Device
+from loopyperf.device.device_files import load_description
+from loopyperf.device.library import BUNDLED, names_without_brand
+from loopyperf.device.names import device_slug
+from loopyperf.device.occupancy import occupancy
+from loopyperf.device.parts import Part
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(BUNDLED.glob("*.toml"))
+DEVICES = {path.stem: load_description(path) for path in FILES}
+
+every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+
+
+def numbers(device: Device):
+    for part in device.parts:
+        for name, quantity in part.numbers:
+            yield ".".join(filter(None, (part.place, name))), quantity
+
+
+def test_the_devices_that_the_papers_and_the_data_are_about_are_described():
+    papers = {
+        # Lemeire, tables 4 to 6
+        *("nvidia-tesla-c2050", "nvidia-gtx-650-ti", "nvidia-quadro-k620", "nvidia-gtx-1060"),
+        *("nvidia-rtx-2070", "amd-r9-380"),
+        # Dao, section 5; Stevens and Klöckner, section 5
+        *("nvidia-gtx-280", "nvidia-gtx-580", "nvidia-gtx-680"),
+        *("nvidia-gtx-titan-x", "nvidia-tesla-k40", "nvidia-tesla-c2070", "amd-r9-fury"),
+        # measured data
+        *("nvidia-titan-v", "nvidia-v100", "nvidia-a100", "nvidia-h100", "nvidia-h200"),
+        *("nvidia-rtx-3090", "nvidia-rtx-4090", "amd-mi210", "amd-mi300x"),
+    }
+    assert papers <= set(DEVICES)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_each_number_stands_on_one_line_with_its_unit_and_source(path: Path):
+    """Read off the text, not by the reader: any digit that is a value has both beside it."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if re.search(r"= *[\d{]", line) and line != "schema = 1" and "pipeline =" not in line:
+            assert re.fullmatch(r'\w+ = \{ value = [\d._]+, unit = "[^"]+", source = "[^"]+, [^"]+" \}', line), line
+
+
+@every_device
+def test_the_documents_that_numbers_are_from_are_listed(device: Device):
+    listed = re.findall(r"^\| ([^|]+?) \|", (ROOT / "docs" / "devices.md").read_text(encoding="utf-8"), re.MULTILINE)
+    cited = {quantity.source.partition(",")[0] for _, quantity in numbers(device)}
+    assert cited - set(listed) == set()
+
+
+def test_no_document_is_listed_that_nothing_is_from():
+    text = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8").partition("## The documents")[2]
+    listed = re.findall(r"^\| ([^|]+?) \|", text, re.MULTILINE)[1:]
+    cited = {quantity.source.partition(",")[0] for device in DEVICES.values() for _, quantity in numbers(device)}
+    assert set(listed) - cited == set()
+
+
+def test_the_page_about_descriptions_names_every_number_there_is():
+    text = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
+    named = {name.split(".")[-1] for name in re.findall(r"`([\w.*]+)`", text)}
+    declared = {name for part in Part.__subclasses__() for name in part.declared()}
+    assert len(declared) > 40
+    assert declared - named == set()
+
+
+def test_the_example_of_the_page_about_descriptions_is_one(tmp_path: Path):
+    text = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
+    (tmp_path / "my-gpu.toml").write_text(re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[0])
+    device = load_description(tmp_path / "my-gpu.toml")
+    assert (device.slug, device.clock, device.level("L2").latency) == ("my-gpu", 1.4e9, 212)
+    assert device.completion_latency("add", "f32") == 4
+
+
+# {{{ names
+
+
+@every_device
+def test_a_file_is_named_by_vendor_and_model(device: Device):
+    assert device.slug == device_slug(device.slug)
+    assert device.slug.startswith(f"{device.vendor.lower()}-")
+
+
+def test_no_two_devices_share_a_name():
+    names = [name for device in DEVICES.values() for name in names_without_brand(device)]
+    assert len(names) == len(set(names))
+
+
+# }}}
+
+
+# {{{ numbers fit together
+
+
+@every_device
+def test_what_every_model_needs_is_stated(device: Device):
+    assert min(device.cores, device.clock, device.warp_size, device.schedulers) > 0
+    assert min(device.limits.warps, device.limits.groups, device.limits.registers, device.limits.local_memory) > 0
+    assert device.throughput.f32 > 0
+    assert device.level("DRAM").bandwidth > 0
+
+
+@every_device
+def test_published_peaks_are_cores_times_clock_times_throughput(device: Device):
+    # Published peaks are rounded to two digits (H200: 34 for 33.45, 1.6 %).
+    for dtype in ("f32", "f64"):
+        if device.stated(f"peak_{dtype}"):
+            assert device.number(f"peak_{dtype}") == pytest.approx(device.peak_flops(dtype), rel=0.02)
+
+
+def test_most_devices_have_a_published_peak():
+    assert sum(bool(device.stated("peak_f32") or device.stated("peak_f64")) for device in DEVICES.values()) >= 18
+
+
+@every_device
+def test_no_memory_is_measured_faster_than_its_published_peak(device: Device):
+    for level in device.memory:
+        if level.stated("bandwidth") and level.stated("sustained_bandwidth"):
+            assert 0.5 < level.sustained_bandwidth / level.bandwidth < 1
+
+
+@every_device
+def test_memories_are_slower_and_larger_the_farther_they_are_from_the_core(device: Device):
+    for name in ("latency", "size"):
+        known = [level.number(name) for level in device.memory if level.stated(name)]
+        assert known == sorted(known)
+
+
+@every_device
+def test_measured_single_precision_is_no_faster_than_the_units_allow(device: Device):
+    # Not so in double precision: Lemeire has 7.5 cycles on the K620 for 32/4 = 8, and 8 on the R9 380 for 64/4 = 16.
+    for kind, row in (("mul", "f32"), ("special", "special")):
+        if device.throughput.stated(row):
+            assert device.issue_latency(kind, "f32") >= device.warp_size / device.throughput.number(row)
+
+
+@every_device
+def test_the_banks_of_local_memory_deliver_a_word_each_or_every_other_cycle(device: Device):
+    for level in device.memory:
+        if level.stated("banks"):
+            assert level.bandwidth_per_core in (level.banks * level.bank_width, level.banks * level.bank_width / 2)
+
+
+@every_device
+def test_measured_local_loads_are_no_faster_than_the_banks_deliver(device: Device):
+    # a warp's floats: 32 · 4 B on Fermi in 128 / 64 = 2 cycles, which is what Lemeire measured
+    if any(each.name == "load local b32" for each in device.instructions) and device.vendor == "NVIDIA":
+        least = device.warp_size * 4 / device.level("local").bandwidth_per_core
+        assert device.issue_latency("load local", "b32") >= least
+
+
+@every_device
+def test_an_instruction_completes_no_sooner_than_the_next_one_may_issue(device: Device):
+    for each in device.instructions:
+        if each.stated("issue") and each.stated("completion"):
+            assert each.completion >= each.issue
+
+
+@every_device
+def test_a_core_has_room_for_the_largest_group_and_for_one_of_each_largest_share(device: Device):
+    limits = device.limits
+    assert occupancy(device, limits.work_items_per_group, registers=16).groups >= 1
+    assert occupancy(device, device.warp_size, limits.registers_per_work_item, 0).groups >= 1
+    assert occupancy(device, device.warp_size, 1, limits.local_memory_per_group).groups >= 1
+
+
+# }}}
+
+
+# {{{ the papers
+
+LEMEIRE_5 = """
+                 Fermi     Kepler       Maxwell      Pascal     Turing      Tonga
+special f32      8/40      1/18         1/15         1/15       2/21        5/24
+mul f32          1/18      0.25/9       0.375/6      0.25/6     0.5/4       1/5.25
+mul f64          2/22      4/22         7.5/42       8/43       19/45       8/76
+mul i32          2/18      0.5/5        0.875/12.5   0.75/12    0.25/2      1/5.25
+div f32          3/45      0.75/28.5    1.125/20     0.75/18    1.5/12.5    2.25/14
+div f64          19/253    26/260       47/376       47/376     -           155/740
+div i32          20/200    3/96         7/105        5/100      5/65        24/192
+barrier          2/40      0.75/24      4.5/125      2.25/70    1.5/17      7.5/150
+load global b32  23/475    7.5/300      18/440       12/345     18/450      42/136
+load local b32   2/28      1/28         1/28         1/25       2/32        2/60
+"""
+"""λ/Λ in cycles; cos.apx.f32 is the special function, ld.local.s32 accesses what is local memory here"""
+OF_LEMEIRE = (
+    *("nvidia-tesla-c2050", "nvidia-gtx-650-ti", "nvidia-quadro-k620"),
+    *("nvidia-gtx-1060", "nvidia-rtx-2070", "amd-r9-380"),
+)
+
+
+def test_lemeire_table_5():
+    for line in LEMEIRE_5.strip().splitlines()[1:]:
+        name, cells = line[:17].strip(), line[17:].split()
+        for slug, cell in zip(OF_LEMEIRE, cells, strict=True):
+            found = [f"{x.issue:g}/{x.completion:g}" for x in DEVICES[slug].instructions if x.name == name]
+            assert found == ([cell] if cell != "-" else []), (slug, name)
+
+
+def test_lemeire_table_4():
+    issue_limits = [DEVICES[slug].issue_limit for slug in OF_LEMEIRE]
+    special = [DEVICES[slug].issue_latency("special", "f32") for slug in OF_LEMEIRE]
+    assert (issue_limits, special) == ([1, 4, 4, 4, 2, 1], [8, 1, 1, 1, 2, 5])
+
+
+def test_sim_table_3():
+    c2050 = DEVICES["nvidia-tesla-c2050"]
+    l1, l2, dram = (c2050.level(name) for name in ("L1", "L2", "DRAM"))
+    assert (c2050.clock, dram.bandwidth, c2050.target, c2050.cores) == (1.15e9, 144e9, "2.0", 14)
+    assert (c2050.throughput.f32, c2050.throughput.special) == (32, 4)
+    assert (c2050.limits.local_memory, l1.size, l2.size) == (48 * 1024, 16 * 1024, 768 * 1024)
+    assert (c2050.completion_latency("fma", "f32"), dram.latency, dram.departure_delay) == (18, 440, 20)
+    assert (l1.latency, l2.latency) == (18, 130)
+
+
+def test_lemeire_table_6_follows_from_table_5():
+    """The throughput is cores · warp size · 4 B · clock / λ of loads (section 4.3), for cards at their stated clock.
+
+    Fermi 14 · 32 · 4 · 1.15 GHz / 23 = 89.6 GB/s. Left out: the Kepler card (its clock was another one, see its note)
+    and the AMD card (172 GB/s would be at 1008 MHz).
+    """
+    for name in ("nvidia-tesla-c2050", "nvidia-quadro-k620", "nvidia-gtx-1060", "nvidia-rtx-2070"):
+        device = DEVICES[name]
+        a_cycle = device.cores * device.warp_size * 4 / device.issue_latency("load global", "b32")
+        # The table is printed with three digits.
+        assert a_cycle * device.clock == pytest.approx(device.level("DRAM").sustained_bandwidth, rel=0.005)
+
+
+# }}}

@@ -1,0 +1,114 @@
+"""What a description answers, and how it says that it does not know."""
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from loopyperf.device.library import load_device
+from loopyperf.errors import MissingNumberError
+
+TITAN_V = load_device("nvidia-titan-v")
+RTX_2070 = load_device("nvidia-rtx-2070")
+C2050 = load_device("nvidia-tesla-c2050")
+
+
+def test_counts_are_integers_and_the_rest_is_in_the_declared_unit():
+    assert repr(TITAN_V.cores) == "80"
+    assert TITAN_V.clock == 1455e6
+    assert TITAN_V.limits.local_memory == 98304
+    assert TITAN_V.level("L2").size == 4_718_592  # 4.5 MiB
+    assert TITAN_V.level("DRAM").bandwidth == 653e9
+
+
+def test_what_is_stated_can_be_had_with_its_source():
+    quantity = TITAN_V.limits.stated("warps")
+    assert quantity is not None
+    assert (quantity.value, quantity.unit) == (64, "warps")
+    assert quantity.source == "CUDA Occupancy Calculator, 7.0"
+
+
+def test_a_device_is_a_value():
+    assert load_device("nvidia-titan-v") == TITAN_V != RTX_2070
+    assert pickle.loads(pickle.dumps(TITAN_V)) == copy.deepcopy(TITAN_V) == TITAN_V
+    assert len({TITAN_V, load_device("nvidia-titan-v"), RTX_2070}) == 2
+    with pytest.raises(FrozenInstanceError):
+        TITAN_V.name = "another"
+
+
+# {{{ what is not known
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            lambda: RTX_2070.level("L1").latency,
+            r"'nvidia-rtx-2070' does not state memory.L1.latency .*in cycles.*nvidia-rtx-2070.toml.*in the table "
+            r'\[memory.L1\]: latency = \{ value = \.\.\., unit = "cycles", source = "\.\.\." \}',
+        ),
+        (lambda: TITAN_V.launch_overhead, r"does not state launch_overhead .*in s.*has in the top: launch_overhead = "),
+        (lambda: TITAN_V.limits.warp_unit, r"does not state limits.warp_unit .*in the table \[limits\]: warp_unit = "),
+        (lambda: TITAN_V.level("L3"), r"no memory 'L3', only local, L1, L2, DRAM; .*table \[memory.L3\]"),
+        (
+            lambda: TITAN_V.completion_latency("barrier"),
+            r"how long 'barrier' takes \(completion, in cycles\).*\[instructions.\"barrier\"\].* completion = \{",
+        ),
+        (lambda: TITAN_V.issue_latency("div", "f64"), r"how long 'div f64' takes \(issue.*there are add f32, mul f32"),
+        (lambda: load_device("amd-mi210").issue_latency("mul", "i32"), "does not state throughput.integer_multiply"),
+        (lambda: load_device("nvidia-gtx-580").peak_flops("f64"), "does not state throughput.f64"),
+    ],
+)
+def test_asking_for_what_nobody_published_says_what_and_how_to_add_it(ask, message):
+    with pytest.raises(MissingNumberError, match=message):
+        ask()
+
+
+# }}}
+
+
+# {{{ latencies
+
+
+def test_a_measured_latency_is_the_one_of_the_paper():
+    """Lemeire, table 5, Fermi: mul.f64 2 / 22, cos.apx.f32 8 / 40, bar.sync 2 / 40, ld.global.s32 23 / 475."""
+    asked = [("mul", "f64"), ("special", "f32"), ("barrier", ""), ("load global", "b32")]
+    found = [(C2050.issue_latency(*each), C2050.completion_latency(*each)) for each in asked]
+    assert found == [(2, 22), (8, 40), (2, 40), (23, 475)]
+
+
+def test_an_addition_takes_as_long_as_the_multiplication_that_was_measured():
+    """Cornelis, table II: fadd on Fermi 1 / 18, as Lemeire's mul.f32."""
+    assert (C2050.issue_latency("add", "f32"), C2050.completion_latency("fma", "f32")) == (1, 18)
+
+
+def test_an_integer_addition_does_not_take_as_long_as_a_multiplication():
+    # mul.s32 was measured with 2 cycles; additions have a row of their own: 32 work-items / 32 results a cycle
+    assert (C2050.issue_latency("mul", "i32"), C2050.issue_latency("add", "i32")) == (2, 1)
+
+
+def test_without_a_measurement_the_issue_latency_is_that_of_the_units():
+    # 32 work-items over 64, 32, 16, 64 results a cycle
+    asked = [("fma", "f32"), ("fma", "f64"), ("mufu", "f32"), ("shift", "i32")]
+    assert [TITAN_V.issue_latency(*each) for each in asked] == [0.5, 1, 2, 0.5]
+
+
+def test_a_measurement_beats_the_units():
+    # Lemeire, section 4.3: 0.375 was measured where four schedulers and 128 processors would give 0.25
+    k620 = load_device("nvidia-quadro-k620")
+    assert (k620.issue_latency("mul", "f32"), k620.warp_size / k620.throughput.f32) == (0.375, 0.25)
+
+
+def test_special_functions_share_the_pipeline_of_the_others_where_the_paper_says_so():
+    assert load_device("amd-r9-380").pipeline("sfu") == "alu"
+    assert C2050.pipeline("sfu") == "sfu"
+
+
+def test_peak_flops_are_two_for_each_multiply_add():
+    # 80 cores · 1455 MHz · 64 results · 2 = 14.9 Tflop/s; half of it in double precision
+    assert TITAN_V.peak_flops("f32") == pytest.approx(14.8992e12)
+    assert TITAN_V.peak_flops("f64") == pytest.approx(7.4496e12)
+
+
+# }}}

@@ -1,0 +1,266 @@
+"""Occupancy against NVIDIA's own header, by hand for each architecture, and as laws."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from loopyperf.device.description import Device
+from loopyperf.device.library import known_descriptions, load_device
+from loopyperf.device.occupancy import Occupancy, occupancy
+from loopyperf.errors import MissingNumberError, OccupancyError
+
+# {{{ what cuda_occupancy.h of CUDA 12.9 answers, compiled and asked for random groups; the cases at which one binds
+
+HEADER = [
+    ("nvidia-gtx-680", 512, 24, 23497, 2, "local memory"),
+    ("nvidia-gtx-680", 1000, 49, 17369, 1, "registers"),
+    ("nvidia-gtx-680", 320, 14, 0, 6, "warps"),
+    ("nvidia-gtx-680", 32, 63, 0, 16, "groups"),
+    ("nvidia-tesla-k40", 192, 38, 0, 8, "registers"),
+    ("nvidia-tesla-k40", 32, 138, 29333, 1, "local memory"),
+    ("nvidia-tesla-k40", 768, 12, 0, 2, "warps"),
+    ("nvidia-tesla-k40", 96, 14, 0, 16, "groups"),
+    ("nvidia-quadro-k620", 100, 100, 24548, 2, "local memory"),
+    ("nvidia-quadro-k620", 32, 194, 0, 8, "registers"),
+    ("nvidia-quadro-k620", 256, 13, 0, 8, "warps"),
+    ("nvidia-quadro-k620", 32, 37, 0, 32, "groups"),
+    ("nvidia-gtx-titan-x", 1000, 42, 6339, 1, "registers"),
+    ("nvidia-gtx-titan-x", 768, 18, 0, 2, "warps"),
+    ("nvidia-gtx-titan-x", 128, 21, 33891, 2, "local memory"),
+    ("nvidia-gtx-titan-x", 32, 43, 0, 32, "groups"),
+    ("nvidia-gtx-1060", 192, 69, 15866, 4, "registers"),
+    ("nvidia-gtx-1060", 100, 19, 0, 16, "warps"),
+    ("nvidia-gtx-1060", 128, 51, 15686, 6, "local memory"),
+    ("nvidia-gtx-1060", 32, 41, 0, 32, "groups"),
+    ("nvidia-titan-v", 128, 170, 12959, 2, "registers"),
+    ("nvidia-titan-v", 32, 170, 16279, 6, "local memory"),
+    ("nvidia-titan-v", 1000, 8, 20053, 2, "warps"),
+    ("nvidia-titan-v", 32, 29, 0, 32, "groups"),
+    ("nvidia-rtx-2070", 192, 176, 0, 1, "registers"),
+    ("nvidia-rtx-2070", 256, 72, 24177, 2, "local memory"),
+    ("nvidia-rtx-2070", 320, 33, 0, 3, "warps"),
+    ("nvidia-rtx-2070", 32, 13, 0, 16, "groups"),
+    ("nvidia-a100", 64, 127, 1975, 8, "registers"),
+    ("nvidia-a100", 96, 17, 29298, 5, "local memory"),
+    ("nvidia-a100", 192, 10, 0, 10, "warps"),
+    ("nvidia-a100", 32, 47, 0, 32, "groups"),
+    ("nvidia-rtx-3090", 512, 100, 5733, 1, "registers"),
+    ("nvidia-rtx-3090", 48, 114, 80463, 1, "local memory"),
+    ("nvidia-rtx-3090", 256, 19, 0, 6, "warps"),
+    ("nvidia-rtx-3090", 32, 90, 0, 16, "groups"),
+    ("nvidia-rtx-4090", 1024, 24, 0, 1, "warps"),
+    ("nvidia-rtx-4090", 100, 200, 0, 2, "registers"),
+    ("nvidia-rtx-4090", 64, 114, 18551, 5, "local memory"),
+    ("nvidia-rtx-4090", 32, 33, 0, 24, "groups"),
+    ("nvidia-h200", 48, 122, 22008, 8, "registers"),
+    ("nvidia-h200", 64, 31, 6782, 29, "local memory"),
+    ("nvidia-h200", 768, 22, 28931, 2, "warps"),
+    ("nvidia-h200", 32, 40, 0, 32, "groups"),
+]
+
+
+@pytest.mark.parametrize(("name", "work_items", "registers", "local_memory", "groups", "bound_by"), HEADER)
+def test_nvidia_answers_the_same(name, work_items, registers, local_memory, groups, bound_by):
+    found = occupancy(load_device(name), work_items, registers, local_memory)
+    assert (groups, (bound_by,)) == (found.groups, found.bound_by)
+
+
+# }}}
+
+
+# {{{ by hand
+
+BY_HAND = {
+    # registers of the whole group: 3 warps are allocated as 4; 4 · 32 · 21 = 2688, in units of 512 3072; 16384 / 3072
+    "Tesla": ("nvidia-gtx-280", 96, 21, 0, 5, ("registers",)),
+    # ... and 8 warps: 8 · 32 · 16 = 4096 registers, 4 KiB, 8 of 32 warps: 4 of each
+    "Tesla, all at once": ("nvidia-gtx-280", 256, 16, 4096, 4, ("warps", "registers", "local memory")),
+    # 24 · 32 = 768 registers a warp; 2 · ⌊16384 / 768⌋ = 42 warps; 42 / 8
+    "Fermi": ("nvidia-gtx-580", 256, 24, 0, 5, ("registers",)),
+    # 38 · 32 = 1216, in units of 256 1280; 4 · ⌊16384 / 1280⌋ = 48 warps; 48 / 6
+    "Kepler": ("nvidia-tesla-k40", 192, 38, 0, 8, ("registers",)),
+    # 24548 B in units of 256 are 24576; 65536 / 24576 = 2.67
+    "Maxwell": ("nvidia-quadro-k620", 100, 32, 24548, 2, ("local memory",)),
+    # 15686 B in units of 256 are 15872; 98304 / 15872 = 6.19
+    "Pascal": ("nvidia-gtx-1060", 128, 51, 15686, 6, ("local memory",)),
+    # 40 · 32 = 1280 registers a warp; 4 · ⌊16384 / 1280⌋ = 48 warps; 48 / 8
+    "Volta": ("nvidia-titan-v", 256, 40, 0, 6, ("registers",)),
+    # 320 work-items are 10 warps; 32 / 10
+    "Turing": ("nvidia-rtx-2070", 320, 33, 0, 3, ("warps",)),
+    # 29298 + 1024 B in units of 128 are 30336; 164 · 1024 / 30336 = 5.54
+    "Ampere": ("nvidia-a100", 96, 17, 29298, 5, ("local memory",)),
+    # 18551 + 1024 B in units of 128 are 19584; 100 · 1024 / 19584 = 5.23
+    "Ada": ("nvidia-rtx-4090", 64, 114, 18551, 5, ("local memory",)),
+    # 6782 + 1024 B in units of 128 are 7808; 228 · 1024 / 7808 = 29.9
+    "Hopper": ("nvidia-h100", 64, 31, 6782, 29, ("local memory",)),
+    # 84 · 64 = 5376 registers a wave = 21 · 256; 4 · ⌊16384 / 5376⌋ = 12 waves; 12 / 4. 20000 B are 20480, 65536 / 3.2
+    "GCN": ("amd-r9-fury", 256, 84, 20000, 3, ("registers", "local memory")),
+    # a group of one wave needs no barrier: 40 of them, where there are 16 of more waves
+    "GCN, one wave": ("amd-r9-fury", 64, 24, 0, 40, ("warps", "groups", "registers")),
+    "GCN, two waves": ("amd-r9-fury", 128, 24, 0, 16, ("groups",)),
+    # 84 · 64 = 5376 registers, in units of 512 5632; 4 · ⌊32768 / 5632⌋ = 20 waves; 20 / 4
+    "CDNA": ("amd-mi210", 256, 84, 0, 5, ("registers",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "work_items", "registers", "local", "groups", "bound_by"), BY_HAND.values(), ids=BY_HAND
+)
+def test_occupancy_is_what_it_is_by_hand(name, work_items, registers, local, groups, bound_by):
+    found = occupancy(load_device(name), work_items, registers, local)
+    assert (groups, bound_by) == (found.groups, found.bound_by)
+
+
+def test_six_and_five_groups_reside_in_the_examples_of_dao():
+    """Section 4: six groups of 8 warps are an occupancy of 1.0 on 48 warps, and five one of 0.833."""
+    gtx_580 = load_device("nvidia-gtx-580")
+    full, less = occupancy(gtx_580, 256, registers=20), occupancy(gtx_580, 256, registers=24)
+    assert (full.groups, full.warps, full.share) == (6, 48, 1.0)
+    assert (less.groups, less.warps, round(less.share, 3)) == (5, 40, 0.833)
+
+
+def test_registers_that_are_not_known_do_not_limit():
+    assert occupancy(load_device("nvidia-titan-v"), 256).bound_by == ("warps",)
+
+
+# }}}
+
+
+# {{{ nothing fits
+
+NOT_ONE = {
+    "work-items": (
+        ("nvidia-titan-v", 1025, 16, 0),
+        "too much of work-items, 1,025 work-items where there are 1,024, 1 ",
+    ),
+    "registers of a work-item": (
+        ("nvidia-titan-v", 32, 256, 0),
+        "too much of registers, 256 registers of a work-item where there are 255, 1 too many",
+    ),
+    # 32 warps of 128 · 32 = 4096 registers
+    "registers of a group": (
+        ("nvidia-titan-v", 1024, 128, 0),
+        "too much of registers, 131,072 registers of a group where there are 65,536, 65,536 too many",
+    ),
+    "local memory": (
+        ("nvidia-a100", 64, 32, 163 * 1024 + 5),
+        "too much of local memory, 166,917 B of local memory where there are 166,912, 5 too many",
+    ),
+    # 8192 registers a wave: 2 in each of 4 parts, for 16 waves
+    "registers of AMD": (
+        ("amd-r9-fury", 1024, 128, 0),
+        "too much of registers, 16 warps of 8192 registers each where there are 8, 8 too many",
+    ),
+    # 16 warps · 32 · 64 = 32768
+    "registers of the group as a whole": (
+        ("nvidia-gtx-280", 512, 64, 0),
+        "too much of registers, 32,768 registers where there are 16,384, 16,384 too many",
+    ),
+}
+
+
+@pytest.mark.parametrize(("group", "message"), NOT_ONE.values(), ids=NOT_ONE)
+def test_a_group_that_fits_nowhere_is_refused_saying_what_there_is_too_much_of(group, message):
+    name, *needs = group
+    with pytest.raises(OccupancyError, match=message) as refused:
+        occupancy(load_device(name), *needs)
+    assert name in str(refused.value)
+
+
+@pytest.mark.parametrize("needs", [(0, 8, 0), (64, -1, 0), (64, 8, -4)])
+def test_a_group_that_makes_no_sense_is_refused(needs):
+    with pytest.raises(OccupancyError, match="1 work-item or more, and no negative registers"):
+        occupancy(load_device("nvidia-titan-v"), *needs)
+
+
+def test_a_limit_that_is_not_described_is_asked_for(tmp_path):
+    (tmp_path / "bare.toml").write_text(
+        'schema = 1\nname = "Bare"\nvendor = "B"\narchitecture = "B"\n'
+        'warp_size = { value = 32, unit = "work-items", source = "b" }\n'
+        '[limits]\nwarps = { value = 8, unit = "warps", source = "b" }\n'
+    )
+    with pytest.raises(MissingNumberError, match=r"does not state limits\.groups"):
+        occupancy(load_device(tmp_path / "bare.toml"), 32)
+
+
+# }}}
+
+
+# {{{ laws
+
+devices = st.sampled_from([known.slug for known in known_descriptions()]).map(load_device)
+shares = st.floats(0, 1)
+
+
+def resident(device: Device, work_items: int, registers: int, local_memory: int) -> int:
+    """Return how many groups reside; none where not one fits."""
+    try:
+        return occupancy(device, work_items, registers, local_memory).groups
+    except OccupancyError:
+        return 0
+
+
+def drawn(device: Device, shares: tuple[float, float, float]) -> tuple[int, int, int]:
+    """Return what a group asks for that has these shares of the most it may ask for."""
+    limits = device.limits
+    most = limits.work_items_per_group, limits.registers_per_work_item, limits.local_memory_per_group
+    work_items, registers, local_memory = (round(share * each) for share, each in zip(shares, most, strict=True))
+    return max(1, work_items), registers, local_memory
+
+
+@given(devices, st.tuples(shares, shares, shares), st.tuples(shares, shares, shares))
+def test_who_asks_for_more_gets_no_more_groups(device, one, other):
+    less = drawn(device, tuple(map(min, zip(one, other, strict=True))))
+    for place in range(3):
+        more = list(less)
+        more[place] = drawn(device, tuple(map(max, zip(one, other, strict=True))))[place]
+        assert resident(device, *more) <= resident(device, *less)
+
+
+@given(devices, st.tuples(shares, shares, shares))
+def test_what_resides_fits_and_one_more_does_not(device, needs):
+    """An independent implementation: warps are put into the emptiest part of the register file, one after the other."""
+    work_items, registers, local_memory = drawn(device, needs)
+    found = resident(device, work_items, registers, local_memory)
+    assume(found)
+    assert found == placed(device, work_items, registers, local_memory)
+
+
+def placed(device: Device, work_items: int, registers: int, local_memory: int) -> int:
+    limits = device.limits
+    warps = len(range(0, work_items, device.warp_size))
+    slots = limits.groups_of_one_warp if warps == 1 and limits.stated("groups_of_one_warp") else limits.groups
+    reserved = limits.local_memory_reserved if limits.stated("local_memory_reserved") else 0
+    as_a_whole = device.register_allocation == "group"
+    if as_a_whole:
+        warps += warps % limits.warp_unit
+    free_warps, free_local = limits.warps, limits.local_memory
+    parts = [limits.registers] if as_a_whole else [limits.registers // limits.partitions] * limits.partitions
+    pieces = [warps * device.warp_size * registers] if as_a_whole else [device.warp_size * registers] * warps
+    for group in range(slots):
+        free_warps -= warps
+        free_local -= in_units(local_memory + reserved, limits.local_memory_unit)
+        for piece in pieces:
+            parts[parts.index(max(parts))] -= in_units(piece, limits.register_unit)
+        if min(free_warps, free_local, *parts) < 0:
+            return group
+    return slots
+
+
+def in_units(number: int, unit: int) -> int:
+    while number % unit:
+        number += 1
+    return number
+
+
+@given(devices, st.tuples(shares, shares, shares))
+def test_at_least_one_resource_binds_and_the_share_is_of_the_warps(device, needs):
+    work_items, registers, local_memory = drawn(device, needs)
+    assume(resident(device, work_items, registers, local_memory))
+    found: Occupancy = occupancy(device, work_items, registers, local_memory)
+    assert found.bound_by
+    assert found.share == found.groups * len(range(0, work_items, device.warp_size)) / device.limits.warps
+    assert 0 < found.share <= 1
+
+
+# }}}
