@@ -88,7 +88,11 @@ class Kernel:
 
     def is_known(self, expression: Any) -> bool:
         """Return whether *expression* depends on nothing but loop variables and sizes."""
-        return get_dependencies(expression) <= self.parameters | self.loopy_kernel.all_inames()
+        return get_dependencies(expression) <= self._known_names
+
+    @cached_property
+    def _known_names(self) -> frozenset[str]:
+        return self.parameters | self.loopy_kernel.all_inames()
 
     def array(self, name: str) -> ArrayBase | None:
         """Return the argument or temporary called *name* if it lives in memory, otherwise None.

@@ -27,6 +27,7 @@ from loopy.schedule import (
 from loopy.symbolic import get_dependencies, pw_aff_to_pw_aff_implemented_by_expr
 from pytools.tag import Tag
 
+from loopyperf.factors import projected
 from loopyperf.set_memory import SetMemory
 
 
@@ -237,8 +238,7 @@ def _deciding_groups(kernel: LoopKernel, block: Sequence[ScheduleItem], start: i
 
 def points_of(kernel: LoopKernel, inames: frozenset[str]) -> isl.Set:
     """Return the points that loops over exactly *inames* visit, without what Loopy's home domains add."""
-    domain = isl.Set.from_basic_set(kernel.get_inames_domain(inames))
-    return domain.project_out_except(sorted(inames), [isl.dim_type.set])
+    return isl.Set.from_basic_set(projected(kernel.get_inames_domain(inames), inames))
 
 
 def hardware_axis(kernel: LoopKernel, iname: str) -> GroupInameTag | LocalInameTag | None:

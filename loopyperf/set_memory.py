@@ -14,12 +14,15 @@ class SetMemory(Generic[Value]):
     A dictionary would ask isl whether sets are equal, which takes longer than to see that they are written alike.
     """
 
-    def __init__(self) -> None:
-        """Remember nothing yet."""
+    def __init__(self, most: int | None = None) -> None:
+        """Remember nothing yet; with *most*, forget all once there are so many."""
+        self._most = most
         self._values: dict[int, list[tuple[isl.Set, Value]]] = {}
 
     def value(self, points: isl.Set, find: Callable[[isl.Set], Value]) -> Value:
         """Return what *find* finds out about *points*, or has found out before."""
+        if self._most is not None and len(self._values) >= self._most:
+            self._values.clear()
         alike = self._values.setdefault(hash(points), [])
         for other, value in alike:
             if other.plain_is_equal(points):

@@ -1,9 +1,13 @@
 """Settings of all tests: no test reads or writes a person's own data, and none fails because a machine is busy."""
 
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
+import loopy as lp
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture.engine import ConjectureRunner
 
 from loopyperf.oracle import recollection
 
@@ -26,3 +30,12 @@ def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def forgotten_counts() -> None:
     """Forget what earlier tests have counted."""
     recollection.forget()
+
+
+@pytest.fixture
+def fresh_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Draw each kernel anew, where Hypothesis would vary each five times, and leave no trace in Loopy's caches."""
+    monkeypatch.setattr(ConjectureRunner, "generate_mutations_from", lambda *_: None)
+    with lp.CacheMode(False), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

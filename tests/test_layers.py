@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
-    {"errors", "units", "set_memory", "user_data"},
+    {"errors", "units", "set_memory", "factors", "user_data"},
     {"launches", "called_kernels", "registers", "kernel", "device"},
     {"counts"},
     {"properties"},

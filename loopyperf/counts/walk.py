@@ -19,7 +19,7 @@ from loopy.kernel.instruction import (
 from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
-from pymbolic.mapper import Mapper, UnsupportedExpressionError
+from pymbolic.mapper import UnsupportedExpressionError
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
 from loopyperf.counts.chains import Link
@@ -30,6 +30,7 @@ from loopyperf.counts.item import Direction, Item, Kind, Operation
 from loopyperf.counts.literals import INDEX, Context
 from loopyperf.counts.memory import Reference, linear_reference, reference
 from loopyperf.counts.number_type import number_type
+from loopyperf.counts.operations import OperationMapper
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.errors import UncountableError
@@ -40,7 +41,7 @@ Events = dict[tuple[Conditions, Event, str | None], int | Fraction]
 """with the loop that is run all at once, if each happens once for all of its passes, and how often in one execution"""
 
 
-class InstructionWalker(Mapper[None, [Conditions, Context]]):
+class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
     """Walks instructions of one kernel; an unknown construct is refused by name."""
 
     def __init__(self, kernel: Kernel, typical: Typical) -> None:
@@ -192,7 +193,7 @@ class InstructionWalker(Mapper[None, [Conditions, Context]]):
 
     # {{{ operations
 
-    def _operate(self, expr: Any, conditions: Conditions, context: Context) -> None:
+    def map_operation(self, expr: Any, conditions: Conditions, context: Context) -> None:
         links = self._code.chain(expr, context).links
         self._record_operations(expr, links, conditions)
         for link in links:
@@ -206,23 +207,6 @@ class InstructionWalker(Mapper[None, [Conditions, Context]]):
                 is_scalar = is_scalar and (link.operand is None or self._is_scalar(link.operand))
                 for operation, number in link_operations(link, expr):
                     self._record(operation, conditions, number, at_once=is_scalar)
-
-    map_sum = _operate
-    map_product = _operate
-    map_min = _operate
-    map_max = _operate
-    map_quotient = _operate
-    map_floor_div = _operate
-    map_remainder = _operate
-    map_power = _operate
-    map_comparison = _operate
-    map_bitwise_and = _operate
-    map_bitwise_or = _operate
-    map_bitwise_xor = _operate
-    map_bitwise_not = _operate
-    map_left_shift = _operate
-    map_right_shift = _operate
-    map_logical_not = _operate
 
     def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context) -> None:
         """A child is evaluated where those before it have not decided."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import pymbolic.primitives as prim
@@ -39,11 +41,10 @@ class Affine:
     @property
     def expression(self) -> Any:
         """Return the sum as an integer or as a pymbolic expression."""
-        total: Any = self.constant
+        terms: list[Any] = [self.constant] if self.constant or not self.factors else []
         for name, factor in sorted(self.factors.items()):
-            variable = prim.Variable(name)
-            total = total + (variable if factor == 1 else factor * variable)
-        return total
+            terms.append(prim.Variable(name) if factor == 1 else factor * prim.Variable(name))
+        return reduce(add, terms)
 
     def may_be(self, value: int, trips: Mapping[str, Any]) -> bool:
         """Return whether the sum may be *value*, each variable being a pass of the loop that makes so many *trips*."""
@@ -52,6 +53,21 @@ class Affine:
         ends = [factor * (trips[name] - 1) for name, factor in self.factors.items()]
         least, greatest = (self.constant + sum(side(0, end) for end in ends) for side in (min, max))
         return least <= value <= greatest
+
+    def minus(self, other: "Affine") -> "Affine":
+        """Return the difference."""
+        names = self.factors.keys() | other.factors.keys()
+        factors = {name: self.factors.get(name, 0) - other.factors.get(name, 0) for name in names}
+        return Affine(self.constant - other.constant, {name: factor for name, factor in factors.items() if factor})
+
+    def moved(self, by: Mapping[str, int]) -> "Affine":
+        """Return the sum where each variable is that much more."""
+        return Affine(self.constant + sum(factor * by[name] for name, factor in self.factors.items()), self.factors)
+
+    def between(self, ranges: Mapping[str, range]) -> tuple[int, int]:
+        """Return the least and the largest value while each variable is anywhere in its range, none of them empty."""
+        ends = [sorted((factor * ranges[name][0], factor * ranges[name][-1])) for name, factor in self.factors.items()]
+        return self.constant + sum(low for low, _ in ends), self.constant + sum(high for _, high in ends)
 
     def divided(self, divisor: int) -> "Affine":
         """Return the exact quotient by *divisor*, which divides all multiples and the constant."""

@@ -71,6 +71,8 @@ class Instruction:
     """of such loops that were written out, with which copy it is: the distance to other copies is not known either"""
     is_index: bool = False
     """it computes what loop variables and sizes alone determine"""
+    origin: int | None = None
+    """of loads and stores: the place in the launch's program of the access that this is, or is a copy of"""
     defines: tuple[Element, ...] = ()
     """elements of private arrays that its result becomes"""
 

@@ -9,15 +9,12 @@ A batch is named by its seed; the same seed draws the same kernels.
 """
 
 import os
-import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-import loopy as lp
 import pytest
 from brute_force import COUNTINGS, brute_force_at_all
 from hypothesis import HealthCheck, Phase, event, given, note, reject, seed, settings
-from hypothesis.internal.conjecture.engine import ConjectureRunner
 from random_kernels import RandomKernel, random_kernels
 from settled import settled
 from stride_classes import UNSEEN
@@ -27,6 +24,8 @@ from loopyperf.errors import KernelError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.properties.counted_kernel import count_properties
 from loopyperf.properties.vector import PropertyVector
+
+pytestmark = pytest.mark.usefixtures("fresh_kernels")
 
 Counts = dict[str, int]
 
@@ -81,15 +80,6 @@ class Census:
         self.features.update(features)
         for feature in features:
             event(feature)
-
-
-@pytest.fixture(autouse=True)
-def fresh_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Draw each kernel anew, where Hypothesis would vary each five times, and leave no trace in Loopy's caches."""
-    monkeypatch.setattr(ConjectureRunner, "generate_mutations_from", lambda *_: None)
-    with lp.CacheMode(False), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @pytest.mark.parametrize("first", SEEDS)

@@ -11,8 +11,8 @@ import islpy as isl
 from pymbolic import evaluate
 
 from loopyperf.idg.construction.launch_program import LaunchProgram
-from loopyperf.idg.warps.executions import WarpExecutions
 from loopyperf.idg.warps.warp import iname_values
+from loopyperf.idg.warps.warp_executions import WarpExecutions
 
 Execution = tuple[int, dict[str, int]]
 """an instruction, and the values of the loops around it"""
@@ -29,7 +29,7 @@ class Replay:
         found = [
             (self._time(place, values), place, values)
             for place, draft in enumerate(self.drafts)
-            for values in _listed(executions.run(draft.statement, draft.conditions).values)
+            for values in _listed(executions.run(draft.statement, draft.conditions).values.set)
         ]
         self.executions: list[Execution] = []
         self.edges: set[tuple[int, int]] = set()

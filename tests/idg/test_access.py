@@ -120,6 +120,12 @@ def test_where_an_array_begins_is_assumed_unless_stated() -> None:
     assert (len(unknown.assumed), known.assumed) == (1, ())
 
 
+def test_lanes_that_each_make_one_pass_of_their_own_make_it_together() -> None:
+    kernel = written("{[i,j]: 0<=i<32 and i<=j<i+1}", "out[i] = a[j]", flat("a"), tags=LANES)
+    access = pattern(kernel, "a", WARP)
+    assert (access.profile.number, access.at({"j": 0}).sectors) == (1, 4)
+
+
 # }}}
 
 

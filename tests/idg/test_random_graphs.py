@@ -7,30 +7,37 @@ Other kernels, and more of them::
 """
 
 import os
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import cycle
 
-import loopy as lp
 import pytest
 from graph_counts import counted, executed
 from hypothesis import HealthCheck, Phase, given, note, reject, seed, settings
-from hypothesis.internal.conjecture.engine import ConjectureRunner
+from loopy.kernel.data import LocalInameTag
 from meaning import stored
 from random_kernels import RandomKernel, random_kernels
 from replay import Replay
 
+from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import KernelError, UncountableError
 from loopyperf.idg import Edge, Idg
+from loopyperf.idg.construction.executed import Executed
+from loopyperf.idg.construction.instruction_access import source_pattern
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
-from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps, warp_graph
+from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
 from loopyperf.idg.lowering.copies import copied
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
-from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
+from loopyperf.idg.warps.executions import LaunchExecutions
+from loopyperf.idg.warps.points import at_sizes
+from loopyperf.idg.warps.warp import first_value
+from loopyperf.idg.warps.warp_executions import WarpExecutions
 from loopyperf.kernel import Kernel, load_kernel
+
+pytestmark = pytest.mark.usefixtures("fresh_kernels")
 
 KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_GRAPHS", 60))
 SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
@@ -44,15 +51,6 @@ PASSES = (
 )
 LONG = 3000
 """executions of a warp: longer ones are not replayed"""
-
-
-@pytest.fixture(autouse=True)
-def fresh_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Draw each kernel anew, where Hypothesis would vary each five times, and leave no trace in Loopy's caches."""
-    monkeypatch.setattr(ConjectureRunner, "generate_mutations_from", lambda *_: None)
-    with lp.CacheMode(False), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @seed(SEED)
@@ -93,7 +91,10 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
         program = LaunchProgram(kernel, launch, Typical({}))
         executions = LaunchExecutions(program.counter, launch, sizes, WARP)
         for kind in kinds_of_warps(program, executions):
-            graph = warp_graph(program, executions, kind)
+            executed_by_warp = Executed(program, executions, kind)
+            graph = warp_graph(executed_by_warp)
+            if kind.is_uniform and _holds_all_work_items(executions):
+                _check_accesses(executed_by_warp, graph)
             if kind.is_uniform and graph.executed <= LONG:
                 flat, replay = graph.unrolled(), Replay(program, WarpExecutions(executions, kind.example))
                 drafts = [program.drafts[place].text for place, _ in replay.executions]
@@ -101,6 +102,28 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
                 assert replay.edges == {(edge.source, edge.target) for edge in flat.edges}
                 _check_copies(graph, flat)
                 _check_passes(graph, flat)
+
+
+def _holds_all_work_items(executions: LaunchExecutions) -> bool:
+    """Return whether groups are as large as loops over work-items are long; Loopy starts smaller ones, sometimes."""
+    kernel, inames = executions.kernel, {name for each in executions.launch.instructions for name in each.within_inames}
+    for name in inames:
+        tag = kernel.hardware_axis(name)
+        if isinstance(tag, LocalInameTag):
+            values = at_sizes(kernel.domain([name]), executions.sizes)
+            if not values.is_empty():
+                last = values.dim_max_val(0).to_python() - first_value(kernel, name, executions.sizes)
+                if last >= executions.placement.shape[tag.axis]:
+                    return False
+    return True
+
+
+def _check_accesses(executed_by_warp: Executed, graph: Idg) -> None:
+    """As accesses see them, lane by lane, the warp makes as many passes as all lanes together do."""
+    for instruction in graph.instructions:
+        if instruction.origin is not None:
+            passes = source_pattern(executed_by_warp, instruction.origin).passes
+            assert sum(number_of_points(each.passes) for each in passes.activities) == instruction.executions
 
 
 def _check_copies(graph: Idg, flat: Idg) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loopyperf.errors import UncountableError
 from loopyperf.idg.access import residues
 from loopyperf.idg.access.residues import Place, Progress, passes_by_place
-from loopyperf.idg.warps.passes import points_listed
+from loopyperf.idg.warps.points import points_listed
 
 LINE = 128
 SETS = [

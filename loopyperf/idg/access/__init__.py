@@ -2,7 +2,7 @@
 
 from loopyperf.idg.access.banks import BankAccess, bank_access
 from loopyperf.idg.access.private_stack import private_access
-from loopyperf.idg.access.profile import AccessPattern, AccessProfile, access_pattern
+from loopyperf.idg.access.profile import AccessPattern, AccessProfile, access_pattern, pattern_of_copy
 from loopyperf.idg.access.sectors import SectorAccess, sector_access
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "SectorAccess",
     "access_pattern",
     "bank_access",
+    "pattern_of_copy",
     "private_access",
     "sector_access",
 ]

@@ -1,7 +1,7 @@
 """The byte address that each lane of a warp accesses, as a function of the passes of the loops around."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -78,13 +78,23 @@ def lane_addresses(ref: Reference, passes: WarpPasses, stride: str | None = None
     shared = _sharing(passes, axes_of_data(passes.kernel, data))
     unit = ref.bits // 8
     by_data, assumed = _apart_by_data(ref, shared, stride, unit) if data else (np.zeros_like(shared), ())
-    offset, unknown = _offset(ref, passes)
     if data and stride is not None and len(set(shared.tolist())) > 1:
         position = 0  # the stride says it all
-    expression = passes.lockstep.in_passes(position + offset)
+    found = addresses_at(ref, passes, passes.lockstep.in_passes(position))
+    return replace(found, by_data=by_data, assumed=(*assumed, *found.assumed))
+
+
+def addresses_at(ref: Reference, passes: WarpPasses, position: Any) -> LaneAddresses:
+    """Return the addresses of *ref* where it is *position*, an expression, elements from the first one of its array.
+
+    Raises as :func:`lane_addresses`.
+    """
+    offset, unknown = _offset(ref, passes)
     values = {**passes.sizes, **_lane_values(passes)}
+    expression = position + offset
     _check_known(passes, ref, expression, values.keys() | passes.data_starts.keys())
-    return LaneAddresses(expression, unit, values, passes.loops, by_data, (*assumed, *unknown))
+    apart = np.zeros(passes.warp.lanes, dtype=np.int64)
+    return LaneAddresses(expression, ref.bits // 8, values, passes.loops, apart, unknown)
 
 
 # {{{ the position in the array

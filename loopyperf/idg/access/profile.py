@@ -6,22 +6,24 @@ integer divisions, a loop takes them through few places in a line, and the passe
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.errors import UncountableError
-from loopyperf.idg.access.addresses import LaneAddresses, lane_addresses
+from loopyperf.idg.access.addresses import LaneAddresses, addresses_at, lane_addresses
 from loopyperf.idg.access.banks import BankAccess, bank_access
 from loopyperf.idg.access.index_values import NotPeriodicError
 from loopyperf.idg.access.residues import Places, passes_by_place
 from loopyperf.idg.access.sectors import LINE, SectorAccess, sector_access
-from loopyperf.idg.warps.passes import Activity, WarpPasses, points_listed
+from loopyperf.idg.warps.lockstep import Lockstep
+from loopyperf.idg.warps.passes import Activity, WarpPasses
+from loopyperf.idg.warps.points import boxed, points_listed
 from loopyperf.idg.warps.warp import Integers
 
 WarpAccess = SectorAccess | BankAccess
@@ -59,6 +61,8 @@ class AccessPattern:
     reference: Reference
     passes: WarpPasses
     addresses: LaneAddresses
+    width: int
+    """bytes that it moves for a lane"""
 
     @property
     def assumed(self) -> tuple[str, ...]:
@@ -108,11 +112,11 @@ class AccessPattern:
         return self.addresses.at_all(points_listed(activity.passes))
 
     def _access(self, lanes: tuple[int, ...], addresses: Integers) -> WarpAccess:
-        ref, unit = self.reference, self.addresses.unit
+        ref = self.reference
         active = np.array(lanes, dtype=np.int64)
         if ref.space == "local":
-            return bank_access(active, addresses[active], unit, ref.direction == "load")
-        return sector_access(addresses[active], unit)
+            return bank_access(active, addresses[active], self.width, ref.direction == "load")
+        return sector_access(addresses[active], self.width)
 
 
 def access_pattern(ref: Reference, passes: WarpPasses, stride: str | None = None) -> AccessPattern:
@@ -121,4 +125,27 @@ def access_pattern(ref: Reference, passes: WarpPasses, stride: str | None = None
     *stride* is the stride class of lanes that data tells apart, as stated through ``typical``; without it, they share
     no sector of global memory and no bank of local memory. For errors see :func:`lane_addresses`.
     """
-    return AccessPattern(ref, passes, lane_addresses(ref, passes, stride))
+    return AccessPattern(ref, passes, lane_addresses(ref, passes, stride), ref.bits // 8)
+
+
+def pattern_of_copy(pattern: AccessPattern, address: Any, trips: Mapping[str, int], bits: int) -> AccessPattern:
+    """Return how the warp executes a copy of the access of *pattern*, in all passes of loops of so many *trips*.
+
+    *address* is how many elements from the array's first one each lane accesses, an expression of the numbers of these
+    passes and of the hardware's inames; *bits* are what it moves for a lane. Raises :class:`UncountableError` where the
+    lanes that are active depend on the pass, since the copy has passes of its own.
+    """
+    if len(pattern.passes.activities) != 1:
+        raise UncountableError(
+            f"the lanes that are active in the access of {pattern.reference.array!r} depend on the pass, so its "
+            "copies cannot be told apart: ask for the instruction of the source graph, which is all of them"
+        )
+    (activity,) = pattern.passes.activities
+    boxes = boxed(tuple(range(number) for number in trips.values()))
+    passes = replace(
+        pattern.passes,
+        loops=tuple(trips),
+        activities=(Activity(activity.lanes, boxes),),
+        lockstep=Lockstep(),
+    )
+    return AccessPattern(pattern.reference, passes, addresses_at(pattern.reference, passes, address), bits // 8)

@@ -11,7 +11,7 @@ import islpy as isl
 
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.errors import UncountableError
-from loopyperf.idg.warps.passes import points_listed, without
+from loopyperf.idg.warps.points import points_listed, without
 
 SET = isl.dim_type.set
 MOST_PLACES = 4096

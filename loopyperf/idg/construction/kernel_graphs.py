@@ -7,7 +7,12 @@ from functools import cached_property
 from typing import Any
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps, warp_graph
+from loopyperf.errors import GraphError
+from loopyperf.idg.access import AccessPattern
+from loopyperf.idg.construction.executed import Executed
+from loopyperf.idg.construction.instruction_access import checked_access, copied_pattern, source_pattern
+from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind
@@ -25,16 +30,35 @@ class WarpKind:
         """otherwise they differ in how often they execute some instructions: the graph has the mean"""
         self.example, self.host = executions.placement.warp(kind.example)
         """one of them, and the values of the host's loops around its launch"""
-        self._made_of = (program, executions, kind)
+        self._made_of: tuple[LaunchProgram, LaunchExecutions, Kind] | None = (program, executions, kind)
 
     @cached_property
     def graph(self) -> Idg:
         """Return the graph of the example."""
-        return warp_graph(*self._made_of)
+        return warp_graph(self._executed)
+
+    @cached_property
+    def _executed(self) -> Executed:
+        if self._made_of is None:
+            raise GraphError("a graph that was pickled has forgotten its kernel: build it anew to ask for accesses")
+        return Executed(*self._made_of)
+
+    def access(self, number: int, graph: Idg | None = None) -> AccessPattern:
+        """Return what the load or store *number* of the graph asks of memory, as the example executes it.
+
+        With *graph*, what lowering made of the kind's own one, it is an instruction of that. Lanes whose addresses are
+        data are taken to be far apart: see the pattern's ``assumed``. Raises :class:`GraphError` for what accesses no
+        array, and :class:`UncountableError` for a copy whose passes cannot be told from those of other copies.
+        """
+        origin = checked_access(self.graph if graph is None else graph, number)
+        if graph is None or graph is self.graph:
+            return source_pattern(self._executed, origin)
+        return copied_pattern(self._executed, self.graph, graph, number)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the graph, and not what it is made of."""
-        return {**self.__dict__, "graph": self.graph, "_made_of": None}
+        kept = {name: value for name, value in self.__dict__.items() if name != "_executed"}
+        return {**kept, "graph": self.graph, "_made_of": None}
 
 
 @dataclass(frozen=True)

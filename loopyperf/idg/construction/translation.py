@@ -11,8 +11,7 @@ from loopy.kernel.function_interface import InKernelCallable
 from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase, NoOpInstruction
 from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
-from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
-from pymbolic.mapper import Mapper
+from loopy.symbolic import LinearSubscript, ResolvedFunction
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
 from loopyperf.counts.chains import Link
@@ -23,6 +22,7 @@ from loopyperf.counts.item import Access, Direction, Item, Operation
 from loopyperf.counts.literals import INDEX, Context
 from loopyperf.counts.memory import Reference, linear_reference, reference
 from loopyperf.counts.number_type import number_type
+from loopyperf.counts.operations import OperationMapper
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.counts.walk import combining
@@ -39,7 +39,7 @@ SQUARE = "square"
 """a power of two, which is written as a product"""
 
 
-class Translator(Mapper[Value, [Conditions, Context]]):
+class Translator(OperationMapper[Value, [Conditions, Context]]):
     """Translates statements of one launch; :attr:`drafts` and :attr:`definitions` grow in the order of the program."""
 
     _statement: Statement
@@ -56,6 +56,8 @@ class Translator(Mapper[Value, [Conditions, Context]]):
         """predicates, with what they evaluate to, and where"""
         self._code = GeneratedCode(kernel)
         self._controls: tuple[Value, ...] = ()
+        self._texts: dict[Any, str] = {}
+        """what operations are of: several are of one expression"""
         self._written_for = ""
         """the loop variable for which something else is written, while that is translated"""
 
@@ -146,7 +148,7 @@ class Translator(Mapper[Value, [Conditions, Context]]):
         scalar = operation.dtype
         subsystem = "fp64" if scalar == "f64" else SUBSYSTEMS.get(operation.kind, "alu")
         # Loopy's printer does not print the numbers of work-items and groups.
-        words = self._written_for or str(text)
+        words = self._written_for or self._texts.get(text) or self._texts.setdefault(text, str(text))
         node = self._add(operation.kind, scalar, subsystem, words, conditions, operands, operation)
         if isinstance(text, prim.ExpressionNode) and self._is_known(text):
             self.drafts[node].expression = text
@@ -241,7 +243,7 @@ class Translator(Mapper[Value, [Conditions, Context]]):
     # {{{ leaves
 
     def _is_known(self, expression: Any) -> bool:
-        return get_dependencies(expression) <= self.kernel.parameters | self.kernel.loopy_kernel.all_inames()
+        return self.kernel.is_known(expression)
 
     def map_constant(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         return Value(known=expr)
@@ -282,30 +284,13 @@ class Translator(Mapper[Value, [Conditions, Context]]):
 
     # {{{ operations
 
-    def _operate(self, expr: Any, conditions: Conditions, context: Context) -> Value:
+    def map_operation(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         links = self._code.chain(expr, context).links
         operands: list[Value] = []
         for link in links:
             again = operands[-1] if operands else Value(known=1)
             operands.append(again if link.operand is None else self.rec(link.operand, conditions, link.context))
         return self._fold(expr, links, operands, conditions)
-
-    map_sum = _operate
-    map_product = _operate
-    map_min = _operate
-    map_max = _operate
-    map_quotient = _operate
-    map_floor_div = _operate
-    map_remainder = _operate
-    map_power = _operate
-    map_comparison = _operate
-    map_bitwise_and = _operate
-    map_bitwise_or = _operate
-    map_bitwise_xor = _operate
-    map_bitwise_not = _operate
-    map_left_shift = _operate
-    map_right_shift = _operate
-    map_logical_not = _operate
 
     def map_logical_and(
         self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context

@@ -5,17 +5,18 @@ do (Lemeire, section 4.1: divergence between warps is several graphs). How often
 as a function of where the warp is; the warps are cut up where one of these functions changes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
 
-from loopyperf.counts.quasipolynomial import number_of_points
-from loopyperf.idg.warps.passes import points_listed, without
+from loopyperf.counts.quasipolynomial import NumberByPlace, number_of_points
+from loopyperf.factors import groups
+from loopyperf.idg.warps.points import fixed, points_listed, without
 from loopyperf.idg.warps.warp import Warp
+from loopyperf.set_memory import SetMemory
 
 SET = isl.dim_type.set
-PARAM = isl.dim_type.param
 LISTED = 4096
 """warps whose numbers of executions differ from one to the next are compared one by one, up to so many"""
 MOST = 16
@@ -66,84 +67,95 @@ def kinds_of(warps: isl.Set, executions: Sequence[isl.Set]) -> list[Kind]:
     *warps* is the set of their places; each of *executions* is a set of places with the passes in which they run
     something.
     """
+    axes = warps.dim(SET)
     pieces = [] if warps.is_empty() else [warps.coalesce()]
-    varying: list[isl.PwQPolynomial] = []
-    for each in executions:
-        number = _per_warp(each, warps.dim(SET))
-        for where, count in _pieces(number):
-            pieces = [part for piece in pieces for part in (piece & where, piece - where) if not part.is_empty()]
-            if not _is_constant(count):
-                varying.append(number)
-    kinds = [kind for piece in pieces for kind in _kinds_in(piece.coalesce(), varying)]
+    parts = [_apart(each, axes) for each in _distinct(executions)]
+    for where in _distinct(part.where for part in parts):
+        pieces = _cut(pieces, where)
+    numbers = SetMemory[NumberByPlace]()
+    varying: list[tuple[isl.Set, NumberByPlace]] = []
+    for part in parts:
+        if part.depending is not None:
+            number = numbers.value(part.depending, lambda points: NumberByPlace(points, axes))
+            for where, is_constant in number.pieces():
+                pieces = _cut(pieces, where & part.where)
+                if not is_constant:
+                    varying.append((part.where, number))
+    kinds = [kind for piece in pieces for kind in _kinds_in(piece.coalesce(), _varying_in(piece, varying))]
     return sorted(kinds, key=lambda kind: -kind.warps)
 
 
-def _per_warp(executions: isl.Set, axes: int) -> isl.PwQPolynomial:
-    """Return how many passes there are at each place of a warp."""
-    apart = executions.move_dims(PARAM, 0, SET, 0, axes)
-    for place in range(axes):
-        apart = apart.set_dim_name(PARAM, place, f"w{place}")
-    return apart.card()
+def _varying_in(piece: isl.Set, varying: Sequence[tuple[isl.Set, NumberByPlace]]) -> list[NumberByPlace]:
+    """Return those numbers that are of executions in *piece*, which is on one side of each of their borders."""
+    here = {id(number): number for where, number in varying if piece.is_subset(where)}
+    return list(here.values())
 
 
-def _pieces(number: isl.PwQPolynomial) -> list[tuple[isl.Set, isl.QPolynomial]]:
-    """Return the parts of the places, as sets, with how many passes there are in each."""
-    found: list[tuple[isl.Set, isl.QPolynomial]] = []
-    number.foreach_piece(lambda where, count: found.append((_as_places(where), count)))
+def _distinct(sets: Iterable[isl.Set]) -> list[isl.Set]:
+    """Return *sets*, each once."""
+    found: list[isl.Set] = []
+    known = SetMemory[None]()
+    for each in sets:
+        known.value(each, found.append)
     return found
 
 
-def _is_constant(count: isl.QPolynomial) -> bool:
-    found: list[bool] = []
-    kinds = (PARAM, isl.dim_type.in_, isl.dim_type.div)
-    count.foreach_term(
-        lambda term: found.append(any(term.get_exp(kind, at) for kind in kinds for at in range(count.dim(kind))))
+def _cut(pieces: Sequence[isl.Set], where: isl.Set) -> list[isl.Set]:
+    """Return *pieces* cut into what is there and what is not."""
+    if all(piece.is_subset(where) for piece in pieces):
+        return list(pieces)
+    return [part for piece in pieces for part in (piece & where, piece - where) if not part.is_empty()]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Executions of something: where there are any, and what says how their number depends on the place."""
+
+    where: isl.Set
+    depending: isl.Set | None
+    """None where nothing does"""
+
+
+def _apart(executions: isl.Set, axes: int) -> _Part:
+    """Return *executions* as where they are, and on what part of them their number depends there.
+
+    Loops that no constraint ties to the place are entered alike wherever they are, so their passes are a constant
+    factor of the number. What ties axes of the place to each other alone is in *where*.
+    """
+    where = executions.project_out(SET, axes, executions.dim(SET) - axes).coalesce()
+    parts = executions.get_basic_sets()
+    if len(parts) != 1:
+        return _Part(where, executions if parts else None)
+    loops = range(axes, executions.dim(SET))
+    tied = frozenset[int]().union(
+        *(group for group in groups(parts[0]) if min(group) < axes and not group.isdisjoint(loops))
     )
-    return not any(found)
+    if not tied:
+        return _Part(where, None)
+    depending = parts[0]
+    for place in range(axes):
+        if place not in tied:
+            depending = depending.drop_constraints_involving_dims(SET, place, 1)
+    return _Part(where, without(isl.Set.from_basic_set(depending), [place for place in loops if place not in tied]))
 
 
-def _as_places(where: isl.Set) -> isl.Set:
-    number = where.dim(PARAM)
-    return isl.Set.from_params(where.params()).move_dims(SET, 0, PARAM, 0, number)
-
-
-def _kinds_in(piece: isl.Set, varying: Sequence[isl.PwQPolynomial]) -> Iterator[Kind]:
+def _kinds_in(piece: isl.Set, varying: Sequence[NumberByPlace]) -> Iterator[Kind]:
     """Yield the kinds of warps in *piece*, where some numbers of executions are *varying* from warp to warp."""
-    axes = [axis for axis in range(piece.dim(SET)) if any(_involves(number, axis) for number in varying)]
+    axes = [axis for axis in range(piece.dim(SET)) if any(number.depends_on(axis) for number in varying)]
     deciding = without(piece, [axis for axis in range(piece.dim(SET)) if axis not in axes])
     if not axes or number_of_points(deciding) > LISTED:
         yield Kind(piece if axes else None, number_of_points(piece), _middle(piece), is_uniform=not axes)
         return
     alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for place in sorted(tuple(map(int, row)) for row in points_listed(deciding)):
-        found = tuple(_at(number, axes, place) for number in varying)
+        found = tuple(number.at(dict(zip(axes, place, strict=True))) for number in varying)
         alike.setdefault(found, []).append(place)
     if len(alike) > MOST:
         yield Kind(piece, number_of_points(piece), _middle(piece), is_uniform=False)
         return
     for places in alike.values():
-        here = [_fixed(piece, axes, place) for place in places]
+        here = [fixed(piece, dict(zip(axes, place, strict=True))) for place in places]
         yield Kind(None, sum(map(number_of_points, here)), _middle(here[len(here) // 2]), is_uniform=True)
-
-
-def _involves(number: isl.PwQPolynomial, axis: int) -> bool:
-    found: list[bool] = []
-    number.foreach_piece(lambda _, count: found.append(count.involves_dims(PARAM, axis, 1)))
-    return any(found)
-
-
-def _fixed(piece: isl.Set, axes: Sequence[int], place: Sequence[int]) -> isl.Set:
-    for axis, value in zip(axes, place, strict=True):
-        piece = piece.fix_val(SET, axis, isl.Val(value))
-    return piece
-
-
-def _at(number: isl.PwQPolynomial, axes: Sequence[int], place: Sequence[int]) -> int:
-    """Return *number* at *place* on the *axes* that it depends on."""
-    point = isl.Point.zero(number.get_domain_space())
-    for axis, value in zip(axes, place, strict=True):
-        point = point.set_coordinate_val(PARAM, axis, isl.Val(value))
-    return number.eval(point).to_python()
 
 
 def _middle(places: isl.Set) -> tuple[int, ...]:
@@ -157,12 +169,12 @@ def _middle(places: isl.Set) -> tuple[int, ...]:
             else [(low + high) // 2]
         )
         for value in near:
-            fixed = places.fix_val(SET, axis, isl.Val(value))
-            if not fixed.is_empty():
+            here = fixed(places, {axis: value})
+            if not here.is_empty():
                 break
         else:
-            fixed = places.fix_val(SET, axis, places.sample_point().get_coordinate_val(SET, axis))
             value = places.sample_point().get_coordinate_val(SET, axis).to_python()
-        places = fixed
+            here = fixed(places, {axis: value})
+        places = here
         found.append(value)
     return tuple(found)

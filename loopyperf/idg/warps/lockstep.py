@@ -11,30 +11,43 @@ from typing import Any
 
 import islpy as isl
 import pymbolic.primitives as prim
-from loopy.kernel.data import LocalInameTag
 from loopy.schedule import EnterLoop
-from loopy.symbolic import IdentityMapper, get_dependencies, pw_aff_to_expr
+from loopy.symbolic import IdentityMapper, pw_aff_to_expr
 
 from loopyperf.counts.loops import leaning_loops
 from loopyperf.counts.sub_groups import Loops, loop_start
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch, is_unrolled
+from loopyperf.launches import Launch
 
 SET = isl.dim_type.set
 
 
 @dataclass(frozen=True, slots=True)
 class Lockstep:
-    """Points whose leaning loops are numbered by passes."""
+    """Where leaning loops start."""
 
-    points: isl.Set
-    """over the same inames"""
-    starts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """loop -> the value of its first pass, an expression in the loops around it and the lanes; the innermost first"""
+    names: tuple[str, ...] = ()
+    """the inames that points are over"""
+    starts: Mapping[str, isl.PwAff] = field(default_factory=dict[str, isl.PwAff])
+    """loop -> the value of its first pass, a function of *names*"""
+    expressions: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """the same as expressions in the loops around it and the lanes; the innermost first"""
+
+    def numbered(self, points: isl.Set) -> isl.Set:
+        """Return *points* with leaning loops numbered by passes."""
+        if not self.starts:
+            return points
+        space = isl.LocalSpace.from_space(points.get_space())
+        values = ((name, isl.PwAff.var_on_domain(space, SET, place)) for place, name in enumerate(self.names))
+        numbers = (value.sub(self.starts[name]) if name in self.starts else value for name, value in values)
+        numbered = points.apply(reduce(isl.Map.flat_range_product, map(isl.Map.from_pw_aff, numbers)))
+        for place, name in enumerate(self.names):
+            numbered = numbered.set_dim_name(SET, place, name)
+        return numbered
 
     def in_passes(self, expression: Any) -> Any:
         """Return *expression* with the values of leaning loops written by the numbers of their passes."""
-        for loop, start in self.starts.items():
+        for loop, start in self.expressions.items():
             expression = _Shifted(loop, start)(expression)
         return expression
 
@@ -51,27 +64,26 @@ class _Shifted(IdentityMapper[[]]):
         return self.start + expr if expr.name == self.loop else expr
 
 
-def in_lockstep(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops) -> Lockstep:
-    """Return *points* by passes that lanes of *launch* make together.
+def lockstep_of(kernel: Kernel, launch: Launch, inames: frozenset[str], loops: Loops) -> Lockstep:
+    """Return where the loops among *inames* start that do not start alike in all lanes of *launch*.
 
-    *loops* tells what points the loops over some inames visit. There are no parameters in either.
+    *loops* tells what points the loops over some inames visit; there are no parameters in it.
     """
-    names = points.get_var_names_not_none(SET)
-    visited = loops(frozenset(names))
-    if not leaning_loops(kernel, launch, visited):
-        return Lockstep(points)
+    visited = loops(inames)
+    found = leaning_loops(kernel, launch, visited)
+    if not found:
+        return Lockstep()
+    names: Sequence[str] = visited.get_var_names_not_none(SET)
     nest = _nest(launch, names)
-    leaning = {name for name in names if isinstance(kernel.hardware_axis(name), LocalInameTag)}
     starts: dict[str, isl.PwAff] = {}
-    expressions: dict[str, Any] = {}
     for place, loop in enumerate(nest):
-        start = _named(loop_start(kernel, loops, names, nest[place + 1 :], loop), names).gist(visited)
-        expression = pw_aff_to_expr(start)
-        # What starts from a leaning loop leans as well.
-        if leaning & get_dependencies(expression) and not is_unrolled(kernel.loopy_kernel, loop):
-            leaning.add(loop)
-            starts[loop], expressions[loop] = start, expression
-    return Lockstep(_numbered(points, names, starts), dict(reversed(expressions.items())))
+        if loop in found:
+            around = visited
+            for inner in nest[place:]:  # in whose words the start shall not be
+                around = around.eliminate(SET, names.index(inner), 1)
+            starts[loop] = _named(loop_start(kernel, loops, names, nest[place + 1 :], loop), names).gist(around)
+    expressions = {loop: pw_aff_to_expr(start) for loop, start in reversed(starts.items())}
+    return Lockstep(tuple(names), starts, expressions)
 
 
 def _nest(launch: Launch, names: Sequence[str]) -> list[str]:
@@ -85,15 +97,3 @@ def _named(start: isl.Map, names: Sequence[str]) -> isl.PwAff:
     for place, name in enumerate(names):
         start = start.set_dim_name(isl.dim_type.in_, place, name)
     return isl.PwMultiAff.from_map(start).get_pw_aff(0).coalesce()
-
-
-def _numbered(points: isl.Set, names: Sequence[str], starts: Mapping[str, isl.PwAff]) -> isl.Set:
-    """Return *points* with the loops that have *starts* counted from there."""
-    space = isl.LocalSpace.from_space(points.get_space())
-    values = (isl.PwAff.var_on_domain(space, SET, place) for place in range(len(names)))
-    numbers = [value.sub(starts[name]) if name in starts else value for name, value in zip(names, values, strict=True)]
-    maps = (isl.Map.from_pw_aff(number) for number in numbers)
-    numbered = points.apply(reduce(isl.Map.flat_range_product, maps))
-    for place, name in enumerate(names):
-        numbered = numbered.set_dim_name(SET, place, name)
-    return numbered

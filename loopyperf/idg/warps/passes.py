@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from operator import index
 
 import islpy as isl
@@ -10,7 +9,8 @@ import numpy as np
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
-from loopyperf.idg.warps.lockstep import Lockstep, in_lockstep
+from loopyperf.idg.warps.lockstep import Lockstep, lockstep_of
+from loopyperf.idg.warps.points import at_sizes, fixed, without
 from loopyperf.idg.warps.warp import Integers, Warp, iname_values
 from loopyperf.kernel import Kernel
 
@@ -57,58 +57,39 @@ class WarpPasses:
         if missing:
             raise ParameterError(f"the access is in loops over {', '.join(self.loops)}: add {', '.join(missing)}")
         values = {place: passes[name] for place, name in enumerate(self.loops)}
-        found = (kind.lanes for kind in self.activities if not _at(kind.passes, values).is_empty())
+        found = (kind.lanes for kind in self.activities if not fixed(kind.passes, values).is_empty())
         return next(found, ())
 
 
-def passes_of(counter: ExecutionCounter, site: Site, warp: Warp, sizes: Mapping[str, int]) -> WarpPasses:
+def passes_of(
+    counter: ExecutionCounter, site: Site, warp: Warp, sizes: Mapping[str, int], host: Mapping[str, int] | None = None
+) -> WarpPasses:
     """Return what *warp* executes of *site* at *sizes*, where conditions on data are taken to hold.
 
-    Raises :class:`UncountableError` where bounds are data of which nothing is stated, :class:`ParameterError` for a
-    size that is missing.
+    *host* are values of loops around the launch; those that are not given are among the sequential ones. Raises
+    :class:`UncountableError` where bounds are data of which nothing is stated, :class:`ParameterError` for a size that
+    is missing.
     """
     loops = counter.loops(site.inames)
     points = at_sizes(counter.points(site), sizes)
-    lockstep = in_lockstep(
-        counter.kernel, site.launch, points, lambda inames: at_sizes(counter.loops(inames).points, sizes)
+    lockstep = lockstep_of(
+        counter.kernel, site.launch, site.inames, lambda inames: at_sizes(counter.loops(inames).points, sizes)
     )
     if not points.is_bounded():
         raise UnboundedDomainError(f"{site.source}: its loops ({', '.join(sorted(site.inames))}) have no bounds")
     names: Sequence[str] = points.get_var_names_not_none(SET)
-    values = iname_values(counter.kernel, warp, names, sizes)
+    fixed = {name: np.full(warp.lanes, value) for name, value in (host or {}).items() if name in names}
+    values = iname_values(counter.kernel, warp, names, sizes) | fixed
     return WarpPasses(
         kernel=counter.kernel,
         sizes={name: index(size) for name, size in sizes.items()},
         warp=warp,
         loops=tuple(name for name in names if name not in values),
         lane_values=values,
-        activities=tuple(_activities(lockstep.points, [values.get(name) for name in names], warp.lanes)),
+        activities=tuple(_activities(lockstep.numbered(points), [values.get(name) for name in names], warp.lanes)),
         lockstep=lockstep,
         data_starts=loops.starts,
     )
-
-
-def at_sizes(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
-    """Return *points* at *sizes*, without parameters; raises :class:`ParameterError` for a size that is missing."""
-    for name, (kind, place) in points.get_var_dict(PARAM).items():
-        if name in sizes:
-            points = points.fix_val(kind, place, isl.Val(str(sizes[name])))
-        elif points.involves_dims(kind, place, 1):
-            raise ParameterError(f"the loops depend on {name}: state it among the sizes")
-    return points.project_out(PARAM, 0, points.dim(PARAM))
-
-
-def without(points: isl.Set, places: Sequence[int]) -> isl.Set:
-    """Return *points* without the dimensions at *places*, in ascending order: those that some points have there."""
-    return reduce(lambda left, place: left.project_out(SET, place, 1), reversed(places), points)
-
-
-def points_listed(passes: isl.Set) -> Integers:
-    """Return the points of bounded *passes*, one in each row."""
-    rows: list[list[int]] = []
-    places = range(passes.dim(SET))
-    passes.foreach_point(lambda point: rows.append([point.get_coordinate_val(SET, at).to_python() for at in places]))
-    return np.array(rows, dtype=np.int64).reshape(len(rows), len(places))
 
 
 # {{{ which lanes are active
@@ -145,7 +126,7 @@ def _by_passes(points: isl.Set, hardware: Sequence[int], values: Integers) -> li
     """Return the distinct sets of passes in which a lane is active, with the lanes whose set that is."""
     found: list[tuple[frozenset[int], isl.Set]] = []
     for lanes, coordinates in _alike(values):
-        own = without(_at(points, dict(zip(hardware, coordinates, strict=True))), hardware)
+        own = without(fixed(points, dict(zip(hardware, coordinates, strict=True))), hardware)
         same = next((place for place, (_, other) in enumerate(found) if other.is_equal(own)), None)
         if same is None:
             found.append((lanes, own))
@@ -176,10 +157,6 @@ def _parts(
                 "them with fewer cases"
             )
     return [(active, part) for active, part in parts if active]
-
-
-def _at(points: isl.Set, values: Mapping[int, int]) -> isl.Set:
-    return reduce(lambda left, one: left.fix_val(SET, one[0], isl.Val(str(one[1]))), values.items(), points)
 
 
 # }}}

@@ -1,0 +1,90 @@
+"""Sets as products: which dimensions constraints tie together, and projections that leave out what is not tied.
+
+A set of points is the product of its parts over groups of dimensions that share no constraint. Where a part is not
+empty, whatever the parameters, projecting it out is leaving it out, which takes isl far less time than eliminating its
+dimensions one by one.
+"""
+
+from collections.abc import Collection, Sequence
+
+import islpy as isl
+
+from loopyperf.set_memory import SetMemory
+
+SET = isl.dim_type.set
+PARAM = isl.dim_type.param
+DIV = isl.dim_type.div
+Groups = tuple[frozenset[int], ...]
+
+_GROUPS = SetMemory[Groups](most=256)
+_INDEPENDENT = SetMemory[Groups](most=256)
+"""a kernel's domains are asked about again and again, under other names"""
+
+
+def groups(points: isl.BasicSet) -> Groups:
+    """Return the dimensions of *points* in groups, those in one constraint together, through divisions or directly.
+
+    For given parameters, *points* are the product of their projections onto the groups. Divisions are members too,
+    numbered after the dimensions.
+    """
+    return _GROUPS.value(isl.Set.from_basic_set(points), lambda _: _grouped(points))
+
+
+def _grouped(points: isl.BasicSet) -> Groups:
+    group = list(range(points.dim(SET) + points.dim(DIV)))
+    for constraint in points.get_constraints():
+        tied = {group[place] for place in _involved(constraint)}
+        if len(tied) > 1:
+            least = min(tied)
+            group = [least if each in tied else each for each in group]
+    members: dict[int, list[int]] = {}
+    for place, each in enumerate(group):
+        members.setdefault(each, []).append(place)
+    return tuple(map(frozenset, members.values()))
+
+
+def _involved(constraint: isl.Constraint) -> list[int]:
+    """Return the dimensions in *constraint*, and the divisions, numbered after them."""
+    number = constraint.dim(SET)
+    found = [place for place in range(number) if constraint.involves_dims(SET, place, 1)]
+    divisions = (place for place in range(constraint.dim(DIV)) if constraint.involves_dims(DIV, place, 1))
+    return found + [number + place for place in divisions]
+
+
+def independent(points: isl.BasicSet) -> Groups:
+    """Return those groups of *points* whose parts are the same, and not empty, whatever the parameters."""
+    return _INDEPENDENT.value(isl.Set.from_basic_set(points), lambda _: _nonparametric(points))
+
+
+def _nonparametric(points: isl.BasicSet) -> Groups:
+    if points.is_empty():
+        return ()
+    parametric: set[int] = set()
+    for constraint in points.get_constraints():
+        if constraint.involves_dims(PARAM, 0, constraint.dim(PARAM)):
+            parametric.update(_involved(constraint))
+    return tuple(group for group in groups(points) if group.isdisjoint(parametric))
+
+
+def projected(points: isl.BasicSet, names: Collection[str]) -> isl.BasicSet:
+    """Return the projection of *points* onto the dimensions of these *names*."""
+    kept = {place for place, name in enumerate(points.get_var_names(SET)) if name in names}
+    others = [place for place in range(points.dim(SET)) if place not in kept]
+    left_out = {place for group in independent(points) if group.isdisjoint(kept) for place in group}
+    found = points
+    for first, number in _runs(sorted(left_out & set(others))):
+        found = found.drop_constraints_involving_dims(SET, first, number)
+    for first, number in reversed(_runs(others)):
+        found = found.project_out(SET, first, number)
+    return found
+
+
+def _runs(places: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the ascending *places* as runs of neighbours: the first one of each, and how many there are."""
+    found: list[tuple[int, int]] = []
+    for place in places:
+        if found and sum(found[-1]) == place:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((place, 1))
+    return found

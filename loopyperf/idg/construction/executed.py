@@ -1,0 +1,72 @@
+"""What one warp executes of the program of its launch."""
+
+from functools import cached_property
+from typing import Any
+
+import islpy as isl
+import pymbolic.primitives as prim
+from pymbolic.mapper.substitutor import CachedSubstitutionMapper
+
+from loopyperf.idg.construction.drafts import Draft
+from loopyperf.idg.construction.launch_program import LaunchProgram
+from loopyperf.idg.warps.executions import LaunchExecutions
+from loopyperf.idg.warps.kinds import Kind
+from loopyperf.idg.warps.nest import Nest, Statement
+from loopyperf.idg.warps.warp import iname_values
+from loopyperf.idg.warps.warp_executions import WarpExecutions
+
+SET = isl.dim_type.set
+
+
+class Executed:
+    """The instructions of a launch that warps of one kind execute, as the example of that kind does."""
+
+    def __init__(self, program: LaunchProgram, launch: LaunchExecutions, kind: Kind) -> None:
+        """Look at warps of *kind* of the *launch* of *program*."""
+        self.program, self.kernel, self.kind = program, program.kernel, kind
+        self.launch, self.warp = launch, WarpExecutions(launch, kind.example)
+        self.runs = [self.warp.run(draft.statement, draft.conditions) for draft in program.drafts]
+        alive = (place for place in range(len(program.drafts)) if not self._is_idle(place))
+        self.numbers = {place: number for number, place in enumerate(alive)}
+        """draft -> number of the instruction"""
+        self._in_passes: dict[tuple[Nest, ...], CachedSubstitutionMapper] = {}
+
+    def _is_idle(self, place: int) -> bool:
+        return self.runs[place].passes.is_empty and (self.kind.is_uniform or self.of_all(place).is_empty())
+
+    def of_all(self, place: int) -> isl.Set:
+        """Return what all warps of a kind that is not uniform execute of a draft."""
+        assert self.kind.places is not None
+        draft = self.program.drafts[place]
+        found = self.launch.by_place(draft.statement, draft.conditions)
+        return found & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), len(draft.statement.loops))
+
+    def draft(self, place: int) -> Draft:
+        """Return the draft of the instruction at *place* of the program."""
+        return self.program.drafts[place]
+
+    @cached_property
+    def uniform(self) -> dict[str, int]:
+        """Return the values of sizes, of loops on the host, and of the hardware's inames in the first lane."""
+        values = dict(self.launch.sizes) | self.warp.host
+        inames = frozenset[str]().union(*(draft.statement.inames for draft in self.program.drafts))
+        lanes = iname_values(self.kernel, self.warp.warp, inames, self.launch.sizes)
+        return values | {name: int(each[0]) for name, each in lanes.items()}
+
+    def in_passes(self, expression: Any, statement: Statement) -> Any:
+        """Return *expression* of loop variables and sizes as one of the passes of the loops around *statement*."""
+        if not isinstance(expression, prim.ExpressionNode):
+            return expression
+        if statement.loops not in self._in_passes:
+            values = self._values_in_passes(statement.loops)
+            self._in_passes[statement.loops] = CachedSubstitutionMapper(
+                lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None
+            )
+        lockstep = self.launch.lockstep(statement.inames)
+        return self._in_passes[statement.loops](lockstep.in_passes(expression))
+
+    def _values_in_passes(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
+        values: dict[str, Any] = dict(self.launch.sizes) | self.warp.host
+        for depth, nest in enumerate(loops, 1):
+            values[nest.iname] = prim.Variable(nest.iname) + self.warp.first(loops[:depth])
+        return values

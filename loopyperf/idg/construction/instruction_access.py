@@ -1,0 +1,51 @@
+"""What loads and stores of a graph ask of memory, as the example of a kind of warps executes them."""
+
+from loopyperf.counts.execution import Site
+from loopyperf.errors import GraphError, UncountableError
+from loopyperf.idg.access import AccessPattern, access_pattern, pattern_of_copy
+from loopyperf.idg.construction.executed import Executed
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.warps.passes import passes_of
+
+
+def source_pattern(executed: Executed, origin: int) -> AccessPattern:
+    """Return how the warp executes the access at place *origin* of the program, in all its passes."""
+    draft = executed.draft(origin)
+    assert draft.reference is not None
+    site = Site(executed.program.launch, draft.statement.inames, draft.conditions, draft.statement.name)
+    warp = executed.warp
+    passes = passes_of(executed.program.counter, site, warp.warp, warp.sizes, warp.host)
+    return access_pattern(draft.reference, passes)
+
+
+def copied_pattern(executed: Executed, source: Idg, graph: Idg, number: int) -> AccessPattern:
+    """Return how the warp executes instruction *number* of *graph*, which lowering made of *source*.
+
+    It may be one of the copies of an unrolled loop, and move more than one element for a lane. Raises
+    :class:`UncountableError` where its passes cannot be told from those of the other copies.
+    """
+    instruction = graph.instructions[number]
+    assert instruction.origin is not None
+    pattern = source_pattern(executed, instruction.origin)
+    before = source.instructions[executed.numbers[instruction.origin]]
+    if (before.dtype, before.executions) == (instruction.dtype, instruction.executions):
+        return pattern
+    trips = {loop.name: loop.trips for loop in graph.loops_around[number]}
+    numbers = {name: each for name, each in trips.items() if isinstance(each, int)}
+    if instruction.address is None or instruction.condition is not None or len(numbers) < len(trips):
+        raise UncountableError(
+            f"instruction {number}, {instruction.text}, is one of several copies of an access, of which addresses or "
+            "passes are no functions of the loops around: ask for the instruction of the source graph, which is all of "
+            "them"
+        )
+    return pattern_of_copy(pattern, instruction.address, numbers, int(instruction.dtype.removeprefix("b")))
+
+
+def checked_access(graph: Idg, number: int) -> int:
+    """Return the place in the program of the access that *number* of *graph* is; raises :class:`GraphError`."""
+    if not 0 <= number < len(graph.instructions):
+        raise GraphError(f"the graph has instructions 0 to {len(graph.instructions) - 1}, received {number}")
+    instruction = graph.instructions[number]
+    if instruction.origin is None:
+        raise GraphError(f"instruction {number} ({instruction.kind}) accesses no array: ask for a load or a store")
+    return instruction.origin

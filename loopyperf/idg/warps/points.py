@@ -1,0 +1,231 @@
+"""Bounded sets of points, most of which are boxes: products of intervals, for which Python needs no help from isl."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import islice
+from math import prod
+
+import islpy as isl
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.counts.quasipolynomial import number_of_points
+from loopyperf.errors import LoopyperfError, ParameterError
+
+SET = isl.dim_type.set
+PARAM = isl.dim_type.param
+Box = tuple[range, ...]
+"""intervals, one for each dimension; none is empty"""
+MOST_BOXES = 6
+"""that points are cut into"""
+
+
+class Points:
+    """A bounded set of points with integer coordinates."""
+
+    def __init__(self, points: isl.Set | Box) -> None:
+        """Take a set that has no parameters, or a box."""
+        self._made_of = points
+
+    @cached_property
+    def box(self) -> Box | None:
+        """Return the intervals whose product the points are; None where they are no such product, or none at all."""
+        if isinstance(self._made_of, tuple):
+            return self._made_of
+        if self._made_of.is_empty() or not self._made_of.is_box():
+            return None
+        return tuple(_interval(self._made_of, place) for place in range(self._made_of.dim(SET)))
+
+    @cached_property
+    def boxes(self) -> tuple[Box, ...] | None:
+        """Return disjoint boxes that the points are made of; None where these are more than :data:`MOST_BOXES`.
+
+        Loops over tiles, the last one of which is not full, are two: that one, and all others.
+        """
+        if self.box is not None or self.is_empty:
+            return () if self.box is None else (self.box,)
+        try:
+            found = tuple(islice(_cut(self.set), MOST_BOXES + 1))
+        except _NoBoxesError:
+            return None
+        return found if len(found) <= MOST_BOXES else None
+
+    @cached_property
+    def set(self) -> isl.Set:
+        """Return the points as isl has them."""
+        return boxed(self._made_of) if isinstance(self._made_of, tuple) else self._made_of
+
+    @cached_property
+    def number(self) -> int:
+        """Return how many there are."""
+        if self.box is None:
+            return number_of_points(self.set)
+        return prod(map(len, self.box))
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there are none."""
+        return self.box is None and self.set.is_empty()
+
+    def times(self, interval: range) -> "Points":
+        """Return their product with *interval*, its values as the last dimension."""
+        if self.box is not None:
+            return Points((*self.box, interval))
+        return Points(self.set.flat_product(boxed((interval,))))
+
+    def outer(self, number: int) -> "Points":
+        """Return their projection on the first so many dimensions."""
+        if self.box is not None:
+            return Points(self.box[:number])
+        return Points(self.set.project_out(SET, number, self.set.dim(SET) - number))
+
+
+class _NoBoxesError(LoopyperfError):
+    """A set with holes."""
+
+
+def _cut(points: isl.Set) -> Iterator[Box]:
+    """Yield boxes that *points* are made of: runs of slices along the first dimension that are alike, each cut up.
+
+    Raises :class:`_NoBoxesError` where a dimension has holes.
+    """
+    if points.dim(SET) == 0:
+        yield ()
+        return
+    while not points.is_empty():
+        first = points.dim_min_val(0)
+        slice_ = points.fix_val(SET, 0, first).project_out(SET, 0, 1)
+        everywhere = points.project_out(SET, 1, points.dim(SET) - 1)
+        alike = everywhere.flat_product(slice_)
+        others = (alike - points).union(points - alike).project_out(SET, 1, points.dim(SET) - 1)
+        here = everywhere if others.is_empty() else everywhere.upper_bound_val(SET, 0, others.dim_min_val(0) - 1)
+        interval = Points(here.coalesce()).box
+        if interval is None:
+            raise _NoBoxesError
+        for box in _cut(slice_.coalesce()):
+            yield (*interval, *box)
+        points = points.lower_bound_val(SET, 0, isl.Val(interval[0].stop))
+
+
+def union(parts: Sequence[Points], dimensions: int) -> Points:
+    """Return the points of all *parts*, which are over so many *dimensions*."""
+    boxes = dict.fromkeys(part.box for part in parts if not part.is_empty)
+    for each in boxes:
+        if each is not None and all(other is not None and is_inside(other, each) for other in boxes):
+            return Points(each)
+    nothing = isl.Set.empty(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, dimensions))
+    return Points(reduce(isl.Set.union, (part.set for part in parts), nothing).coalesce())
+
+
+def is_inside(inner: Box, outer: Box) -> bool:
+    """Return whether all points of *inner* are in *outer*."""
+    return all(there.start <= here.start and here.stop <= there.stop for here, there in zip(inner, outer, strict=True))
+
+
+def boxed(box: Box) -> isl.Set:
+    """Return *box* as isl has it."""
+    points = isl.Set.universe(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(box)))
+    for place, interval in enumerate(box):
+        points = points.lower_bound_val(SET, place, isl.Val(interval.start))
+        points = points.upper_bound_val(SET, place, isl.Val(interval.stop - 1))
+    return points
+
+
+def _interval(points: isl.Set, place: int) -> range:
+    return range(points.dim_min_val(place).to_python(), points.dim_max_val(place).to_python() + 1)
+
+
+# {{{ images
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """An integer multiple of each dimension of points, and a constant, all divided and rounded down."""
+
+    factors: Mapping[int, int]
+    constant: int = 0
+    divisor: int = 1
+
+    @classmethod
+    def sum(cls, terms: Iterable["Linear"]) -> "Linear":
+        """Return the sum of undivided *terms*."""
+        factors: Counter[int] = Counter()
+        constant = 0
+        for term in terms:
+            factors.update(term.factors)
+            constant += term.constant
+        return cls(factors, constant)
+
+    def times(self, factor: int) -> "Linear":
+        """Return *factor* times this, which is undivided."""
+        return Linear({place: factor * value for place, value in self.factors.items()}, factor * self.constant)
+
+    def divided(self, divisor: int) -> "Linear":
+        """Return this divided by *divisor*, rounded down."""
+        return Linear(self.factors, self.constant, divisor)
+
+    def on(self, space: isl.LocalSpace) -> isl.Aff:
+        """Return this as isl has it, on *space*."""
+        value = isl.Aff.zero_on_domain(space).set_constant_val(isl.Val(self.constant))
+        for place, factor in self.factors.items():
+            value = value.set_coefficient_val(isl.dim_type.in_, place, isl.Val(factor))
+        return value if self.divisor == 1 else value.scale_down_val(isl.Val(self.divisor)).floor()
+
+
+def variable(place: int) -> Linear:
+    """Return the dimension at *place*."""
+    return Linear({place: 1})
+
+
+def image(points: isl.Set, coordinates: Sequence[Linear]) -> isl.Set:
+    """Return the points with these *coordinates* at *points*."""
+    return points.reset_tuple_id().apply(linear_map(coordinates, points.dim(SET)))
+
+
+def linear_map(coordinates: Sequence[Linear], dimensions: int) -> isl.Map:
+    """Return the map from points of so many *dimensions* to those with these *coordinates*."""
+    space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, dimensions)
+    nowhere = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 0)
+    together = isl.MultiAff.zero(isl.Space.map_from_domain_and_range(space, nowhere))
+    for each in coordinates:
+        together = together.flat_range_product(isl.MultiAff.from_aff(each.on(isl.LocalSpace.from_space(space))))
+    return isl.Map.from_multi_aff(together)
+
+
+# }}}
+
+
+# {{{ sizes, projections, lists
+
+
+def at_sizes(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
+    """Return *points* at *sizes*, without parameters; raises :class:`ParameterError` for a size that is missing."""
+    for name, (kind, place) in points.get_var_dict(PARAM).items():
+        if name in sizes:
+            points = points.fix_val(kind, place, isl.Val(str(sizes[name])))
+        elif points.involves_dims(kind, place, 1):
+            raise ParameterError(f"the loops depend on {name}: state it among the sizes")
+    return points.project_out(PARAM, 0, points.dim(PARAM))
+
+
+def fixed(points: isl.Set, values: Mapping[int, int]) -> isl.Set:
+    """Return those of *points* whose dimensions have *values*."""
+    return reduce(lambda left, one: left.fix_val(SET, one[0], isl.Val(str(one[1]))), values.items(), points)
+
+
+def without(points: isl.Set, places: Sequence[int]) -> isl.Set:
+    """Return *points* without the dimensions at *places*, in ascending order: those that some points have there."""
+    return reduce(lambda left, place: left.project_out(SET, place, 1), reversed(places), points)
+
+
+def points_listed(points: isl.Set) -> NDArray[np.int64]:
+    """Return bounded *points*, one in each row."""
+    rows: list[list[int]] = []
+    places = range(points.dim(SET))
+    points.foreach_point(lambda point: rows.append([point.get_coordinate_val(SET, at).to_python() for at in places]))
+    return np.array(rows, dtype=np.int64).reshape(len(rows), len(places))
+
+
+# }}}
