@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
+from loopyperf.idg.polynomial import Polynomial
+
 Dependence = Literal["data", "memory", "synchronization", "control"]
 """through registers; through memory; through a barrier; on a predicate"""
 Pass = Any
@@ -43,10 +45,8 @@ class Instruction:
     operands: tuple[Operand, ...] = ()
     address: Any = None
     """of loads and stores: elements from the array's first one, an expression like those of operands; None if data"""
-    sized: frozenset[str] = frozenset()
-    """loops whose passes move the address by a distance that depends on sizes: the compiler does not know it"""
-    sized_copies: tuple[tuple[str, int], ...] = ()
-    """of such loops that were written out, with which copy it is: the distance to other copies is not known either"""
+    symbolic: Polynomial | None = None
+    """of loads and stores: the same with sizes left as they are named, which is what the compiler knows of it"""
     is_index: bool = False
     """it computes what loop variables and sizes alone determine"""
 

@@ -47,7 +47,10 @@ def flattened(
 def _in_pass(instruction: Instruction, passes: Passes) -> Instruction:
     operands = tuple(replace(each, known=in_terms_of(each.known, passes)) for each in instruction.operands)
     address = in_terms_of(instruction.address, passes)
-    return replace(instruction, executions=1, condition=None, operands=operands, address=address)
+    symbolic = None if instruction.symbolic is None else instruction.symbolic.in_terms_of(passes)
+    return replace(
+        instruction, executions=1, condition=None, operands=operands, address=address, symbolic=symbolic
+    )
 
 
 def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, Passes]]:

@@ -28,6 +28,7 @@ from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_wa
 from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
 from loopyperf.idg.lowering.copies import copied
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
+from loopyperf.idg.lowering.hoisting import without_invariants
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
 from loopyperf.kernel import Kernel, load_kernel
@@ -38,6 +39,7 @@ WARP = 32
 PASSES = (
     without_index_arithmetic,
     without_moves,
+    without_invariants,
     without_common_subexpressions,
     with_fused_multiply_adds,
     without_unused,

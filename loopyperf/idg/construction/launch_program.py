@@ -8,12 +8,11 @@ from typing import Any
 
 import islpy as isl
 import pymbolic.primitives as prim
-from loopy.diagnostic import LoopyError
-from loopy.symbolic import CoefficientCollector, aff_to_expr, get_dependencies
+from loopy.symbolic import aff_to_expr, get_dependencies
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.execution import ExecutionCounter
-from loopyperf.counts.memory import element_strides
+from loopyperf.counts.memory import element_strides, symbolic_strides
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.dataflow import CellAccess, dependences, flow, is_affine, with_values
@@ -21,6 +20,7 @@ from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.construction.values import Read, Value
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.polynomial import Polynomial
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions, condition_on, naming
 from loopyperf.idg.warps.kinds import Kind, kinds_of
@@ -134,7 +134,7 @@ class _WarpGraph:
             condition=run.condition,
             operands=tuple(self._operand(value, draft) for value in draft.operands),
             address=self._address(draft),
-            sized=self._sized(draft),
+            symbolic=self._symbolic_address(draft),
             is_index=draft.expression is not None,
         )
 
@@ -152,25 +152,17 @@ class _WarpGraph:
         elements = sum((stride * each for stride, each in zip(strides, ref.index, strict=True)), 0)
         return self._in_passes(elements, draft.statement.loops)
 
-    def _sized(self, draft: Draft) -> frozenset[str]:
-        """Return the loops that move the address of *draft* by a distance that depends on sizes."""
-        ref, array = draft.reference, None
-        if ref is None or (array := self.kernel.array(ref.array)) is None or array.dim_tags is None:
-            return frozenset()
-        strides = [getattr(tag, "stride", 0) for tag in array.dim_tags] if not ref.is_linear else [1]
-        loops = [nest.iname for nest in draft.statement.loops]
-        found: set[str] = set()
-        for stride, index in zip(strides, ref.index, strict=True):
-            try:
-                factors = CoefficientCollector(loops)(index)
-            except (RuntimeError, TypeError, NotImplementedError, LoopyError):
-                continue
-            sizes = get_dependencies(stride) & self.kernel.parameters
-            for name in loops:
-                factor = factors.get(prim.Variable(name), 0)
-                if factor and (sizes or get_dependencies(factor) & self.kernel.parameters):
-                    found.add(name)
-        return frozenset(found)
+    def _symbolic_address(self, draft: Draft) -> Polynomial | None:
+        """Return the address of *draft* with sizes by name; None where data tells it."""
+        ref = draft.reference
+        if ref is None or not all(get_dependencies(each) <= self._variables for each in ref.index):
+            return None
+        strides = symbolic_strides(self.kernel, ref, self.executions.sizes)
+        elements = sum((stride * each for stride, each in zip(strides, ref.index, strict=True)), 0)
+        loops = draft.statement.loops
+        firsts = (self._first(nest, loops[:depth]) for depth, nest in enumerate(loops, 1))
+        passes = {nest.iname: prim.Variable(nest.iname) + first for nest, first in zip(loops, firsts, strict=True)}
+        return Polynomial.of(elements).in_terms_of(passes)
 
     @cached_property
     def _variables(self) -> frozenset[str]:

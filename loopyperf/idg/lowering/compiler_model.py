@@ -11,6 +11,7 @@ from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
 from loopyperf.idg.lowering.copies import copied
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
 from loopyperf.idg.lowering.functions import with_function_sequences, with_squares
+from loopyperf.idg.lowering.hoisting import without_invariants
 from loopyperf.idg.lowering.loop_control import with_loop_control
 from loopyperf.idg.lowering.nvcc_unrolling import copies
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
@@ -27,7 +28,7 @@ def with_unrolled_loops(graph: Idg) -> Idg:
         innermost = [loop for loop in _loops(graph.body) if _is_innermost(loop) and loop.name not in decided]
         if not innermost:
             return graph
-        once = without_common_subexpressions(graph)
+        once = without_common_subexpressions(without_invariants(graph))
         names = {loop.name for loop in innermost}
         factors = {loop.name: copies(once, loop) for loop in _loops(once.body) if loop.name in names}
         decided |= {name for name, factor in factors.items() if factor == 1}
@@ -49,6 +50,7 @@ PASSES: dict[str, Pass] = {
     "copy propagation": without_moves,
     "squares": with_squares,
     "unrolling": with_unrolled_loops,
+    "hoisting": without_invariants,
     "common subexpressions": without_common_subexpressions,
     "fused multiply-adds": with_fused_multiply_adds,
     "wide local loads": with_wide_loads,

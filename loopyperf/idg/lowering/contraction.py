@@ -31,7 +31,7 @@ def with_fused_multiply_adds(graph: Idg) -> Idg:
 def _product(graph: Idg, place: int) -> Edge | None:
     """Return the edge to an addition from a product of the same pass, the last one if there are two."""
     instruction = graph.instructions[place]
-    if instruction.kind != "add" or not instruction.dtype.startswith("f"):
+    if instruction.kind != "add" or not instruction.dtype:
         return None
     for edge in reversed(graph.definitions[place]):
         source = graph.instructions[edge.source]

@@ -100,18 +100,9 @@ class _Copier:
                 yield from self._loop(item, chosen, passes)
             elif (instruction := self._instruction(item, chosen, passes)) is not None:
                 self.places[item, chosen] = len(self.instructions)
-                self.instructions.append(replace(instruction, sized_copies=self._sized_copies(item, chosen)))
+                self.instructions.append(instruction)
                 self.around.append(passes)
                 yield self.places[item, chosen]
-
-    def _sized_copies(self, place: int, chosen: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
-        old = self.graph.instructions[place]
-        loops = zip(self.graph.loops_around[place], chosen, strict=True)
-        copies = ((loop.name, self.written[id(loop)].copies[number]) for loop, number in loops)
-        return (
-            *old.sized_copies,
-            *((name, each.number) for name, each in copies if name in old.sized and each.factor != 1),
-        )
 
     def _loop(self, loop: Loop, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Iterator[Item]:
         copies = self.written[id(loop)].copies
@@ -137,6 +128,7 @@ class _Copier:
             condition=None if condition is True else condition,
             operands=tuple(Operand(in_terms_of(each.known, passes), each.is_negated) for each in old.operands),
             address=in_terms_of(old.address, passes),
+            symbolic=None if old.symbolic is None else old.symbolic.in_terms_of(passes),
         )
 
     # {{{ edges

@@ -81,8 +81,7 @@ class _Control:
         return [*steps, compare, branch]
 
     def _moves(self, instruction: Instruction, loop: Loop) -> bool:
-        address = Affine.of(instruction.address) if instruction.reference is not None else None
-        return address is not None and loop.name in address.factors
+        return instruction.symbolic is not None and loop.name in instruction.symbolic.variables
 
     def _pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
         """Yield for each instruction that moves addresses on in *loop* an access that uses it.
@@ -92,11 +91,11 @@ class _Control:
         apart: dict[Hashable, int] = {}
         for place in moved:
             each = self.graph.instructions[place]
-            apart.setdefault((each.subsystem, each.reference.array, each.sized_copies), place)
+            apart.setdefault((each.subsystem, each.reference.array, each.symbolic.without_constant), place)
         known: list[int] = []
         for place in apart.values():
             each = self.graph.instructions[place]
-            if each.subsystem == "local" or loop.name in each.sized:
+            if each.subsystem == "local" or each.symbolic.factor_of(loop.name).variables:
                 yield place
             else:
                 known.append(place)
