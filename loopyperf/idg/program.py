@@ -46,7 +46,8 @@ class Instruction:
     address: Any = None
     """of loads and stores: elements from the array's first one, an expression like those of operands; None if data"""
     symbolic: Polynomial | None = None
-    """of loads and stores: the same with sizes left as they are named, which is what the compiler knows of it"""
+    """of loads and stores: the same with sizes left as they are named, which is what the compiler knows of it, and
+    with hardware indices by their axes, e.g. ``l.0``, ``g.1``"""
     is_index: bool = False
     """it computes what loop variables and sizes alone determine"""
 
@@ -63,6 +64,8 @@ class Loop:
     """a copy of the body is written for each pass"""
     is_constant: bool = False
     """the number of passes is known when the kernel is compiled: it depends neither on sizes nor on the work-item"""
+    copies: int = 1
+    """how many passes of the loop of the source a pass of this one stands for"""
 
 
 Item = int | Loop

@@ -9,8 +9,10 @@ from loopyperf.errors import ParameterError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
 from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.lowering.entry import HOPPER, Capability, with_entry
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
 from loopyperf.idg.lowering.functions import with_function_sequences, with_squares
+from loopyperf.idg.lowering.gathers import with_gathered_addresses
 from loopyperf.idg.lowering.hoisting import without_invariants
 from loopyperf.idg.lowering.loop_control import with_loop_control
 from loopyperf.idg.lowering.nvcc_unrolling import copies
@@ -19,6 +21,7 @@ from loopyperf.idg.lowering.wide_loads import with_wide_loads
 from loopyperf.idg.program import Item, Loop
 
 Pass = Callable[[Idg], Idg]
+PassOnDevice = Callable[[Idg, Capability], Idg]
 
 
 def with_unrolled_loops(graph: Idg) -> Idg:
@@ -55,20 +58,26 @@ PASSES: dict[str, Pass] = {
     "fused multiply-adds": with_fused_multiply_adds,
     "wide local loads": with_wide_loads,
     "dead code": without_unused,
+    "gathered addresses": with_gathered_addresses,
     "function sequences": with_function_sequences,
     "loop control": with_loop_control,
+    "entry": with_entry,
 }
 """in the order in which they are applied"""
 
 
-def lowered(graph: Idg, leave_out: Collection[str] = ()) -> Idg:
+OF_DEVICE: dict[str, PassOnDevice] = {"entry": with_entry}
+"""passes that are not the same on all devices"""
+
+
+def lowered(graph: Idg, leave_out: Collection[str] = (), capability: Capability = HOPPER) -> Idg:
     """Return the machine graph of the source *graph*: all of :data:`PASSES` applied, save for those left out.
 
-    Raises :class:`ParameterError` for the name of no pass.
+    *capability* is that of the device, e.g. ``(7, 0)``. Raises :class:`ParameterError` for the name of no pass.
     """
     unknown = sorted(set(leave_out) - PASSES.keys())
     if unknown:
         raise ParameterError(f"unknown pass {', '.join(unknown)}; the passes are: {', '.join(PASSES)}")
-    for name, change in PASSES.items():
-        graph = graph if name in leave_out else change(graph)
+    for name in (name for name in PASSES if name not in leave_out):
+        graph = OF_DEVICE[name](graph, capability) if name in OF_DEVICE else PASSES[name](graph)
     return graph

@@ -113,7 +113,7 @@ class _Copier:
                 inside += items
                 if place + 1 == len(copies) or not copies[place + 1].factor:
                     trips = loop.trips // copy.factor if copy.factor > 1 else in_terms_of(loop.trips, passes)
-                    yield Loop(loop.name, trips, tuple(inside), loop.is_unrolled)
+                    yield replace(loop, trips=trips, body=tuple(inside), copies=loop.copies * copy.factor)
             else:
                 yield from items
 

@@ -12,19 +12,26 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 
 Kinds = Sequence[str]
+RECIPROCAL = "1/"
+"""a division whose dividend is the number 1"""
+SLOW_PATH = ("branch", "branch", "branch")
+"""around what is called for operands that are denormal, infinite or no number: agree to meet, branch, meet"""
 PRECISE: Mapping[tuple[str, str], Kinds] = {
-    ("div", "f32"): ("mufu", "fchk", "fma", "fma", "fma", "fma", "fma"),
-    ("sqrt", "f32"): ("mufu", "mul", "mul", "fma", "fma", "integer", "integer"),
+    ("div", "f32"): ("mufu", "fchk", "fma", "fma", "fma", "fma", "fma", *SLOW_PATH),
+    (RECIPROCAL, "f32"): ("mufu", "fma", "fma", "add", "integer", "integer", "integer", *SLOW_PATH),
+    ("sqrt", "f32"): ("mufu", "mul", "mul", "fma", "fma", "integer", "integer", *SLOW_PATH),
     ("rsqrt", "f32"): ("compare", "mul", "mufu", "mul"),
     ("exp", "f32"): ("fma", "fma", "fma", "fma", "add", "mufu", "mul", "integer", "integer", "integer"),
     ("log", "f32"): (*["fma"] * 12, "mul", "mul", "add", *["compare"] * 2, *["select"] * 2, *["integer"] * 7),
-    ("div", "f64"): ("mufu", *["fma"] * 7, "mul", "compare", "compare", "fma", "integer"),
-    ("sqrt", "f64"): ("mufu", "mul", "mul", "mul", *["fma"] * 5, *["integer"] * 6),
-    ("rsqrt", "f64"): ("mufu", "mul", "mul", *["fma"] * 3, *["integer"] * 5),
+    ("div", "f64"): ("mufu", *["fma"] * 7, "mul", "compare", "compare", "select", "integer", *SLOW_PATH),
+    (RECIPROCAL, "f64"): ("mufu", *["fma"] * 5, "compare", "integer", *SLOW_PATH),
+    ("sqrt", "f64"): ("mufu", "mul", "mul", "mul", *["fma"] * 5, *["integer"] * 6, *SLOW_PATH),
+    ("rsqrt", "f64"): ("mufu", "mul", "mul", *["fma"] * 3, *["integer"] * 5, *SLOW_PATH),
 }
 """(function or kind, type) -> the instructions, each waiting for the one before"""
 FAST: Mapping[tuple[str, str], Kinds] = {
     ("div", "f32"): ("mufu", "mul"),
+    (RECIPROCAL, "f32"): ("mufu",),
     ("sqrt", "f32"): ("mufu",),
     ("rsqrt", "f32"): ("mufu",),
     ("exp", "f32"): ("mul", "mufu"),
@@ -90,10 +97,12 @@ class _Expansion:
 
 
 def _function(instruction: Instruction) -> str:
+    if instruction.kind == "div" and instruction.operands and instruction.operands[0].known in (1, -1):
+        return RECIPROCAL
     return instruction.text.partition("(")[0] if instruction.kind == "special" else instruction.kind
 
 
 def _subsystem(kind: str, dtype: str) -> str:
-    if kind == "mufu":
-        return "sfu"
+    if kind in ("mufu", "branch"):
+        return {"mufu": "sfu", "branch": "control"}[kind]
     return "fp64" if dtype == "f64" and kind in ("fma", "mul", "add") else "alu"

@@ -3,7 +3,7 @@
 The rules are measured on executed machine code (docs/compiler.md, section 2): a branch and a comparison; a counter, two
 where the number of passes is not known before; a step for each base in local memory; two for a pointer to a global
 array, five for each where several move on; and one for each access that the passes move by a distance that the compiler
-does not know. What stands outside of all loops is about as long in every kernel (section 3).
+does not know.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -17,18 +17,17 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 from loopyperf.idg.unrolling import number_of_runs
 
-PROLOGUE = 10
-"""instructions of the shortest kernel"""
-PER_ARRAY = {"global": 4, "local": 3}
-PER_AXIS = 1
-LOOPS = 10
-"""more of them, before and after loops, for each array and each axis of the hardware that addresses are made of"""
+GUARDS = {1: 10, 2: 18, 4: 18, 16: 28}
+"""copies of a body -> instructions around a loop whose passes are counted at run time: whether there are any, how many
+are left for the loops of fewer copies and of single passes that follow, and the tests of these"""
+AGAIN = 3
+"""invariants that are computed once more in a pass with barriers, rather than kept in registers"""
 ONE_POINTER = 2
 SEVERAL_POINTERS = 5
 
 
 def with_loop_control(graph: Idg) -> Idg:
-    """Return *graph* with what its loops, and its beginning and end, make a warp execute beside their bodies."""
+    """Return *graph* with what its loops make a warp execute beside their bodies."""
     return _Control(graph).added()
 
 
@@ -39,31 +38,23 @@ class _Control:
         self.edges = list(graph.edges)
 
     def added(self) -> Idg:
-        before = self._prologue()
-        body = (*before, *self._items(self.graph.body, ()))
+        body = tuple(self._items(self.graph.body, ()))
         return Idg(tuple(self.instructions), tuple(self.edges), body)
-
-    def _prologue(self) -> list[int]:
-        spaces = {
-            each.reference.array: each.reference.space for each in self.instructions if each.reference is not None
-        }
-        number = PROLOGUE + sum(PER_ARRAY[space] for space in spaces.values()) + PER_AXIS * len(self._axes())
-        number += LOOPS if any(isinstance(item, Loop) for item in self.graph.body) else 0
-        return [self._add("integer", "before the loops", 1) for _ in range(number)]
-
-    def _axes(self) -> set[str]:
-        """Return the hardware's inames that addresses depend on."""
-        addresses = [Affine.of(each.address) for each in self.instructions if each.reference is not None]
-        names = {name for address in addresses if address is not None for name in address.factors}
-        return names - {loop.name for loops in self.graph.loops_around for loop in loops}
 
     def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         for item in body:
             if isinstance(item, Loop):
+                yield from self._before(item, around)
                 inside = (*self._items(item.body, (*around, item)), *self._control(item, (*around, item)))
                 yield replace(item, body=inside)
             else:
                 yield item
+
+    def _before(self, loop: Loop, around: tuple[Loop, ...]) -> list[int]:
+        """Add what decides whether a loop is entered, whose passes are counted at run time, and what follows it."""
+        number = 0 if loop.is_constant else GUARDS[max(copies for copies in GUARDS if copies <= loop.copies)]
+        entries = number_of_runs(None, around)
+        return [self._add("integer", f"are there passes of {loop.name}?", entries) for _ in range(number)]
 
     def _control(self, loop: Loop, loops: tuple[Loop, ...]) -> list[int]:
         """Add what a pass of the innermost of *loops* ends with; return the places of it."""
@@ -71,6 +62,8 @@ class _Control:
         counters = 1 if loop.is_constant else 2
         steps = [self._step(f"count {loop.name}", loops, passes) for _ in range(counters)]
         moved = [place for place in _directly(loop) if self._moves(self.graph.instructions[place], loop)]
+        meets = any(self.graph.instructions[place].kind == "barrier" for place in loop.body if isinstance(place, int))
+        steps += [self._step(f"invariant of {loop.name}", loops, passes) for _ in range(AGAIN if meets else 0)]
         for place in self._pointers(moved, loop):
             step = self._step(f"move on to the next {loop.name}", loops, passes)
             self.edges.append(self._edge(step, place, loops, 1))

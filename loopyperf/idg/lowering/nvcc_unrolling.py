@@ -20,8 +20,9 @@ RUNTIME = 4
 PTX_FULL = 500
 PTX_PARTIAL = 80
 """weighted PTX instructions of a body that ptxas writes out once more"""
-PTX_RUNTIME = 117
-"""of the sixteen copies of a body that ptxas makes of cicc's four"""
+PTX_RUNTIME = {"global": 170, "local": 117, "": 67}
+"""of the sixteen copies of a body that ptxas makes of cicc's four: where it loads from global memory, from local memory
+alone, and where it loads nothing"""
 LOAD_WEIGHT = 2.5
 FEW = 9
 """passes left of a loop that cicc then writes out in full after all"""
@@ -67,7 +68,9 @@ def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
 
 def _at_run_time(body: Sequence[Instruction], size: int, trips: int) -> int:
     factor = min(RUNTIME, _power_of_two(PARTIAL // size))
-    if factor == RUNTIME and 16 * _ptx_weight(body) <= PTX_RUNTIME:
+    spaces = {each.reference.space for each in body if each.kind == "load" and each.reference is not None}
+    most = PTX_RUNTIME[min(spaces, default="")]  # "global" is before "local"
+    if factor == RUNTIME and 16 * _ptx_weight(body) <= most:
         factor = 16
     while factor > trips:
         factor //= 2
