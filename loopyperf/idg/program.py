@@ -48,6 +48,8 @@ class Instruction:
     symbolic: Polynomial | None = None
     """of loads and stores: the same with sizes left as they are named, which is what the compiler knows of it, and
     with hardware indices by their axes, e.g. ``l.0``, ``g.1``"""
+    tests: int = 0
+    """how many conditions decide which work-items of the grid execute it, whatever loop they are in"""
     is_index: bool = False
     """it computes what loop variables and sizes alone determine"""
 
@@ -64,8 +66,15 @@ class Loop:
     """a copy of the body is written for each pass"""
     is_constant: bool = False
     """the number of passes is known when the kernel is compiled: it depends neither on sizes nor on the work-item"""
+    lanes_part: bool = False
+    """the number of passes is not the same for all work-items of a group"""
     copies: int = 1
     """how many passes of the loop of the source a pass of this one stands for"""
+
+    @property
+    def is_counted(self) -> bool:
+        """Return whether passes are counted at run time: the compiler does not know how many there are."""
+        return not (self.is_constant or self.is_unrolled)
 
 
 Item = int | Loop

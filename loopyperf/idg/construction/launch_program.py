@@ -17,6 +17,7 @@ from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.dataflow import CellAccess, dependences, flow, is_affine, with_values
 from loopyperf.idg.construction.drafts import Draft
+from loopyperf.idg.construction.lane_bounds import do_lanes_part, number_of_tests
 from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.construction.values import Read, Value
 from loopyperf.idg.graph import Idg
@@ -46,6 +47,8 @@ class LaunchProgram:
         self.translator = Translator(kernel, typical)
         self.of_statement: dict[int, range] = {}
         self.places: dict[int, tuple[int, ...]] = {}
+        self._tests: dict[frozenset[str], int] = {}
+        self._parting: dict[int, bool] = {}
         self._translate(self.nest, ())
 
     def _translate(self, nest: Nest, around: tuple[int, ...]) -> None:
@@ -58,6 +61,19 @@ class LaunchProgram:
                     self.translator.translate(item)
                 self.of_statement[id(item)] = range(first, len(self.translator.drafts))
                 self.places[id(item)] = (*around, place)
+
+    def number_of_tests(self, inames: frozenset[str]) -> int:
+        """Return how many conditions decide which work-items execute what uses *inames*."""
+        if inames not in self._tests:
+            self._tests[inames] = number_of_tests(self.kernel, inames)
+        return self._tests[inames]
+
+    def do_lanes_part(self, nest: Nest) -> bool:
+        """Return whether work-items of a group make different numbers of passes through *nest*."""
+        if id(nest) not in self._parting:
+            uses = {item.inames for item in nest.statements()}
+            self._parting[id(nest)] = any(do_lanes_part(self.kernel, inames, nest.iname) for inames in uses if nest.iname in inames)
+        return self._parting[id(nest)]
 
     @property
     def drafts(self) -> list[Draft]:
@@ -111,7 +127,8 @@ class _WarpGraph:
                 body = tuple(self._body(item, inside))
                 if body:
                     trips = self.executions.trips(inside)
-                    yield Loop(item.iname, trips, body, item.is_unrolled, self.executions.is_constant(inside))
+                    is_constant = self.executions.is_constant(inside)
+                    yield Loop(item.iname, trips, body, item.is_unrolled, is_constant, self.program.do_lanes_part(item))
 
     def _of(self, statement: Statement) -> range:
         return self.program.of_statement[id(statement)]
@@ -135,6 +152,7 @@ class _WarpGraph:
             operands=tuple(self._operand(value, draft) for value in draft.operands),
             address=self._address(draft),
             symbolic=self._symbolic_address(draft),
+            tests=self.program.number_of_tests(draft.statement.inames),
             is_index=draft.expression is not None,
         )
 

@@ -35,7 +35,7 @@ def with_unrolled_loops(graph: Idg) -> Idg:
         names = {loop.name for loop in innermost}
         factors = {loop.name: copies(once, loop) for loop in _loops(once.body) if loop.name in names}
         decided |= {name for name, factor in factors.items() if factor == 1}
-        decided |= {loop.name for loop in innermost if loop.trips != factors[loop.name]}
+        decided |= {loop.name for loop in innermost if loop.trips != factors[loop.name] or loop.is_counted}
         graph = copied(graph, lambda loop, now=dict(factors): now.get(loop.name, 1) if _is_innermost(loop) else 1)
 
 

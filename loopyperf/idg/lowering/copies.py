@@ -20,7 +20,9 @@ from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand, placed
 from loopyperf.idg.unrolling import in_terms_of, number_of_runs
 
 Choose = Callable[[Loop], int]
-"""tells into how many copies a loop is written out: 1 for none, its number of passes for all; one pass is no loop"""
+"""tells into how many copies a loop is written out: 1 for none, its number of passes for all.
+
+One pass is no loop, unless passes are counted at run time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class _Copy:
     number: int
     factor: int
     """passes that one pass of the new loop stands for; 0 where there is no loop: then it is pass *number*"""
+    trips: int = 1
+    """of the new loop; single copies follow it"""
 
     def old_pass(self, name: str) -> Any:
         """Return the pass of the old loop *name* in terms of that of the new one."""
@@ -47,10 +51,10 @@ class _Written:
     @classmethod
     def of(cls, loop: Loop, factor: int) -> "_Written":
         """Return the copies of *loop* written out *factor*-fold."""
-        if not isinstance(loop.trips, int) or factor == 1 < loop.trips:
+        if not isinstance(loop.trips, int) or (factor == 1 and (loop.trips > 1 or loop.is_counted)):
             return cls((_Copy(0, 1),))
         whole, rest = divmod(loop.trips, factor)
-        repeated = [_Copy(number, factor if whole > 1 else 0) for number in range(factor)] if whole else []
+        repeated = [_Copy(number, factor if whole > 1 else 0, whole) for number in range(factor)] if whole else []
         return cls((*repeated, *(_Copy(whole * factor + number, 0) for number in range(rest))))
 
 
@@ -193,7 +197,7 @@ def _choices(written: _Written, old: Any, trips: Mapping[str, Any]) -> Iterator[
                 yield place, None, None
         elif known is not None and all(factor % copy.factor == 0 for factor in known.factors.values()):
             apart = Affine(known.constant - copy.number, known.factors)
-            if apart.constant % copy.factor == 0:
+            if apart.constant % copy.factor == 0 and (apart.factors or apart.constant < copy.factor * copy.trips):
                 yield place, apart.divided(copy.factor).expression, None
         else:
             test = prim.Comparison(prim.Remainder(old - copy.number, copy.factor), "==", 0)

@@ -20,6 +20,13 @@ from loopyperf.idg.unrolling import number_of_runs
 GUARDS = {1: 10, 2: 18, 4: 18, 16: 28}
 """copies of a body -> instructions around a loop whose passes are counted at run time: whether there are any, how many
 are left for the loops of fewer copies and of single passes that follow, and the tests of these"""
+BOUNDS = 8
+"""to know how many passes a lane makes through a loop that lanes leave one after the other, and whether any"""
+PARTING = {"branch": 7, "integer": 13}
+"""around such a loop: two agreements to meet and the two meetings, tests of how many passes are left, and addresses that
+are computed anew"""
+OUTER_PARTING = {"branch": 3, "integer": 2}
+"""around one with such a loop inside"""
 AGAIN = 3
 """invariants that are computed once more in a pass with barriers, rather than kept in registers"""
 ONE_POINTER = 2
@@ -38,7 +45,8 @@ class _Control:
         self.edges = list(graph.edges)
 
     def added(self) -> Idg:
-        body = tuple(self._items(self.graph.body, ()))
+        bounds = [place for loop in _loops(self.graph.body) if loop.lanes_part for place in self._bounds(loop)]
+        body = (*bounds, *self._items(self.graph.body, ()))
         return Idg(tuple(self.instructions), tuple(self.edges), body)
 
     def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
@@ -52,19 +60,29 @@ class _Control:
 
     def _before(self, loop: Loop, around: tuple[Loop, ...]) -> list[int]:
         """Add what decides whether a loop is entered, whose passes are counted at run time, and what follows it."""
-        number = 0 if loop.is_constant else GUARDS[max(copies for copies in GUARDS if copies <= loop.copies)]
         entries = number_of_runs(None, around)
-        return [self._add("integer", f"are there passes of {loop.name}?", entries) for _ in range(number)]
+        more = GUARDS[max(copies for copies in GUARDS if copies <= loop.copies)] if loop.is_counted else 0
+        if not loop.lanes_part:
+            kinds = {"branch": 0, "integer": more}
+        elif is_innermost(loop):
+            kinds = {"branch": PARTING["branch"], "integer": PARTING["integer"] + (more if loop.copies > 1 else 0)}
+        else:
+            kinds = OUTER_PARTING
+        text = f"are there passes of {loop.name}?"
+        return [self._add(kind, text, entries) for kind, number in kinds.items() for _ in range(number)]
+
+    def _bounds(self, loop: Loop) -> list[int]:
+        return [self._add("integer", f"passes of {loop.name}", 1) for _ in range(BOUNDS)]
 
     def _control(self, loop: Loop, loops: tuple[Loop, ...]) -> list[int]:
         """Add what a pass of the innermost of *loops* ends with; return the places of it."""
         passes = number_of_runs(None, loops)
-        counters = 1 if loop.is_constant else 2
+        counters = 2 if loop.is_counted and not loop.lanes_part else 1
         steps = [self._step(f"count {loop.name}", loops, passes) for _ in range(counters)]
         moved = [place for place in _directly(loop) if self._moves(self.graph.instructions[place], loop)]
         meets = any(self.graph.instructions[place].kind == "barrier" for place in loop.body if isinstance(place, int))
         steps += [self._step(f"invariant of {loop.name}", loops, passes) for _ in range(AGAIN if meets else 0)]
-        for place in self._pointers(moved, loop):
+        for place in self._pointers(moved, loop) if not loop.lanes_part else self._parting_pointers(moved, loop):
             step = self._step(f"move on to the next {loop.name}", loops, passes)
             self.edges.append(self._edge(step, place, loops, 1))
             steps.append(step)
@@ -95,6 +113,11 @@ class _Control:
         for place in known:
             yield from [place] * (ONE_POINTER if len(known) == 1 else SEVERAL_POINTERS)
 
+    def _parting_pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
+        """Yield one access for each array: indices advance, and one with such a loop inside computes addresses there."""
+        arrays = {self.graph.instructions[place].reference.array: place for place in moved}
+        yield from arrays.values() if is_innermost(loop) else ()
+
     # {{{ instructions
 
     def _add(self, kind: str, text: str, executions: int | Fraction) -> int:
@@ -113,6 +136,18 @@ class _Control:
         return Edge(source, target, (*[0] * len(outer), distance), passes)
 
     # }}}
+
+
+def is_innermost(loop: Loop) -> bool:
+    """Return whether there is no loop in *loop*."""
+    return not any(isinstance(item, Loop) for item in loop.body)
+
+
+def _loops(body: Sequence[Item]) -> Iterator[Loop]:
+    for item in body:
+        if isinstance(item, Loop):
+            yield item
+            yield from _loops(item.body)
 
 
 def _directly(loop: Loop) -> list[int]:

@@ -73,8 +73,8 @@ def _at_run_time(body: Sequence[Instruction], size: int, trips: int) -> int:
     if factor == RUNTIME and 16 * _ptx_weight(body) <= most:
         factor = 16
     while factor > trips:
-        factor //= 2
-    return factor
+        factor //= 4
+    return max(factor, 1)
 
 
 def _ptx_weight(body: Sequence[Instruction]) -> float:
