@@ -48,8 +48,8 @@ class Instruction:
     symbolic: Polynomial | None = None
     """of loads and stores: the same with sizes left as they are named, which is what the compiler knows of it, and
     with hardware indices by their axes, e.g. ``l.0``, ``g.1``"""
-    tests: int = 0
-    """how many conditions decide which work-items of the grid execute it, whatever loop they are in"""
+    tests: frozenset[str] = frozenset()
+    """the conditions that decide which work-items of the grid execute it, whatever pass of a loop they are in"""
     is_index: bool = False
     """it computes what loop variables and sizes alone determine"""
 

@@ -10,8 +10,9 @@ import islpy as isl
 from loopy.kernel.data import LocalInameTag
 
 from loopyperf.kernel import Kernel
+from loopyperf.launches import Launch
 
-SET = isl.dim_type.set
+ONE = isl.Val(1)
 
 
 def do_lanes_part(kernel: Kernel, inames: Collection[str], loop: str) -> bool:
@@ -21,17 +22,25 @@ def do_lanes_part(kernel: Kernel, inames: Collection[str], loop: str) -> bool:
     return not (_with_any(points, [loop]) & _with_any(points, lanes)).is_subset(points)
 
 
-def number_of_tests(kernel: Kernel, inames: Collection[str]) -> int:
-    """Return how many conditions decide which work-items of the grid execute what uses *inames*, loops aside."""
+def tests_of_work_items(kernel: Kernel, launch: Launch, inames: Collection[str]) -> frozenset[str]:
+    """Return the conditions that decide which work-items of *launch* execute what uses *inames*, loops aside.
+
+    They are in words of isl, with hardware inames called by their axes: those of two statements are the same or not.
+    """
     points = _with_any(_points(kernel, inames), [name for name in inames if kernel.hardware_axis(name) is None])
-    lanes = [name for name in inames if isinstance(kernel.hardware_axis(name), LocalInameTag)]
-    grid = _with_any(points, lanes)
-    for name in lanes:
+    axes = {name: tag.axis for name in inames if isinstance(tag := kernel.hardware_axis(name), LocalInameTag)}
+    grid = _with_any(points, axes)
+    for name, axis in axes.items():
         kind, place = points.get_var_dict()[name]
-        first, last = points.dim_min_val(place), points.dim_max_val(place)
-        if first.is_int() and last.is_int():
-            grid = grid.lower_bound_val(kind, place, first).upper_bound_val(kind, place, last)
-    return sum(len(part.get_constraints()) for part in points.coalesce().gist(grid).get_basic_sets())
+        first, extent = points.dim_min_val(place), launch.local_axes[axis].max_val()
+        if first.is_int() and extent.is_int():
+            grid = grid.lower_bound_val(kind, place, first).upper_bound_val(kind, place, first.add(extent).sub(ONE))
+    tested = points.coalesce().gist(grid)
+    for name in inames:
+        if (axis := kernel.hardware_axis(name)) is not None:
+            tested = tested.set_dim_name(*tested.get_var_dict()[name], str(axis).replace(".", ""))
+    constraints = (str(each) for part in tested.get_basic_sets() for each in part.get_constraints())
+    return frozenset(each.partition(" : ")[2] for each in constraints)
 
 
 def _points(kernel: Kernel, inames: Collection[str]) -> isl.Set:

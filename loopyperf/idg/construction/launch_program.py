@@ -17,7 +17,7 @@ from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.dataflow import CellAccess, dependences, flow, is_affine, with_values
 from loopyperf.idg.construction.drafts import Draft
-from loopyperf.idg.construction.lane_bounds import do_lanes_part, number_of_tests
+from loopyperf.idg.construction.lane_bounds import do_lanes_part, tests_of_work_items
 from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.construction.values import Read, Value
 from loopyperf.idg.graph import Idg
@@ -47,7 +47,7 @@ class LaunchProgram:
         self.translator = Translator(kernel, typical)
         self.of_statement: dict[int, range] = {}
         self.places: dict[int, tuple[int, ...]] = {}
-        self._tests: dict[frozenset[str], int] = {}
+        self._tests: dict[frozenset[str], frozenset[str]] = {}
         self._parting: dict[int, bool] = {}
         self._translate(self.nest, ())
 
@@ -62,10 +62,10 @@ class LaunchProgram:
                 self.of_statement[id(item)] = range(first, len(self.translator.drafts))
                 self.places[id(item)] = (*around, place)
 
-    def number_of_tests(self, inames: frozenset[str]) -> int:
-        """Return how many conditions decide which work-items execute what uses *inames*."""
+    def tests(self, inames: frozenset[str]) -> frozenset[str]:
+        """Return the conditions that decide which work-items execute what uses *inames*."""
         if inames not in self._tests:
-            self._tests[inames] = number_of_tests(self.kernel, inames)
+            self._tests[inames] = tests_of_work_items(self.kernel, self.launch, inames)
         return self._tests[inames]
 
     def do_lanes_part(self, nest: Nest) -> bool:
@@ -152,7 +152,7 @@ class _WarpGraph:
             operands=tuple(self._operand(value, draft) for value in draft.operands),
             address=self._address(draft),
             symbolic=self._symbolic_address(draft),
-            tests=self.program.number_of_tests(draft.statement.inames),
+            tests=self.program.tests(draft.statement.inames),
             is_index=draft.expression is not None,
         )
 

@@ -17,6 +17,10 @@ from loopyperf.idg.program import Instruction
 Capability = tuple[int, int]
 """of a device: major and minor version"""
 HOPPER: Capability = (9, 0)
+ENDING_TEST = 5
+"""of which work-items of the grid have something to do: its sides, a comparison, and the end of the others"""
+TEST = 2
+"""of which have something to do in a part of the kernel: its left-hand side and a comparison"""
 FIXED = 3
 """the stack pointer, what describes memory, the end"""
 LOCAL_MEMORY = 3
@@ -42,6 +46,10 @@ class _Entry:
         self.loops = frozenset(loop.name for loops in graph.loops_around for loop in loops)
         arithmetic = [each for each in graph.instructions if each.reference is None and not each.is_index]
         self.operands = [each.known for instruction in arithmetic for each in instruction.operands]
+        tests = [each.tests for each in self.accesses]
+        self.ending = frozenset.intersection(*tests) if tests else frozenset[str]()
+        """the tests that all instructions are under"""
+        self.tests = frozenset[str]().union(*tests) - self.ending
         self.loads_constants = loads_constants
         """pointers, sizes and the like are loaded into registers before they are used"""
 
@@ -57,7 +65,7 @@ class _Entry:
         outside = [array for array, space in starts if space != "local"]
         inside = [array for array, space in starts if space == "local"]
         addresses = sum(len({index for index in found if index.terms}) for found in starts.values())
-        total = FIXED + len(axes) + sum(self._index_arithmetic(indices)) + addresses
+        total = FIXED + ENDING_TEST * len(self.ending) + TEST * len(self.tests) + len(axes) + sum(self._index_arithmetic(indices)) + addresses
         if not self.loads_constants:
             return total + ELEMENT_SIZE
         local = LOCAL_MEMORY + FURTHER_ARRAY * (len(inside) - 1) if inside else 0

@@ -14,6 +14,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.nvcc_unrolling import copies_for_any_number
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 from loopyperf.idg.unrolling import number_of_runs
 
@@ -61,7 +62,7 @@ class _Control:
     def _before(self, loop: Loop, around: tuple[Loop, ...]) -> list[int]:
         """Add what decides whether a loop is entered, whose passes are counted at run time, and what follows it."""
         entries = number_of_runs(None, around)
-        more = GUARDS[max(copies for copies in GUARDS if copies <= loop.copies)] if loop.is_counted else 0
+        more = _guards(self._written(loop)) if loop.is_counted else 0
         if not loop.lanes_part:
             kinds = {"branch": 0, "integer": more}
         elif is_innermost(loop):
@@ -76,7 +77,7 @@ class _Control:
 
     def _control(self, loop: Loop, loops: tuple[Loop, ...]) -> list[int]:
         """Add what a pass of the innermost of *loops* ends with; return the places of it."""
-        passes = number_of_runs(None, loops)
+        passes = self._controlled(loops)
         counters = 2 if loop.is_counted and not loop.lanes_part else 1
         steps = [self._step(f"count {loop.name}", loops, passes) for _ in range(counters)]
         moved = [place for place in _directly(loop) if self._moves(self.graph.instructions[place], loop)]
@@ -90,6 +91,21 @@ class _Control:
         branch = self._add("branch", f"next {loop.name}", passes)
         self.edges += [self._edge(steps[0], compare, loops, 0), self._edge(compare, branch, loops, 0)]
         return [*steps, compare, branch]
+
+    def _controlled(self, loops: tuple[Loop, ...]) -> int | Fraction:
+        """Return how often the innermost of *loops* counts its passes.
+
+        One whose number of passes varies is kept as it is; nvcc writes it out, in copies that are controlled together.
+        """
+        passes = number_of_runs(None, loops)
+        return Fraction(passes, self._written(loops[-1])) if self._varies(loops[-1]) else passes
+
+    def _varies(self, loop: Loop) -> bool:
+        return not isinstance(loop.trips, int) and loop.is_counted and is_innermost(loop)
+
+    def _written(self, loop: Loop) -> int:
+        """Return how many copies of its body *loop* has, or would have if its number of passes did not vary."""
+        return copies_for_any_number(self.graph, loop) if self._varies(loop) else loop.copies
 
     def _moves(self, instruction: Instruction, loop: Loop) -> bool:
         return instruction.symbolic is not None and loop.name in instruction.symbolic.variables
@@ -125,7 +141,7 @@ class _Control:
         self.instructions.append(Instruction(kind, "i32", subsystem, "", text, executions=executions))
         return len(self.instructions) - 1
 
-    def _step(self, text: str, loops: tuple[Loop, ...], passes: int) -> int:
+    def _step(self, text: str, loops: tuple[Loop, ...], passes: int | Fraction) -> int:
         place = self._add("integer", text, passes)
         self.edges.append(self._edge(place, place, loops, 1))
         return place
@@ -141,6 +157,10 @@ class _Control:
 def is_innermost(loop: Loop) -> bool:
     """Return whether there is no loop in *loop*."""
     return not any(isinstance(item, Loop) for item in loop.body)
+
+
+def _guards(copies: int) -> int:
+    return GUARDS[max(number for number in GUARDS if number <= copies)]
 
 
 def _loops(body: Sequence[Item]) -> Iterator[Loop]:
