@@ -16,7 +16,12 @@ ONE = isl.Val(1)
 
 
 def do_lanes_part(kernel: Kernel, inames: Collection[str], loop: str) -> bool:
-    """Return whether work-items of a group make different numbers of passes through *loop* around what uses *inames*."""
+    """Return whether work-items of a group make different numbers of passes through *loop* around what uses *inames*.
+
+    What does not use the loop is done in all of its passes.
+    """
+    if loop not in inames:
+        return False
     points = _points(kernel, inames)
     lanes = [name for name in inames if isinstance(kernel.hardware_axis(name), LocalInameTag)]
     return not (_with_any(points, [loop]) & _with_any(points, lanes)).is_subset(points)

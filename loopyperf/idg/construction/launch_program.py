@@ -71,8 +71,8 @@ class LaunchProgram:
     def do_lanes_part(self, nest: Nest) -> bool:
         """Return whether work-items of a group make different numbers of passes through *nest*."""
         if id(nest) not in self._parting:
-            uses = {item.inames for item in nest.statements()}
-            self._parting[id(nest)] = any(do_lanes_part(self.kernel, inames, nest.iname) for inames in uses if nest.iname in inames)
+            uses = {frozenset() if isinstance(item.what, Barrier) else item.inames for item in nest.statements()}
+            self._parting[id(nest)] = all(do_lanes_part(self.kernel, inames, nest.iname) for inames in uses)
         return self._parting[id(nest)]
 
     @property

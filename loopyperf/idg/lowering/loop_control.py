@@ -14,7 +14,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering.nvcc_unrolling import copies_for_any_number
+from loopyperf.idg.lowering.nvcc_unrolling import copies_at_run_time
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 from loopyperf.idg.unrolling import number_of_runs
 
@@ -32,6 +32,8 @@ AGAIN = 3
 """invariants that are computed once more in a pass with barriers, rather than kept in registers"""
 ONE_POINTER = 2
 SEVERAL_POINTERS = 5
+POINTERS_ANEW = 2
+"""in a pass with barriers: computed from an index that moves on"""
 
 
 def with_loop_control(graph: Idg) -> Idg:
@@ -62,7 +64,7 @@ class _Control:
     def _before(self, loop: Loop, around: tuple[Loop, ...]) -> list[int]:
         """Add what decides whether a loop is entered, whose passes are counted at run time, and what follows it."""
         entries = number_of_runs(None, around)
-        more = _guards(self._written(loop)) if loop.is_counted else 0
+        more = _guards(self._written((*around, loop))) if loop.is_counted else 0
         if not loop.lanes_part:
             kinds = {"branch": 0, "integer": more}
         elif is_innermost(loop):
@@ -83,7 +85,8 @@ class _Control:
         moved = [place for place in _directly(loop) if self._moves(self.graph.instructions[place], loop)]
         meets = any(self.graph.instructions[place].kind == "barrier" for place in loop.body if isinstance(place, int))
         steps += [self._step(f"invariant of {loop.name}", loops, passes) for _ in range(AGAIN if meets else 0)]
-        for place in self._pointers(moved, loop) if not loop.lanes_part else self._parting_pointers(moved, loop):
+        pointers = self._parting_pointers(moved, loop) if loop.lanes_part else self._pointers(moved, loop, meets)
+        for place in pointers:
             step = self._step(f"move on to the next {loop.name}", loops, passes)
             self.edges.append(self._edge(step, place, loops, 1))
             steps.append(step)
@@ -98,19 +101,20 @@ class _Control:
         One whose number of passes varies is kept as it is; nvcc writes it out, in copies that are controlled together.
         """
         passes = number_of_runs(None, loops)
-        return Fraction(passes, self._written(loops[-1])) if self._varies(loops[-1]) else passes
+        return Fraction(passes, self._written(loops)) if _varies(loops[-1]) else passes
 
-    def _varies(self, loop: Loop) -> bool:
-        return not isinstance(loop.trips, int) and loop.is_counted and is_innermost(loop)
-
-    def _written(self, loop: Loop) -> int:
-        """Return how many copies of its body *loop* has, or would have if its number of passes did not vary."""
-        return copies_for_any_number(self.graph, loop) if self._varies(loop) else loop.copies
+    def _written(self, loops: tuple[Loop, ...]) -> int:
+        """Return how many copies of its body the innermost of *loops* has, or would have if its passes did not vary."""
+        *around, loop = loops
+        if not _varies(loop):
+            return loop.copies
+        usual = Fraction(number_of_runs(None, loops), max(number_of_runs(None, around), 1))
+        return copies_at_run_time(self.graph, loop, int(usual))
 
     def _moves(self, instruction: Instruction, loop: Loop) -> bool:
         return instruction.symbolic is not None and loop.name in instruction.symbolic.variables
 
-    def _pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
+    def _pointers(self, moved: Sequence[int], loop: Loop, meets: bool) -> Iterator[int]:
         """Yield for each instruction that moves addresses on in *loop* an access that uses it.
 
         Accesses that are a known distance apart share an address, with immediates.
@@ -126,8 +130,9 @@ class _Control:
                 yield place
             else:
                 known.append(place)
+        several = POINTERS_ANEW if meets else SEVERAL_POINTERS
         for place in known:
-            yield from [place] * (ONE_POINTER if len(known) == 1 else SEVERAL_POINTERS)
+            yield from [place] * (ONE_POINTER if len(known) == 1 else several)
 
     def _parting_pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
         """Yield one access for each array: indices advance, and one with such a loop inside computes addresses there."""
@@ -157,6 +162,10 @@ class _Control:
 def is_innermost(loop: Loop) -> bool:
     """Return whether there is no loop in *loop*."""
     return not any(isinstance(item, Loop) for item in loop.body)
+
+
+def _varies(loop: Loop) -> bool:
+    return not isinstance(loop.trips, int) and loop.is_counted and is_innermost(loop)
 
 
 def _guards(copies: int) -> int:

@@ -66,24 +66,21 @@ def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
     return next((more for more in (6, 5, 4) if left % more == 0 and more * weight <= 370), 1)
 
 
-def _at_run_time(body: Sequence[Instruction], size: int, trips: int) -> int:
-    factor = _copies_for_any_number(body, size)
-    while factor > trips:
-        factor //= 4
-    return max(factor, 1)
-
-
-def copies_for_any_number(graph: Idg, loop: Loop) -> int:
-    """Return how many copies nvcc makes of the innermost *loop* of *graph* for when there are as many passes left."""
+def copies_at_run_time(graph: Idg, loop: Loop, trips: int) -> int:
+    """Return how many copies of the innermost *loop* of *graph* run where its passes are counted and *trips* are left."""
     body = [graph.instructions[item] for item in loop.body if isinstance(item, int)]
-    return _copies_for_any_number(body, sum(_llvm_instructions(each, loop.name) for each in body) + 1)
+    return _at_run_time(body, sum(_llvm_instructions(each, loop.name) for each in body) + 1, trips)
 
 
-def _copies_for_any_number(body: Sequence[Instruction], size: int) -> int:
+def _at_run_time(body: Sequence[Instruction], size: int, trips: int) -> int:
     factor = min(RUNTIME, _power_of_two(PARTIAL // size))
     spaces = {each.reference.space for each in body if each.kind == "load" and each.reference is not None}
     most = PTX_RUNTIME[min(spaces, default="")]  # "global" is before "local"
-    return 16 if factor == RUNTIME and 16 * _ptx_weight(body) <= most else factor
+    if factor == RUNTIME and 16 * _ptx_weight(body) <= most:
+        factor = 16
+    while factor > trips:
+        factor //= 4
+    return max(factor, 1)
 
 
 def _ptx_weight(body: Sequence[Instruction]) -> float:
