@@ -4,27 +4,64 @@ Both questions are about what a kernel says for all sizes that its assumptions a
 compiler answers them so.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
 
+from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.kernel import Kernel
-from loopyperf.launches import Launch
+from loopyperf.launches import Barrier, Launch
 
+PARAM = isl.dim_type.param
 ONE = isl.Val(1)
 
 
-def do_lanes_part(kernel: Kernel, inames: Collection[str], loop: str) -> bool:
-    """Return whether work-items of a group make different numbers of passes through *loop* around what uses *inames*.
+class Bounds:
+    """What the bounds of a loop depend on, beside the loops around it."""
 
-    What does not use the loop is done in all of its passes.
-    """
-    if loop not in inames:
-        return False
-    points = _points(kernel, inames)
-    lanes = [name for name in inames if isinstance(kernel.hardware_axis(name), LocalInameTag)]
-    return not (_with_any(points, [loop]) & _with_any(points, lanes)).is_subset(points)
+    def __init__(self, kernel: Kernel, nest: Nest) -> None:
+        """Look at the loop *nest* of *kernel*."""
+        self.loop = nest.iname
+        statements = list(nest.statements())
+        self.meets = any(isinstance(each.what, Barrier) for each in statements)
+        """the lanes: then their bounds are common"""
+        self.domains: list[tuple[isl.Set, list[str]]] = []
+        """of what is done in the loop: its points, inner loops left open, and the local inames"""
+        for inames, inside in dict.fromkeys(_inside(nest, each) for each in statements if nest.iname in each.inames):
+            lanes = [name for name in inames if isinstance(kernel.hardware_axis(name), LocalInameTag)]
+            points = _with_any(_points(kernel, inames), [*inside, *(lanes if self.meets else [])])
+            self.domains.append((points, [name for name in inames if kernel.hardware_axis(name) is not None]))
+        self.kernel = kernel
+
+    @property
+    def lanes_part(self) -> bool:
+        """Return whether work-items of a group make different numbers of passes."""
+        return not self.meets and all(self._vary(points, self._lanes(axes)) for points, axes in self.domains)
+
+    @property
+    def are_known(self) -> bool:
+        """Return whether they depend neither on sizes nor on the work-item.
+
+        What is done in fewer passes is under a condition in the loop.
+        """
+        return any(not self._vary(points, axes) and not self._vary_with_sizes(points) for points, axes in self.domains)
+
+    def _lanes(self, axes: Sequence[str]) -> list[str]:
+        return [name for name in axes if isinstance(self.kernel.hardware_axis(name), LocalInameTag)]
+
+    def _vary(self, points: isl.Set, names: Sequence[str]) -> bool:
+        return not (_with_any(points, [self.loop]) & _with_any(points, names)).is_subset(points)
+
+    def _vary_with_sizes(self, points: isl.Set) -> bool:
+        anywhere = points.project_out(PARAM, 0, points.dim(PARAM)).align_params(points.get_space())
+        return not (_with_any(points, [self.loop]) & anywhere).is_subset(points)
+
+
+def _inside(nest: Nest, statement: Statement) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the inames of *statement*, and those of loops inside *nest*."""
+    place = next(place for place, each in enumerate(statement.loops) if each is nest)
+    return statement.inames, tuple(each.iname for each in statement.loops[place + 1 :])
 
 
 def tests_of_work_items(kernel: Kernel, launch: Launch, inames: Collection[str]) -> frozenset[str]:

@@ -17,7 +17,7 @@ from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.dataflow import CellAccess, dependences, flow, is_affine, with_values
 from loopyperf.idg.construction.drafts import Draft
-from loopyperf.idg.construction.lane_bounds import do_lanes_part, tests_of_work_items
+from loopyperf.idg.construction.lane_bounds import Bounds, tests_of_work_items
 from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.construction.values import Read, Value
 from loopyperf.idg.graph import Idg
@@ -48,7 +48,7 @@ class LaunchProgram:
         self.of_statement: dict[int, range] = {}
         self.places: dict[int, tuple[int, ...]] = {}
         self._tests: dict[frozenset[str], frozenset[str]] = {}
-        self._parting: dict[int, bool] = {}
+        self._bounds: dict[int, Bounds] = {}
         self._translate(self.nest, ())
 
     def _translate(self, nest: Nest, around: tuple[int, ...]) -> None:
@@ -68,12 +68,11 @@ class LaunchProgram:
             self._tests[inames] = tests_of_work_items(self.kernel, self.launch, inames)
         return self._tests[inames]
 
-    def do_lanes_part(self, nest: Nest) -> bool:
-        """Return whether work-items of a group make different numbers of passes through *nest*."""
-        if id(nest) not in self._parting:
-            uses = {frozenset() if isinstance(item.what, Barrier) else item.inames for item in nest.statements()}
-            self._parting[id(nest)] = all(do_lanes_part(self.kernel, inames, nest.iname) for inames in uses)
-        return self._parting[id(nest)]
+    def bounds(self, nest: Nest) -> Bounds:
+        """Return what the bounds of *nest* depend on."""
+        if id(nest) not in self._bounds:
+            self._bounds[id(nest)] = Bounds(self.kernel, nest)
+        return self._bounds[id(nest)]
 
     @property
     def drafts(self) -> list[Draft]:
@@ -127,8 +126,8 @@ class _WarpGraph:
                 body = tuple(self._body(item, inside))
                 if body:
                     trips = self.executions.trips(inside)
-                    is_constant = self.executions.is_constant(inside)
-                    yield Loop(item.iname, trips, body, item.is_unrolled, is_constant, self.program.do_lanes_part(item))
+                    bounds = self.program.bounds(item)
+                    yield Loop(item.iname, trips, body, item.is_unrolled, bounds.are_known, bounds.lanes_part)
 
     def _of(self, statement: Statement) -> range:
         return self.program.of_statement[id(statement)]

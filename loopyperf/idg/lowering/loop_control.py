@@ -14,7 +14,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering.nvcc_unrolling import copies_at_run_time
+from loopyperf.idg.lowering.nvcc_unrolling import copies
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 from loopyperf.idg.unrolling import number_of_runs
 
@@ -109,7 +109,7 @@ class _Control:
         if not _varies(loop):
             return loop.copies
         usual = Fraction(number_of_runs(None, loops), max(number_of_runs(None, around), 1))
-        return copies_at_run_time(self.graph, loop, int(usual))
+        return copies(self.graph, replace(loop, trips=int(usual)))
 
     def _moves(self, instruction: Instruction, loop: Loop) -> bool:
         return instruction.symbolic is not None and loop.name in instruction.symbolic.variables
@@ -165,11 +165,11 @@ def is_innermost(loop: Loop) -> bool:
 
 
 def _varies(loop: Loop) -> bool:
-    return not isinstance(loop.trips, int) and loop.is_counted and is_innermost(loop)
+    return not isinstance(loop.trips, int) and is_innermost(loop)
 
 
-def _guards(copies: int) -> int:
-    return GUARDS[max(number for number in GUARDS if number <= copies)]
+def _guards(written: int) -> int:
+    return GUARDS[max(number for number in GUARDS if number <= written)]
 
 
 def _loops(body: Sequence[Item]) -> Iterator[Loop]:

@@ -66,12 +66,6 @@ def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
     return next((more for more in (6, 5, 4) if left % more == 0 and more * weight <= 370), 1)
 
 
-def copies_at_run_time(graph: Idg, loop: Loop, trips: int) -> int:
-    """Return how many copies of the innermost *loop* of *graph* run where its passes are counted and *trips* are left."""
-    body = [graph.instructions[item] for item in loop.body if isinstance(item, int)]
-    return _at_run_time(body, sum(_llvm_instructions(each, loop.name) for each in body) + 1, trips)
-
-
 def _at_run_time(body: Sequence[Instruction], size: int, trips: int) -> int:
     factor = min(RUNTIME, _power_of_two(PARTIAL // size))
     spaces = {each.reference.space for each in body if each.kind == "load" and each.reference is not None}

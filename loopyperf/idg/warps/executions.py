@@ -222,21 +222,6 @@ class WarpExecutions:
             return number.max_val().to_python()
         return _expression(number.gist(around), loops)
 
-    def is_constant(self, loops: tuple[Nest, ...]) -> bool:
-        """Return whether the innermost of *loops* makes as many passes whatever the sizes and the work-item."""
-        return all(self._is_whole(statement, loops[-1].iname) for statement in loops[-1].statements())
-
-    def _is_whole(self, statement: Statement, iname: str) -> bool:
-        if isinstance(statement.what, Barrier):
-            return True
-        points = self.kernel.domain(statement.inames).intersect_params(isl.Set.from_basic_set(self.kernel.assumptions))
-        kind, place = points.get_var_dict()[iname]
-        first, last = points.dim_min_val(place), points.dim_max_val(place)
-        if not (first.is_int() and last.is_int()):
-            return False
-        anywhere = points.project_out(kind, place, 1).insert_dims(kind, place, 1)
-        return points.is_equal(anywhere.lower_bound_val(kind, place, first).upper_bound_val(kind, place, last))
-
     def first(self, loops: tuple[Nest, ...]) -> Any:
         """Return the variable of the innermost of *loops* in its first pass.
 
