@@ -7,7 +7,6 @@ from typing import Any
 
 from pymbolic.mapper.dependency import DependencyMapper
 
-from loopyperf.counts.memory import Reference
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 
@@ -18,7 +17,8 @@ STAYING = ("store", "barrier", "move")
 def without_invariants(graph: Idg) -> Idg:
     """Return *graph* with instructions before a loop that would do the same in each of its passes.
 
-    A load moves out where nothing in the kernel stores to its array, and one of local memory where no barrier is passed.
+    A load moves out where nothing in the kernel stores to its array; one of local memory where nothing in the loop does,
+    and no barrier is passed.
     """
     while (moved := _Hoister(graph).hoisted()) is not None:
         graph = moved
@@ -49,23 +49,25 @@ class _Hoister:
 
     def _look_at(self, loop: Loop) -> None:
         here = {item for item in loop.body if isinstance(item, int)}
-        meets = any(self.graph.instructions[place].kind == "barrier" for place in _all_of(loop))
+        inside = [self.graph.instructions[place] for place in _all_of(loop)]
+        meets = any(each.kind == "barrier" for each in inside)
+        changed = {each.reference.array for each in inside if each.kind == "store" and each.reference is not None}
         for place in loop.body:
-            if isinstance(place, int) and self._may_move(place, meets) and self._is_the_same(place, loop, here):
+            if isinstance(place, int) and self._may_move(place, meets, changed) and self._is_the_same(place, loop, here):
                 self.invariant.add(place)
 
-    def _may_move(self, place: int, meets: bool) -> bool:
+    def _may_move(self, place: int, meets: bool, changed: set[str]) -> bool:
+        """Return whether an instruction may be moved out of a loop, where a barrier *meets* the warp or none does."""
         each = self.graph.instructions[place]
-        lasts = each.reference is None or (each.address is not None and self._lasts(each.reference, meets))
-        return lasts and each.condition is None and each.kind not in STAYING
-
-    def _lasts(self, read: Reference, meets: bool) -> bool:
-        """Return whether what is *read* does not change in a loop, in which a barrier *meets* the warp or none does."""
-        return read.array not in self.stored and not (meets and read.space == "local")
+        if each.reference is None:
+            return each.kind not in STAYING
+        read = each.reference
+        lasts = read.array not in changed and not meets if read.space == "local" else read.array not in self.stored
+        return each.kind not in STAYING and each.address is not None and lasts
 
     def _is_the_same(self, place: int, loop: Loop, here: set[int]) -> bool:
         each = self.graph.instructions[place]
-        known = [each.address, *(operand.known for operand in each.operands)]
+        known = [each.address, each.condition, *(operand.known for operand in each.operands)]
         return loop.name not in _names(known) and all(
             self._comes_from_outside(edge, loop, here) for edge in self.graph.definitions[place]
         )
