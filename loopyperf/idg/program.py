@@ -104,6 +104,11 @@ class Edge:
         return any(self.distance)
 
 
+def is_innermost(loop: Loop) -> bool:
+    """Return whether there is no loop in *loop*."""
+    return not any(isinstance(item, Loop) for item in loop.body)
+
+
 def placed(body: Sequence[Item], around: tuple[Loop, ...] = ()) -> Iterator[tuple[int, tuple[Loop, ...]]]:
     """Yield the instructions of *body* in the order of the program, each with the loops around it."""
     for item in body:

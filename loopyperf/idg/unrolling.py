@@ -48,9 +48,7 @@ def _in_pass(instruction: Instruction, passes: Passes) -> Instruction:
     operands = tuple(replace(each, known=in_terms_of(each.known, passes)) for each in instruction.operands)
     address = in_terms_of(instruction.address, passes)
     symbolic = None if instruction.symbolic is None else instruction.symbolic.in_terms_of(passes)
-    return replace(
-        instruction, executions=1, condition=None, operands=operands, address=address, symbolic=symbolic
-    )
+    return replace(instruction, executions=1, condition=None, operands=operands, address=address, symbolic=symbolic)
 
 
 def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, Passes]]:

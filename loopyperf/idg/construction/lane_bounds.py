@@ -1,7 +1,7 @@
 """Bounds that the compiler writes tests for, because they are not the same for all work-items.
 
-Both questions are about what a kernel says for all sizes that its assumptions allow, not about one warp at one size: the
-compiler answers them so.
+All questions are about what a kernel says for all sizes that its assumptions allow, not about one warp at one size: so
+the compiler asks them.
 """
 
 from collections.abc import Collection, Sequence

@@ -180,7 +180,9 @@ class _WarpGraph:
         firsts = (self._first(nest, loops[:depth]) for depth, nest in enumerate(loops, 1))
         passes = {nest.iname: prim.Variable(nest.iname) + first for nest, first in zip(loops, firsts, strict=True)}
         known = Polynomial.of(elements)
-        axes = {name: self.kernel.hardware_axis(name) for name in known.variables & self.kernel.loopy_kernel.all_inames()}
+        axes = {
+            name: self.kernel.hardware_axis(name) for name in known.variables & self.kernel.loopy_kernel.all_inames()
+        }
         where = {name: prim.Variable(str(axis)) for name, axis in axes.items() if axis is not None}
         return known.in_terms_of(where | passes)
 

@@ -15,10 +15,12 @@ from loopyperf.idg.lowering.functions import with_function_sequences, with_squar
 from loopyperf.idg.lowering.gathers import with_gathered_addresses
 from loopyperf.idg.lowering.hoisting import without_invariants
 from loopyperf.idg.lowering.loop_control import with_loop_control
+from loopyperf.idg.lowering.loop_guards import with_loop_guards
 from loopyperf.idg.lowering.nvcc_unrolling import copies
+from loopyperf.idg.lowering.tested_copies import with_tested_copies
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 from loopyperf.idg.lowering.wide_loads import with_wide_loads
-from loopyperf.idg.program import Item, Loop
+from loopyperf.idg.program import Item, Loop, is_innermost
 
 Pass = Callable[[Idg], Idg]
 PassOnDevice = Callable[[Idg, Capability], Idg]
@@ -28,7 +30,7 @@ def with_unrolled_loops(graph: Idg) -> Idg:
     """Return *graph* with its loops written out as nvcc does, the innermost first; what copies have in common, once."""
     decided: set[str] = set()
     while True:
-        innermost = [loop for loop in _loops(graph.body) if _is_innermost(loop) and loop.name not in decided]
+        innermost = [loop for loop in _loops(graph.body) if is_innermost(loop) and loop.name not in decided]
         if not innermost:
             return graph
         once = without_common_subexpressions(without_invariants(graph))
@@ -36,7 +38,7 @@ def with_unrolled_loops(graph: Idg) -> Idg:
         factors = {loop.name: copies(once, loop) for loop in _loops(once.body) if loop.name in names}
         decided |= {name for name, factor in factors.items() if factor == 1}
         decided |= {loop.name for loop in innermost if loop.trips != factors[loop.name] or loop.is_counted}
-        graph = copied(graph, lambda loop, now=dict(factors): now.get(loop.name, 1) if _is_innermost(loop) else 1)
+        graph = copied(graph, lambda loop, now=dict(factors): now.get(loop.name, 1) if is_innermost(loop) else 1)
 
 
 def _loops(body: Collection[Item]) -> list[Loop]:
@@ -44,14 +46,11 @@ def _loops(body: Collection[Item]) -> list[Loop]:
     return [*loops, *(inner for loop in loops for inner in _loops(loop.body))]
 
 
-def _is_innermost(loop: Loop) -> bool:
-    return not any(isinstance(item, Loop) for item in loop.body)
-
-
 PASSES: dict[str, Pass] = {
     "address folding": without_index_arithmetic,
     "copy propagation": without_moves,
     "squares": with_squares,
+    "tested copies": with_tested_copies,
     "unrolling": with_unrolled_loops,
     "hoisting": without_invariants,
     "common subexpressions": without_common_subexpressions,
@@ -60,6 +59,7 @@ PASSES: dict[str, Pass] = {
     "dead code": without_unused,
     "gathered addresses": with_gathered_addresses,
     "function sequences": with_function_sequences,
+    "loop guards": with_loop_guards,
     "loop control": with_loop_control,
     "entry": with_entry,
 }

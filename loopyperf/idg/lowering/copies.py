@@ -54,7 +54,8 @@ class _Written:
         if not isinstance(loop.trips, int) or (factor == 1 and (loop.trips > 1 or loop.is_counted)):
             return cls((_Copy(0, 1),))
         whole, rest = divmod(loop.trips, factor)
-        repeated = [_Copy(number, factor if whole > 1 else 0, whole) for number in range(factor)] if whole else []
+        is_loop = whole > 1 or loop.is_counted
+        repeated = [_Copy(number, factor if is_loop else 0, whole) for number in range(factor)] if whole else []
         return cls((*repeated, *(_Copy(whole * factor + number, 0) for number in range(rest))))
 
 

@@ -47,7 +47,7 @@ class _Entry:
         arithmetic = [each for each in graph.instructions if each.reference is None and not each.is_index]
         self.operands = [each.known for instruction in arithmetic for each in instruction.operands]
         tests = [each.tests for each in self.accesses]
-        self.ending = frozenset.intersection(*tests) if tests else frozenset[str]()
+        self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
         """the tests that all instructions are under"""
         self.tests = frozenset[str]().union(*tests) - self.ending
         self.loads_constants = loads_constants
@@ -65,7 +65,14 @@ class _Entry:
         outside = [array for array, space in starts if space != "local"]
         inside = [array for array, space in starts if space == "local"]
         addresses = sum(len({index for index in found if index.terms}) for found in starts.values())
-        total = FIXED + ENDING_TEST * len(self.ending) + TEST * len(self.tests) + len(axes) + sum(self._index_arithmetic(indices)) + addresses
+        total = (
+            FIXED
+            + ENDING_TEST * len(self.ending)
+            + TEST * len(self.tests)
+            + len(axes)
+            + sum(self._index_arithmetic(indices))
+            + addresses
+        )
         if not self.loads_constants:
             return total + ELEMENT_SIZE
         local = LOCAL_MEMORY + FURTHER_ARRAY * (len(inside) - 1) if inside else 0
@@ -94,7 +101,9 @@ def _start(address: Polynomial, loops: frozenset[str]) -> Polynomial:
     """Return what *address* begins with: copies of a pass go on from there, one step after the other."""
     if not address.variables & loops:
         return address
-    return Polynomial(frozenset((product, factor) for product, factor in address.without(loops).terms if _axes(product)))
+    return Polynomial(
+        frozenset((product, factor) for product, factor in address.without(loops).terms if _axes(product))
+    )
 
 
 def _by_size(index: Polynomial) -> dict[Monomial, list[tuple[Monomial, int]]]:

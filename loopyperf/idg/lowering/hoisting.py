@@ -10,15 +10,15 @@ from pymbolic.mapper.dependency import DependencyMapper
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 
-STAYING = ("store", "barrier", "move")
+STAYING = ("store", "barrier", "move", "integer")
 """a move begins anew what the passes of an inner loop change"""
 
 
 def without_invariants(graph: Idg) -> Idg:
     """Return *graph* with instructions before a loop that would do the same in each of its passes.
 
-    A load moves out where nothing in the kernel stores to its array; one of local memory where nothing in the loop does,
-    and no barrier is passed.
+    A load moves out where nothing in the kernel stores to its array; one of local memory where nothing in the loop
+    does, and no barrier is passed.
     """
     while (moved := _Hoister(graph).hoisted()) is not None:
         graph = moved
@@ -53,7 +53,11 @@ class _Hoister:
         meets = any(each.kind == "barrier" for each in inside)
         changed = {each.reference.array for each in inside if each.kind == "store" and each.reference is not None}
         for place in loop.body:
-            if isinstance(place, int) and self._may_move(place, meets, changed) and self._is_the_same(place, loop, here):
+            if (
+                isinstance(place, int)
+                and self._may_move(place, meets, changed)
+                and self._is_the_same(place, loop, here)
+            ):
                 self.invariant.add(place)
 
     def _may_move(self, place: int, meets: bool, changed: set[str]) -> bool:

@@ -6,10 +6,12 @@ whose inner loops are gone is innermost.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Instruction, Loop
+from loopyperf.idg.program import Instruction, Loop, is_innermost
+from loopyperf.idg.unrolling import number_of_runs
 
 FULL = 402
 """LLVM instructions: cicc writes a loop out in full where all of its passes have no more"""
@@ -40,6 +42,15 @@ def copies(graph: Idg, loop: Loop) -> int:
         return _at_run_time(body, size, loop.trips)
     factor = _by_cicc(body, size, loop.trips)
     return factor * _by_ptxas(body, factor, loop.trips // factor) if factor < loop.trips else loop.trips
+
+
+def written_out(graph: Idg, loops: tuple[Loop, ...]) -> int:
+    """Return how many copies of its body the innermost of *loops* has, or would have if its passes did not vary."""
+    *around, loop = loops
+    if isinstance(loop.trips, int) or not is_innermost(loop):
+        return loop.copies
+    usual = number_of_runs(None, loops) // max(number_of_runs(None, around), 1)
+    return copies(graph, replace(loop, trips=usual))
 
 
 def _by_cicc(body: Sequence[Instruction], size: int, trips: int) -> int:
