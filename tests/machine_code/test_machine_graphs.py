@@ -11,7 +11,7 @@ from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.idg.lowering import lowered
 from loopyperf.kernel import load_kernel
 
-from .catalog import CATALOG
+from .catalog import KNOWN
 from .conftest import Build
 from .data_branches import around_calls
 from .graph_classes import COMPARED, executed
@@ -76,7 +76,7 @@ def compared(counts: Mapping[str, int | Fraction]) -> dict[str, int | Fraction]:
 
 def both(launch: Build, name: str, architecture: str) -> tuple[Idg, Tally]:
     """Return the machine graph of a kernel's representative warp, and what that warp executes."""
-    entry = CATALOG[name]
+    entry = KNOWN[name]
     unit = entry.program()
     graphs = kernel_graphs(load_kernel(unit), entry.sizes, Typical({}))
     example = graphs.launches[0].representative.example

@@ -1,4 +1,4 @@
-"""Kernels of many kinds, short ones among them: what stands around loops and before them is most of what they execute."""
+"""Kernels of many kinds, short ones among them: what stands around and before loops is most of what these execute."""
 
 import loopy as lp
 import numpy as np
@@ -96,7 +96,7 @@ def recurrence() -> lp.TranslationUnit:
 
 
 def line_stencil(halo: int = 1, group: int = GROUP, is_written_out: bool = False) -> lp.TranslationUnit:
-    """Return weighted sums of 2·halo + 1 neighbours, through local memory; *is_written_out*: the rounds of the fetch."""
+    """Return weighted sums of 2·halo + 1 neighbours, through local memory; *is_written_out*: fetched so."""
     terms = " + ".join(f"{place + 0.5}*u[i + {place}]" for place in range(2 * halo + 1))
     arrays = [lp.GlobalArg("u", np.float32, shape=f"n + {2 * halo}"), "out"]
     knl = _by_groups("{[i]: 0 <= i < n}", f"out[i] = {terms}", arrays, group=group)
