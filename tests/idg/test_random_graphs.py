@@ -27,8 +27,13 @@ from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps, warp_graph
 from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
 from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.lowering.entry import with_entry
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
+from loopyperf.idg.lowering.gathers import with_gathered_addresses
 from loopyperf.idg.lowering.hoisting import without_invariants
+from loopyperf.idg.lowering.loop_control import with_loop_control
+from loopyperf.idg.lowering.loop_guards import with_loop_guards
+from loopyperf.idg.lowering.tested_copies import with_tested_copies
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 from loopyperf.idg.warps.executions import LaunchExecutions, WarpExecutions
 from loopyperf.kernel import Kernel, load_kernel
@@ -43,6 +48,11 @@ PASSES = (
     without_common_subexpressions,
     with_fused_multiply_adds,
     without_unused,
+    with_tested_copies,
+    with_gathered_addresses,
+    with_loop_guards,
+    with_loop_control,
+    with_entry,
 )
 LONG = 3000
 """executions of a warp: longer ones are not replayed"""
