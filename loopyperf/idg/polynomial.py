@@ -63,6 +63,11 @@ class Polynomial:
         return self._of_terms(total)
 
 
+def is_axis(name: str) -> bool:
+    """Return whether the variable *name* is a hardware index, as ``l.0`` and ``g.1`` are."""
+    return name.startswith(("l.", "g."))
+
+
 def _without(product: Monomial, name: str) -> Monomial:
     place = product.index(name)
     return product[:place] + product[place + 1 :]

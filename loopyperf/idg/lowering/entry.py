@@ -11,7 +11,7 @@ import pymbolic.primitives as prim
 from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.polynomial import Monomial, Polynomial
+from loopyperf.idg.polynomial import Monomial, Polynomial, is_axis
 from loopyperf.idg.program import Instruction
 
 Capability = tuple[int, int]
@@ -61,7 +61,7 @@ class _Entry:
                 starts[each.reference.array, each.subsystem].add(_start(each.symbolic.without_constant, self.loops))
         indices = {index for found in starts.values() for index in found}
         names = {name for index in indices for name in index.variables}
-        axes = {name for name in names if _is_axis(name)}
+        axes = {name for name in names if is_axis(name)}
         outside = [array for array, space in starts if space != "local"]
         inside = [array for array, space in starts if space == "local"]
         addresses = sum(len({index for index in found if index.terms}) for found in starts.values())
@@ -94,7 +94,7 @@ class _Entry:
         """Return the arguments of the kernel that its instructions use as they are."""
         expressions = [each for each in self.operands if isinstance(each, prim.ExpressionNode)]
         names = {str(name) for each in expressions for name in DependencyMapper()(each)}
-        return {name for name in names - self.loops if not _is_axis(name)}
+        return {name for name in names - self.loops if not is_axis(name)}
 
 
 def _start(address: Polynomial, loops: frozenset[str]) -> Polynomial:
@@ -111,14 +111,10 @@ def _by_size(index: Polynomial) -> dict[Monomial, list[tuple[Monomial, int]]]:
     found: dict[Monomial, list[tuple[Monomial, int]]] = {}
     for product, factor in index.terms:
         if axes := _axes(product):  # without one, it is a step from another address
-            sizes = tuple(name for name in product if not _is_axis(name))
+            sizes = tuple(name for name in product if not is_axis(name))
             found.setdefault(sizes, []).append((axes, factor))
     return found
 
 
 def _axes(product: Monomial) -> Monomial:
-    return tuple(name for name in product if _is_axis(name))
-
-
-def _is_axis(name: str) -> bool:
-    return name.startswith(("l.", "g."))
+    return tuple(name for name in product if is_axis(name))

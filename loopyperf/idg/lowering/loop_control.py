@@ -14,7 +14,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import written_out
-from loopyperf.idg.polynomial import Polynomial
+from loopyperf.idg.polynomial import Monomial, Polynomial, is_axis
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
 
@@ -64,7 +64,8 @@ class _Control:
         steps = [self._step(f"count {loop.name}", loops, passes) for _ in range(counters)]
         moved = [place for place in _directly(loop) if loop.name in self._address(place).variables]
         meets = any(self.graph.instructions[place].kind == "barrier" for place in loop.body if isinstance(place, int))
-        steps += [self._step(f"invariant of {loop.name}", loops, passes) for _ in range(AGAIN if meets else 0)]
+        again = (AGAIN if meets else 0) + self._steps_by_products(moved, loop)
+        steps += [self._step(f"invariant of {loop.name}", loops, passes) for _ in range(again)]
         pointers = self._parting_pointers(moved, loop) if loop.lanes_part else self._pointers(moved, loop, meets)
         for place in pointers:
             step = self._step(f"move on to the next {loop.name}", loops, passes)
@@ -97,6 +98,13 @@ class _Control:
         for place in known:
             yield from [place] * (ONE_POINTER if len(known) == 1 else several)
 
+    def _steps_by_products(self, moved: Sequence[int], loop: Loop) -> int:
+        """Return in how many copies addresses move by a product of sizes, which each copy moves to a register anew."""
+        addresses = [self._address(place) for place in moved]
+        far = [each for each in addresses if any(map(_is_product, each.factor_of(loop.name).terms))]
+        names = frozenset((loop.name,))
+        return len({frozenset(filter(_is_product, each.without(names).terms)) for each in far})
+
     def _parting_pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
         """Yield one access for each array: each has an index; where a loop is inside, they are computed there."""
         arrays = {self.graph.instructions[place].reference.array: place for place in moved}
@@ -120,6 +128,12 @@ class _Control:
         return Edge(source, target, (*[0] * len(outer), distance), passes)
 
     # }}}
+
+
+def _is_product(term: tuple[Monomial, int]) -> bool:
+    """Return whether *term* is a multiple of a product of sizes."""
+    names, _ = term
+    return len(names) > 1 and not any(map(is_axis, names))
 
 
 def _directly(loop: Loop) -> list[int]:
