@@ -128,6 +128,15 @@ def _vector_bits(kernel: Kernel, array: ArrayBase, axis: int) -> int:
     return 8 * vector.itemsize
 
 
+def symbolic_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) -> tuple[Any, ...]:
+    """Return :func:`element_strides` with sizes by name, where an access is of one number; otherwise at *sizes*."""
+    array = kernel.array(ref.array)
+    tags = None if array is None or ref.is_linear or ref.is_whole else array.dim_tags
+    if tags is None or not all(isinstance(tag, FixedStrideArrayDimTag) for tag in tags):
+        return element_strides(kernel, ref, sizes)
+    return tuple(tag.stride for tag in tags)
+
+
 def element_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """Return the distance between neighbours along each index of *ref*, at *sizes*, in units of what it accesses.
 

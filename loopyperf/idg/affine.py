@@ -23,7 +23,9 @@ class Affine:
 
     @classmethod
     def of(cls, expression: Any) -> "Affine | None":
-        """Return *expression* as a sum of multiples; None where it is none."""
+        """Return *expression* as a sum of multiples; None where it is none, or not known."""
+        if expression is None:
+            return None
         if isinstance(expression, int):
             return cls(expression, {})
         try:

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from loopyperf.idg.affine import Affine
+from loopyperf.idg.polynomial import Polynomial
 
 Dependence = Literal["data", "memory", "synchronization", "control"]
 """through registers; through memory; through a barrier; on a predicate"""
@@ -65,10 +66,11 @@ class Instruction:
     operands: tuple[Operand, ...] = ()
     address: Any = None
     """of loads and stores: elements from the array's first one, an expression like those of operands; None if data"""
-    sized: frozenset[str] = frozenset()
-    """loops whose passes move the address by a distance that depends on sizes: the compiler does not know it"""
-    sized_copies: tuple[tuple[str, int], ...] = ()
-    """of such loops that were written out, with which copy it is: the distance to other copies is not known either"""
+    symbolic: Polynomial | None = None
+    """of loads and stores: the same with sizes left as they are named, which is what the compiler knows of it, and
+    with hardware indices by their axes, e.g. ``l.0``, ``g.1``"""
+    tests: frozenset[str] = frozenset()
+    """the conditions that decide which work-items of the grid execute it, whatever pass of a loop they are in"""
     is_index: bool = False
     """it computes what loop variables and sizes alone determine"""
     origin: int | None = None
@@ -99,8 +101,17 @@ class Loop:
     """a copy of the body is written for each pass"""
     is_constant: bool = False
     """the number of passes is known when the kernel is compiled: it depends neither on sizes nor on the work-item"""
+    lanes_part: bool = False
+    """the number of passes is not the same for all work-items of a group"""
     bound: Bound | None = None
     """what its code says of the number of passes, where it is that of a kernel"""
+    copies: int = 1
+    """how many passes of the loop of the source a pass of this one stands for"""
+
+    @property
+    def is_counted(self) -> bool:
+        """Return whether passes are counted at run time: the compiler does not know how many there are."""
+        return not (self.is_constant or self.is_unrolled)
 
 
 Item = int | Loop
@@ -128,6 +139,11 @@ class Edge:
     def is_carried(self) -> bool:
         """Return whether *source* is in an earlier pass of a loop than *target*."""
         return any(self.distance)
+
+
+def is_innermost(loop: Loop) -> bool:
+    """Return whether there is no loop in *loop*."""
+    return not any(isinstance(item, Loop) for item in loop.body)
 
 
 def placed(body: Sequence[Item], around: tuple[Loop, ...] = ()) -> Iterator[tuple[int, tuple[Loop, ...]]]:

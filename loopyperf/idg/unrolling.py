@@ -54,6 +54,7 @@ def addressed(instruction: Instruction, passes: Mapping[str, Any]) -> Instructio
         instruction,
         operands=tuple(_operand(each, passes) for each in instruction.operands),
         address=in_terms_of(instruction.address, passes),
+        symbolic=None if instruction.symbolic is None else instruction.symbolic.in_terms_of(passes),
         defines=tuple(_element(each, passes) for each in instruction.defines),
     )
 

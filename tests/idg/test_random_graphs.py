@@ -29,7 +29,13 @@ from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_wa
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
 from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.lowering.entry import with_entry
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
+from loopyperf.idg.lowering.gathers import with_gathered_addresses
+from loopyperf.idg.lowering.hoisting import without_invariants
+from loopyperf.idg.lowering.loop_control import with_loop_control
+from loopyperf.idg.lowering.loop_guards import with_loop_guards
+from loopyperf.idg.lowering.tested_copies import with_tested_copies
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.points import at_sizes
@@ -45,9 +51,15 @@ WARP = 32
 PASSES = (
     without_index_arithmetic,
     without_moves,
+    without_invariants,
     without_common_subexpressions,
     with_fused_multiply_adds,
     without_unused,
+    with_tested_copies,
+    with_gathered_addresses,
+    with_loop_guards,
+    with_loop_control,
+    with_entry,
 )
 LONG = 3000
 """executions of a warp: longer ones are not replayed"""

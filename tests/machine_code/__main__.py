@@ -2,7 +2,7 @@
 
 import argparse
 
-from .catalog import CATALOG
+from .catalog import KNOWN
 from .data_branches import around_calls
 from .launch import FAST_MATH, Launch, build
 
@@ -10,7 +10,7 @@ from .launch import FAST_MATH, Launch, build
 def main() -> None:
     """Print the counts of one warp by class, or its instructions with how often each was issued."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("kernel", choices=sorted(CATALOG))
+    parser.add_argument("kernel", choices=sorted(KNOWN))
     parser.add_argument("--size", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--architecture", default="sm_90", choices=["sm_80", "sm_90"])
     parser.add_argument("--fast-math", action="store_true")
@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--warp", type=int, default=0)
     parser.add_argument("--listing", action="store_true", help="print each instruction with its number of issues")
     asked = parser.parse_args()
-    entry = CATALOG[asked.kernel]
+    entry = KNOWN[asked.kernel]
     sizes = {**entry.sizes, **{name: int(value) for name, _, value in (size.partition("=") for size in asked.size)}}
     x, y, z = map(int, asked.group.split(","))
     for launch in build(entry.program(), asked.architecture, FAST_MATH if asked.fast_math else ()):

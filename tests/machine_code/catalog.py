@@ -11,6 +11,7 @@ from test_kernels.convolution import convolution
 from test_kernels.finite_difference import finite_difference
 from test_kernels.skinny_matrix_multiplication import skinny_matrix_multiplication
 
+from . import varied_kernels as varied
 from .kernels import n_body, naive_multiplication, tiled_multiplication, transposition
 
 
@@ -33,3 +34,29 @@ CATALOG: Mapping[str, Entry] = MappingProxyType(
         "skinny": Entry(skinny_matrix_multiplication, {"n": 64, "m": 512, "l": 64}),
     }
 )
+VARIED: Mapping[str, Entry] = MappingProxyType(
+    {
+        "finite difference 32x8": Entry(partial(finite_difference, (32, 8)), {"n": 512}),
+        "finite difference 64x4": Entry(partial(finite_difference, (64, 4)), {"n": 512}),
+        "scaled sum": Entry(varied.scaled_sum, {"n": 4096}),
+        "bounded scaled sum": Entry(partial(varied.scaled_sum, is_bounded=True), {"n": 4000}),
+        "gather": Entry(varied.gather, {"n": 4096}),
+        "sparse rows of 8": Entry(varied.sparse_rows, {"n": 4096}),
+        "sparse rows": Entry(partial(varied.sparse_rows, "m"), {"n": 4096, "m": 32}),
+        "small products": Entry(varied.small_products, {"n": 4096}),
+        "sums of rows": Entry(varied.sums_of_rows, {"n": 4096, "m": 64}),
+        "sums of columns": Entry(varied.sums_of_columns, {"n": 4096, "m": 64}),
+        "products of vectors": Entry(varied.products_of_vectors, {"n": 4096, "m": 64, "p": 4}),
+        "forces": Entry(varied.forces, {"n": 512}),
+        "pointwise": Entry(varied.pointwise, {"n": 4096}),
+        "integer products": Entry(varied.integer_products, {"n": 4096}),
+        "recurrence": Entry(varied.recurrence, {"n": 4096, "m": 64}),
+        "four neighbours": Entry(varied.four_neighbours, {"n": 512}),
+        "bounded tiles": Entry(varied.bounded_tiles, {"n": 500}),
+        **{f"line stencil {halo}": Entry(partial(varied.line_stencil, halo), {"n": 4096}) for halo in (1, 3)},
+        "line stencil 40": Entry(partial(varied.line_stencil, 40, 64), {"n": 4096}),
+        "written-out line stencil": Entry(partial(varied.line_stencil, is_written_out=True), {"n": 4096}),
+    }
+)
+"""kernels that show one rule of the compiler each"""
+KNOWN: Mapping[str, Entry] = MappingProxyType({**CATALOG, **VARIED})

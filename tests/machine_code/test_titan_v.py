@@ -80,8 +80,12 @@ def test_a_scaling_multiplies_once_for_each_point(launch, rows, number) -> None:
     assert tally["DFMA"] == 0
 
 
-WITHIN = (165, 545, 979, 1781, 2359, 2405, 4093, 7472, 7784, 8197, 9026, 9036)
-"""whose machine graphs are right; the others are short in what nvcc hoists, contracts or spills"""
+WITHIN = (
+    *(18, 165, 246, 545, 979, 1286, 1589, 1781, 2359, 2405, 2896, 3989, 4093),
+    *(5908, 7472, 7784, 7897, 8197, 8294, 8697, 9026, 9036),
+)
+"""whose machine graphs are right; 436 and those like it are short in what nvcc spills, or loads again for want of
+registers"""
 
 
 @pytest.mark.parametrize("number", WITHIN)

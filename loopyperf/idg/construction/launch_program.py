@@ -3,10 +3,10 @@
 from loopyperf.counts.execution import ExecutionCounter
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.drafts import Draft
+from loopyperf.idg.construction.lane_bounds import Bounds, tests_of_work_items
 from loopyperf.idg.construction.private_elements import PrivateElements
 from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.program import Bound
-from loopyperf.idg.warps.constancy import ConstantLoops
 from loopyperf.idg.warps.executions import LaunchExecutions, naming
 from loopyperf.idg.warps.kinds import Kind, kinds_of
 from loopyperf.idg.warps.nest import Nest, nest_of
@@ -22,12 +22,13 @@ class LaunchProgram:
         """Translate *launch* of *kernel*."""
         self.kernel, self.launch, self.typical = kernel, launch, typical
         self.counter = ExecutionCounter(kernel, typical)
-        self.constancy = ConstantLoops(kernel)
         self.nest = nest_of(kernel, launch)
         self.translator = Translator(kernel, typical)
         self.of_statement: dict[int, range] = {}
         self.places: dict[int, tuple[int, ...]] = {}
-        self._bounds: dict[int, Bound] = {}
+        self._written: dict[int, Bound] = {}
+        self._bounds: dict[int, Bounds] = {}
+        self._tests: dict[frozenset[str], frozenset[str]] = {}
         self._translate(self.nest, ())
         self.private = PrivateElements(kernel, self.translator.definitions)
 
@@ -42,12 +43,24 @@ class LaunchProgram:
                 self.of_statement[id(item)] = range(first, len(self.translator.drafts))
                 self.places[id(item)] = (*around, place)
 
-    def bound(self, loops: tuple[Nest, ...]) -> Bound:
+    def written_bound(self, loops: tuple[Nest, ...]) -> Bound:
         """Return what the code says of the number of passes of the innermost of *loops*, whatever the warp."""
         key = id(loops[-1])
-        if key not in self._bounds:
-            self._bounds[key] = written_bound(self.kernel, loops)
-        return self._bounds[key]
+        if key not in self._written:
+            self._written[key] = written_bound(self.kernel, loops)
+        return self._written[key]
+
+    def bounds(self, nest: Nest) -> Bounds:
+        """Return what the bounds of *nest* depend on."""
+        if id(nest) not in self._bounds:
+            self._bounds[id(nest)] = Bounds(self.kernel, nest)
+        return self._bounds[id(nest)]
+
+    def tests(self, inames: frozenset[str]) -> frozenset[str]:
+        """Return the conditions that decide which work-items execute what uses *inames*."""
+        if inames not in self._tests:
+            self._tests[inames] = tests_of_work_items(self.kernel, self.launch, inames)
+        return self._tests[inames]
 
     @property
     def drafts(self) -> list[Draft]:

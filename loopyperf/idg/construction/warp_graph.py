@@ -5,16 +5,15 @@ from fractions import Fraction
 from typing import Any
 
 import pymbolic.primitives as prim
-from loopy.diagnostic import LoopyError
-from loopy.symbolic import CoefficientCollector, get_dependencies
 
-from loopyperf.counts.memory import element_strides
+from loopyperf.counts.memory import element_strides, symbolic_strides
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.edges import edges
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.values import Value
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.polynomial import Polynomial
 from loopyperf.idg.program import Instruction, Item, Loop, Operand
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.launches import Barrier
@@ -35,9 +34,11 @@ def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[I
             inside = (*loops, item)
             body = tuple(_body(executed, item, inside))
             if body:
-                is_constant = executed.program.constancy.is_constant(item)
-                trips, bound = executed.warp.trips(inside), executed.program.bound(inside)
-                yield Loop(item.iname, trips, body, item.is_unrolled, is_constant, bound)
+                trips, program = executed.warp.trips(inside), executed.program
+                bounds, written = program.bounds(item), program.written_bound(inside)
+                yield Loop(
+                    item.iname, trips, body, item.is_unrolled, bounds.are_known, bounds.lanes_part, bound=written
+                )
 
 
 # {{{ instructions
@@ -60,7 +61,8 @@ def _instruction(executed: Executed, place: int) -> Instruction:
         condition=run.condition,
         operands=tuple(_operand(executed, value, draft) for value in draft.operands),
         address=_address(executed, draft),
-        sized=_sized(executed, draft),
+        symbolic=_symbolic_address(executed, draft),
+        tests=executed.program.tests(draft.statement.inames),
         is_index=draft.expression is not None,
         origin=None if draft.reference is None else place,
         defines=executed.program.private.defined(place, _to_passes(executed, draft)),
@@ -87,25 +89,20 @@ def _address(executed: Executed, draft: Draft) -> Any:
     return executed.in_passes(elements, draft.statement)
 
 
-def _sized(executed: Executed, draft: Draft) -> frozenset[str]:
-    """Return the loops that move the address of *draft* by a distance that depends on sizes."""
-    ref, array = draft.reference, None
-    if ref is None or (array := executed.kernel.array(ref.array)) is None or array.dim_tags is None:
-        return frozenset()
-    strides = [getattr(tag, "stride", 0) for tag in array.dim_tags] if not ref.is_linear else [1]
-    loops = [nest.iname for nest in draft.statement.loops]
-    found: set[str] = set()
-    for stride, index in zip(strides, ref.index, strict=True):
-        try:
-            factors = CoefficientCollector(loops)(index)
-        except (RuntimeError, TypeError, NotImplementedError, LoopyError):
-            continue
-        sizes = get_dependencies(stride) & executed.kernel.parameters
-        for name in loops:
-            factor = factors.get(prim.Variable(name), 0)
-            if factor and (sizes or get_dependencies(factor) & executed.kernel.parameters):
-                found.add(name)
-    return frozenset(found)
+def _symbolic_address(executed: Executed, draft: Draft) -> Polynomial | None:
+    """Return the address of *draft* with sizes by name; None where data tells it."""
+    ref = draft.reference
+    if ref is None or not all(map(executed.kernel.is_known, ref.index)):
+        return None
+    strides = symbolic_strides(executed.kernel, ref, executed.launch.sizes)
+    elements = sum((stride * each for stride, each in zip(strides, ref.index, strict=True)), 0)
+    known = Polynomial.of(executed.launch.lockstep(draft.statement.inames).in_passes(elements))
+    loops = draft.statement.loops
+    firsts = (executed.warp.first(loops[:depth]) for depth in range(1, len(loops) + 1))
+    passes = {nest.iname: prim.Variable(nest.iname) + first for nest, first in zip(loops, firsts, strict=True)}
+    inames = known.variables & executed.kernel.loopy_kernel.all_inames()
+    axes = {name: axis for name in inames if (axis := executed.kernel.hardware_axis(name)) is not None}
+    return known.in_terms_of({name: prim.Variable(str(axis)) for name, axis in axes.items()} | passes)
 
 
 # }}}

@@ -9,31 +9,37 @@ from loopyperf.errors import ParameterError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
 from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.lowering.entry import HOPPER, Capability, with_entry
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
 from loopyperf.idg.lowering.functions import with_function_sequences, with_squares
+from loopyperf.idg.lowering.gathers import with_gathered_addresses
+from loopyperf.idg.lowering.hoisting import without_invariants
 from loopyperf.idg.lowering.loop_control import with_loop_control
+from loopyperf.idg.lowering.loop_guards import with_loop_guards
 from loopyperf.idg.lowering.nvcc_unrolling import copies
 from loopyperf.idg.lowering.private_memory import with_private_memory
+from loopyperf.idg.lowering.tested_copies import with_tested_copies
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 from loopyperf.idg.lowering.wide_loads import with_wide_loads
-from loopyperf.idg.program import Item, Loop
+from loopyperf.idg.program import Item, Loop, is_innermost
 
 Pass = Callable[[Idg], Idg]
+PassOnDevice = Callable[[Idg, Capability], Idg]
 
 
 def with_unrolled_loops(graph: Idg) -> Idg:
     """Return *graph* with its loops written out as nvcc does, the innermost first; what copies have in common, once."""
     decided: set[str] = set()
     while True:
-        innermost = [loop for loop in _loops(graph.body) if _is_innermost(loop) and loop.name not in decided]
+        innermost = [loop for loop in _loops(graph.body) if is_innermost(loop) and loop.name not in decided]
         if not innermost:
             return graph
-        once = without_common_subexpressions(graph)
+        once = without_common_subexpressions(without_invariants(graph))
         names = {loop.name for loop in innermost}
         factors = {loop.name: copies(once, loop) for loop in _loops(once.body) if loop.name in names}
         decided |= {name for name, factor in factors.items() if factor == 1}
-        decided |= {loop.name for loop in innermost if loop.trips != factors[loop.name]}
-        graph = copied(graph, lambda loop, now=dict(factors): now.get(loop.name, 1) if _is_innermost(loop) else 1)
+        decided |= {loop.name for loop in innermost if loop.trips != factors[loop.name] or loop.is_counted}
+        graph = copied(graph, lambda loop, now=dict(factors): now.get(loop.name, 1) if is_innermost(loop) else 1)
 
 
 def _loops(body: Collection[Item]) -> list[Loop]:
@@ -41,34 +47,39 @@ def _loops(body: Collection[Item]) -> list[Loop]:
     return [*loops, *(inner for loop in loops for inner in _loops(loop.body))]
 
 
-def _is_innermost(loop: Loop) -> bool:
-    return not any(isinstance(item, Loop) for item in loop.body)
-
-
 PASSES: dict[str, Pass] = {
     "private memory": with_private_memory,
     "address folding": without_index_arithmetic,
     "copy propagation": without_moves,
     "squares": with_squares,
+    "tested copies": with_tested_copies,
     "unrolling": with_unrolled_loops,
+    "hoisting": without_invariants,
     "common subexpressions": without_common_subexpressions,
+    "function sequences": with_function_sequences,
     "fused multiply-adds": with_fused_multiply_adds,
     "wide local loads": with_wide_loads,
     "dead code": without_unused,
-    "function sequences": with_function_sequences,
+    "gathered addresses": with_gathered_addresses,
+    "loop guards": with_loop_guards,
     "loop control": with_loop_control,
+    "entry": with_entry,
 }
 """in the order in which they are applied"""
 
 
-def lowered(graph: Idg, leave_out: Collection[str] = ()) -> Idg:
+OF_DEVICE: dict[str, PassOnDevice] = {"entry": with_entry}
+"""passes that are not the same on all devices"""
+
+
+def lowered(graph: Idg, leave_out: Collection[str] = (), capability: Capability = HOPPER) -> Idg:
     """Return the machine graph of the source *graph*: all of :data:`PASSES` applied, save for those left out.
 
-    Raises :class:`ParameterError` for the name of no pass.
+    *capability* is that of the device, e.g. ``(7, 0)``. Raises :class:`ParameterError` for the name of no pass.
     """
     unknown = sorted(set(leave_out) - PASSES.keys())
     if unknown:
         raise ParameterError(f"unknown pass {', '.join(unknown)}; the passes are: {', '.join(PASSES)}")
-    for name, change in PASSES.items():
-        graph = graph if name in leave_out else change(graph)
+    for name in (name for name in PASSES if name not in leave_out):
+        graph = OF_DEVICE[name](graph, capability) if name in OF_DEVICE else PASSES[name](graph)
     return graph

@@ -31,11 +31,16 @@ def with_fused_multiply_adds(graph: Idg) -> Idg:
 def _product(graph: Idg, place: int) -> Edge | None:
     """Return the edge to an addition from a product of the same pass, the last one if there are two."""
     instruction = graph.instructions[place]
-    if instruction.kind != "add" or not instruction.dtype.startswith("f"):
+    if instruction.kind != "add" or not instruction.dtype:
         return None
     for edge in reversed(graph.definitions[place]):
         source = graph.instructions[edge.source]
-        alike = (source.kind, source.dtype, source.condition) == ("mul", instruction.dtype, instruction.condition)
+        is_whole = len(source.operands) > 1  # the products inside of functions are not for others
+        alike = is_whole and (source.kind, source.dtype, source.condition) == (
+            "mul",
+            instruction.dtype,
+            instruction.condition,
+        )
         beside = graph.loops_around[edge.source] == graph.loops_around[place]
         if alike and beside and not edge.is_carried and edge.condition is None and edge.operand is not None:
             return edge

@@ -20,7 +20,9 @@ from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
 from loopyperf.idg.unrolling import addressed, in_terms_of, number_of_runs
 
 Choose = Callable[[Loop], int]
-"""tells into how many copies a loop is written out: 1 for none, its number of passes for all; one pass is no loop"""
+"""tells into how many copies a loop is written out: 1 for none, its number of passes for all.
+
+One pass is no loop, unless passes are counted at run time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class _Copy:
     number: int
     factor: int
     """passes that one pass of the new loop stands for; 0 where there is no loop: then it is pass *number*"""
+    trips: int = 1
+    """of the new loop; single copies follow it"""
 
     def old_pass(self, name: str) -> Any:
         """Return the pass of the old loop *name* in terms of that of the new one."""
@@ -47,10 +51,11 @@ class _Written:
     @classmethod
     def of(cls, loop: Loop, factor: int) -> "_Written":
         """Return the copies of *loop* written out *factor*-fold."""
-        if not isinstance(loop.trips, int) or factor == 1 < loop.trips:
+        if not isinstance(loop.trips, int) or (factor == 1 and (loop.trips > 1 or loop.is_counted)):
             return cls((_Copy(0, 1),))
         whole, rest = divmod(loop.trips, factor)
-        repeated = [_Copy(number, factor if whole > 1 else 0) for number in range(factor)] if whole else []
+        is_loop = whole > 1 or loop.is_counted
+        repeated = [_Copy(number, factor if is_loop else 0, whole) for number in range(factor)] if whole else []
         return cls((*repeated, *(_Copy(whole * factor + number, 0) for number in range(rest))))
 
 
@@ -100,18 +105,9 @@ class _Copier:
                 yield from self._loop(item, chosen, passes)
             elif (instruction := self._instruction(item, chosen, passes)) is not None:
                 self.places[item, chosen] = len(self.instructions)
-                self.instructions.append(replace(instruction, sized_copies=self._sized_copies(item, chosen)))
+                self.instructions.append(instruction)
                 self.around.append(passes)
                 yield self.places[item, chosen]
-
-    def _sized_copies(self, place: int, chosen: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
-        old = self.graph.instructions[place]
-        loops = zip(self.graph.loops_around[place], chosen, strict=True)
-        copies = ((loop.name, self.written[id(loop)].copies[number]) for loop, number in loops)
-        return (
-            *old.sized_copies,
-            *((name, each.number) for name, each in copies if name in old.sized and each.factor != 1),
-        )
 
     def _loop(self, loop: Loop, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Iterator[Item]:
         copies = self.written[id(loop)].copies
@@ -122,7 +118,7 @@ class _Copier:
                 inside += items
                 if place + 1 == len(copies) or not copies[place + 1].factor:
                     trips = loop.trips // copy.factor if copy.factor > 1 else in_terms_of(loop.trips, passes)
-                    yield Loop(loop.name, trips, tuple(inside), loop.is_unrolled)
+                    yield replace(loop, trips=trips, body=tuple(inside), copies=loop.copies * copy.factor)
             else:
                 yield from items
 
@@ -196,7 +192,7 @@ def _choices(written: _Written, old: Any, trips: Mapping[str, Any]) -> Iterator[
                 yield place, None, None
         elif known is not None and all(factor % copy.factor == 0 for factor in known.factors.values()):
             apart = Affine(known.constant - copy.number, known.factors)
-            if apart.constant % copy.factor == 0:
+            if apart.constant % copy.factor == 0 and (apart.factors or apart.constant < copy.factor * copy.trips):
                 yield place, apart.divided(copy.factor).expression, None
         else:
             test = prim.Comparison(prim.Remainder(old - copy.number, copy.factor), "==", 0)

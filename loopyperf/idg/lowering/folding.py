@@ -6,8 +6,8 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import composed, rewritten
 from loopyperf.idg.program import Edge, Instruction, Operand
 
-LASTING = ("store", "barrier")
-"""instructions whose effect lasts, whether another one uses a result of theirs or not"""
+LASTING = ("store", "barrier", "integer")
+"""instructions that are kept, whether another one uses a result of theirs or not: integers are of the machine alone"""
 
 
 def without_index_arithmetic(graph: Idg) -> Idg:

@@ -9,22 +9,33 @@ from dataclasses import replace
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
 
 Kinds = Sequence[str]
+RECIPROCAL = "1/"
+"""a division whose dividend is the number 1"""
+SLOW_PATH = ("branch", "branch", "branch")
+"""around what is called for operands that are denormal, infinite or no number: agree to meet, branch, meet"""
+CONSTANT = "constant"
+"""moved into a register: before the loops, where there are any"""
 PRECISE: Mapping[tuple[str, str], Kinds] = {
-    ("div", "f32"): ("mufu", "fchk", "fma", "fma", "fma", "fma", "fma"),
-    ("sqrt", "f32"): ("mufu", "mul", "mul", "fma", "fma", "integer", "integer"),
+    ("div", "f32"): ("mufu", "fchk", "fma", "fma", "fma", "fma", "fma", *SLOW_PATH),
+    (RECIPROCAL, "f32"): ("mufu", "fma", "fma", "add", "integer", "integer", "integer", *SLOW_PATH),
+    ("sqrt", "f32"): ("mufu", "mul", "mul", "fma", "fma", "integer", "integer", *SLOW_PATH),
     ("rsqrt", "f32"): ("compare", "mul", "mufu", "mul"),
-    ("exp", "f32"): ("fma", "fma", "fma", "fma", "add", "mufu", "mul", "integer", "integer", "integer"),
+    ("exp", "f32"): ("fma", "fma", "fma", "fma", "add", CONSTANT, CONSTANT, "integer", "mufu", "mul"),
     ("log", "f32"): (*["fma"] * 12, "mul", "mul", "add", *["compare"] * 2, *["select"] * 2, *["integer"] * 7),
-    ("div", "f64"): ("mufu", *["fma"] * 7, "mul", "compare", "compare", "fma", "integer"),
-    ("sqrt", "f64"): ("mufu", "mul", "mul", "mul", *["fma"] * 5, *["integer"] * 6),
-    ("rsqrt", "f64"): ("mufu", "mul", "mul", *["fma"] * 3, *["integer"] * 5),
+    ("div", "f64"): ("mufu", *["fma"] * 7, "mul", "compare", "compare", "select", "integer", *SLOW_PATH),
+    (RECIPROCAL, "f64"): ("mufu", *["fma"] * 5, "compare", "integer", *SLOW_PATH),
+    ("sqrt", "f64"): ("mufu", "mul", "mul", "mul", *["fma"] * 5, *["integer"] * 6, *SLOW_PATH),
+    ("rsqrt", "f64"): ("mufu", "mul", "mul", *["fma"] * 3, *["integer"] * 5, *SLOW_PATH),
 }
 """(function or kind, type) -> the instructions, each waiting for the one before"""
+OPEN = ("exp",)
+"""functions that end with a product which a sum takes in: a multiply-add does both"""
 FAST: Mapping[tuple[str, str], Kinds] = {
     ("div", "f32"): ("mufu", "mul"),
+    (RECIPROCAL, "f32"): ("mufu",),
     ("sqrt", "f32"): ("mufu",),
     ("rsqrt", "f32"): ("mufu",),
     ("exp", "f32"): ("mul", "mufu"),
@@ -71,12 +82,14 @@ class _Expansion:
         loops = self.graph.loops_around[place]
         same = tuple(prim.Variable(loop.name) for loop in loops)
         chain = [place]
+        sequence = ["integer" if kind == CONSTANT else kind for kind in sequence if kind != CONSTANT or not loops]
         for number, kind in enumerate(sequence):
             new = replace(old, kind=kind, subsystem=_subsystem(kind, old.dtype))
             if number:
+                is_open = kind == "mul" and number + 1 == len(sequence) and _function(old) in OPEN
                 chain.append(len(self.instructions))
-                self.instructions.append(replace(new, operands=()))
-                self.edges.append(Edge(chain[-2], chain[-1], (0,) * len(loops), same))
+                self.instructions.append(replace(new, operands=(Operand(), Operand()) if is_open else ()))
+                self.edges.append(Edge(chain[-2], chain[-1], (0,) * len(loops), same, operand=0 if is_open else None))
             else:
                 self.instructions[place] = new
         self.after[place] = chain[1:]
@@ -90,10 +103,12 @@ class _Expansion:
 
 
 def _function(instruction: Instruction) -> str:
+    if instruction.kind == "div" and instruction.operands and instruction.operands[0].known in (1, -1):
+        return RECIPROCAL
     return instruction.text.partition("(")[0] if instruction.kind == "special" else instruction.kind
 
 
 def _subsystem(kind: str, dtype: str) -> str:
-    if kind == "mufu":
-        return "sfu"
+    if kind in ("mufu", "branch"):
+        return {"mufu": "sfu", "branch": "control"}[kind]
     return "fp64" if dtype == "f64" and kind in ("fma", "mul", "add") else "alu"

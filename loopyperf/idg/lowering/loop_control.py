@@ -3,7 +3,7 @@
 The rules are measured on executed machine code (docs/compiler.md, section 2): a branch and a comparison; a counter, two
 where the number of passes is not known before; a step for each base in local memory; two for a pointer to a global
 array, five for each where several move on; and one for each access that the passes move by a distance that the compiler
-does not know. What stands outside of all loops is about as long in every kernel (section 3).
+does not know.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -12,23 +12,26 @@ from fractions import Fraction
 
 import pymbolic.primitives as prim
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.lowering.nvcc_unrolling import written_out
+from loopyperf.idg.polynomial import Monomial, Polynomial, is_axis
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
 
-PROLOGUE = 10
-"""instructions of the shortest kernel"""
-PER_ARRAY = {"global": 4, "local": 3, "private": 1}
-PER_AXIS = 1
-LOOPS = 10
-"""more of them, before and after loops, for each array and each axis of the hardware that addresses are made of"""
+AGAIN = 3
+"""invariants that are computed once more in a pass with barriers, rather than kept in registers"""
 ONE_POINTER = 2
 SEVERAL_POINTERS = 5
+POINTERS_ANEW = 2
+"""in a pass with barriers: computed from an index that moves on"""
+
+
+NOWHERE = Polynomial.of(0)
+"""for what accesses no memory, or where data tell"""
 
 
 def with_loop_control(graph: Idg) -> Idg:
-    """Return *graph* with what its loops, and its beginning and end, make a warp execute beside their bodies."""
+    """Return *graph* with what its loops make a warp execute beside their bodies."""
     return _Control(graph).added()
 
 
@@ -39,23 +42,8 @@ class _Control:
         self.edges = list(graph.edges)
 
     def added(self) -> Idg:
-        before = self._prologue()
-        body = (*before, *self._items(self.graph.body, ()))
+        body = tuple(self._items(self.graph.body, ()))
         return Idg(tuple(self.instructions), tuple(self.edges), body)
-
-    def _prologue(self) -> list[int]:
-        spaces = {
-            each.reference.array: each.reference.space for each in self.instructions if each.reference is not None
-        }
-        number = PROLOGUE + sum(PER_ARRAY[space] for space in spaces.values()) + PER_AXIS * len(self._axes())
-        number += LOOPS if any(isinstance(item, Loop) for item in self.graph.body) else 0
-        return [self._add("integer", "before the loops", 1) for _ in range(number)]
-
-    def _axes(self) -> set[str]:
-        """Return the hardware's inames that addresses depend on."""
-        addresses = [Affine.of(each.address) for each in self.instructions if each.reference is not None]
-        names = {name for address in addresses if address is not None for name in address.factors}
-        return names - {loop.name for loops in self.graph.loops_around for loop in loops}
 
     def _items(self, body: Sequence[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         for item in body:
@@ -66,12 +54,20 @@ class _Control:
                 yield item
 
     def _control(self, loop: Loop, loops: tuple[Loop, ...]) -> list[int]:
-        """Add what a pass of the innermost of *loops* ends with; return the places of it."""
-        passes = number_of_runs(None, loops)
-        counters = 1 if loop.is_constant else 2
+        """Add what a pass of the innermost of *loops* ends with; return the places of it.
+
+        The number of passes of some loops varies: nvcc writes them out too, and controls several copies together.
+        """
+        share = Fraction(number_of_runs(None, loops), written_out(self.graph, loops)) * loop.copies
+        passes = int(share) if share.denominator == 1 else share
+        counters = 2 if loop.is_counted and not loop.lanes_part else 1
         steps = [self._step(f"count {loop.name}", loops, passes) for _ in range(counters)]
-        moved = [place for place in _directly(loop) if self._moves(self.graph.instructions[place], loop)]
-        for place in self._pointers(moved, loop):
+        moved = [place for place in _directly(loop) if loop.name in self._address(place).variables]
+        meets = any(self.graph.instructions[place].kind == "barrier" for place in loop.body if isinstance(place, int))
+        again = (AGAIN if meets else 0) + self._steps_by_products(moved, loop)
+        steps += [self._step(f"invariant of {loop.name}", loops, passes) for _ in range(again)]
+        pointers = self._parting_pointers(moved, loop) if loop.lanes_part else self._pointers(moved, loop, meets)
+        for place in pointers:
             step = self._step(f"move on to the next {loop.name}", loops, passes)
             self.edges.append(self._edge(step, place, loops, 1))
             steps.append(step)
@@ -80,28 +76,40 @@ class _Control:
         self.edges += [self._edge(steps[0], compare, loops, 0), self._edge(compare, branch, loops, 0)]
         return [*steps, compare, branch]
 
-    def _moves(self, instruction: Instruction, loop: Loop) -> bool:
-        address = Affine.of(instruction.address) if instruction.reference is not None else None
-        return address is not None and loop.name in address.factors
+    def _address(self, place: int) -> Polynomial:
+        return self.graph.instructions[place].symbolic or NOWHERE
 
-    def _pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
+    def _pointers(self, moved: Sequence[int], loop: Loop, meets: bool) -> Iterator[int]:
         """Yield for each instruction that moves addresses on in *loop* an access that uses it.
 
         Accesses that are a known distance apart share an address, with immediates.
         """
-        apart: dict[Hashable, int] = {}
+        apart: dict[Hashable, tuple[int, Polynomial]] = {}
         for place in moved:
-            each = self.graph.instructions[place]
-            apart.setdefault((each.subsystem, each.reference.array, each.sized_copies), place)
+            each, address = self.graph.instructions[place], self._address(place)
+            apart.setdefault((each.subsystem, each.reference.array, address.without_constant), (place, address))
         known: list[int] = []
-        for place in apart.values():
-            each = self.graph.instructions[place]
-            if each.subsystem in ("local", "private") or loop.name in each.sized:
+        for place, address in apart.values():
+            is_near = self.graph.instructions[place].subsystem in ("local", "private")
+            if is_near or address.factor_of(loop.name).variables:
                 yield place
             else:
                 known.append(place)
+        several = POINTERS_ANEW if meets else SEVERAL_POINTERS
         for place in known:
-            yield from [place] * (ONE_POINTER if len(known) == 1 else SEVERAL_POINTERS)
+            yield from [place] * (ONE_POINTER if len(known) == 1 else several)
+
+    def _steps_by_products(self, moved: Sequence[int], loop: Loop) -> int:
+        """Return in how many copies addresses move by a product of sizes, which each copy moves to a register anew."""
+        addresses = [self._address(place) for place in moved]
+        far = [each for each in addresses if any(map(_is_product, each.factor_of(loop.name).terms))]
+        names = frozenset((loop.name,))
+        return len({frozenset(filter(_is_product, each.without(names).terms)) for each in far})
+
+    def _parting_pointers(self, moved: Sequence[int], loop: Loop) -> Iterator[int]:
+        """Yield one access for each array: each has an index; where a loop is inside, they are computed there."""
+        arrays = {self.graph.instructions[place].reference.array: place for place in moved}
+        yield from arrays.values() if is_innermost(loop) else ()
 
     # {{{ instructions
 
@@ -110,7 +118,7 @@ class _Control:
         self.instructions.append(Instruction(kind, "i32", subsystem, "", text, executions=executions))
         return len(self.instructions) - 1
 
-    def _step(self, text: str, loops: tuple[Loop, ...], passes: int) -> int:
+    def _step(self, text: str, loops: tuple[Loop, ...], passes: int | Fraction) -> int:
         place = self._add("integer", text, passes)
         self.edges.append(self._edge(place, place, loops, 1))
         return place
@@ -121,6 +129,12 @@ class _Control:
         return Edge(source, target, (*[0] * len(outer), distance), passes)
 
     # }}}
+
+
+def _is_product(term: tuple[Monomial, int]) -> bool:
+    """Return whether *term* is a multiple of a product of sizes."""
+    names, _ = term
+    return len(names) > 1 and not any(map(is_axis, names))
 
 
 def _directly(loop: Loop) -> list[int]:

@@ -6,10 +6,12 @@ whose inner loops are gone is innermost.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Instruction, Loop
+from loopyperf.idg.program import Instruction, Loop, is_innermost
+from loopyperf.idg.unrolling import number_of_runs
 
 FULL = 402
 """LLVM instructions: cicc writes a loop out in full where all of its passes have no more"""
@@ -20,8 +22,9 @@ RUNTIME = 4
 PTX_FULL = 500
 PTX_PARTIAL = 80
 """weighted PTX instructions of a body that ptxas writes out once more"""
-PTX_RUNTIME = 117
-"""of the sixteen copies of a body that ptxas makes of cicc's four"""
+PTX_RUNTIME = {"global": 170, "local": 117, "": 67}
+"""of the sixteen copies of a body that ptxas makes of cicc's four: where it loads from global memory, from local memory
+alone, and where it loads nothing"""
 LOAD_WEIGHT = 2.5
 FEW = 9
 """passes left of a loop that cicc then writes out in full after all"""
@@ -39,6 +42,15 @@ def copies(graph: Idg, loop: Loop) -> int:
         return _at_run_time(body, size, loop.trips)
     factor = _by_cicc(body, size, loop.trips)
     return factor * _by_ptxas(body, factor, loop.trips // factor) if factor < loop.trips else loop.trips
+
+
+def written_out(graph: Idg, loops: tuple[Loop, ...]) -> int:
+    """Return how many copies of its body the innermost of *loops* has, or would have if its passes did not vary."""
+    *around, loop = loops
+    if isinstance(loop.trips, int) or not is_innermost(loop):
+        return loop.copies
+    usual = number_of_runs(None, loops) // max(number_of_runs(None, around), 1)
+    return copies(graph, replace(loop, trips=usual))
 
 
 def _by_cicc(body: Sequence[Instruction], size: int, trips: int) -> int:
@@ -67,11 +79,13 @@ def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
 
 def _at_run_time(body: Sequence[Instruction], size: int, trips: int) -> int:
     factor = min(RUNTIME, _power_of_two(PARTIAL // size))
-    if factor == RUNTIME and 16 * _ptx_weight(body) <= PTX_RUNTIME:
+    spaces = {each.reference.space for each in body if each.kind == "load" and each.reference is not None}
+    most = PTX_RUNTIME[min(spaces & PTX_RUNTIME.keys(), default="")]  # "global" is before "local"
+    if factor == RUNTIME and 16 * _ptx_weight(body) <= most:
         factor = 16
     while factor > trips:
-        factor //= 2
-    return factor
+        factor //= 4
+    return max(factor, 1)
 
 
 def _ptx_weight(body: Sequence[Instruction]) -> float:

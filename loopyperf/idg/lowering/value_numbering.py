@@ -9,7 +9,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import rewritten
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 
-UNIQUE = ("store", "barrier", "move")
+UNIQUE = ("store", "barrier", "move", "integer")
 
 
 def without_common_subexpressions(graph: Idg) -> Idg:

@@ -55,8 +55,9 @@ def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
         epoch += each.kind in ("barrier", "store")
         if each.kind == "load" and each.reference is not None and each.reference.space == "local":
             address = Affine.of(each.address)
-            if address is not None and each.condition is None:
-                key = (each.reference.array, each.reference.bits, tuple(sorted(address.factors.items())), epoch)
+            if address is not None:
+                where = (epoch, str(each.condition))
+                key = (each.reference.array, each.reference.bits, tuple(sorted(address.factors.items())), where)
                 groups.setdefault(key, {})[address.constant] = place
     return [part for (_, bits, factors, _), places in groups.items() for part in _parts(places, bits, dict(factors))]
 

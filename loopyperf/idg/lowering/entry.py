@@ -1,0 +1,124 @@
+"""What a warp executes once, outside of its loops: where it is, what it is passed, and the addresses it begins with.
+
+The rules are measured on executed machine code (docs/compiler.md, section 3): a read of each hardware index; a load of
+each pointer, size and scalar from the constant bank, where instructions do not take them as operands; an addition for
+each further term of an index, a multiply-add for each product with a size; and one to make an address of an index.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import pymbolic.primitives as prim
+from pymbolic.mapper.dependency import DependencyMapper
+
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.polynomial import Monomial, Polynomial, is_axis
+from loopyperf.idg.program import Instruction
+
+Capability = tuple[int, int]
+"""of a device: major and minor version"""
+HOPPER: Capability = (9, 0)
+ENDING_TEST = 5
+"""of which work-items of the grid have something to do: its sides, a comparison, and the end of the others"""
+TEST = 2
+"""of which have something to do in a part of the kernel: its left-hand side and a comparison"""
+FIXED = 3
+"""the stack pointer, what describes memory, the end"""
+LOCAL_MEMORY = 3
+"""to know where local memory begins, on Hopper"""
+FURTHER_ARRAY = 2
+"""in local memory, on Hopper"""
+STACK = 1
+"""to address a private array that is not in registers"""
+ELEMENT_SIZE = 1
+"""that indices are multiplied with, in a register where pointers are operands"""
+
+
+def with_entry(graph: Idg, capability: Capability = HOPPER) -> Idg:
+    """Return *graph* with what a device of *capability* executes before and after all loops."""
+    number = _Entry(graph, capability >= HOPPER).number()
+    first = len(graph.instructions)
+    added = [Instruction("integer", "i32", "alu", "", "before the loops")] * number
+    body = (*range(first, first + number), *graph.body)
+    return Idg((*graph.instructions, *added), graph.edges, body)
+
+
+class _Entry:
+    def __init__(self, graph: Idg, loads_constants: bool) -> None:
+        self.accesses = [each for each in graph.instructions if each.reference is not None]
+        self.loops = frozenset(loop.name for loops in graph.loops_around for loop in loops)
+        arithmetic = [each for each in graph.instructions if each.reference is None and not each.is_index]
+        self.operands = [each.known for instruction in arithmetic for each in instruction.operands]
+        tests = [each.tests for each in self.accesses]
+        self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
+        """the tests that all instructions are under"""
+        self.tests = frozenset[str]().union(*tests) - self.ending
+        self.loads_constants = loads_constants
+        """pointers, sizes and the like are loaded into registers before they are used"""
+
+    def number(self) -> int:
+        """Return how many instructions there are."""
+        starts = {(each.reference.array, each.subsystem): set[Polynomial]() for each in self.accesses}
+        for each in self.accesses:
+            if each.symbolic is not None:
+                starts[each.reference.array, each.subsystem].add(_start(each.symbolic.without_constant, self.loops))
+        indices = {index for found in starts.values() for index in found}
+        names = {name for index in indices for name in index.variables}
+        axes = {name for name in names if is_axis(name)}
+        outside = [array for array, space in starts if space == "global"]
+        inside = [array for array, space in starts if space == "local"]
+        on_stack = [array for array, space in starts if space == "private"]
+        addresses = sum(len({index for index in found if index.terms}) for found in starts.values())
+        total = (
+            FIXED
+            + ENDING_TEST * len(self.ending)
+            + TEST * len(self.tests)
+            + len(axes)
+            + sum(self._index_arithmetic(indices))
+            + addresses
+            + STACK * len(on_stack)
+        )
+        if not self.loads_constants:
+            return total + ELEMENT_SIZE
+        local = LOCAL_MEMORY + FURTHER_ARRAY * (len(inside) - 1) if inside else 0
+        return total + len(outside) + len(names - axes) + len(self._scalars()) + local
+
+    def _index_arithmetic(self, indices: Iterable[Polynomial]) -> Iterator[int]:
+        """Yield what computing each of *indices* takes beyond those before: parts that they share are computed once."""
+        sums: set[frozenset[tuple[Monomial, int]]] = set()
+        for index in indices:
+            parts = _by_size(index)
+            yield sum(1 for size in parts if size)
+            for part in map(frozenset, parts.values()):
+                if part not in sums:
+                    sums.add(part)
+                    is_scaled = any(factor != 1 for _, factor in part)
+                    yield max(len(part) - 1, int(is_scaled and len(part) == 1))
+
+    def _scalars(self) -> set[str]:
+        """Return the arguments of the kernel that its instructions use as they are."""
+        expressions = [each for each in self.operands if isinstance(each, prim.ExpressionNode)]
+        names = {str(name) for each in expressions for name in DependencyMapper()(each)}
+        return {name for name in names - self.loops if not is_axis(name)}
+
+
+def _start(address: Polynomial, loops: frozenset[str]) -> Polynomial:
+    """Return what *address* begins with: copies of a pass go on from there, one step after the other."""
+    if not address.variables & loops:
+        return address
+    return Polynomial(
+        frozenset((product, factor) for product, factor in address.without(loops).terms if _axes(product))
+    )
+
+
+def _by_size(index: Polynomial) -> dict[Monomial, list[tuple[Monomial, int]]]:
+    """Return the products of sizes in *index*, each with the sum of hardware indices that it is multiplied with."""
+    found: dict[Monomial, list[tuple[Monomial, int]]] = {}
+    for product, factor in index.terms:
+        if axes := _axes(product):  # without one, it is a step from another address
+            sizes = tuple(name for name in product if not is_axis(name))
+            found.setdefault(sizes, []).append((axes, factor))
+    return found
+
+
+def _axes(product: Monomial) -> Monomial:
+    return tuple(name for name in product if is_axis(name))
