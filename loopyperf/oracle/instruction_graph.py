@@ -1,21 +1,28 @@
 """The instruction dependence graphs of a kernel, as users ask for them."""
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from loopyperf.counts.typical import Typical
+from loopyperf.device.description import Device
+from loopyperf.device.library import load_device
 from loopyperf.errors import ParameterError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, kernel_graphs
 from loopyperf.kernel import Program
 from loopyperf.oracle.analysis import admitted_sizes, prepared
 from loopyperf.properties.unified import item_named
 
+LANES = 32
+"""of a warp, on all devices of NVIDIA and some of AMD"""
+
 
 def instruction_graph(
     program: Program,
     /,
     *,
-    warp_size: int = 32,
+    device: str | os.PathLike[str] | Device | None = None,
+    warp_size: int | None = None,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -25,22 +32,31 @@ def instruction_graph(
     The graphs of other launches, and of other kinds of warps with how many there are, are in its ``launches``. What
     nvcc makes of a graph is :func:`loopyperf.idg.lowering.lowered`. Sizes are the kernel's integer parameters as
     keywords; one that collides with an option goes through *parameters*. *typical* states what the source does not tell
-    (see :func:`loopyperf.count`); *warp_size* is the number of lanes of a warp, 64 on some devices of AMD.
+    (see :func:`loopyperf.count`). The source graph asks nothing of a *device* (see :func:`loopyperf.load_device`) but
+    the number of lanes of a warp; *warp_size* states it without one. It is 32 where neither is given.
 
     Raises :class:`KernelError` for a kernel that Loopy cannot schedule, :class:`UncountableError` for what depends on
-    data of which nothing is stated, and :class:`ParameterError` for wrong sizes and options.
+    data of which nothing is stated, :class:`UnknownDeviceError` for a device that is not described, and
+    :class:`ParameterError` for wrong sizes and options.
     """
-    _check(warp_size)
+    lanes = _lanes(device, warp_size)
     twice = sorted(set(parameters or {}) & set(sizes))
     if twice:
         raise ParameterError(f"size {', '.join(twice)} is given twice, as a keyword and in parameters")
     kernel = prepared(program)
     stated = Typical(typical or {}, item_named)
-    graphs = kernel_graphs(kernel, admitted_sizes(kernel, {**(parameters or {}), **sizes}), stated, warp_size)
+    graphs = kernel_graphs(kernel, admitted_sizes(kernel, {**(parameters or {}), **sizes}), stated, lanes)
     stated.check_all_asked(kernel.name)
     return graphs
 
 
-def _check(warp_size: object) -> None:
+def _lanes(device: str | os.PathLike[str] | Device | None, warp_size: object) -> int:
+    if warp_size is None:
+        if device is None:
+            return LANES
+        return (device if isinstance(device, Device) else load_device(device)).warp_size
+    if device is not None:
+        raise ParameterError("warp_size states the lanes of a warp where no device does: give one of the two")
     if isinstance(warp_size, bool) or not isinstance(warp_size, int) or warp_size < 1:
         raise ParameterError(f"warp_size is a number of lanes, 1 or more, received {warp_size!r}")
+    return warp_size

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.errors import ParameterError, UncountableError
+from loopyperf.errors import ParameterError, UncountableError, UnknownDeviceError
 from loopyperf.idg.lowering import PASSES, lowered
 
 
@@ -47,6 +47,16 @@ def test_a_machine_graph_has_fused_multiply_adds_and_wide_loads() -> None:
     assert machine["fma", "f32"] == 256
     assert (machine["load", "b128"], machine["load", "b32"]) == (16 * 4, 16 * (16 + 2))
     assert ("add", "f32") not in machine
+
+
+@pytest.mark.parametrize(("device", "warps"), [("nvidia-a100", 8), ("amd-mi210", 4), (None, 8)])
+def test_a_device_says_how_many_lanes_a_warp_has(device: str | None, warps: int) -> None:
+    # 16·16 groups of 256 work-items: 8 warps of 32 each, or 4 of 64.
+    by_name = lpp.instruction_graph(multiplication(), n=256, device=device)
+    described = None if device is None else lpp.load_device(device)
+    by_description = lpp.instruction_graph(multiplication(), n=256, device=described)
+    for graph in (by_name, by_description):
+        assert [kind.warps for launch in graph.launches for kind in launch.kinds] == [16 * 16 * warps]
 
 
 def test_each_pass_can_be_left_out() -> None:
@@ -106,10 +116,16 @@ def test_a_loop_bounded_by_data_makes_the_passes_that_are_typical() -> None:
         ({"n": 17}, "n = 17 is outside what the kernel assumes"),
         ({"n": 25.6}, "size n must be an integer, received 25.6"),
         ({"n": 256, "warp_size": 0}, "warp_size is a number of lanes"),
+        ({"n": 256, "warp_size": 32, "device": "nvidia-a100"}, "give one of the two"),
+        (
+            {"n": 256, "device": "nvidia-a10"},
+            "no device called 'nvidia-a10' is described; known devices, nearest first",
+        ),
+        ({"n": 256, "device": 3}, "the name of a device or the path of its description is needed, received 3"),
         ({"n": 256, "typical": {"k": 3}}, "typical 'k' settles nothing"),
         ({"n": 256, "parameters": {"n": 16}}, "size n is given twice"),
     ],
 )
 def test_wrong_sizes_and_options_are_refused(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
+    with pytest.raises((ParameterError, UnknownDeviceError), match=message):
         lpp.instruction_graph(multiplication(), **options)
