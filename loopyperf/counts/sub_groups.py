@@ -6,7 +6,9 @@ The work-items of a group are numbered along its first axis first.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
+from itertools import product
 
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
@@ -34,19 +36,70 @@ def sub_groups(
     """
     names = points.get_var_names_not_none(SET)
     tags = {place: kernel.hardware_axis(name) for place, name in enumerate(names)}
-    axes = {tag.axis: place for place, tag in tags.items() if isinstance(tag, LocalInameTag)}
+    places = {tag.axis: place for place, tag in tags.items() if isinstance(tag, LocalInameTag)}
+    # Loopy numbers the work-items of an axis from the first point of its loop.
+    firsts = {axis: _first(kernel, names[place]) for axis, place in places.items()}
+    leaning = leaning_loops(kernel, launch, loops(frozenset(names)))
     points = in_passes(kernel, launch, points, loops)
     for axis, extent in idle_axes.items():
-        points, axes[axis] = _with_axis(points, extent), points.dim(SET)
-    if not axes:
+        places[axis], firsts[axis], points = points.dim(SET), 0, _with_axis(points, extent)
+    if not places:
         return points
-    weights = _weights(launch, max(axes))
-    # Loopy numbers the work-items of an axis from the first point of its loop.
-    firsts = {place: _first(kernel, names[place]) if place < len(names) else 0 for place in axes.values()}
-    number = " + ".join(f"{weights[axis]}*(x{place} - {firsts[place]})" for axis, place in sorted(axes.items()))
+    weights = _weights(launch, max(places))
+    axes = [_Axis(places[axis], firsts[axis], weights[axis]) for axis in sorted(places)]
+    if (_are_boxes(weights, size) and len(leaning) <= 1) or not _is_constant(launch, max(places)):
+        return _numbered(points, axes, size)
+    return _lane_by_lane(points, axes, [range(_extent(launch, axis)) for axis in sorted(places)], size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A local axis: where points have it, its first value, and how far apart neighbours along it are numbered."""
+
+    place: int
+    first: int
+    weight: int
+
+    @property
+    def number(self) -> str:
+        """Return what the axis adds to the number of a work-item."""
+        return f"{self.weight}*(x{self.place} - {self.first})"
+
+
+def _are_boxes(weights: Sequence[int], size: int) -> bool:
+    """Return whether all work-items of a group of some rows, or of a part of one row, make a sub-group of *size*."""
+    return all(size % weight == 0 or weight % size == 0 for weight in weights)
+
+
+def _numbered(points: isl.Set, axes: Sequence[_Axis], size: int) -> isl.Set:
+    """Return *points* with the number of the sub-group instead of work-items along *axes*."""
     before = ", ".join(f"x{place}" for place in range(points.dim(SET)))
-    after = [f"x{place}" for place in range(points.dim(SET)) if place not in axes.values()]
-    return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join([*after, f'floor(({number})/{size})'])}] }}"))
+    others = [f"x{place}" for place in range(points.dim(SET)) if place not in {axis.place for axis in axes}]
+    number = f"floor(({' + '.join(axis.number for axis in axes)})/{size})"
+    return points.apply(isl.Map(f"{{ [{before}] -> [{', '.join([*others, number])}] }}"))
+
+
+def _lane_by_lane(points: isl.Set, axes: Sequence[_Axis], ranges: Sequence[range], size: int) -> isl.Set:
+    """Return what :func:`_numbered` does, as a union over the lanes of each sub-group.
+
+    Most lanes do what another does, or less. So where a sub-group ends inside a row this counts much faster, and in
+    shorter formulas, than a division of numbers does.
+    """
+    lanes: dict[int, isl.Set] = {}
+    for values in product(*ranges):
+        own = points
+        for axis, value in zip(axes, values, strict=True):
+            own = own.fix_val(SET, axis.place, isl.Val(axis.first + value))
+        for place in sorted((axis.place for axis in axes), reverse=True):
+            own = own.project_out(SET, place, 1)
+        number = sum(axis.weight * value for axis, value in zip(axes, values, strict=True)) // size
+        others = lanes.setdefault(number, own)
+        lanes[number] = others if own.is_subset(others) else others.union(own)
+    last = points.dim(SET) - len(axes)
+    return reduce(
+        isl.Set.union,
+        (each.coalesce().add_dims(SET, 1).fix_val(SET, last, isl.Val(number)) for number, each in lanes.items()),
+    )
 
 
 def in_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops) -> isl.Set:
@@ -96,10 +149,19 @@ def _weights(launch: Launch, last: int) -> list[int]:
     """Return for each local axis up to *last* how far apart neighbours along it are numbered."""
     weights = [1]
     for axis in range(last):
-        extent = launch.local_axes.get(axis)
-        if extent is not None and not extent.is_cst():
-            raise UncountableError(
-                f"sub-groups cannot be counted, because the extent of l.{axis} depends on a size: {extent}"
-            )
-        weights.append(weights[-1] * (1 if extent is None else extent.max_val().to_python()))
+        weights.append(weights[-1] * _extent(launch, axis))
     return weights
+
+
+def _extent(launch: Launch, axis: int) -> int:
+    if axis not in launch.local_axes:
+        return 1
+    if not _is_constant(launch, axis):
+        raise UncountableError(
+            f"sub-groups cannot be counted, because the extent of l.{axis} depends on a size: {launch.local_axes[axis]}"
+        )
+    return launch.local_axes[axis].max_val().to_python()
+
+
+def _is_constant(launch: Launch, axis: int) -> bool:
+    return axis not in launch.local_axes or launch.local_axes[axis].is_cst()
