@@ -165,10 +165,15 @@ def _length(points: isl.Set, assumed: isl.Set) -> isl.PwAff:
     """Return how many points a loop over *points* spans from the first to the last, valid where it is *assumed*."""
     domain = points.intersect_params(assumed)
     first, last = domain.dim_min(0), domain.dim_max(0)
-    if first.is_cst() and last.is_cst():
+    if _is_one_number(first) and _is_one_number(last):
         number = last.max_val() - first.max_val() + 1
         return isl.PwAff.from_aff(isl.Aff.val_on_domain(isl.LocalSpace.from_space(last.get_domain_space()), number))
     return last.sub(first).add_constant_val(1).gist(assumed)
+
+
+def _is_one_number(value: isl.PwAff) -> bool:
+    """Return whether *value* is the same number wherever it has a value; isl calls several numbers constant too."""
+    return value.n_piece() == 1 and value.is_cst()
 
 
 def _extent(lengths: Sequence[isl.PwAff], assumptions: isl.BasicSet, constants_only: bool) -> isl.PwAff:
@@ -178,7 +183,7 @@ def _extent(lengths: Sequence[isl.PwAff], assumptions: isl.BasicSet, constants_o
     """
     distinct = {id(length): length for length in lengths}
     longest = reduce(isl.PwAff.max, distinct.values())
-    if longest.n_piece() == 1 and longest.is_cst():
+    if _is_one_number(longest):
         return pw_aff_to_pw_aff_implemented_by_expr(longest)
     try:
         largest = static_max_of_pw_aff(longest, constants_only=constants_only, context=assumptions)

@@ -76,6 +76,16 @@ def test_a_group_is_as_large_as_at_any_size() -> None:
     assert [extents(launch.local_axes, n=n) for n in (2, 4, 5, 100)] == [{0: 2}] * 4
 
 
+def test_a_group_reaches_from_the_least_first_to_the_greatest_last_value() -> None:
+    # i from -1 to n-1, in fours: at n = 0 only the last lane of a group is there, from n = 1 on all four may be.
+    unit = lp.make_kernel(
+        "{ [i]: -1 <= i < n }", "a[i + 1] = 2*a[i + 1]", [lp.GlobalArg("a", np.float32, shape="n + 1"), "..."]
+    )
+    unit = lp.split_iname(lp.assume(unit, "n >= 0"), "i", 4, outer_tag="g.0", inner_tag="l.0")
+    (launch,) = load_kernel(unit).launches
+    assert [extents(launch.local_axes, n=n) for n in (0, 1, 2, 100)] == [{0: 4}] * 4
+
+
 def test_each_launch_has_its_own_instructions_grid_and_local_memory() -> None:
     first, second = load_kernel(two_steps()).launches
     assert [insn.id for insn in first.instructions] == ["first"]
