@@ -13,7 +13,6 @@ from itertools import cycle
 import pytest
 from graph_counts import counted, executed
 from hypothesis import HealthCheck, Phase, given, note, reject, seed, settings
-from loopy.kernel.data import LocalInameTag
 from meaning import stored
 from random_kernels import RandomKernel, random_kernels
 from replay import Replay
@@ -38,8 +37,6 @@ from loopyperf.idg.lowering.loop_guards import with_loop_guards
 from loopyperf.idg.lowering.tested_copies import with_tested_copies
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 from loopyperf.idg.warps.executions import LaunchExecutions
-from loopyperf.idg.warps.points import at_sizes
-from loopyperf.idg.warps.warp import first_value
 from loopyperf.idg.warps.warp_executions import WarpExecutions
 from loopyperf.kernel import Kernel, load_kernel
 
@@ -105,7 +102,7 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
         for kind in kinds_of_warps(program, executions):
             executed_by_warp = Executed(program, executions, kind)
             graph = warp_graph(executed_by_warp)
-            if kind.is_uniform and _holds_all_work_items(executions):
+            if kind.is_uniform:
                 _check_accesses(executed_by_warp, graph)
             if kind.is_uniform and graph.executed <= LONG:
                 flat, replay = graph.unrolled(), Replay(program, WarpExecutions(executions, kind.example))
@@ -114,20 +111,6 @@ def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
                 assert replay.edges == {(edge.source, edge.target) for edge in flat.edges}
                 _check_copies(graph, flat)
                 _check_passes(graph, flat)
-
-
-def _holds_all_work_items(executions: LaunchExecutions) -> bool:
-    """Return whether groups are as large as loops over work-items are long; Loopy starts smaller ones, sometimes."""
-    kernel, inames = executions.kernel, {name for each in executions.launch.instructions for name in each.within_inames}
-    for name in inames:
-        tag = kernel.hardware_axis(name)
-        if isinstance(tag, LocalInameTag):
-            values = at_sizes(kernel.domain([name]), executions.sizes)
-            if not values.is_empty():
-                last = values.dim_max_val(0).to_python() - first_value(kernel, name, executions.sizes)
-                if last >= executions.placement.shape[tag.axis]:
-                    return False
-    return True
 
 
 def _check_accesses(executed_by_warp: Executed, graph: Idg) -> None:
