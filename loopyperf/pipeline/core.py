@@ -91,7 +91,9 @@ def _begun(p: Program, chunk: int) -> State:
         start_heap=list(range(slots)),
         start_size=[slots],
         start_at=list(range(slots)),
-        stack=_zeros(1 + max((end - begin for begin, end in zip(p.code_begins, p.code_begins[1:], strict=False)), default=0)),
+        stack=_zeros(
+            1 + max((end - begin for begin, end in zip(p.code_begins, p.code_begins[1:], strict=False)), default=0)
+        ),
         wanted=_zeros(p.deepest),
         trace=_zeros(chunk * COLUMNS * p.is_traced),
     )

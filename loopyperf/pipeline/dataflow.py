@@ -75,13 +75,16 @@ class _Group:
     begin: int
     warps: list[_Warp] = field(default_factory=list[_Warp])
     end: int = 0
+    release: int = 0
+    """Λ of the barrier that was issued last"""
 
 
 class _Core:
     def __init__(self, scenario: Scenario, clock: Clock) -> None:
         self.scenario = scenario
         self.scheduler = scenario.scheduler
-        graphs, offset = {}, 0
+        graphs: dict[int, _Flat] = {}
+        offset = 0
         for graph in scenario.graphs:
             if id(graph) not in graphs:
                 graphs[id(graph)] = _Flat(graph, offset, scenario, clock)
@@ -159,10 +162,10 @@ class _Core:
         warp.left -= 1
         if flat.is_barrier[place]:
             warp.held = place
-            self.release_after = flat.completion[place]
+            warp.group.release = flat.completion[place]
         else:
             self._complete(warp, place, time + flat.completion[place])
-        self._settle(warp.group, time, flat.completion[place])
+        self._settle(warp.group, time)
 
     def _complete(self, warp: _Warp, place: int, time: int) -> None:
         """Note that *place* will be complete at *time*."""
@@ -174,13 +177,13 @@ class _Core:
             if not warp.missing[use]:
                 heappush(self.pending[warp.flat.subsystem[use]], (warp.ready[use], warp.number, use))
 
-    def _settle(self, group: _Group, time: int, completion: int) -> None:
+    def _settle(self, group: _Group, time: int) -> None:
         """Release the group if it is held as a whole, and let the next one follow once it has issued everything."""
         held = [(warp, warp.held) for warp in group.warps if warp.held is not None]
         if held and all(warp.held is not None or not warp.left for warp in group.warps):
             for warp, place in held:
                 warp.held = None
-                self._complete(warp, place, time + completion)
+                self._complete(warp, place, time + group.release)
         for warp in group.warps:
             if not warp.left:
                 self.warps.pop(warp.number, None)
@@ -203,7 +206,7 @@ class _Core:
                 if not waits:
                     heappush(self.pending[flat.subsystem[place]], (time, number, place))
         self.begun += 1
-        self._settle(group, time, 0)
+        self._settle(group, time)
 
     def _next_stamp(self) -> int:
         self.stamp += 1

@@ -56,7 +56,7 @@ def encoded(scenario: Scenario, clock: Clock, is_traced: bool) -> Program:
         total_groups=scenario.execution.total_groups,
         warps=scenario.execution.concurrent_warps,
         subsystems=len(numbers),
-        deepest=max([1, *depth]),
+        deepest=1 + max(steps.arguments[at] for at, kind in enumerate(steps.kinds) if kind != INSTRUCTION),
         results=rings[-1],
         places=len(instructions),
         gap=clock.ticks(scenario.gap) if scenario.gap else 0,
@@ -82,7 +82,9 @@ class _Steps:
         self._step(END, 0, -1)
         return begin
 
-    def _body(self, graph: Idg, body: Sequence[Item], names: tuple[str, ...], offset: int, code: ExpressionCode) -> None:
+    def _body(
+        self, graph: Idg, body: Sequence[Item], names: tuple[str, ...], offset: int, code: ExpressionCode
+    ) -> None:
         for item in body:
             if isinstance(item, Loop):
                 enter = self._step(ENTER, len(names), code.add(item.trips, names))

@@ -63,7 +63,8 @@ def chosen(p: Flat, s: Flat, time: int) -> int:
         while s.free[q] <= time and s.sizes[2 * q] > 0 and s.ready[s.heap[2 * q * p.warps]] <= time:
             line_up(p, s, q, s.heap[2 * q * p.warps])
     current, registers = s.registers[CURRENT], s.registers
-    can_go_on = current >= 0 and s.queue[current] & 1 == 1 and s.free[s.queue[current] // 2] <= time
+    queue = -1 if current < 0 else s.queue[current]
+    can_go_on = queue >= 0 and queue % 2 == 1 and s.free[queue // 2] <= time
     if can_go_on and time - registers[SINCE] < p.goes_on:
         return current
     is_over = can_go_on and p.goes_on > 0

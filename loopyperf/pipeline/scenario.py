@@ -36,7 +36,9 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if self.issue_order not in ISSUE_ORDERS:
-            raise SimulationError(f"no issue order {self.issue_order!r}: there are {', '.join(map(repr, ISSUE_ORDERS))}")
+            raise SimulationError(
+                f"no issue order {self.issue_order!r}: there are {', '.join(map(repr, ISSUE_ORDERS))}"
+            )
         if self.issue_limit is not None and not self.issue_limit > 0:
             raise SimulationError(f"the issue limit is {self.issue_limit}: it is to be above 0, in issues a cycle")
         warps = self.execution.warps_per_group

@@ -13,7 +13,6 @@ III.D; Lemeire, section 3.2; the rules are those of MODELS.md, section 7):
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 from loopyperf.device.lambdas import Cycles
 from loopyperf.idg.graph import Idg
