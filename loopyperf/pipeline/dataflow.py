@@ -16,7 +16,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.unrolling import executions
 from loopyperf.pipeline.clock import NEVER, Clock
 from loopyperf.pipeline.core import Run
-from loopyperf.pipeline.flat import AT_START, COLUMNS
+from loopyperf.pipeline.memory import AT_START, COLUMNS
 from loopyperf.pipeline.scenario import Scenario
 
 
@@ -95,7 +95,7 @@ class _Core:
         self.free = dict.fromkeys(scenario.subsystems, 0)
         self.busy = dict.fromkeys(scenario.subsystems, 0)
         self.open, self.stamp, self.finish = 0, 0, 0
-        self.starts = [0] * min(scenario.execution.concurrent_groups, scenario.execution.total_groups)
+        self.vacant = [0] * min(scenario.execution.concurrent_groups, scenario.execution.total_groups)
         self.begun = 0
         self.pending: dict[str, list[tuple[int, int, int]]] = {name: [] for name in scenario.subsystems}
         """subsystem -> (when it is ready, the warp, the instruction)"""
@@ -108,8 +108,8 @@ class _Core:
     def run(self) -> None:
         """Run until nothing is left."""
         while (time := self._next_time()) < NEVER:
-            if self.starts and self.starts[0] <= time:
-                self._begin(heappop(self.starts))
+            if self.vacant and self.vacant[0] <= time:
+                self._begin(heappop(self.vacant))
                 continue
             for name, pending in self.pending.items():
                 while pending and pending[0][0] <= time:
@@ -119,7 +119,7 @@ class _Core:
             self._issue(warp, min(self._issuable(warp, time)), time)
 
     def _next_time(self) -> int:
-        times = [self.starts[0]] if self.starts else []
+        times = [self.vacant[0]] if self.vacant else []
         for name, pending in self.pending.items():
             free = max(self.free[name], self.open)
             if any(warp.available[name] for warp in self.warps.values()):
@@ -178,7 +178,7 @@ class _Core:
                 heappush(self.pending[warp.flat.subsystem[use]], (warp.ready[use], warp.number, use))
 
     def _settle(self, group: _Group, time: int) -> None:
-        """Release the group if it is held as a whole, and let the next one follow once it has issued everything."""
+        """Release the group if it is held as a whole, and note when it is complete once it has issued everything."""
         held = [(warp, warp.held) for warp in group.warps if warp.held is not None]
         if held and all(warp.held is not None or not warp.left for warp in group.warps):
             for warp, place in held:
@@ -189,10 +189,12 @@ class _Core:
                 self.warps.pop(warp.number, None)
         if not any(warp.left or warp.held is not None for warp in group.warps):
             self.finish = max(self.finish, group.end)
-            if self.begun + len(self.starts) < self.scenario.execution.total_groups:
-                heappush(self.starts, group.end)
+            heappush(self.vacant, group.end)
 
     def _begin(self, time: int) -> None:
+        """Begin the next group, if any is waiting."""
+        if self.begun == self.scenario.execution.total_groups:
+            return
         group = _Group(time, end=time)
         size = self.scenario.execution.warps_per_group
         for number in range(self.begun * size, (self.begun + 1) * size):

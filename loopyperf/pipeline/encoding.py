@@ -9,71 +9,108 @@ import pymbolic.primitives as prim
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.pass_ranges import coefficients
 from loopyperf.idg.program import Edge, Item, Loop
+from loopyperf.pipeline import memory as at
 from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.expressions import ExpressionCode
-from loopyperf.pipeline.flat import END, ENTER, INSTRUCTION, REPEAT, Cells, Program
+from loopyperf.pipeline.memory import END, ENTER, INSTRUCTION, REPEAT, Memory, laid_out
 from loopyperf.pipeline.scenario import Scenario
 
+Numbers = dict[int, int]
+Tables = dict[int, list[int]]
 
-def encoded(scenario: Scenario, clock: Clock, is_traced: bool) -> Program:
-    """Return the program of the warps of *scenario*, with times in ticks of *clock*."""
+
+def encoded(scenario: Scenario, clock: Clock, rows: int) -> Memory:
+    """Return the memory of a core that is about to begin with *scenario*, with times in ticks of *clock*.
+
+    There is room for so many *rows* of a trace; without any, none is made.
+    """
+    numbers, tables = _program(scenario, clock)
+    numbers |= {at.IS_TRACED: int(rows > 0), at.CURRENT: -1}
+    return laid_out(numbers, tables | _state(numbers, tables, rows))
+
+
+def _program(scenario: Scenario, clock: Clock) -> tuple[Numbers, Tables]:
+    """Return what does not change: the configuration, and the programs of warps."""
     code, steps = ExpressionCode(), _Steps()
     graphs = {id(graph): graph for graph in scenario.graphs}
     offsets = dict(zip(graphs, accumulate((len(g.instructions) for g in graphs.values()), initial=0), strict=False))
     begins = {key: steps.add(graph, offsets[key], code) for key, graph in graphs.items()}
-    latencies = [scenario.latencies[key] for key in graphs]
-    issue = [clock.ticks(each.issue) for found in latencies for each in found]
-    completion = [clock.ticks(each.completion) for found in latencies for each in found]
-    instructions = [each for graph in graphs.values() for each in graph.instructions]
-    numbers = {name: number for number, name in enumerate(scenario.subsystems)}
-    edges = _Edges(issue, completion)
+    instructions = _instructions(scenario, clock)
+    edges = _Edges(instructions[at.ISSUE], instructions[at.COMPLETION])
     for key, graph in graphs.items():
         edges.add(graph, offsets[key], code)
     rings = list(accumulate(edges.kept, initial=0))
-    depth = [len(loops) for graph in graphs.values() for loops in graph.loops_around]
-    return Program(
-        steps=steps.kinds,
-        arguments=steps.arguments,
-        jumps=steps.jumps,
-        expressions=steps.expressions,
-        kinds=[begins[id(graph)] for graph in scenario.graphs],
-        code_begins=code.begins,
-        operations=code.operations,
-        first=code.first,
-        second=code.second,
-        subsystem=[numbers[each.subsystem] for each in instructions],
-        issue=issue,
-        completion=completion,
-        is_barrier=[int(each.kind == "barrier") for each in instructions],
-        depth=depth,
-        edge_begins=edges.begins,
-        ring_begins=rings,
-        sources=edges.sources,
-        conditions=edges.conditions,
-        levels=edges.levels,
-        source_passes=edges.passes,
-        warps_per_group=scenario.execution.warps_per_group,
-        total_groups=scenario.execution.total_groups,
-        warps=scenario.execution.concurrent_warps,
-        subsystems=len(numbers),
-        deepest=1 + max(steps.arguments[at] for at, kind in enumerate(steps.kinds) if kind != INSTRUCTION),
-        results=rings[-1],
-        places=len(instructions),
-        gap=clock.ticks(scenario.gap) if scenario.gap else 0,
-        goes_on=scenario.goes_on(clock),
-        is_oldest_first=int(scenario.scheduler.order == "oldest"),
-        is_traced=int(is_traced),
-    )
+    numbers: Numbers = {
+        at.WARPS_PER_GROUP: scenario.execution.warps_per_group,
+        at.TOTAL_GROUPS: scenario.execution.total_groups,
+        at.WARPS: scenario.execution.concurrent_warps,
+        at.SUBSYSTEMS: len(scenario.subsystems),
+        at.DEEPEST: 1
+        + max(each for each, kind in zip(steps.arguments, steps.kinds, strict=True) if kind != INSTRUCTION),
+        at.RESULTS: rings[-1],
+        at.PLACES: len(instructions[at.ISSUE]),
+        at.NUMBER_OF_KINDS: len(scenario.graphs),
+        at.GAP: clock.ticks(scenario.gap) if scenario.gap else 0,
+        at.GOES_ON: scenario.goes_on(clock),
+        at.IS_OLDEST_FIRST: int(scenario.scheduler.order == "oldest"),
+    }
+    kinds = [begins[id(graph)] for graph in scenario.graphs]
+    tables = {at.STEPS: steps.kinds, at.ARGUMENTS: steps.arguments, at.JUMPS: steps.jumps}
+    tables |= {at.EXPRESSIONS: steps.expressions, at.KINDS: kinds}
+    tables |= {
+        at.CODE_BEGINS: code.begins,
+        at.OPERATIONS: code.operations,
+        at.FIRST: code.first,
+        at.SECOND: code.second,
+    }
+    tables |= instructions | {at.EDGE_BEGINS: edges.begins, at.RING_BEGINS: rings}
+    tables |= {at.SOURCES: edges.sources, at.CONDITIONS: edges.conditions}
+    tables |= {at.LEVELS: edges.levels, at.SOURCE_PASSES: edges.passes}
+    return numbers, tables
+
+
+def _instructions(scenario: Scenario, clock: Clock) -> Tables:
+    graphs = {id(graph): graph for graph in scenario.graphs}
+    instructions = [each for graph in graphs.values() for each in graph.instructions]
+    latencies = [each for key in graphs for each in scenario.latencies[key]]
+    numbers = {name: number for number, name in enumerate(scenario.subsystems)}
+    return {
+        at.SUBSYSTEM: [numbers[each.subsystem] for each in instructions],
+        at.ISSUE: [clock.ticks(each.issue) for each in latencies],
+        at.COMPLETION: [clock.ticks(each.completion) for each in latencies],
+        at.IS_BARRIER: [int(each.kind == "barrier") for each in instructions],
+        at.DEPTH: [len(loops) for graph in graphs.values() for loops in graph.loops_around],
+    }
+
+
+def _state(numbers: Numbers, tables: Tables, rows: int) -> Tables:
+    """Return what changes, as it is at time 0, when all slots are vacant."""
+    warps, subsystems, deepest = numbers[at.WARPS], numbers[at.SUBSYSTEMS], numbers[at.DEEPEST]
+    slots, queues = warps // numbers[at.WARPS_PER_GROUP], 2 * subsystems + 1
+    kept = warps * numbers[at.RESULTS]
+    lengths = {at.FREE: subsystems, at.BUSY: subsystems}
+    lengths |= dict.fromkeys((at.NUMBER, at.STEP, at.STAMP, at.RANK, at.READY, at.SINCE, at.WHY, at.CULPRIT), warps)
+    lengths |= {at.QUEUE: warps, at.IS_HELD: warps, at.PASSES: warps * deepest, at.TRIPS: warps * deepest}
+    lengths |= {at.HEAP: queues * warps, at.SIZES: queues, at.AT: warps + slots}
+    lengths |= {at.RESULT_TIME: kept, at.RESULT_PASSES: kept * deepest, at.NEWEST: warps * numbers[at.PLACES]}
+    lengths |= dict.fromkeys((at.UNFINISHED, at.HELD, at.RELEASE, at.ENDS, at.VACANT), slots)
+    lengths |= {at.STACK: len(tables[at.OPERATIONS]), at.WANTED: deepest, at.TRACE: rows * at.COLUMNS}
+    state = {name: [0] * length for name, length in lengths.items()}
+    state[at.HEAP][(queues - 1) * warps :] = [warps + slot for slot in range(slots)] + [0] * (warps - slots)
+    state[at.SIZES][-1] = slots
+    state[at.AT][warps:] = range(slots)
+    state[at.QUEUE] = [-1] * warps
+    return state
 
 
 @dataclass
 class _Steps:
     """The steps of programs one after the other."""
 
-    kinds: Cells = field(default_factory=list[int])
-    arguments: Cells = field(default_factory=list[int])
-    jumps: Cells = field(default_factory=list[int])
-    expressions: Cells = field(default_factory=list[int])
+    kinds: Memory = field(default_factory=list[int])
+    arguments: Memory = field(default_factory=list[int])
+    jumps: Memory = field(default_factory=list[int])
+    expressions: Memory = field(default_factory=list[int])
 
     def add(self, graph: Idg, offset: int, code: ExpressionCode) -> int:
         """Append the program of *graph*, whose instructions are counted from *offset*; return where it begins."""
@@ -106,13 +143,13 @@ class _Steps:
 class _Edges:
     """The edges to each instruction, and how many results of each are kept."""
 
-    def __init__(self, issue: Cells, completion: Cells) -> None:
+    def __init__(self, issue: Memory, completion: Memory) -> None:
         self.issue, self.completion = issue, completion
-        self.begins: Cells = [0]
-        self.sources: Cells = []
-        self.conditions: Cells = []
-        self.levels: Cells = []
-        self.passes: Cells = []
+        self.begins: Memory = [0]
+        self.sources: Memory = []
+        self.conditions: Memory = []
+        self.levels: Memory = []
+        self.passes: Memory = []
         self.kept = [0] * len(issue)
 
     def add(self, graph: Idg, offset: int, code: ExpressionCode) -> None:

@@ -13,7 +13,7 @@ from pymbolic.mapper import Mapper
 
 from loopyperf.errors import GraphError
 from loopyperf.idg.pass_ranges import coefficients
-from loopyperf.pipeline.flat import Cells
+from loopyperf.pipeline.memory import CODE_BEGINS, DEEPEST, FIRST, OPERATIONS, PASSES, SECOND, STACK, Memory
 
 CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM = range(8)
 EQUAL, UNEQUAL, LESS, AT_MOST, AND, OR, NOT, CHOOSE = range(8, 16)
@@ -137,28 +137,26 @@ class _Encoder(Mapper[None, []]):
         return self.names.index(name)
 
 
-def evaluate(
-    begins: Cells, operations: Cells, first: Cells, second: Cells, stack: Cells, passes: Cells, base: int, number: int
-) -> int:
-    """Return the value of expression *number* where the passes of the loops are those in *passes* from *base* on."""
-    top = -1
-    for at in range(begins[number], begins[number + 1]):
-        operation = operations[at]
+def evaluate(m: Memory, x: int, expression: int) -> int:
+    """Return the value of *expression* in the passes that warp *x* is in."""
+    top = m[STACK] - 1
+    for at in range(m[m[CODE_BEGINS] + expression], m[m[CODE_BEGINS] + expression + 1]):
+        operation = m[m[OPERATIONS] + at]
         if operation == CONSTANT:
             top += 1
-            stack[top] = first[at]
+            m[top] = m[m[FIRST] + at]
         elif operation == PASS:
             top += 1
-            stack[top] = passes[base + first[at]] + second[at]
+            m[top] = m[m[PASSES] + x * m[DEEPEST] + m[m[FIRST] + at]] + m[m[SECOND] + at]
         elif operation == NOT:
-            stack[top] = 0 if stack[top] else 1
+            m[top] = 0 if m[top] else 1
         elif operation == CHOOSE:
             top -= 2
-            stack[top] = stack[top + 1] if stack[top] else stack[top + 2]
+            m[top] = m[top + 1] if m[top] else m[top + 2]
         else:
             top -= 1
-            stack[top] = applied(operation, stack[top], stack[top + 1])
-    return stack[0]
+            m[top] = applied(operation, m[top], m[top + 1])
+    return m[top]
 
 
 def applied(operation: int, one: int, other: int) -> int:

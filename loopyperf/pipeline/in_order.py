@@ -8,36 +8,79 @@ waited for.
 """
 
 from loopyperf.pipeline.clock import NEVER
-from loopyperf.pipeline.flat import (
+from loopyperf.pipeline.heaps import first_in, push, remove
+from loopyperf.pipeline.memory import (
+    ABLE,
+    ARGUMENTS,
     AT_BARRIER,
     AT_START,
     BEGUN,
+    BUSY,
     COLUMNS,
+    COMPLETION,
     COUNTER,
+    CULPRIT,
     CURRENT,
+    ENDS,
     FINISH,
+    FREE,
+    GAP,
+    GOES_ON,
+    HEAP,
+    HELD,
     IN_ORDER,
-    SCHEDULED,
+    IS_BARRIER,
+    IS_HELD,
+    IS_OLDEST_FIRST,
+    IS_TRACED,
+    ISSUE,
+    KINDS,
+    NUMBER,
+    NUMBER_OF_KINDS,
+    OPENED,
+    PLACE,
+    QUEUE,
+    RANK,
+    READY,
+    REASON,
+    RELEASE,
+    RESULT,
     SINCE,
+    SIZES,
+    SLICE,
+    SOURCE,
+    STAMP,
+    STEP,
+    SUBSYSTEM,
+    SUBSYSTEMS,
+    TIME,
+    TOTAL_GROUPS,
+    TRACE,
     TRACED,
+    UNFINISHED,
+    VACANT,
+    VACATED,
     VALVE,
-    Flat,
+    WARP,
+    WARPS,
+    WARPS_PER_GROUP,
+    WHY,
+    Memory,
 )
-from loopyperf.pipeline.heaps import push, remove
 from loopyperf.pipeline.warp_steps import remember, to_next, wait_for_results
 
 
-def issue_in_order(p: Flat, s: Flat, limit: int) -> int:
+def issue_in_order(m: Memory, limit: int) -> int:
     """Issue *limit* instructions, or all that are left; return how many."""
     issued = 0
     while issued < limit:
-        time = next_issue(p, s)
-        if s.start_size[0] > 0 and s.starts[s.start_heap[0]] <= time:
-            begin_group(p, s, s.start_heap[0])
+        time = next_issue(m)
+        if m[m[SIZES] + 2 * m[SUBSYSTEMS]] > 0 and vacancy(m) <= time:
+            begin_group(m, first_in(m, 2 * m[SUBSYSTEMS]) - m[WARPS])
         elif time == NEVER:
             break
         else:
-            issue(p, s, chosen(p, s, time), time)
+            issue(m, chosen(m, time), time)
             issued += 1
     return issued
 
@@ -45,61 +88,66 @@ def issue_in_order(p: Flat, s: Flat, limit: int) -> int:
 # {{{ who issues when
 
 
-def next_issue(p: Flat, s: Flat) -> int:
+def vacancy(m: Memory) -> int:
+    """Return when the first slot is vacant, where some are to be."""
+    return m[m[VACANT] + first_in(m, 2 * m[SUBSYSTEMS]) - m[WARPS]]
+
+
+def next_issue(m: Memory) -> int:
     """Return when the next instruction can issue."""
     time = NEVER
-    for q in range(p.subsystems):
-        free = max(s.free[q], s.registers[VALVE])
-        if s.sizes[2 * q + 1] > 0:
+    for q in range(m[SUBSYSTEMS]):
+        free = max(m[m[FREE] + q], m[VALVE])
+        if m[m[SIZES] + 2 * q + 1] > 0:
             time = min(time, free)
-        elif s.sizes[2 * q] > 0:
-            time = min(time, max(free, s.ready[s.heap[2 * q * p.warps]]))
+        elif m[m[SIZES] + 2 * q] > 0:
+            time = min(time, max(free, m[m[READY] + first_in(m, 2 * q)]))
     return time
 
 
-def chosen(p: Flat, s: Flat, time: int) -> int:
+def chosen(m: Memory, time: int) -> int:
     """Return the warp that issues at *time*, when one can."""
-    for q in range(p.subsystems):
-        while s.free[q] <= time and s.sizes[2 * q] > 0 and s.ready[s.heap[2 * q * p.warps]] <= time:
-            line_up(p, s, q, s.heap[2 * q * p.warps])
-    current, registers = s.registers[CURRENT], s.registers
-    queue = -1 if current < 0 else s.queue[current]
-    can_go_on = queue >= 0 and queue % 2 == 1 and s.free[queue // 2] <= time
-    if can_go_on and time - registers[SINCE] < p.goes_on:
+    for q in range(m[SUBSYSTEMS]):
+        while m[m[FREE] + q] <= time and m[m[SIZES] + 2 * q] > 0 and m[m[READY] + first_in(m, 2 * q)] <= time:
+            line_up(m, q, first_in(m, 2 * q))
+    current = m[CURRENT]
+    queue = -1 if current < 0 else m[m[QUEUE] + current]
+    can_go_on = queue >= 0 and queue % 2 == 1 and m[m[FREE] + queue // 2] <= time
+    if can_go_on and time - m[SLICE] < m[GOES_ON]:
         return current
-    is_over = can_go_on and p.goes_on > 0
-    registers[CURRENT] = longest_waiting(p, s, time) if is_over and p.is_oldest_first else first_in_rank(p, s, time)
-    registers[SINCE] = time
-    return registers[CURRENT]
+    is_over = can_go_on and m[GOES_ON] > 0
+    m[CURRENT] = longest_waiting(m, time) if is_over and m[IS_OLDEST_FIRST] else first_in_rank(m, time)
+    m[SLICE] = time
+    return m[CURRENT]
 
 
-def line_up(p: Flat, s: Flat, q: int, x: int) -> None:
+def line_up(m: Memory, q: int, x: int) -> None:
     """Let warp *x*, which has become ready for subsystem *q*, wait for its turn."""
-    remove(s.heap, s.sizes, s.at, s.ready, p.warps, 2 * q, x)
-    push(s.heap, s.sizes, s.at, s.rank, p.warps, 2 * q + 1, x)
-    s.queue[x] = 2 * q + 1
+    remove(m, m[READY], 2 * q, x)
+    push(m, m[RANK], 2 * q + 1, x)
+    m[m[QUEUE] + x] = 2 * q + 1
 
 
-def first_in_rank(p: Flat, s: Flat, time: int) -> int:
+def first_in_rank(m: Memory, time: int) -> int:
     """Return the warp of the lowest rank of those that can issue at *time*."""
     best = -1
-    for q in range(p.subsystems):
-        if s.free[q] <= time and s.sizes[2 * q + 1] > 0:
-            x = s.heap[(2 * q + 1) * p.warps]
-            if best < 0 or s.rank[x] < s.rank[best]:
+    for q in range(m[SUBSYSTEMS]):
+        if m[m[FREE] + q] <= time and m[m[SIZES] + 2 * q + 1] > 0:
+            x = first_in(m, 2 * q + 1)
+            if best < 0 or m[m[RANK] + x] < m[m[RANK] + best]:
                 best = x
     return best
 
 
-def longest_waiting(p: Flat, s: Flat, time: int) -> int:
+def longest_waiting(m: Memory, time: int) -> int:
     """Return the warp that has waited longest of those that can issue at *time*."""
     best = -1
-    for q in range(p.subsystems):
-        if s.free[q] <= time:
-            queue = (2 * q + 1) * p.warps
-            for at in range(queue, queue + s.sizes[2 * q + 1]):
-                x = s.heap[at]
-                if best < 0 or s.stamp[x] < s.stamp[best]:
+    for q in range(m[SUBSYSTEMS]):
+        if m[m[FREE] + q] <= time:
+            queue = m[HEAP] + (2 * q + 1) * m[WARPS]
+            for at in range(queue, queue + m[m[SIZES] + 2 * q + 1]):
+                x = m[at]
+                if best < 0 or m[m[STAMP] + x] < m[m[STAMP] + best]:
                     best = x
     return best
 
@@ -109,63 +157,62 @@ def longest_waiting(p: Flat, s: Flat, time: int) -> int:
 # {{{ what an issue changes
 
 
-def issue(p: Flat, s: Flat, x: int, time: int) -> None:
+def issue(m: Memory, x: int, time: int) -> None:
     """Let warp *x* issue its next instruction at *time*."""
-    place, slot = p.arguments[s.step[x]], x // p.warps_per_group
-    q = p.subsystem[place]
-    remove(s.heap, s.sizes, s.at, s.rank, p.warps, 2 * q + 1, x)
-    s.queue[x] = -1
-    if p.is_traced:
-        record(p, s, x, place, time)
-    s.free[q] = time + p.issue[place]
-    s.busy[q] += p.issue[place]
-    s.registers[VALVE] = time + p.gap
-    stamped(s, x)
-    if p.is_barrier[place]:
-        s.is_held[x] = 1
-        s.held[slot] += 1
-        s.release[slot] = p.completion[place]
+    place, slot = m[m[ARGUMENTS] + m[m[STEP] + x]], x // m[WARPS_PER_GROUP]
+    q = m[m[SUBSYSTEM] + place]
+    remove(m, m[RANK], 2 * q + 1, x)
+    m[m[QUEUE] + x] = -1
+    if m[IS_TRACED]:
+        record(m, x, place, time)
+    m[m[FREE] + q] = time + m[m[ISSUE] + place]
+    m[m[BUSY] + q] += m[m[ISSUE] + place]
+    m[VALVE] = time + m[GAP]
+    stamped(m, x)
+    if m[m[IS_BARRIER] + place]:
+        m[m[IS_HELD] + x] = 1
+        m[m[HELD] + slot] += 1
+        m[m[RELEASE] + slot] = m[m[COMPLETION] + place]
     else:
-        remember(p, s, x, place, time + p.completion[place])
-        s.ends[slot] = max(s.ends[slot], time + p.completion[place])
-        advance(p, s, x, s.step[x] + 1, time, IN_ORDER)
-    settle(p, s, slot, time)
+        remember(m, x, place, time + m[m[COMPLETION] + place])
+        m[m[ENDS] + slot] = max(m[m[ENDS] + slot], time + m[m[COMPLETION] + place])
+        advance(m, x, m[m[STEP] + x] + 1, time, IN_ORDER)
+    settle(m, slot, time)
 
 
-def stamped(s: Flat, x: int) -> None:
+def stamped(m: Memory, x: int) -> None:
     """Note that nobody has done anything later than warp *x*."""
-    s.stamp[x] = s.registers[COUNTER]
-    s.registers[COUNTER] += 1
+    m[m[STAMP] + x] = m[COUNTER]
+    m[COUNTER] += 1
 
 
-def record(p: Flat, s: Flat, x: int, place: int, time: int) -> None:
+def record(m: Memory, x: int, place: int, time: int) -> None:
     """Write a row of the trace."""
-    row = s.registers[TRACED] * COLUMNS
-    q = p.subsystem[place]
-    s.trace[row] = s.number[x]
-    s.trace[row + 1] = place
-    s.trace[row + 2] = time
-    s.trace[row + 3] = s.since[x]
-    s.trace[row + 4] = s.reason[x]
-    s.trace[row + 5] = s.ready[x]
-    s.trace[row + 6] = s.culprit[x]
-    s.trace[row + 7] = s.free[q]
-    s.trace[row + 8] = s.registers[VALVE]
-    s.registers[TRACED] += 1
+    row, q = m[TRACE] + m[TRACED] * COLUMNS, m[m[SUBSYSTEM] + place]
+    m[row + WARP] = m[m[NUMBER] + x]
+    m[row + PLACE] = place
+    m[row + TIME] = time
+    m[row + ABLE] = m[m[SINCE] + x]
+    m[row + REASON] = m[m[WHY] + x]
+    m[row + RESULT] = m[m[READY] + x]
+    m[row + SOURCE] = m[m[CULPRIT] + x]
+    m[row + VACATED] = m[m[FREE] + q]
+    m[row + OPENED] = m[VALVE]
+    m[TRACED] += 1
 
 
-def advance(p: Flat, s: Flat, x: int, step: int, since: int, reason: int) -> None:
+def advance(m: Memory, x: int, step: int, since: int, reason: int) -> None:
     """Lead warp *x* from *step* on to its next instruction, which it can issue at *since* unless it waits for more."""
-    if not to_next(p, s, x, step):
-        s.unfinished[x // p.warps_per_group] -= 1
+    if not to_next(m, x, step):
+        m[m[UNFINISHED] + x // m[WARPS_PER_GROUP]] -= 1
         return
-    place = p.arguments[s.step[x]]
-    wait_for_results(p, s, x, place, since)
-    s.since[x] = since
-    s.reason[x] = reason
-    s.rank[x] = s.number[x] if p.is_oldest_first else s.stamp[x]
-    s.queue[x] = 2 * p.subsystem[place]
-    push(s.heap, s.sizes, s.at, s.ready, p.warps, s.queue[x], x)
+    place = m[m[ARGUMENTS] + m[m[STEP] + x]]
+    wait_for_results(m, x, place, since)
+    m[m[SINCE] + x] = since
+    m[m[WHY] + x] = reason
+    m[m[RANK] + x] = m[m[NUMBER] + x] if m[IS_OLDEST_FIRST] else m[m[STAMP] + x]
+    m[m[QUEUE] + x] = 2 * m[m[SUBSYSTEM] + place]
+    push(m, m[READY], m[m[QUEUE] + x], x)
 
 
 # }}}
@@ -173,40 +220,40 @@ def advance(p: Flat, s: Flat, x: int, step: int, since: int, reason: int) -> Non
 # {{{ groups
 
 
-def begin_group(p: Flat, s: Flat, slot: int) -> None:
-    """Begin the next waiting group at *slot*."""
-    time = s.starts[slot]
-    remove(s.start_heap, s.start_size, s.start_at, s.starts, 0, 0, slot)
-    first = s.registers[BEGUN] * p.warps_per_group
-    s.registers[BEGUN] += 1
-    s.unfinished[slot] = p.warps_per_group
-    s.ends[slot] = time
-    if s.registers[CURRENT] // p.warps_per_group == slot:
-        s.registers[CURRENT] = -1
-    for warp in range(p.warps_per_group):
-        x = slot * p.warps_per_group + warp
-        s.number[x] = first + warp
-        stamped(s, x)
-        advance(p, s, x, p.kinds[(first + warp) % len(p.kinds)], time, AT_START)
-    settle(p, s, slot, time)
+def begin_group(m: Memory, slot: int) -> None:
+    """Begin the next group at *slot*, which is vacant, if any is waiting."""
+    time = m[m[VACANT] + slot]
+    remove(m, m[VACANT] - m[WARPS], 2 * m[SUBSYSTEMS], m[WARPS] + slot)
+    if m[BEGUN] == m[TOTAL_GROUPS]:
+        return
+    first = m[BEGUN] * m[WARPS_PER_GROUP]
+    m[BEGUN] += 1
+    m[m[UNFINISHED] + slot] = m[WARPS_PER_GROUP]
+    m[m[ENDS] + slot] = time
+    if m[CURRENT] // m[WARPS_PER_GROUP] == slot:
+        m[CURRENT] = -1
+    for warp in range(m[WARPS_PER_GROUP]):
+        x = slot * m[WARPS_PER_GROUP] + warp
+        m[m[NUMBER] + x] = first + warp
+        stamped(m, x)
+        advance(m, x, m[m[KINDS] + (first + warp) % m[NUMBER_OF_KINDS]], time, AT_START)
+    settle(m, slot, time)
 
 
-def settle(p: Flat, s: Flat, slot: int, time: int) -> None:
-    """Release a group at *time* that is held as a whole, and let the next one follow one that has issued everything."""
-    if s.held[slot] > 0 and s.held[slot] == s.unfinished[slot]:
-        release = time + s.release[slot]
-        s.ends[slot] = max(s.ends[slot], release)
-        s.held[slot] = 0
-        for x in range(slot * p.warps_per_group, (slot + 1) * p.warps_per_group):
-            if s.is_held[x]:
-                s.is_held[x] = 0
-                advance(p, s, x, s.step[x] + 1, release, AT_BARRIER)
-    if s.unfinished[slot] == 0:
-        s.registers[FINISH] = max(s.registers[FINISH], s.ends[slot])
-        if s.registers[SCHEDULED] < p.total_groups:
-            s.registers[SCHEDULED] += 1
-            s.starts[slot] = s.ends[slot]
-            push(s.start_heap, s.start_size, s.start_at, s.starts, 0, 0, slot)
+def settle(m: Memory, slot: int, time: int) -> None:
+    """Release a group at *time* that is held as a whole, and note when one that has issued everything is complete."""
+    if m[m[HELD] + slot] > 0 and m[m[HELD] + slot] == m[m[UNFINISHED] + slot]:
+        release = time + m[m[RELEASE] + slot]
+        m[m[ENDS] + slot] = max(m[m[ENDS] + slot], release)
+        m[m[HELD] + slot] = 0
+        for x in range(slot * m[WARPS_PER_GROUP], (slot + 1) * m[WARPS_PER_GROUP]):
+            if m[m[IS_HELD] + x]:
+                m[m[IS_HELD] + x] = 0
+                advance(m, x, m[m[STEP] + x] + 1, release, AT_BARRIER)
+    if m[m[UNFINISHED] + slot] == 0:
+        m[FINISH] = max(m[FINISH], m[m[ENDS] + slot])
+        m[m[VACANT] + slot] = m[m[ENDS] + slot]
+        push(m, m[VACANT] - m[WARPS], 2 * m[SUBSYSTEMS], m[WARPS] + slot)
 
 
 # }}}

@@ -17,6 +17,7 @@ from loopyperf.pipeline import expressions, heaps, in_order, warp_steps
 
 FUNCTIONS = (
     heaps.is_before,
+    heaps.first_in,
     heaps.rise,
     heaps.sink,
     heaps.push,
@@ -40,16 +41,17 @@ FUNCTIONS = (
     in_order.longest_waiting,
     in_order.chosen,
     in_order.next_issue,
+    in_order.vacancy,
     in_order.issue_in_order,
 )
 """each after those that it calls"""
 
-Loop = Callable[[Any, Any, int], int]
+Loop = Callable[[Any, int], int]
 
 
 @cache
 def machine_code() -> Loop | None:
-    """Return :func:`loopyperf.pipeline.in_order.issue_in_order` for arrays, as machine code; None without numba."""
+    """Return :func:`loopyperf.pipeline.in_order.issue_in_order` for an array, as machine code; None without numba."""
     if find_spec("numba") is None:
         return None
     njit: Any = import_module("numba").njit

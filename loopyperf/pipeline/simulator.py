@@ -19,7 +19,6 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.lambdas import Timing
 from loopyperf.pipeline.core import Run, run
 from loopyperf.pipeline.dataflow import run_dataflow
-from loopyperf.pipeline.encoding import encoded
 from loopyperf.pipeline.execution import Execution
 from loopyperf.pipeline.scenario import IssueOrder, Scenario, warp_graphs
 from loopyperf.pipeline.schedulers import Scheduler, scheduler_named
@@ -81,4 +80,4 @@ def executed(scenario: Scenario, is_traced: bool) -> Run:
     """Return what a core does with *scenario*, in ticks of its clock."""
     if scenario.issue_order == "dataflow":
         return run_dataflow(scenario, scenario.clock)
-    return run(encoded(scenario, scenario.clock, is_traced))
+    return run(scenario, scenario.clock, is_traced)

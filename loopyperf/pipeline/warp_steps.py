@@ -4,95 +4,130 @@ Loops are run through by counters. Of each instruction the latest results are ke
 many as may be incomplete while they can be asked for; an edge to any other result waits for nothing.
 """
 
-from loopyperf.pipeline.expressions import evaluate
-from loopyperf.pipeline.flat import END, ENTER, INSTRUCTION, REPEAT, Flat
+from loopyperf.pipeline.expressions import CONSTANT, evaluate
+from loopyperf.pipeline.memory import (
+    ARGUMENTS,
+    CODE_BEGINS,
+    CONDITIONS,
+    CULPRIT,
+    DEEPEST,
+    DEPTH,
+    EDGE_BEGINS,
+    END,
+    ENTER,
+    EXPRESSIONS,
+    FIRST,
+    INSTRUCTION,
+    JUMPS,
+    LEVELS,
+    NEWEST,
+    OPERATIONS,
+    PASSES,
+    PLACES,
+    READY,
+    REPEAT,
+    RESULT_PASSES,
+    RESULT_TIME,
+    RESULTS,
+    RING_BEGINS,
+    SECOND,
+    SOURCE_PASSES,
+    SOURCES,
+    STEP,
+    STEPS,
+    TRIPS,
+    WANTED,
+    Memory,
+)
 
 
-def to_next(p: Flat, s: Flat, x: int, step: int) -> bool:
+def to_next(m: Memory, x: int, step: int) -> bool:
     """Lead warp *x* from *step* on to the next instruction that it executes; return whether there is one."""
     while True:
-        kind = p.steps[step]
+        kind = m[m[STEPS] + step]
         if kind == INSTRUCTION:
-            if p.expressions[step] < 0 or value(p, s, x, p.expressions[step]):
-                s.step[x] = step
+            if m[m[EXPRESSIONS] + step] < 0 or value(m, x, m[m[EXPRESSIONS] + step]):
+                m[m[STEP] + x] = step
                 return True
             step += 1
         elif kind == ENTER:
-            level = x * p.deepest + p.arguments[step]
-            trips = value(p, s, x, p.expressions[step])
-            s.passes[level] = 0
-            s.trips[level] = trips
-            step = step + 1 if trips > 0 else p.jumps[step]
+            level = x * m[DEEPEST] + m[m[ARGUMENTS] + step]
+            trips = value(m, x, m[m[EXPRESSIONS] + step])
+            m[m[PASSES] + level] = 0
+            m[m[TRIPS] + level] = trips
+            step = step + 1 if trips > 0 else m[m[JUMPS] + step]
         elif kind == REPEAT:
-            level = x * p.deepest + p.arguments[step]
-            s.passes[level] += 1
-            step = p.jumps[step] if s.passes[level] < s.trips[level] else step + 1
+            level = x * m[DEEPEST] + m[m[ARGUMENTS] + step]
+            m[m[PASSES] + level] += 1
+            step = m[m[JUMPS] + step] if m[m[PASSES] + level] < m[m[TRIPS] + level] else step + 1
         else:
             assert kind == END
-            s.step[x] = step
+            m[m[STEP] + x] = step
             return False
 
 
-def wait_for_results(p: Flat, s: Flat, x: int, place: int, since: int) -> None:
+def wait_for_results(m: Memory, x: int, place: int, since: int) -> None:
     """Set when the results are complete that warp *x*, which could issue *place* at *since*, waits for."""
-    s.ready[x] = since
-    s.culprit[x] = -1
-    for edge in range(p.edge_begins[place], p.edge_begins[place + 1]):
-        if p.conditions[edge] >= 0 and not value(p, s, x, p.conditions[edge]):
+    m[m[READY] + x] = since
+    m[m[CULPRIT] + x] = -1
+    for edge in range(m[m[EDGE_BEGINS] + place], m[m[EDGE_BEGINS] + place + 1]):
+        if m[m[CONDITIONS] + edge] >= 0 and not value(m, x, m[m[CONDITIONS] + edge]):
             continue
-        time = completion_of(p, s, x, edge, since)
-        if time > s.ready[x]:
-            s.ready[x] = time
-            s.culprit[x] = p.sources[edge]
+        time = completion_of(m, x, edge, since)
+        if time > m[m[READY] + x]:
+            m[m[READY] + x] = time
+            m[m[CULPRIT] + x] = m[m[SOURCES] + edge]
 
 
-def completion_of(p: Flat, s: Flat, x: int, edge: int, since: int) -> int:
+def completion_of(m: Memory, x: int, edge: int, since: int) -> int:
     """Return when the result is complete that warp *x* waits for by *edge*; 0 where it is complete at *since*."""
-    source = p.sources[edge]
-    begin, depth = p.ring_begins[source], p.depth[source]
-    size = p.ring_begins[source + 1] - begin
+    source = m[m[SOURCES] + edge]
+    begin, depth = m[m[RING_BEGINS] + source], m[m[DEPTH] + source]
+    size = m[m[RING_BEGINS] + source + 1] - begin
     for level in range(depth):
-        s.wanted[level] = value(p, s, x, p.source_passes[p.levels[edge] + level])
-    at = s.newest[x * p.places + source]
+        m[m[WANTED] + level] = value(m, x, m[m[SOURCE_PASSES] + m[m[LEVELS] + edge] + level])
+    at = m[m[NEWEST] + x * m[PLACES] + source]
     for _ in range(size):
-        result = x * p.results + begin + at
+        result = x * m[RESULTS] + begin + at
         # Results of one instruction are complete one after the other, those of an earlier group before this one began.
-        if s.result_time[result] <= since:
+        if m[m[RESULT_TIME] + result] <= since:
             return 0
-        if has_passes(p, s, result, depth):
-            return s.result_time[result]
+        if has_passes(m, result, depth):
+            return m[m[RESULT_TIME] + result]
         at = at - 1 if at > 0 else size - 1
     return 0
 
 
-def has_passes(p: Flat, s: Flat, result: int, depth: int) -> bool:
+def has_passes(m: Memory, result: int, depth: int) -> bool:
     """Return whether *result* is of the passes that are wanted."""
     for level in range(depth):
-        if s.result_passes[result * p.deepest + level] != s.wanted[level]:
+        if m[m[RESULT_PASSES] + result * m[DEEPEST] + level] != m[m[WANTED] + level]:
             return False
     return True
 
 
-def remember(p: Flat, s: Flat, x: int, place: int, time: int) -> None:
+def remember(m: Memory, x: int, place: int, time: int) -> None:
     """Keep that what warp *x* just issued, *place*, is complete at *time*."""
-    begin = p.ring_begins[place]
-    size = p.ring_begins[place + 1] - begin
+    begin = m[m[RING_BEGINS] + place]
+    size = m[m[RING_BEGINS] + place + 1] - begin
     if size == 0:
         return
-    at = s.newest[x * p.places + place] + 1
+    at = m[m[NEWEST] + x * m[PLACES] + place] + 1
     if at == size:
         at = 0
-    s.newest[x * p.places + place] = at
-    result = x * p.results + begin + at
-    s.result_time[result] = time
-    for level in range(p.depth[place]):
-        s.result_passes[result * p.deepest + level] = s.passes[x * p.deepest + level]
+    m[m[NEWEST] + x * m[PLACES] + place] = at
+    result = x * m[RESULTS] + begin + at
+    m[m[RESULT_TIME] + result] = time
+    for level in range(m[m[DEPTH] + place]):
+        m[m[RESULT_PASSES] + result * m[DEEPEST] + level] = m[m[PASSES] + x * m[DEEPEST] + level]
 
 
-def value(p: Flat, s: Flat, x: int, expression: int) -> int:
+def value(m: Memory, x: int, expression: int) -> int:
     """Return the value of *expression* where warp *x* is."""
-    at = p.code_begins[expression]
-    if p.code_begins[expression + 1] == at + 1:
+    at = m[m[CODE_BEGINS] + expression]
+    if m[m[CODE_BEGINS] + expression + 1] == at + 1:
         # Nearly all are a constant, or a pass plus a constant.
-        return p.first[at] if p.operations[at] == 0 else s.passes[x * p.deepest + p.first[at]] + p.second[at]
-    return evaluate(p.code_begins, p.operations, p.first, p.second, s.stack, s.passes, x * p.deepest, expression)
+        if m[m[OPERATIONS] + at] == CONSTANT:
+            return m[m[FIRST] + at]
+        return m[m[PASSES] + x * m[DEEPEST] + m[m[FIRST] + at]] + m[m[SECOND] + at]
+    return evaluate(m, x, expression)

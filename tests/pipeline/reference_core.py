@@ -73,7 +73,7 @@ class ReferenceCore:
             times = {(warp, place): self.when(warp, place) for warp in self.warps for place in self.asked(warp)}
             possible = {key: time for key, time in times.items() if time is not None}
             now = min(possible.values(), default=None)
-            ended = sorted(((self.end(group), group) for group in self.resident if self.is_over(group)))
+            ended = sorted((self.end(group), group) for group in self.resident if self.is_over(group))
             if ended and (now is None or ended[0][0] <= now):
                 self.replace(*ended[0])
             elif now is None:
@@ -160,9 +160,7 @@ class ReferenceCore:
         return all(not warp.left and not warp.unreleased for warp in self.warps if warp.group == group)
 
     def end(self, group: int) -> Fraction:
-        return max(
-            time for warp in self.warps if warp.group == group for time in [warp.begin, *warp.complete.values()]
-        )
+        return max(time for warp in self.warps if warp.group == group for time in [warp.begin, *warp.complete.values()])
 
     def replace(self, end: Fraction, group: int) -> None:
         self.resident.remove(group)

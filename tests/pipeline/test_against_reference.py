@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_scenarios import executions, graphs, lambdas, limits, orders, policies
 from reference_core import ReferenceCore
 
-from loopyperf.pipeline.flat import PLACE, TIME, WARP
+from loopyperf.pipeline.memory import PLACE, TIME, WARP
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.schedulers import scheduler_named
 from loopyperf.pipeline.simulator import executed
