@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import pairwise
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class _Flat:
         self.subsystem = [each.subsystem for each in flat.instructions]
         self.is_barrier = [each.kind == "barrier" for each in flat.instructions]
         barriers = [place for place, is_barrier in enumerate(self.is_barrier) if is_barrier]
-        ends = {(edge.source, edge.target) for edge in flat.edges} | set(zip(barriers, barriers[1:], strict=False))
+        ends = {(edge.source, edge.target) for edge in flat.edges} | set(pairwise(barriers))
         self.uses: list[list[int]] = [[] for _ in found]
         self.waits = [0] * len(found)
         for source, target in sorted(ends):
@@ -151,10 +152,8 @@ class _Core:
     def _issue(self, warp: _Warp, place: int, time: int) -> None:
         flat, name = warp.flat, warp.flat.subsystem[place]
         heappop(warp.available[name])
-        self.trace.append(
-            (warp.number, flat.places[place], time, warp.group.begin, AT_START)
-            + (warp.ready[place], warp.culprit[place], self.free[name], self.open)
-        )
+        able = warp.group.begin, AT_START, warp.ready[place], warp.culprit[place]
+        self.trace.append((warp.number, flat.places[place], time, *able, self.free[name], self.open))
         self.free[name] = time + flat.issue[place]
         self.busy[name] += flat.issue[place]
         self.open = time + self.gap

@@ -45,8 +45,7 @@ def _program(scenario: Scenario, clock: Clock) -> tuple[Numbers, Tables]:
         at.TOTAL_GROUPS: scenario.execution.total_groups,
         at.WARPS: scenario.execution.concurrent_warps,
         at.SUBSYSTEMS: len(scenario.subsystems),
-        at.DEEPEST: 1
-        + max(each for each, kind in zip(steps.arguments, steps.kinds, strict=True) if kind != INSTRUCTION),
+        at.DEEPEST: steps.deepest,
         at.RESULTS: rings[-1],
         at.PLACES: len(instructions[at.ISSUE]),
         at.NUMBER_OF_KINDS: len(scenario.graphs),
@@ -57,12 +56,8 @@ def _program(scenario: Scenario, clock: Clock) -> tuple[Numbers, Tables]:
     kinds = [begins[id(graph)] for graph in scenario.graphs]
     tables = {at.STEPS: steps.kinds, at.ARGUMENTS: steps.arguments, at.JUMPS: steps.jumps}
     tables |= {at.EXPRESSIONS: steps.expressions, at.KINDS: kinds}
-    tables |= {
-        at.CODE_BEGINS: code.begins,
-        at.OPERATIONS: code.operations,
-        at.FIRST: code.first,
-        at.SECOND: code.second,
-    }
+    tables |= {at.CODE_BEGINS: code.begins, at.OPERATIONS: code.operations}
+    tables |= {at.FIRST: code.first, at.SECOND: code.second}
     tables |= instructions | {at.EDGE_BEGINS: edges.begins, at.RING_BEGINS: rings}
     tables |= {at.SOURCES: edges.sources, at.CONDITIONS: edges.conditions}
     tables |= {at.LEVELS: edges.levels, at.SOURCE_PASSES: edges.passes}
@@ -111,6 +106,8 @@ class _Steps:
     arguments: Memory = field(default_factory=list[int])
     jumps: Memory = field(default_factory=list[int])
     expressions: Memory = field(default_factory=list[int])
+    deepest: int = 1
+    """loops around an instruction, at most"""
 
     def add(self, graph: Idg, offset: int, code: ExpressionCode) -> int:
         """Append the program of *graph*, whose instructions are counted from *offset*; return where it begins."""
@@ -124,6 +121,7 @@ class _Steps:
     ) -> None:
         for item in body:
             if isinstance(item, Loop):
+                self.deepest = max(self.deepest, len(names) + 1)
                 enter = self._step(ENTER, len(names), code.add(item.trips, names))
                 self._body(graph, item.body, (*names, item.name), offset, code)
                 repeat = self._step(REPEAT, len(names), -1)

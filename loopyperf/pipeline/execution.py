@@ -24,8 +24,8 @@ class Execution:
     def __post_init__(self) -> None:
         if self.concurrent_groups < 1:
             raise OccupancyError(
-                f"the occupancy is {self.concurrent_groups} groups: none would ever run; let at least 1 group reside on "
-                "the core, by smaller groups or fewer registers or less local memory of each"
+                f"the occupancy is {self.concurrent_groups} groups: none would ever run; let at least 1 group reside "
+                "on the core, by smaller groups or fewer registers or less local memory of each"
             )
         if self.warps_per_group < 1 or self.total_groups < 1:
             raise SimulationError(

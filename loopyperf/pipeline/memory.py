@@ -21,9 +21,9 @@ AT_START, IN_ORDER, AT_BARRIER = range(3)
 
 COLUMNS = 9
 WARP, PLACE, TIME, ABLE, REASON, RESULT, SOURCE, VACATED, OPENED = range(COLUMNS)
-"""what is recorded of an issue: the warp, the instruction, when; from when on the warp was able to issue but for results,
-and why then; when the last result that it waits for was complete, and of which instruction (-1 for none); from when on
-the subsystem was free, and the issue limit allowed it"""
+"""what is recorded of an issue: the warp, the instruction, when; from when on the warp was able to issue but for
+results, and why then; when the last result that it waits for was complete, and of which instruction (-1 for none); from
+when on the subsystem was free, and the issue limit allowed it"""
 
 # {{{ the header: what does not change
 
@@ -38,7 +38,7 @@ the start of its body; the number of passes, or the condition (-1 for none); whe
 CODE_BEGINS, OPERATIONS, FIRST, SECOND = range(17, 21)
 """expressions: see :class:`loopyperf.pipeline.expressions.ExpressionCode`"""
 SUBSYSTEM, ISSUE, COMPLETION, IS_BARRIER, DEPTH, EDGE_BEGINS, RING_BEGINS = range(21, 28)
-"""instructions: λ, Λ; the number of loops around; where its edges begin, and where among the results of a warp its own"""
+"""instructions: λ, Λ; the number of loops around; where its edges begin, and its results among those of a warp"""
 SOURCES, CONDITIONS, LEVELS, SOURCE_PASSES = range(28, 32)
 """edges: -1 for no condition; where in the next table the passes of the source begin, an expression for each loop"""
 
@@ -47,8 +47,8 @@ SOURCES, CONDITIONS, LEVELS, SOURCE_PASSES = range(28, 32)
 # {{{ the header: what does
 
 VALVE, COUNTER, CURRENT, SLICE, BEGUN, FINISH, TRACED = range(32, 39)
-"""from when on the issue limit allows an issue; what has been done; the warp that is asked first, and since when; groups
-that have begun; when all is complete; rows of the trace"""
+"""from when on the issue limit allows an issue; what has been done; the warp that is asked first, and since when;
+groups that have begun; when all is complete; rows of the trace"""
 FREE, BUSY = range(39, 41)
 """subsystems: from when on it is free; for how long it was not"""
 NUMBER, STEP, PASSES, TRIPS, STAMP, RANK, READY, SINCE, WHY, CULPRIT, QUEUE, IS_HELD = range(41, 53)

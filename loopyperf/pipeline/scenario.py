@@ -44,8 +44,8 @@ class Scenario:
         warps = self.execution.warps_per_group
         if not self.graphs or (len(self.graphs) > 1 and len(self.graphs) % warps):
             raise SimulationError(
-                f"{len(self.graphs)} graphs for groups of {warps} warps: give one for all warps, or one for each warp of "
-                "one or more groups"
+                f"{len(self.graphs)} graphs for groups of {warps} warps: give one for all warps, or one for each warp "
+                "of one or more groups"
             )
         for graph in {id(graph): graph for graph in self.graphs}.values():
             _check_order(graph)
@@ -63,7 +63,7 @@ class Scenario:
                 if not (each.issue > 0 and each.completion > 0):
                     raise GraphError(
                         f"{instruction.kind!r} on {instruction.subsystem!r} has the latencies λ = {each.issue}, "
-                        f"Λ = {each.completion}: a pipeline takes an instruction, and completes it, in more than 0 cycles"
+                        f"Λ = {each.completion}: each is to be a number of cycles above 0"
                     )
         return found
 
@@ -85,10 +85,12 @@ class Scenario:
         durations: list[Cycles] = [cycles for each in every for cycles in (each.issue, each.completion)]
         durations += [] if self.gap is None else [self.gap]
         durations += [self.scheduler.goes_on] if isfinite(self.scheduler.goes_on) else []
-        executions = max(ceil(graph.executed) for graph in self.graphs) * self.execution.total_warps
-        # At any time something is issued, or complete, or an instruction is let through: one after the other at worst.
+        # At worst one instruction after the other issues, is complete, and lets the next one through. One under a
+        # condition on data is executed more often than the graph says, though no more than what is beside it.
+        executions = (each.executions * len(graph.instructions) for graph in self.graphs for each in graph.instructions)
+        warps = self.execution.total_warps
         one = max((rational(each) for each in durations), default=Fraction(1))
-        return clock_for(durations, 3 * one * max(1, executions))
+        return clock_for(durations, 3 * one * warps * max(1, ceil(max(executions, default=1))))
 
     def goes_on(self, clock: Clock) -> int:
         """Return for how many ticks the warp that issued last is asked first."""

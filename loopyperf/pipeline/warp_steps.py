@@ -100,10 +100,10 @@ def completion_of(m: Memory, x: int, edge: int, since: int) -> int:
 
 def has_passes(m: Memory, result: int, depth: int) -> bool:
     """Return whether *result* is of the passes that are wanted."""
-    for level in range(depth):
-        if m[m[RESULT_PASSES] + result * m[DEEPEST] + level] != m[m[WANTED] + level]:
-            return False
-    return True
+    level = 0
+    while level < depth and m[m[RESULT_PASSES] + result * m[DEEPEST] + level] == m[m[WANTED] + level]:
+        level += 1
+    return level == depth
 
 
 def remember(m: Memory, x: int, place: int, time: int) -> None:

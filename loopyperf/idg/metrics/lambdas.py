@@ -38,5 +38,5 @@ def _looked_up(instruction: Instruction, timing: Timing) -> Lambdas:
     known = ", ".join(map(repr, timing)) or "none"
     what = f"{instruction.kind} {instruction.dtype}".strip()
     raise GraphError(
-        f"no latencies of subsystem {instruction.subsystem!r}, on which {what!r} runs: there are those of {known}"
+        f"no latencies of {instruction.subsystem!r}, which {what!r} runs on: there are those of {known}; add them"
     )
