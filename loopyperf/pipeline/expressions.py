@@ -69,12 +69,11 @@ class _Encoder(Mapper[None, []]):
         variables = {name: factor for name, factor in (factors or {}).items() if name and factor}
         if factors is not None and list(variables.values()) == [1]:
             return self.append(PASS, self._level(next(iter(variables))), factors.get(None, 0))
-        return super().__call__(expression)
-
-    def handle_unsupported_expression(self, expr: Any) -> None:
-        raise GraphError(f"a simulation cannot evaluate {expr}: {type(expr).__name__} is no operation on passes")
-
-    map_foreign = handle_unsupported_expression
+        try:
+            return super().__call__(expression)
+        except (NotImplementedError, ValueError) as error:
+            what = type(expression).__name__
+            raise GraphError(f"a simulation cannot evaluate {expression}: {what} is no operation on passes") from error
 
     def map_variable(self, expr: prim.Variable) -> None:
         self.append(PASS, self._level(expr.name))

@@ -86,7 +86,7 @@ def test_changing_what_does_not_occur_is_refused() -> None:
 def test_passes_that_cannot_be_evaluated_are_refused(trips: str) -> None:
     inner = Loop("j", parse(trips), (0,))
     graph = Idg((Instruction("alu", subsystem="alu"),), (), (Loop("j", 3, (Loop("i", 3, (inner,)),)),))
-    with pytest.raises(LoopyperfError, match="cannot evaluate|no loop of that name"):
+    with pytest.raises(LoopyperfError, match=r"cannot evaluate|no loop of that name"):
         simulate(graph, TIMING, ONE)
 
 

@@ -29,7 +29,6 @@ def test_run_takes_no_less_than_one_warp_alone_and_the_busiest_subsystem(
         # In the order of dataflow others may delay a warp to its advantage: list schedules have such anomalies.
         alone = simulate(graph, timing, Execution(1, 1, 1), scheduler=policy)
         assert cycles >= alone.exact_cycles
-        # The metrics take 1/3 for the nearest float's fraction or as it is, which is the same for these latencies.
         assert alone.exact_cycles == warp_latency(graph, timing).cycles
 
 
