@@ -4,14 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loopyperf.errors import SimulationError
 from loopyperf.pipeline.clock import LAST, Clock
 from loopyperf.pipeline.encoding import encoded
 from loopyperf.pipeline.in_order import issue_in_order
 from loopyperf.pipeline.machine_code import machine_code
-from loopyperf.pipeline.memory import BUSY, COLUMNS, FINISH, FREE, SUBSYSTEMS, TRACE, TRACED, VALVE
+from loopyperf.pipeline.memory import BUSY, COLUMNS, FINISH, FREE, IS_WATCHED, PAUSED, SUBSYSTEMS, TRACE, TRACED, VALVE
 from loopyperf.pipeline.scenario import Scenario
+from loopyperf.pipeline.steady_state import SteadyState
 
 SHORT = 20_000
 """issues in Python before machine code takes over: about as long as numba takes to load"""
@@ -28,31 +30,41 @@ class Run:
     issued: int
     busy: tuple[int, ...]
     """for how many ticks each subsystem was taken, by λ"""
-    trace: np.ndarray[Any, np.dtype[np.int64]]
+    trace: NDArray[np.int64]
     """a row for each issue, in the order of issue: the columns of :mod:`loopyperf.pipeline.memory`"""
 
 
 def run(scenario: Scenario, clock: Clock, is_traced: bool = False, chunk: int = SHORT) -> Run:
     """Return what a core does with *scenario*, in ticks of *clock*; the first *chunk* issues are made in Python.
 
-    Raises :class:`SimulationError` for a run whose times do not fit, since the graph told less than it executes.
+    Unless it is traced, what repeats is done once after that. Raises :class:`SimulationError` for a run whose times do
+    not fit, since the graph told less than it executes.
     """
     memory: Any = encoded(scenario, clock, chunk * is_traced)
-    loop, issued, traces = issue_in_order, 0, [np.empty((0, COLUMNS), dtype=np.int64)]
+    loop, issued, traces, steady = issue_in_order, 0, [np.empty((0, COLUMNS), dtype=np.int64)], SteadyState(scenario)
     while True:
         number = loop(memory, chunk)
         issued += number
         if is_traced:
-            begin = memory[TRACE]
-            rows = np.array(memory[begin : begin + number * COLUMNS], dtype=np.int64)
-            traces.append(rows.reshape(number, COLUMNS))
-            memory[TRACED] = 0
+            traces.append(_rows(memory, number))
         if max(memory[FINISH], memory[VALVE], *memory[memory[FREE] : memory[FREE] + memory[SUBSYSTEMS]]) > LAST:
             raise SimulationError("the run is longer than its graph says, and its times no longer fit into 62 bits")
-        if number < chunk:
+        if memory[PAUSED]:
+            if (skipped := steady.skipped(memory, issued)) is not None:
+                memory, issued = skipped[0].tolist() if isinstance(memory, list) else skipped[0], skipped[1]
+            memory[PAUSED] = 0
+        elif number < chunk:
             busy = tuple(int(each) for each in memory[memory[BUSY] : memory[BUSY] + memory[SUBSYSTEMS]])
             return Run(int(memory[FINISH]), issued, busy, np.concatenate(traces))
-        if loop is issue_in_order and (compiled := machine_code()) is not None:
+        elif loop is issue_in_order and (compiled := machine_code()) is not None:
             loop, chunk = compiled, CHUNK
             room = [0] * (chunk * COLUMNS * is_traced)
             memory = np.array(memory[: memory[TRACE]] + room, dtype=np.int64)
+        memory[IS_WATCHED] = int(not is_traced)
+
+
+def _rows(memory: Any, number: int) -> NDArray[np.int64]:
+    """Take the rows of the trace out of *memory*."""
+    begin = memory[TRACE]
+    memory[TRACED] = 0
+    return np.array(memory[begin : begin + number * COLUMNS], dtype=np.int64).reshape(number, COLUMNS)

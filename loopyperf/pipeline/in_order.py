@@ -33,11 +33,14 @@ from loopyperf.pipeline.memory import (
     IS_HELD,
     IS_OLDEST_FIRST,
     IS_TRACED,
+    IS_WATCHED,
     ISSUE,
     KINDS,
+    NOW,
     NUMBER,
     NUMBER_OF_KINDS,
     OPENED,
+    PAUSED,
     PLACE,
     QUEUE,
     RANK,
@@ -71,9 +74,9 @@ from loopyperf.pipeline.warp_steps import remember, to_next, wait_for_results
 
 
 def issue_in_order(m: Memory, limit: int) -> int:
-    """Issue *limit* instructions, or all that are left; return how many."""
+    """Issue *limit* instructions, or all that are left, or up to a pause that is asked for; return how many."""
     issued = 0
-    while issued < limit:
+    while issued < limit and m[PAUSED] == 0:
         time = next_issue(m)
         if m[m[SIZES] + 2 * m[SUBSYSTEMS]] > 0 and vacancy(m) <= time:
             begin_group(m, first_in(m, 2 * m[SUBSYSTEMS]) - m[WARPS])
@@ -168,6 +171,7 @@ def issue(m: Memory, x: int, time: int) -> None:
     m[m[FREE] + q] = time + m[m[ISSUE] + place]
     m[m[BUSY] + q] += m[m[ISSUE] + place]
     m[VALVE] = time + m[GAP]
+    m[NOW] = time
     stamped(m, x)
     if m[m[IS_BARRIER] + place]:
         m[m[IS_HELD] + x] = 1
@@ -226,6 +230,9 @@ def begin_group(m: Memory, slot: int) -> None:
     remove(m, m[VACANT] - m[WARPS], 2 * m[SUBSYSTEMS], m[WARPS] + slot)
     if m[BEGUN] == m[TOTAL_GROUPS]:
         return
+    m[NOW] = time
+    if slot == 0 and m[IS_WATCHED]:
+        m[PAUSED] = 2
     first = m[BEGUN] * m[WARPS_PER_GROUP]
     m[BEGUN] += 1
     m[m[UNFINISHED] + slot] = m[WARPS_PER_GROUP]

@@ -18,11 +18,13 @@ from loopyperf.pipeline.memory import (
     EXPRESSIONS,
     FIRST,
     INSTRUCTION,
+    IS_WATCHED,
     JUMPS,
     LEVELS,
     NEWEST,
     OPERATIONS,
     PASSES,
+    PAUSED,
     PLACES,
     READY,
     REPEAT,
@@ -59,7 +61,10 @@ def to_next(m: Memory, x: int, step: int) -> bool:
         elif kind == REPEAT:
             level = x * m[DEEPEST] + m[m[ARGUMENTS] + step]
             m[m[PASSES] + level] += 1
-            step = m[m[JUMPS] + step] if m[m[PASSES] + level] < m[m[TRIPS] + level] else step + 1
+            is_over = m[m[PASSES] + level] == m[m[TRIPS] + level]
+            if not is_over and level == 0 and m[IS_WATCHED]:
+                m[PAUSED] = 1
+            step = step + 1 if is_over else m[m[JUMPS] + step]
         else:
             assert kind == END
             m[m[STEP] + x] = step

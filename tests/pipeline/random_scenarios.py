@@ -1,5 +1,6 @@
 """Random graphs and configurations, small enough for :mod:`reference_core`."""
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -79,3 +80,20 @@ def _passes(draw: Any, name: str, is_shared: bool) -> tuple[int | None, Any]:
     relative = parse(f"{name} - {away}") if away else parse(name)
     others = [draw(st.integers(0, 3)), parse(f"{name} // 2"), parse(f"2*{name} - 3")]
     return draw(st.sampled_from([(away, relative)] * 5 + [(1, other) for other in others]))
+
+
+@st.composite
+def long_graphs(draw: Any) -> Idg:
+    """Draw a graph whose outermost loop runs for longer."""
+    graph = draw(graphs())
+    trips = draw(st.sampled_from([1, 40, 150]))
+    body = tuple(replace(item, trips=trips) if isinstance(item, Loop) else item for item in graph.body)
+    inner = [item for item in body if isinstance(item, Loop) for item in item.body if isinstance(item, Loop)]
+    if any(not isinstance(loop.trips, int) and "i + 1" in str(loop.trips) for loop in inner):
+        return graph
+    found = Idg(tuple(replace(each, executions=400) for each in graph.instructions), graph.edges, body)
+    try:
+        found.unrolled()
+    except GraphError:
+        return graph
+    return found
