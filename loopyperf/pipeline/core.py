@@ -53,14 +53,17 @@ def run(scenario: Scenario, clock: Clock, is_traced: bool = False, chunk: int = 
             if (skipped := steady.skipped(memory, issued)) is not None:
                 memory, issued = skipped[0].tolist() if isinstance(memory, list) else skipped[0], skipped[1]
             memory[PAUSED] = 0
-        elif number < chunk:
+            memory[IS_WATCHED] = int(steady.is_looked_for)
+            continue
+        if number < chunk:
             busy = tuple(int(each) for each in memory[memory[BUSY] : memory[BUSY] + memory[SUBSYSTEMS]])
             return Run(int(memory[FINISH]), issued, busy, np.concatenate(traces))
-        elif loop is issue_in_order and (compiled := machine_code()) is not None:
+        if loop is issue_in_order and (compiled := machine_code()) is not None:
             loop, chunk = compiled, CHUNK
             room = [0] * (chunk * COLUMNS * is_traced)
             memory = np.array(memory[: memory[TRACE]] + room, dtype=np.int64)
         memory[IS_WATCHED] = int(not is_traced)
+        steady.look_again()
 
 
 def _rows(memory: Any, number: int) -> NDArray[np.int64]:

@@ -67,8 +67,8 @@ STACK, WANTED, TRACE = range(64, 67)
 """scratch, and at last the trace"""
 
 NOW, IS_WATCHED, PAUSED = range(67, 70)
-"""when something was done last; whether the hot loop is to pause where the first warp on the core begins the next pass of
-an outermost loop, or its group; why it does: 1 for the one, 2 for the other"""
+"""when something was done last; whether the hot loop is to pause where the first warp on the core begins the next pass
+of an outermost loop, or its group; why it does: 1 for the one, 2 for the other"""
 
 HEADER = 70
 

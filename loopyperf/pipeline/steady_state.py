@@ -5,7 +5,7 @@ with one that was kept: all that decides how it goes on, in ticks from now. Wher
 of the pass, or of the group, everything repeats, for as long as the passes are alike
 (:class:`loopyperf.idg.metrics.alike.AlikePasses`), or groups are left. Times are whole ticks, so equal means equal, and
 the cycles are exactly those of the run in full. The state that is kept is a new one after 1, 2, 4, 8, ... comparisons
-(Brent's cycle detection), so that a period of any length is found, and an aperiodic run costs a comparison a pass.
+(Brent's cycle detection), so that a period of any length is found; an aperiodic run takes twice as long at most.
 """
 
 from dataclasses import dataclass, field
@@ -24,6 +24,8 @@ Cells = NDArray[np.int64]
 
 OF_PASS, OF_GROUP = 1, 2
 """why the run pauses"""
+PATIENCE = 500
+"""comparisons at a time, a tenth of a second: after them the run goes on without for as long or longer"""
 
 
 @dataclass
@@ -45,6 +47,16 @@ class SteadyState:
         """Begin without any."""
         self.scenario = scenario
         self._kept = {OF_PASS: _Kept(), OF_GROUP: _Kept()}
+        self._left = PATIENCE
+
+    @property
+    def is_looked_for(self) -> bool:
+        """Return whether states are to be compared, or rather the run to go on for a while."""
+        return self._left > 0
+
+    def look_again(self) -> None:
+        """Look for a steady state again, after a while."""
+        self._left = PATIENCE
 
     def skipped(self, memory: Any, issued: int) -> tuple[Any, int] | None:
         """Return the memory after all repetitions but the last, and what was issued by then; None if nothing repeats.
@@ -52,6 +64,7 @@ class SteadyState:
         *issued* is what was issued so far. The run is at a pause.
         """
         why = int(memory[at.PAUSED])
+        self._left -= 1
         core = _Core(np.array(memory[: memory[at.TRACE]], dtype=np.int64), why == OF_PASS)
         kept = self._kept[why]
         signature = core.signature()
