@@ -34,11 +34,13 @@ class Run:
     """a row for each issue, in the order of issue: the columns of :mod:`loopyperf.pipeline.memory`"""
 
 
-def run(scenario: Scenario, clock: Clock, is_traced: bool = False, chunk: int = SHORT) -> Run:
+def run(
+    scenario: Scenario, clock: Clock, is_traced: bool = False, chunk: int = SHORT, is_steady_sought: bool = True
+) -> Run:
     """Return what a core does with *scenario*, in ticks of *clock*; the first *chunk* issues are made in Python.
 
-    Unless it is traced, what repeats is done once after that. Raises :class:`SimulationError` for a run whose times do
-    not fit, since the graph told less than it executes.
+    What repeats after that is done once, unless it is traced or no steady state is sought. Raises
+    :class:`SimulationError` for a run whose times do not fit, since the graph told less than it executes.
     """
     memory: Any = encoded(scenario, clock, chunk * is_traced)
     loop, issued, traces, steady = issue_in_order, 0, [np.empty((0, COLUMNS), dtype=np.int64)], SteadyState(scenario)
@@ -62,7 +64,7 @@ def run(scenario: Scenario, clock: Clock, is_traced: bool = False, chunk: int = 
             loop, chunk = compiled, CHUNK
             room = [0] * (chunk * COLUMNS * is_traced)
             memory = np.array(memory[: memory[TRACE]] + room, dtype=np.int64)
-        memory[IS_WATCHED] = int(not is_traced)
+        memory[IS_WATCHED] = int(is_steady_sought and not is_traced)
         steady.look_again()
 
 
