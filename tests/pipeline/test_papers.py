@@ -5,6 +5,8 @@ from fractions import Fraction
 import pytest
 
 from loopyperf.device.lambdas import Cycles, Lambdas
+from loopyperf.device.library import load_device
+from loopyperf.device.occupancy import occupancy
 from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution, execution_on, simulate
 
@@ -113,8 +115,8 @@ def test_store_completes_when_its_pipeline_is_free() -> None:
 
 
 def test_core_with_most_groups_decides() -> None:
-    class Resident:
-        warps_per_group, groups = 8, 4
-
+    # Volta: 64 warps of 32 lanes and 65536 registers reside on a core, 8 groups of 8 warps with 32 registers each
+    resident = occupancy(load_device("nvidia-titan-v"), work_items=256, registers=32)
     # ⌈100 groups / 14 cores⌉ = 8
-    assert execution_on(Resident(), groups=100, cores=14) == Execution(8, 4, 8)  # type: ignore[arg-type]
+    assert Execution(8, 8, 8) == execution_on(resident, groups=100, cores=14)
+    assert execution_on(resident, groups=100, cores=80).concurrent_warps == 2 * 8
