@@ -57,6 +57,10 @@ class GraphError(LoopyperfError):
     """An instruction dependence graph that makes no sense, or is larger than what was asked for."""
 
 
+class SimulationError(LoopyperfError):
+    """A simulation that was asked for cannot be: its configuration makes no sense, or it is too long."""
+
+
 # }}}
 
 

@@ -1,8 +1,8 @@
 """What the models without a simulator ask of a graph: its mix, parallelism, latency, intervals, work flow."""
 
+from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.metrics.blocks import Block, basic_blocks
 from loopyperf.idg.metrics.intervals import Interval, intervals
-from loopyperf.idg.metrics.lambdas import Lambdas
 from loopyperf.idg.metrics.latency import Latency, warp_latency
 from loopyperf.idg.metrics.mix import Mix, executions_by_subsystem, instruction_mix
 from loopyperf.idg.metrics.parallelism import block_ilp, block_mlp, ilp, mlp

@@ -10,8 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 
+from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.lambdas import Lambdas, Timing, latencies, parts_of_cycle
+from loopyperf.idg.metrics.lambdas import Timing, latencies, parts_of_cycle
 from loopyperf.idg.metrics.mix import MEMORY
 from loopyperf.idg.metrics.one_warp import Rule
 from loopyperf.idg.metrics.rolled_run import LIMIT, run_rolled

@@ -14,8 +14,9 @@ An instruction under a condition on data is taken to be executed whenever contro
 from dataclasses import dataclass
 from fractions import Fraction
 
+from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.lambdas import Lambdas, Timing, latencies, parts_of_cycle
+from loopyperf.idg.metrics.lambdas import Timing, latencies, parts_of_cycle
 from loopyperf.idg.metrics.one_warp import OneWarp, Rule
 from loopyperf.idg.metrics.paths import path_lengths
 from loopyperf.idg.metrics.rolled_run import LIMIT, run_rolled

@@ -1,0 +1,21 @@
+"""The pipeline model: a core that executes instruction dependence graphs is simulated, and profiled."""
+
+from loopyperf.pipeline.chrome_trace import chrome_trace
+from loopyperf.pipeline.execution import Execution, execution_on
+from loopyperf.pipeline.profile import Profile, profile_of
+from loopyperf.pipeline.schedulers import SCHEDULERS, Scheduler
+from loopyperf.pipeline.simulator import Simulation, simulate
+from loopyperf.pipeline.what_if import what_if
+
+__all__ = [
+    "SCHEDULERS",
+    "Execution",
+    "Profile",
+    "Scheduler",
+    "Simulation",
+    "chrome_trace",
+    "execution_on",
+    "profile_of",
+    "simulate",
+    "what_if",
+]

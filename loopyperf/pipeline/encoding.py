@@ -1,0 +1,190 @@
+"""Rolled graphs as a program of flat lists: steps through loops, instructions with their latencies in ticks, edges."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import pymbolic.primitives as prim
+
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.pass_ranges import coefficients
+from loopyperf.idg.program import Edge, Item, Loop
+from loopyperf.pipeline import memory as at
+from loopyperf.pipeline.clock import Clock
+from loopyperf.pipeline.expressions import ExpressionCode
+from loopyperf.pipeline.memory import END, ENTER, INSTRUCTION, REPEAT, Memory, laid_out
+from loopyperf.pipeline.scenario import Scenario
+
+Numbers = dict[int, int]
+Tables = dict[int, list[int]]
+
+
+def encoded(scenario: Scenario, clock: Clock, rows: int) -> Memory:
+    """Return the memory of a core that is about to begin with *scenario*, with times in ticks of *clock*.
+
+    There is room for so many *rows* of a trace; without any, none is made.
+    """
+    numbers, tables = _program(scenario, clock)
+    numbers |= {at.IS_TRACED: int(rows > 0), at.CURRENT: -1}
+    return laid_out(numbers, tables | _state(numbers, tables, rows))
+
+
+def _program(scenario: Scenario, clock: Clock) -> tuple[Numbers, Tables]:
+    """Return what does not change: the configuration, and the programs of warps."""
+    code, steps = ExpressionCode(), _Steps()
+    graphs = {id(graph): graph for graph in scenario.graphs}
+    offsets = dict(zip(graphs, accumulate((len(g.instructions) for g in graphs.values()), initial=0), strict=False))
+    begins = {key: steps.add(graph, offsets[key], code) for key, graph in graphs.items()}
+    instructions = _instructions(scenario, clock)
+    edges = _Edges(instructions[at.ISSUE], instructions[at.COMPLETION])
+    for key, graph in graphs.items():
+        edges.add(graph, offsets[key], code)
+    rings = list(accumulate(edges.kept, initial=0))
+    numbers: Numbers = {
+        at.WARPS_PER_GROUP: scenario.execution.warps_per_group,
+        at.TOTAL_GROUPS: scenario.execution.total_groups,
+        at.WARPS: scenario.execution.concurrent_warps,
+        at.SUBSYSTEMS: len(scenario.subsystems),
+        at.DEEPEST: steps.deepest,
+        at.RESULTS: rings[-1],
+        at.PLACES: len(instructions[at.ISSUE]),
+        at.NUMBER_OF_KINDS: len(scenario.graphs),
+        at.GAP: clock.ticks(scenario.gap) if scenario.gap else 0,
+        at.GOES_ON: scenario.goes_on(clock),
+        at.IS_OLDEST_FIRST: int(scenario.scheduler.order == "oldest"),
+    }
+    kinds = [begins[id(graph)] for graph in scenario.graphs]
+    tables = {at.STEPS: steps.kinds, at.ARGUMENTS: steps.arguments, at.JUMPS: steps.jumps}
+    tables |= {at.EXPRESSIONS: steps.expressions, at.KINDS: kinds}
+    tables |= {at.CODE_BEGINS: code.begins, at.OPERATIONS: code.operations}
+    tables |= {at.FIRST: code.first, at.SECOND: code.second}
+    tables |= instructions | {at.EDGE_BEGINS: edges.begins, at.RING_BEGINS: rings}
+    tables |= {at.SOURCES: edges.sources, at.CONDITIONS: edges.conditions}
+    tables |= {at.LEVELS: edges.levels, at.SOURCE_PASSES: edges.passes}
+    return numbers, tables
+
+
+def _instructions(scenario: Scenario, clock: Clock) -> Tables:
+    graphs = {id(graph): graph for graph in scenario.graphs}
+    instructions = [each for graph in graphs.values() for each in graph.instructions]
+    latencies = [each for key in graphs for each in scenario.latencies[key]]
+    numbers = {name: number for number, name in enumerate(scenario.subsystems)}
+    return {
+        at.SUBSYSTEM: [numbers[each.subsystem] for each in instructions],
+        at.ISSUE: [clock.ticks(each.issue) for each in latencies],
+        at.COMPLETION: [clock.ticks(each.completion) for each in latencies],
+        at.IS_BARRIER: [int(each.kind == "barrier") for each in instructions],
+        at.DEPTH: [len(loops) for graph in graphs.values() for loops in graph.loops_around],
+    }
+
+
+def _state(numbers: Numbers, tables: Tables, rows: int) -> Tables:
+    """Return what changes, as it is at time 0, when all slots are vacant."""
+    warps, subsystems, deepest = numbers[at.WARPS], numbers[at.SUBSYSTEMS], numbers[at.DEEPEST]
+    slots, queues = warps // numbers[at.WARPS_PER_GROUP], 2 * subsystems + 1
+    kept = warps * numbers[at.RESULTS]
+    lengths = {at.FREE: subsystems, at.BUSY: subsystems}
+    lengths |= dict.fromkeys((at.NUMBER, at.STEP, at.STAMP, at.RANK, at.READY, at.SINCE, at.WHY, at.CULPRIT), warps)
+    lengths |= {at.QUEUE: warps, at.IS_HELD: warps, at.PASSES: warps * deepest, at.TRIPS: warps * deepest}
+    lengths |= {at.HEAP: queues * warps, at.SIZES: queues, at.AT: warps + slots}
+    lengths |= {at.RESULT_TIME: kept, at.RESULT_PASSES: kept * deepest, at.NEWEST: warps * numbers[at.PLACES]}
+    lengths |= dict.fromkeys((at.UNFINISHED, at.HELD, at.RELEASE, at.ENDS, at.VACANT), slots)
+    lengths |= {at.STACK: len(tables[at.OPERATIONS]), at.WANTED: deepest, at.TRACE: rows * at.COLUMNS}
+    state = {name: [0] * length for name, length in lengths.items()}
+    state[at.HEAP][(queues - 1) * warps :] = [warps + slot for slot in range(slots)] + [0] * (warps - slots)
+    state[at.SIZES][-1] = slots
+    state[at.AT][warps:] = range(slots)
+    state[at.QUEUE] = [-1] * warps
+    return state
+
+
+@dataclass
+class _Steps:
+    """The steps of programs one after the other."""
+
+    kinds: Memory = field(default_factory=list[int])
+    arguments: Memory = field(default_factory=list[int])
+    jumps: Memory = field(default_factory=list[int])
+    expressions: Memory = field(default_factory=list[int])
+    deepest: int = 1
+    """loops around an instruction, at most"""
+
+    def add(self, graph: Idg, offset: int, code: ExpressionCode) -> int:
+        """Append the program of *graph*, whose instructions are counted from *offset*; return where it begins."""
+        begin = len(self.kinds)
+        self._body(graph, graph.body, (), offset, code)
+        self._step(END, 0, -1)
+        return begin
+
+    def _body(
+        self, graph: Idg, body: Sequence[Item], names: tuple[str, ...], offset: int, code: ExpressionCode
+    ) -> None:
+        for item in body:
+            if isinstance(item, Loop):
+                self.deepest = max(self.deepest, len(names) + 1)
+                enter = self._step(ENTER, len(names), code.add(item.trips, names))
+                self._body(graph, item.body, (*names, item.name), offset, code)
+                repeat = self._step(REPEAT, len(names), -1)
+                self.jumps[enter], self.jumps[repeat] = repeat + 1, enter + 1
+            else:
+                condition = graph.instructions[item].condition
+                self._step(INSTRUCTION, offset + item, -1 if condition is None else code.add(condition, names))
+
+    def _step(self, kind: int, argument: int, expression: int) -> int:
+        self.kinds.append(kind)
+        self.arguments.append(argument)
+        self.expressions.append(expression)
+        self.jumps.append(0)
+        return len(self.kinds) - 1
+
+
+class _Edges:
+    """The edges to each instruction, and how many results of each are kept."""
+
+    def __init__(self, issue: Memory, completion: Memory) -> None:
+        self.issue, self.completion = issue, completion
+        self.begins: Memory = [0]
+        self.sources: Memory = []
+        self.conditions: Memory = []
+        self.levels: Memory = []
+        self.passes: Memory = []
+        self.kept = [0] * len(issue)
+
+    def add(self, graph: Idg, offset: int, code: ExpressionCode) -> None:
+        """Append the edges of *graph*, whose instructions are counted from *offset*."""
+        for target, edges in enumerate(graph.definitions):
+            names = [loop.name for loop in graph.loops_around[target]]
+            # A warp that a barrier holds issues nothing, so nothing ever waits for the barrier by an edge.
+            for edge in (each for each in edges if graph.instructions[each.source].kind != "barrier"):
+                source = offset + edge.source
+                self.sources.append(source)
+                self.conditions.append(-1 if edge.condition is None else code.add(edge.condition, names))
+                self.levels.append(len(self.passes))
+                self.passes += [code.add(each, names) for each in edge.passes]
+                self.kept[source] = max(self.kept[source], self._outstanding(graph, edge, source))
+            self.begins.append(len(self.sources))
+
+    def _outstanding(self, graph: Idg, edge: Edge, source: int) -> int:
+        """Return how many of the latest results of *source* *edge* may ask for."""
+        # The instruction issues at most every λ, so that in the last Λ there were so many.
+        outstanding = -(-self.completion[source] // self.issue[source])
+        away = _executions_away(graph, edge)
+        return outstanding if away is None else min(outstanding, away + 1)
+
+
+def _executions_away(graph: Idg, edge: Edge) -> int | None:
+    """Return how many executions of its source *edge* goes back; None if that is not the same in all passes."""
+    if not edge.passes:
+        return 0
+    loops = graph.loops_around[edge.source]
+    if graph.loops_around[edge.target][: len(loops)] != loops:
+        return None
+    away = [_passes_away(each, loop.name) for each, loop in zip(edge.passes, loops, strict=True)]
+    return None if any(away[:-1]) or away[-1] is None else max(0, away[-1])
+
+
+def _passes_away(expression: prim.ExpressionNode | int, name: str) -> int | None:
+    factors = coefficients(expression)
+    if factors is None or {key: factor for key, factor in factors.items() if key and factor} != {name: 1}:
+        return None
+    return -factors.get(None, 0)

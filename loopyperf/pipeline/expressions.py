@@ -1,0 +1,185 @@
+"""Expressions of the passes of loops as lists of numbers, for a stack machine that machine code can be made of.
+
+Numbers of passes, conditions, and where edges come from are expressions (:mod:`loopyperf.idg.program`). Each becomes a
+row of operations in the order in which a stack evaluates them. Nearly all are one operation: a constant, or the pass of
+a loop plus a constant.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pymbolic.primitives as prim
+from pymbolic.mapper import Mapper
+
+from loopyperf.errors import GraphError
+from loopyperf.idg.pass_ranges import coefficients
+from loopyperf.pipeline.memory import CODE_BEGINS, DEEPEST, FIRST, OPERATIONS, PASSES, SECOND, STACK, Memory
+
+CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM = range(8)
+EQUAL, UNEQUAL, LESS, AT_MOST, AND, OR, NOT, CHOOSE = range(8, 16)
+
+COMPARISONS = {"==": EQUAL, "!=": UNEQUAL, "<": LESS, "<=": AT_MOST}
+SWAPPED = {">": LESS, ">=": AT_MOST}
+
+
+class ExpressionCode:
+    """The operations of all expressions of some graphs."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.begins: list[int] = [0]
+        """where the operations of each expression begin, and where the last ones end"""
+        self.operations: list[int] = []
+        self.first: list[int] = []
+        """a constant, or the level of a loop"""
+        self.second: list[int] = []
+        """what is added to the pass of that loop"""
+        self._known: dict[Any, int] = {}
+
+    def add(self, expression: Any, names: Sequence[str]) -> int:
+        """Return the number of *expression*, which may mention the loops of these *names*, the outermost first.
+
+        Raises :class:`GraphError` for what the machine has no operation for.
+        """
+        key = (expression, tuple(names))
+        if key not in self._known:
+            self._known[key] = len(self.begins) - 1
+            _Encoder(self._append, names)(expression)
+            self.begins.append(len(self.operations))
+        return self._known[key]
+
+    def _append(self, operation: int, first: int = 0, second: int = 0) -> None:
+        self.operations.append(operation)
+        self.first.append(first)
+        self.second.append(second)
+
+
+class _Encoder(Mapper[None, []]):
+    """Appends the operations of an expression, those of its parts before it."""
+
+    def __init__(self, append: Callable[..., None], names: Sequence[str]) -> None:
+        super().__init__()
+        self.append, self.names = append, list(names)
+
+    def __call__(self, expression: Any) -> None:
+        """Append the operations of *expression*; those of a loop's pass plus a constant are one."""
+        if isinstance(expression, (bool, int)):
+            return self.append(CONSTANT, int(expression))
+        factors = coefficients(expression) if isinstance(expression, prim.Sum) else None
+        variables = {name: factor for name, factor in (factors or {}).items() if name and factor}
+        if factors is not None and list(variables.values()) == [1]:
+            return self.append(PASS, self._level(next(iter(variables))), factors.get(None, 0))
+        try:
+            return super().__call__(expression)
+        except (NotImplementedError, ValueError) as error:
+            what = type(expression).__name__
+            raise GraphError(f"a simulation cannot evaluate {expression}: {what} is no operation on passes") from error
+
+    def map_variable(self, expr: prim.Variable) -> None:
+        self.append(PASS, self._level(expr.name))
+
+    def map_sum(self, expr: prim.Sum) -> None:
+        self._fold(ADD, expr.children)
+
+    def map_product(self, expr: prim.Product) -> None:
+        self._fold(MULTIPLY, expr.children)
+
+    def map_min(self, expr: prim.Min) -> None:
+        self._fold(MINIMUM, expr.children)
+
+    def map_max(self, expr: prim.Max) -> None:
+        self._fold(MAXIMUM, expr.children)
+
+    def map_logical_and(self, expr: prim.LogicalAnd) -> None:
+        self._fold(AND, expr.children)
+
+    def map_logical_or(self, expr: prim.LogicalOr) -> None:
+        self._fold(OR, expr.children)
+
+    def map_logical_not(self, expr: prim.LogicalNot) -> None:
+        self._fold(NOT, [expr.child])
+        self.append(NOT)
+
+    def map_floor_div(self, expr: prim.FloorDiv) -> None:
+        self._divide(FLOOR, expr)
+
+    def map_remainder(self, expr: prim.Remainder) -> None:
+        self._divide(REMAINDER, expr)
+
+    def map_comparison(self, expr: prim.Comparison) -> None:
+        operator = str(expr.operator)
+        if operator in SWAPPED:
+            return self._fold(SWAPPED[operator], [expr.right, expr.left])
+        return self._fold(COMPARISONS[operator], [expr.left, expr.right])
+
+    def map_if(self, expr: prim.If) -> None:
+        self(expr.condition)
+        self(expr.then)
+        self(expr.else_)
+        self.append(CHOOSE)
+
+    def _fold(self, operation: int, children: Sequence[Any]) -> None:
+        for number, child in enumerate(children):
+            self(child)
+            if number:
+                self.append(operation)
+
+    def _divide(self, operation: int, expr: Any) -> None:
+        # All parts of a condition are evaluated, whatever the others say: a divisor that is no number might be 0.
+        if not isinstance(expr.denominator, int) or expr.denominator <= 0:
+            raise GraphError(f"a simulation cannot evaluate {expr}: its divisor is to be a positive number")
+        self._fold(operation, [expr.numerator, expr.denominator])
+
+    def _level(self, name: str) -> int:
+        if name not in self.names:
+            raise GraphError(f"{name} is mentioned where no loop of that name is around; there are {self.names}")
+        return self.names.index(name)
+
+
+def evaluate(m: Memory, x: int, expression: int) -> int:
+    """Return the value of *expression* in the passes that warp *x* is in."""
+    top = m[STACK] - 1
+    for at in range(m[m[CODE_BEGINS] + expression], m[m[CODE_BEGINS] + expression + 1]):
+        operation = m[m[OPERATIONS] + at]
+        if operation == CONSTANT:
+            top += 1
+            m[top] = m[m[FIRST] + at]
+        elif operation == PASS:
+            top += 1
+            m[top] = m[m[PASSES] + x * m[DEEPEST] + m[m[FIRST] + at]] + m[m[SECOND] + at]
+        elif operation == NOT:
+            m[top] = 0 if m[top] else 1
+        elif operation == CHOOSE:
+            top -= 2
+            m[top] = m[top + 1] if m[top] else m[top + 2]
+        else:
+            top -= 1
+            m[top] = applied(operation, m[top], m[top + 1])
+    return m[top]
+
+
+def applied(operation: int, one: int, other: int) -> int:
+    """Return what *operation* makes of two numbers; what is true is 1, what is not 0."""
+    if operation == ADD:
+        return one + other
+    if operation == MULTIPLY:
+        return one * other
+    if operation == FLOOR:
+        return one // other
+    if operation == REMAINDER:
+        return one % other
+    if operation == MINIMUM:
+        return min(one, other)
+    if operation == MAXIMUM:
+        return max(one, other)
+    if operation == AND:
+        return 1 if one and other else 0
+    if operation == OR:
+        return 1 if one or other else 0
+    if operation == EQUAL:
+        return 1 if one == other else 0
+    if operation == UNEQUAL:
+        return 1 if one != other else 0
+    if operation == LESS:
+        return 1 if one < other else 0
+    return 1 if one <= other else 0

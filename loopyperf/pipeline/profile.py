@@ -1,0 +1,173 @@
+"""The execution profile: who issued what, when, where, and why not earlier; how full each subsystem was, and why idle.
+
+An issue waits for one thing after the other: until its warp was able to issue at all (the warp issues in order, is held
+by a barrier, or begins), until its operands are complete, until its subsystem is free, until the issue limit allows it.
+Each moment of a warp between its begin and its last issue so has one cause. A subsystem that is idle is so for the
+cause of the warp that will issue there next.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal, get_args
+
+from loopyperf.idg.program import Instruction
+from loopyperf.pipeline.core import Run
+from loopyperf.pipeline.memory import AT_BARRIER
+from loopyperf.pipeline.scenario import Scenario
+from loopyperf.pipeline.simulator import Simulation, executed
+
+Cause = Literal["dependency", "subsystem busy", "issue limit", "barrier", "group waits", "no group left"]
+"""waiting for an operand; for a subsystem that others use; for the issue limit; for a barrier; for another group to
+end, so that this one may begin; nothing is left to do"""
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A part of the time of a warp, in ticks."""
+
+    begin: int
+    end: int
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """An instruction that was issued; times are cycles."""
+
+    warp: int
+    group: int
+    place: int
+    """in the graph of the warp"""
+    instruction: Instruction
+    time: Fraction
+    free_again: Fraction
+    """λ later: when its subsystem is"""
+    waits: tuple[Wait, ...]
+    """for what it waited since its warp was able to issue, or held, one after the other, in ticks"""
+    waited_for: Instruction | None
+    """the source of the last operand that it waited for; None if it waited for none"""
+
+    @property
+    def why_not_earlier(self) -> Cause | None:
+        """Return what it waited for last; None where it issued at once."""
+        return self.waits[-1].cause if self.waits else None
+
+
+class Profile:
+    """What a core did."""
+
+    def __init__(self, scenario: Scenario, run: Run) -> None:
+        """Take what was executed, and the trace."""
+        self.scenario, self._run, self._clock = scenario, run, scenario.clock
+        graphs = {id(graph): graph for graph in scenario.graphs}
+        self._instructions = [each for graph in graphs.values() for each in graph.instructions]
+        self._places = [place for graph in graphs.values() for place in range(len(graph.instructions))]
+        latencies = [each for key in graphs for each in scenario.latencies[key]]
+        self._taken = [self._clock.ticks(each.issue) for each in latencies]
+
+    @property
+    def cycles(self) -> Fraction:
+        """Return the cycles until all is complete."""
+        return self._clock.cycles(self._run.finish)
+
+    # {{{ issues
+
+    @cached_property
+    def issues(self) -> tuple[Issue, ...]:
+        """Return all issues in their order."""
+        last: dict[int, int] = {}
+        return tuple(self._issue(row, last) for row in self._run.trace.tolist())
+
+    def _issue(self, row: list[int], last: dict[int, int]) -> Issue:
+        warp, place, time, able, reason, result, culprit, free, opened = row
+        waits: list[Wait] = []
+        moment = last.get(warp, able) if reason == AT_BARRIER else able
+        is_held = culprit >= 0 and self._instructions[culprit].kind == "barrier"
+        operand: Cause = "barrier" if is_held else "dependency"
+        held: list[tuple[int, Cause]] = [(able, "barrier"), (result, operand)]
+        delayed: list[tuple[int, Cause]] = [(free, "subsystem busy"), (opened, "issue limit")]
+        for until, cause in (*held, *delayed):
+            if until > moment:
+                waits.append(Wait(moment, until, cause))
+                moment = until
+        last[warp] = time
+        return Issue(
+            warp,
+            warp // self.scenario.execution.warps_per_group,
+            self._places[place],
+            self._instructions[place],
+            self._clock.cycles(time),
+            self._clock.cycles(time + self._taken[place]),
+            tuple(waits),
+            self._instructions[culprit] if culprit >= 0 else None,
+        )
+
+    # }}}
+
+    # {{{ how full, and why idle
+
+    @cached_property
+    def fill(self) -> Mapping[str, Fraction]:
+        """Return for each subsystem the share of the time in which it was taken."""
+        return {name: 1 - sum(shares.values(), Fraction(0)) for name, shares in self.idle.items()}
+
+    @cached_property
+    def idle(self) -> Mapping[str, Mapping[Cause, Fraction]]:
+        """Return for each subsystem which share of the time it was idle for which cause; with its fill they are 1."""
+        gaps: dict[str, dict[Cause, int]] = {name: defaultdict(int) for name in self.scenario.subsystems}
+        free = dict.fromkeys(self.scenario.subsystems, 0)
+        for row, issue in zip(self._run.trace.tolist(), self.issues, strict=True):
+            name, time = issue.instruction.subsystem, row[2]
+            for begin, end, cause in self._causes(issue, free[name], time):
+                gaps[name][cause] += end - begin
+            free[name] = time + self._taken[row[1]]
+        for name, moment in free.items():
+            gaps[name]["no group left"] += max(0, self._run.finish - moment)
+        total = max(1, self._run.finish)
+        return {name: {cause: Fraction(found[cause], total) for cause in CAUSES} for name, found in gaps.items()}
+
+    def _causes(self, issue: Issue, begin: int, end: int) -> Iterator[tuple[int, int, Cause]]:
+        """Yield the parts of the time from *begin* to *end* with what *issue*, made at the end, waited for in each."""
+        waits = self._of_warp[issue.warp] if self.scenario.issue_order == "in_order" else list(issue.waits)
+        first = bisect_right(waits, begin, key=lambda wait: wait.end)
+        for wait in (waits[at] for at in range(first, len(waits))):
+            until = min(max(wait.begin, begin), end)
+            if until > begin:
+                yield begin, until, "group waits"
+            begin = max(begin, until)
+            if wait.begin >= end:
+                return
+            if min(wait.end, end) > begin:
+                yield begin, min(wait.end, end), wait.cause
+                begin = min(wait.end, end)
+        if end > begin:
+            yield begin, end, "group waits"
+
+    @cached_property
+    def _of_warp(self) -> Mapping[int, list[Wait]]:
+        """Return for each warp what it waited for, one after the other."""
+        found: dict[int, list[Wait]] = defaultdict(list)
+        for issue in self.issues:
+            found[issue.warp] += issue.waits
+        return found
+
+    @cached_property
+    def waiting(self) -> Mapping[Cause, Fraction]:
+        """Return for how many cycles warps waited for each cause, all of them together, until they issued."""
+        found: dict[Cause, int] = defaultdict(int)
+        for issue in self.issues:
+            for wait in issue.waits:
+                found[wait.cause] += wait.end - wait.begin
+        return {cause: self._clock.cycles(found[cause]) for cause in CAUSES if found[cause]}
+
+    # }}}
+
+
+def profile_of(simulation: Simulation) -> Profile:
+    """Return what the core of *simulation* did: it is run once more, and each issue noted."""
+    return Profile(simulation.scenario, executed(simulation.scenario, is_traced=True))

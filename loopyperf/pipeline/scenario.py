@@ -1,0 +1,114 @@
+"""What is simulated: graphs, latencies, an execution configuration, and how the core issues."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, inf, isfinite
+from typing import Literal
+
+from loopyperf.device.lambdas import Cycles, Lambdas
+from loopyperf.errors import GraphError, SimulationError
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.metrics.lambdas import Timing, latencies
+from loopyperf.idg.program import placed
+from loopyperf.pipeline.clock import Clock, clock_for, rational
+from loopyperf.pipeline.execution import Execution
+from loopyperf.pipeline.schedulers import Scheduler
+
+IssueOrder = Literal["in_order", "dataflow"]
+"""a warp issues in the order of its program, or whatever waits for nothing"""
+ISSUE_ORDERS = ("in_order", "dataflow")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """All that decides how long a core takes."""
+
+    graphs: tuple[Idg, ...]
+    """of the warps of the first groups one after the other; the next groups are as these again"""
+    timing: Timing
+    execution: Execution
+    scheduler: Scheduler
+    issue_limit: Cycles | None = None
+    """IL: issues in a cycle; None for no limit"""
+    issue_order: IssueOrder = "in_order"
+
+    def __post_init__(self) -> None:
+        if self.issue_order not in ISSUE_ORDERS:
+            raise SimulationError(
+                f"no issue order {self.issue_order!r}: there are {', '.join(map(repr, ISSUE_ORDERS))}"
+            )
+        if self.issue_limit is not None and not self.issue_limit > 0:
+            raise SimulationError(f"the issue limit is {self.issue_limit}: it is to be above 0, in issues a cycle")
+        warps = self.execution.warps_per_group
+        if not self.graphs or (len(self.graphs) > 1 and len(self.graphs) % warps):
+            raise SimulationError(
+                f"{len(self.graphs)} graphs for groups of {warps} warps: give one for all warps, or one for each warp "
+                "of one or more groups"
+            )
+        for graph in {id(graph): graph for graph in self.graphs}.values():
+            _check_order(graph)
+
+    @cached_property
+    def latencies(self) -> Mapping[int, list[Lambdas]]:
+        """Return for each graph, by its identity, the latencies of its instructions.
+
+        Raises :class:`GraphError` for a subsystem that the timing does not tell of, and for latencies that are not
+        above 0.
+        """
+        found = {id(graph): latencies(graph.instructions, self.timing) for graph in self.graphs}
+        for graph in self.graphs:
+            for instruction, each in zip(graph.instructions, found[id(graph)], strict=True):
+                if not (each.issue > 0 and each.completion > 0):
+                    raise GraphError(
+                        f"{instruction.kind!r} on {instruction.subsystem!r} has the latencies λ = {each.issue}, "
+                        f"Λ = {each.completion}: each is to be a number of cycles above 0"
+                    )
+        return found
+
+    @cached_property
+    def subsystems(self) -> tuple[str, ...]:
+        """Return the subsystems that the instructions run on."""
+        return tuple(dict.fromkeys(each.subsystem for graph in self.graphs for each in graph.instructions))
+
+    @property
+    def gap(self) -> Fraction | None:
+        """Return 1/IL, the cycles between two issues at least; None where there is no limit."""
+        is_limited = self.issue_limit is not None and isfinite(self.issue_limit)
+        return 1 / rational(self.issue_limit) if is_limited and self.issue_limit else None
+
+    @cached_property
+    def clock(self) -> Clock:
+        """Return the clock that tells all times of the run."""
+        every = [each for found in self.latencies.values() for each in found]
+        durations: list[Cycles] = [cycles for each in every for cycles in (each.issue, each.completion)]
+        durations += [] if self.gap is None else [self.gap]
+        durations += [self.scheduler.goes_on] if isfinite(self.scheduler.goes_on) else []
+        # At worst one instruction after the other issues, is complete, and lets the next one through. One under a
+        # condition on data is executed more often than the graph says, though no more than what is beside it.
+        executions = (each.executions * len(graph.instructions) for graph in self.graphs for each in graph.instructions)
+        warps = self.execution.total_warps
+        one = max((rational(each) for each in durations), default=Fraction(1))
+        return clock_for(durations, 3 * one * warps * max(1, ceil(max(executions, default=1))))
+
+    def goes_on(self, clock: Clock) -> int:
+        """Return for how many ticks the warp that issued last is asked first."""
+        cycles = self.scheduler.goes_on
+        return clock.ticks(cycles) if 0 < cycles < inf else (0 if cycles == 0 else 1 << 62)
+
+
+def _check_order(graph: Idg) -> None:
+    """Raise :class:`GraphError` where an instruction waits for one that comes later in the same pass."""
+    position = {place: position for position, (place, _) in enumerate(placed(graph.body))}
+    for edge in graph.edges:
+        if not edge.is_carried and position[edge.source] > position[edge.target]:
+            raise GraphError(
+                f"instruction {edge.target} waits for {edge.source}, which comes later in the program: number the "
+                "instructions in an order in which each comes after those that it waits for"
+            )
+
+
+def warp_graphs(graphs: Idg | Sequence[Idg]) -> tuple[Idg, ...]:
+    """Return the graphs of warps one after the other, of one for all or of one for each."""
+    return (graphs,) if isinstance(graphs, Idg) else tuple(graphs)

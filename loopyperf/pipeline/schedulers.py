@@ -1,0 +1,67 @@
+"""Which warp issues where several could: policies as data, so that one loop serves all of them.
+
+A policy says for how long the warp that issued last goes on while it can, and in which order the others are asked once
+it cannot. Where it still can when its time is over, the others are asked from the one that has waited longest.
+
+======================  ================  ==============  =======================================================
+policy                  goes on for       then            source
+======================  ================  ==============  =======================================================
+``round-robin``         0                 longest wait    Lemeire, section 2.5; MODELS.md, section 7 (the default)
+``greedy-then-oldest``  as long as it can oldest          Lemeire, section 2.5
+``oldest-first``        0                 oldest          MODELS.md, section 7
+``quantum``             32 cycles         oldest          Dao, section 4: "a round-robin scheduling policy when the
+                                                          active warp has executed for a certain number of cycles. If
+                                                          a warp blocks, the scheduler selects the first warp that is
+                                                          ready-to-run from the work-group with the lowest ID"
+======================  ================  ==============  =======================================================
+
+A warp has waited since it last issued; one that has not yet issued, since it began. The oldest warp is the first one
+of the group that began first. So no two warps are equal, and equal inputs give equal traces.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+from loopyperf.device.lambdas import Cycles
+from loopyperf.errors import SimulationError
+
+Order = Literal["longest wait", "oldest"]
+
+QUANTUM = 32
+"""cycles; Dao measured that there is a quantum, not how long it is: another one is ``Scheduler("oldest", cycles)``"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """A policy."""
+
+    order: Order
+    """in which warps are asked whether they can issue"""
+    goes_on: Cycles = 0
+    """cycles for which the warp that issued last is asked first"""
+
+    def __post_init__(self) -> None:
+        if not self.goes_on >= 0:
+            raise SimulationError(f"a warp goes on for 0 cycles or more, received {self.goes_on}")
+
+
+SCHEDULERS: Mapping[str, Scheduler] = {
+    "round-robin": Scheduler("longest wait"),
+    "greedy-then-oldest": Scheduler("oldest", inf),
+    "oldest-first": Scheduler("oldest"),
+    "quantum": Scheduler("oldest", QUANTUM),
+}
+
+
+def scheduler_named(scheduler: str | Scheduler) -> Scheduler:
+    """Return the policy of that name, or the one that is given.
+
+    Raises :class:`SimulationError` for a name that is none, which lists those that are.
+    """
+    if isinstance(scheduler, Scheduler):
+        return scheduler
+    if scheduler not in SCHEDULERS:
+        raise SimulationError(f"no scheduler {scheduler!r}: there are {', '.join(map(repr, SCHEDULERS))}")
+    return SCHEDULERS[scheduler]

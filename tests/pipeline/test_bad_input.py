@@ -1,0 +1,103 @@
+"""What makes no sense is refused in words that name it."""
+
+from typing import Any
+
+import pytest
+from pymbolic import parse
+
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.errors import GraphError, LoopyperfError, OccupancyError, SimulationError
+from loopyperf.idg import Edge, Idg, Instruction, Loop
+from loopyperf.pipeline import Execution, Scheduler, execution_on, simulate, what_if
+
+CHAIN = Idg.from_edges(["alu", "mem"], [(0, 1)])
+TIMING = {"alu": Lambdas(1, 18), "mem": Lambdas(23, 475)}
+ONE = Execution(1, 1, 1)
+
+
+def test_cyclic_graph_is_refused_with_its_cycle() -> None:
+    with pytest.raises(GraphError, match="wait for each other within one pass: "):
+        simulate(Idg.from_edges(["alu", "alu"], [(0, 1), (1, 0)]), TIMING, ONE)
+
+
+def test_edge_against_the_order_of_the_program_is_refused_with_its_ends() -> None:
+    with pytest.raises(GraphError, match="instruction 0 waits for 1, which comes later"):
+        simulate(Idg.from_edges(["alu", "mem"], [(1, 0)]), TIMING, ONE)
+
+
+def test_missing_latencies_are_named_by_subsystem_and_instruction() -> None:
+    graph = Idg((Instruction("cos", "f32", "sfu"),), (), (0,))
+    with pytest.raises(GraphError, match="no latencies of 'sfu', which 'cos f32' runs on"):
+        simulate(graph, TIMING, ONE)
+
+
+@pytest.mark.parametrize("latencies", [(0, 18), (1, 0), (-1, 18), (1, -18), (float("nan"), 1), (1, float("inf"))])
+def test_latencies_that_are_not_above_0_are_refused(latencies: tuple[float, float]) -> None:
+    with pytest.raises(GraphError, match="latenc"):
+        simulate(CHAIN, {"alu": Lambdas(*latencies), "mem": Lambdas(1, 1)}, ONE)
+
+
+def test_occupancy_of_no_group_is_refused() -> None:
+    with pytest.raises(OccupancyError, match="occupancy is 0 groups"):
+        Execution(8, 0, 100)
+
+
+@pytest.mark.parametrize(("warps", "groups"), [(0, 1), (1, 0), (-1, 1)])
+def test_core_without_warps_is_refused(warps: int, groups: int) -> None:
+    with pytest.raises(SimulationError, match=f"warps_per_group={warps}, total_groups={groups}"):
+        Execution(warps, 1, groups)
+
+
+def test_groups_are_dealt_out_to_some_cores() -> None:
+    with pytest.raises(SimulationError, match="cores=0"):
+        execution_on(Any, 100, 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"scheduler": "fifo"}, "no scheduler 'fifo': there are 'round-robin', 'greedy-then-oldest'"),
+        ({"issue_limit": 0}, "issue limit is 0"),
+        ({"issue_limit": float("nan")}, "issue limit is nan"),
+        ({"issue_order": "random"}, "no issue order 'random': there are 'in_order', 'dataflow'"),
+    ],
+)
+def test_unknown_options_are_refused_with_those_that_are_known(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(SimulationError, match=words):
+        simulate(CHAIN, TIMING, ONE, **options)
+
+
+def test_graphs_are_one_for_all_warps_or_one_for_each() -> None:
+    with pytest.raises(SimulationError, match="3 graphs for groups of 2 warps"):
+        simulate([CHAIN] * 3, TIMING, Execution(2, 1, 1))
+
+
+def test_quantum_is_not_negative() -> None:
+    with pytest.raises(SimulationError, match="0 cycles or more, received -1"):
+        Scheduler("oldest", -1)
+
+
+def test_changing_what_does_not_occur_is_refused() -> None:
+    with pytest.raises(SimulationError, match="nothing runs on 'sfu'"):
+        what_if(simulate(CHAIN, TIMING, ONE), lambdas={"sfu": Lambdas(1, 2)})
+
+
+@pytest.mark.parametrize("trips", ["2**i", "i // j", "k"])
+def test_passes_that_cannot_be_evaluated_are_refused(trips: str) -> None:
+    inner = Loop("j", parse(trips), (0,))
+    graph = Idg((Instruction("alu", subsystem="alu"),), (), (Loop("j", 3, (Loop("i", 3, (inner,)),)),))
+    with pytest.raises(LoopyperfError, match=r"cannot evaluate|no loop of that name"):
+        simulate(graph, TIMING, ONE)
+
+
+def test_run_that_is_too_long_to_tell_is_refused() -> None:
+    endless = Idg((Instruction("alu", subsystem="alu", executions=10**19),), (), (Loop("i", 10**19, (0,)),))
+    with pytest.raises(SimulationError, match="too long to be simulated"):
+        simulate(endless, TIMING, ONE)
+
+
+def test_edge_that_comes_from_nowhere_waits_for_nothing() -> None:
+    # As in the unrolled graph: there is no pass -1.
+    edge = Edge(0, 0, (1,), (parse("i - 1"),))
+    graph = Idg((Instruction("alu", subsystem="alu", executions=3),), (edge,), (Loop("i", 3, (0,)),))
+    assert simulate(graph, TIMING, ONE).cycles == 3 * 18
