@@ -51,8 +51,6 @@ def _in_pass(instruction: Instruction, passes: Passes) -> Instruction:
 
 def addressed(instruction: Instruction, passes: Mapping[str, Any]) -> Instruction:
     """Return *instruction* where loops are in *passes*: what it works on, and the elements that it accesses."""
-    if not passes:
-        return instruction
     return replace(
         instruction,
         operands=tuple(_operand(each, passes) for each in instruction.operands),
@@ -119,8 +117,11 @@ def _names(expressions: Sequence[Any]) -> set[str]:
 
 
 def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
-    """Return *expression* where loops are in *passes*, evaluated where nothing else is in it."""
-    if not passes or not isinstance(expression, prim.ExpressionNode):
+    """Return *expression* where loops are in *passes*, evaluated where nothing else is in it.
+
+    Sums of multiples are written in one way: what is the same address has the same text.
+    """
+    if not isinstance(expression, prim.ExpressionNode):
         return expression
     if isinstance(expression, prim.Variable):
         return passes.get(expression.name, expression)
@@ -129,7 +130,7 @@ def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
     if isinstance(expression, prim.Comparison):
         left, right = in_terms_of(expression.left, passes), in_terms_of(expression.right, passes)
         found = prim.Comparison(left, expression.operator, right)
-        return bool(evaluate(found)) if isinstance(left, int) and isinstance(right, int) else found
+        return holds(found, {}) if isinstance(left, int) and isinstance(right, int) else found
     if isinstance(expression, prim.LogicalAnd):
         return _all(in_terms_of(each, passes) for each in expression.children)
     found = substitute(expression, dict(passes))

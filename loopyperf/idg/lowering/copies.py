@@ -127,6 +127,8 @@ class _Copier:
     def _instruction(self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Instruction | None:
         """Return the copy of an instruction in *passes*; None where it never runs."""
         old = self.graph.instructions[place]
+        if not passes:
+            return old
         condition = in_terms_of(old.condition, passes)
         if condition is False:
             return None
