@@ -84,6 +84,12 @@ def test_a_bound_that_is_one_of_several_constants_names_what_it_depends_on() -> 
     assert (by_loop.is_constant, by_loop.bound.depends_on, by_loop.bound.loops) == (True, set(), {"i"})
 
 
+def test_a_kernel_that_visits_nothing_at_a_size_has_an_empty_graph() -> None:
+    unit = stores(["[n] -> {[i]: 2 <= i <= n}", "[n, i] -> {[j]: i < j <= n}"], "j:for")
+    unit = lp.split_iname(unit, "i", 2, outer_tag="g.0", inner_tag="l.0")
+    assert kernel_graphs(load_kernel(lp.assume(unit, "0 <= n <= 64")), {"n": 0}, Typical({})).executed == 0
+
+
 @pytest.mark.parametrize(("is_bounded", "number"), [(False, 0), (True, 1)])
 def test_a_bound_that_is_no_multiple_of_the_group_is_tested(is_bounded: bool, number: int) -> None:
     graph = kernel_graphs(load_kernel(scaled_sum(is_bounded)), {"n": 1024}, Typical({}))
