@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from types import MappingProxyType
 from typing import Any
 
 import pymbolic.primitives as prim
@@ -11,6 +12,8 @@ from pymbolic import evaluate
 from pymbolic.mapper.coefficient import CoefficientCollector
 from pymbolic.mapper.evaluator import UnknownVariableError
 from pymbolic.mapper.flattener import flatten
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class Affine:
             return None
         if isinstance(expression, int):
             return cls(expression, {})
+        if (plain := cls.of_plain(expression)) is not None:
+            return plain
         try:
             found: dict[Any, Any] = dict(CoefficientCollector()(flatten(expression)))
             # The collector leaves products of numbers as they are.
@@ -39,6 +44,18 @@ class Affine:
         if not all(isinstance(each, int) for each in numbers) or not all(isinstance(each, str) for each in factors):
             return None
         return cls(values.get(1, 0), {str(name): factor for name, factor in factors.items() if factor})
+
+    @classmethod
+    def of_plain(cls, expression: Any, passes: Mapping[str, Any] = NOTHING) -> "Affine | None":
+        """Return the sum that *expression* is where variables are in *passes*; None where it would have to be expanded.
+
+        Nearly all addresses are such, and this is many times as fast as to collect the coefficients of any expression.
+        """
+        terms: dict[str, int] = {}
+        if not _is_added(expression, 1, passes, terms):
+            return None
+        constant = terms.pop("", 0)
+        return cls(constant, {name: factor for name, factor in terms.items() if factor})
 
     @property
     def expression(self) -> Any:
@@ -74,3 +91,26 @@ class Affine:
     def divided(self, divisor: int) -> "Affine":
         """Return the exact quotient by *divisor*, which divides all multiples and the constant."""
         return Affine(self.constant // divisor, {name: factor // divisor for name, factor in self.factors.items()})
+
+
+def _is_added(expression: Any, factor: int, passes: Mapping[str, Any], terms: dict[str, int]) -> bool:
+    """Add *factor* times *expression* to *terms*, the constant under no name; return whether it is as plain as that.
+
+    What variables are in *passes* is in other terms.
+    """
+    if isinstance(expression, int):
+        terms[""] = terms.get("", 0) + factor * expression
+    elif isinstance(expression, prim.Variable):
+        if expression.name in passes:
+            return _is_added(passes[expression.name], factor, NOTHING, terms)
+        terms[expression.name] = terms.get(expression.name, 0) + factor
+    elif isinstance(expression, prim.Sum):
+        return all(_is_added(child, factor, passes, terms) for child in expression.children)
+    elif isinstance(expression, prim.Product) and len(expression.children) == 2:
+        one, other = expression.children
+        if isinstance(one, int):
+            return _is_added(other, factor * one, passes, terms)
+        return isinstance(other, int) and _is_added(one, factor * other, passes, terms)
+    else:
+        return False
+    return True

@@ -79,14 +79,22 @@ class Instruction:
     """elements of private arrays that its result becomes"""
 
 
+WORK_ITEM, WORK_GROUP = "the work-item", "the work-group"
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a compiler can tell of the number of passes of a loop."""
+    """What the code of a loop says of the number of passes."""
 
     values: tuple[int, ...] | None = None
     """all that it can be, in ascending order; None where that is not a choice between constants"""
     depends_on: frozenset[str] = frozenset()
-    """in that case: loops and sizes by name, ``"the work-item"``, ``"the work-group"``"""
+    """of what is known at run time only: sizes by name, :data:`WORK_ITEM`, :data:`WORK_GROUP`"""
+    loops: frozenset[str] = frozenset()
+    """around it, by name, in whose passes it differs"""
+
+
+AT_RUN_TIME = Bound(None, frozenset(("what is not known when it is compiled",)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +107,20 @@ class Loop:
     body: tuple["Item", ...]
     is_unrolled: bool = False
     """a copy of the body is written for each pass"""
-    is_constant: bool = False
-    """the number of passes is known when the kernel is compiled: it depends neither on sizes nor on the work-item"""
-    lanes_part: bool = False
-    """the number of passes is not the same for all work-items of a group"""
-    bound: Bound | None = None
-    """what its code says of the number of passes, where it is that of a kernel"""
+    bound: Bound = AT_RUN_TIME
+    """what its code says of the number of passes, whatever the sizes and the warp"""
     copies: int = 1
     """how many passes of the loop of the source a pass of this one stands for"""
+
+    @property
+    def is_constant(self) -> bool:
+        """Return whether the number of passes is known when the kernel is compiled, if that of the loops around is."""
+        return not self.bound.depends_on
+
+    @property
+    def lanes_part(self) -> bool:
+        """Return whether the number of passes is not the same for all work-items of a group."""
+        return WORK_ITEM in self.bound.depends_on
 
     @property
     def is_counted(self) -> bool:
@@ -134,6 +148,12 @@ class Edge:
     through: Dependence = "data"
     operand: int | None = None
     """which of the target's operands it leads to; None where it is none of them"""
+
+    def between(self, source: int, target: int) -> "Edge":
+        """Return the same edge from *source* to *target*."""
+        if (source, target) == (self.source, self.target):
+            return self
+        return Edge(source, target, self.distance, self.passes, self.condition, self.through, self.operand)
 
     @property
     def is_carried(self) -> bool:

@@ -1,6 +1,6 @@
 """The executions of a rolled program one by one, each with what it waits for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,6 +10,7 @@ from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.errors import GraphError
+from loopyperf.idg.affine import Affine
 from loopyperf.idg.program import Edge, Element, Instruction, Item, Loop, Operand
 
 LIMIT = 100_000
@@ -60,6 +61,8 @@ def addressed(instruction: Instruction, passes: Mapping[str, Any]) -> Instructio
 
 
 def _operand(operand: Operand, passes: Mapping[str, Any]) -> Operand:
+    if operand.known is None and operand.element is None:
+        return operand
     element = None if operand.element is None else _element(operand.element, passes)
     return replace(operand, known=in_terms_of(operand.known, passes), element=element)
 
@@ -114,13 +117,36 @@ def _names(expressions: Sequence[Any]) -> set[str]:
 
 
 def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
-    """Return *expression* where loops are in *passes*, evaluated where nothing else is in it."""
+    """Return *expression* where loops are in *passes*, evaluated where nothing else is in it.
+
+    Sums of multiples are written in one way: what is the same address has the same text.
+    """
     if not isinstance(expression, prim.ExpressionNode):
         return expression
+    if isinstance(expression, prim.Variable):
+        return passes.get(expression.name, expression)
+    if (known := Affine.of_plain(expression, passes)) is not None:
+        return known.expression
+    if isinstance(expression, prim.Comparison):
+        left, right = in_terms_of(expression.left, passes), in_terms_of(expression.right, passes)
+        found = prim.Comparison(left, expression.operator, right)
+        return holds(found, {}) if isinstance(left, int) and isinstance(right, int) else found
+    if isinstance(expression, prim.LogicalAnd):
+        return _all(in_terms_of(each, passes) for each in expression.children)
     found = substitute(expression, dict(passes))
     if isinstance(found, prim.ExpressionNode) and not DependencyMapper()(found):
         return cast("Any", evaluate(found))
     return found
+
+
+def _all(tests: Iterable[Any]) -> Any:
+    """Return on what condition all *tests* hold: whether they do, where none is left that depends on anything."""
+    left: list[Any] = []
+    for test in tests:
+        if test is False:
+            return False
+        left += [test] if test is not True else []
+    return prim.LogicalAnd(tuple(left)) if len(left) > 1 else next(iter(left), True)
 
 
 def valued(expression: Any, passes: Passes) -> int:

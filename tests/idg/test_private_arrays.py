@@ -8,7 +8,7 @@ from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg, Instruction, Loop
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.idg.lowering.private_arrays import PrivateArray, private_arrays
-from loopyperf.idg.program import Element
+from loopyperf.idg.program import AT_RUN_TIME, Bound, Element
 from loopyperf.kernel import load_kernel
 
 
@@ -65,6 +65,6 @@ def test_a_bound_inside_of_which_lanes_do_nothing_is_still_constant() -> None:
 def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
     index = var("i")
     store = Instruction("move", defines=(Element("a", index, 64, 4),), executions=4)
-    for is_constant, home in ((True, "registers"), (False, "private memory")):
-        graph = Idg((store,), (), (Loop("i", 4, (0,), is_constant=is_constant),))
+    for bound, home in ((Bound((4,)), "registers"), (AT_RUN_TIME, "private memory")):
+        graph = Idg((store,), (), (Loop("i", 4, (0,), bound=bound),))
         assert [each.home for each in private_arrays(graph)] == [home]

@@ -3,14 +3,13 @@
 from loopyperf.counts.execution import ExecutionCounter
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.drafts import Draft
-from loopyperf.idg.construction.lane_bounds import Bounds, tests_of_work_items
+from loopyperf.idg.construction.loop_bounds import LoopBounds
 from loopyperf.idg.construction.private_elements import PrivateElements
 from loopyperf.idg.construction.translation import Translator
-from loopyperf.idg.program import Bound
+from loopyperf.idg.construction.work_item_tests import tests_of_work_items
 from loopyperf.idg.warps.executions import LaunchExecutions, naming
 from loopyperf.idg.warps.kinds import Kind, kinds_of
 from loopyperf.idg.warps.nest import Nest, nest_of
-from loopyperf.idg.warps.written_bounds import written_bound
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
 
@@ -26,8 +25,7 @@ class LaunchProgram:
         self.translator = Translator(kernel, typical)
         self.of_statement: dict[int, range] = {}
         self.places: dict[int, tuple[int, ...]] = {}
-        self._written: dict[int, Bound] = {}
-        self._bounds: dict[int, Bounds] = {}
+        self.bounds = LoopBounds(kernel)
         self._tests: dict[frozenset[str], frozenset[str]] = {}
         self._translate(self.nest, ())
         self.private = PrivateElements(kernel, self.translator.definitions)
@@ -42,19 +40,6 @@ class LaunchProgram:
                     self.translator.translate(item)
                 self.of_statement[id(item)] = range(first, len(self.translator.drafts))
                 self.places[id(item)] = (*around, place)
-
-    def written_bound(self, loops: tuple[Nest, ...]) -> Bound:
-        """Return what the code says of the number of passes of the innermost of *loops*, whatever the warp."""
-        key = id(loops[-1])
-        if key not in self._written:
-            self._written[key] = written_bound(self.kernel, loops)
-        return self._written[key]
-
-    def bounds(self, nest: Nest) -> Bounds:
-        """Return what the bounds of *nest* depend on."""
-        if id(nest) not in self._bounds:
-            self._bounds[id(nest)] = Bounds(self.kernel, nest)
-        return self._bounds[id(nest)]
 
     def tests(self, inames: frozenset[str]) -> frozenset[str]:
         """Return the conditions that decide which work-items execute what uses *inames*."""

@@ -34,11 +34,8 @@ def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[I
             inside = (*loops, item)
             body = tuple(_body(executed, item, inside))
             if body:
-                trips, program = executed.warp.trips(inside), executed.program
-                bounds, written = program.bounds(item), program.written_bound(inside)
-                yield Loop(
-                    item.iname, trips, body, item.is_unrolled, bounds.are_known, bounds.lanes_part, bound=written
-                )
+                trips, bound = executed.warp.trips(inside), executed.program.bounds.of(inside)
+                yield Loop(item.iname, trips, body, item.is_unrolled, bound)
 
 
 # {{{ instructions

@@ -39,7 +39,7 @@ class _Copy:
         """Return the pass of the old loop *name* in terms of that of the new one."""
         if not self.factor:
             return self.number
-        return prim.Variable(name) if self.factor == 1 else self.factor * prim.Variable(name) + self.number
+        return self.factor * prim.Variable(name) + self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,12 @@ def copied(graph: Idg, choose: Choose) -> Idg:
 class _Copier:
     def __init__(self, graph: Idg, choose: Choose) -> None:
         self.graph = graph
-        self.written = {id(loop): _Written.of(loop, choose(loop)) for loops in graph.loops_around for loop in loops}
+        loops = {id(loop): loop for loops in graph.loops_around for loop in loops}
+        self.written = {key: _Written.of(loop, choose(loop)) for key, loop in loops.items()}
         self.places: dict[Place, int] = {}
         self.instructions: list[Instruction] = []
         self.around: list[Mapping[str, Any]] = []
-        """of each new instruction: old loop -> its pass, in terms of the new ones"""
+        """of each new instruction: old loop -> its pass, in terms of the new ones, where it is another one"""
 
     def copied(self) -> Idg:
         body = tuple(self._items(self.graph.body, (), {}))
@@ -113,7 +114,8 @@ class _Copier:
         copies = self.written[id(loop)].copies
         inside: list[Item] = []
         for place, copy in enumerate(copies):
-            items = self._items(loop.body, (*chosen, place), {**passes, loop.name: copy.old_pass(loop.name)})
+            here = passes if copy.factor == 1 else {**passes, loop.name: copy.old_pass(loop.name)}
+            items = self._items(loop.body, (*chosen, place), here)
             if copy.factor:
                 inside += items
                 if place + 1 == len(copies) or not copies[place + 1].factor:
@@ -125,6 +127,8 @@ class _Copier:
     def _instruction(self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Instruction | None:
         """Return the copy of an instruction in *passes*; None where it never runs."""
         old = self.graph.instructions[place]
+        if not passes:
+            return old
         condition = in_terms_of(old.condition, passes)
         if condition is False:
             return None
@@ -152,9 +156,7 @@ class _Copier:
                 new = tuple(each for _, each, _ in chosen if each is not None)
                 condition_here = _all([*([condition] if condition is not None else []), *tests])
                 distance = self._distance(source, target, edge, new)
-                yield replace(
-                    edge, source=source, target=target, passes=new, condition=condition_here, distance=distance
-                )
+                yield Edge(source, target, distance, new, condition_here, edge.through, edge.operand)
 
     def _distance(self, source: int, target: int, edge: Edge, new: Sequence[Any]) -> tuple[int, ...]:
         """Return by how many passes of each new loop around both the source is earlier."""

@@ -27,13 +27,6 @@ def elements_of(instruction: Instruction) -> Iterator[Element]:
     yield from (operand.element for operand in instruction.operands if operand.element is not None)
 
 
-def numbers_of_passes(loop: Loop) -> tuple[int, ...] | None:
-    """Return what the number of passes of *loop* can be, as far as its code tells: constants; None for others."""
-    if loop.bound is not None:
-        return loop.bound.values
-    return (loop.trips,) if loop.is_constant and isinstance(loop.trips, int) else None
-
-
 class IndexedLoops:
     """The loops of a source graph, with what they come to when they are written out."""
 
@@ -41,12 +34,10 @@ class IndexedLoops:
         """Take the loops of *graph*."""
         self._graph = graph
         self._sizes: dict[int, int] = {}
-        self.names = frozenset(loop.name for loops in graph.loops_around for loop in loops)
-        """those over which there are loops"""
 
     def size(self, loop: Loop) -> int:
         """Return about how many LLVM instructions *loop* has in all its passes, at most as many as its code tells."""
-        return self._body(loop) * max(numbers_of_passes(loop) or (1,))
+        return self._body(loop) * max(loop.bound.values or (1,))
 
     def _body(self, loop: Loop) -> int:
         if id(loop) not in self._sizes:
@@ -60,7 +51,7 @@ class IndexedLoops:
 
     def _written(self, loop: Loop) -> int:
         """Return the instructions of an inner loop when nvcc has decided on it."""
-        body, numbers = self._body(loop), numbers_of_passes(loop)
+        body, numbers = self._body(loop), loop.bound.values
         if loop.is_unrolled or numbers == (1,):
             return body * (loop.trips if isinstance(loop.trips, int) else max(numbers or (1,)))
         if numbers is not None and body * max(numbers) <= (SURELY if self.indexes(loop) else FULL):

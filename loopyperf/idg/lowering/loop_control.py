@@ -65,7 +65,7 @@ class _Control:
         moved = [place for place in _directly(loop) if loop.name in self._address(place).variables]
         meets = any(self.graph.instructions[place].kind == "barrier" for place in loop.body if isinstance(place, int))
         again = (AGAIN if meets else 0) + self._steps_by_products(moved, loop)
-        steps += [self._step(f"invariant of {loop.name}", loops, passes) for _ in range(again)]
+        steps += [self._add("integer", f"invariant of {loop.name}", passes) for _ in range(again)]
         pointers = self._parting_pointers(moved, loop) if loop.lanes_part else self._pointers(moved, loop, meets)
         for place in pointers:
             step = self._step(f"move on to the next {loop.name}", loops, passes)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering.indexed_loops import FEW, NEVER, SURELY, IndexedLoops, elements_of, numbers_of_passes
+from loopyperf.idg.lowering.indexed_loops import FEW, NEVER, SURELY, IndexedLoops, elements_of
 from loopyperf.idg.program import Element, Loop
 
 Home = Literal["registers", "unsure", "private memory"]
@@ -95,9 +95,9 @@ def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
     """Return what an index that depends on *loop* says."""
     if loop.is_unrolled:
         return Verdict("registers", f"Loopy writes the loop over {loop.name} out")
-    numbers = numbers_of_passes(loop)
+    numbers = loop.bound.values
     if numbers is None:
-        return _of_varying(loop, loops)
+        return _of_varying(loop)
     passes = f"the loop over {loop.name} makes {' or '.join(map(str, numbers))} pass{'es' if numbers != (1,) else ''}"
     if len(numbers) > 1 and numbers[-1] > FEW:
         return Verdict("unsure", f"{passes}; some of such loops are written out")
@@ -109,10 +109,10 @@ def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
     return Verdict("private memory", f"{passes}, too long to be written out: about {size} instructions")
 
 
-def _of_varying(loop: Loop, loops: IndexedLoops) -> Verdict:
+def _of_varying(loop: Loop) -> Verdict:
     """Return what an index says that depends on a loop whose number of passes is none of a few constants."""
-    causes = sorted(loop.bound.depends_on) if loop.bound is not None else ["what is not known when it is compiled"]
+    causes = sorted(loop.bound.depends_on | loop.bound.loops)
     reason = f"the number of passes of the loop over {loop.name} depends on {', '.join(causes)}"
-    if loops.names.issuperset(causes):
+    if loop.is_constant:
         return Verdict("unsure", f"{reason}: a constant if that is written out")
     return Verdict("private memory", reason)

@@ -66,7 +66,7 @@ def _guarded(graph: Idg) -> frozenset[tuple[str, str]]:
 
 
 def _has_conditions(loop: Loop) -> bool:
-    return loop.is_unrolled and loop.bound is not None and (loop.bound.values is None or len(loop.bound.values) > 1)
+    return loop.is_unrolled and (loop.bound.values is None or len(loop.bound.values) > 1)
 
 
 @dataclass(frozen=True, slots=True)

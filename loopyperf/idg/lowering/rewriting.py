@@ -23,7 +23,7 @@ def rewritten(
     new = replaced or {}
     instructions = tuple(new.get(place, graph.instructions[place]) for place in kept)
     left = (edge for edge in edges if edge.source in numbers and edge.target in numbers)
-    renamed = (replace(edge, source=numbers[edge.source], target=numbers[edge.target]) for edge in left)
+    renamed = (edge.between(numbers[edge.source], numbers[edge.target]) for edge in left)
     return Idg(instructions, tuple(dict.fromkeys(renamed)), tuple(_items(graph.body, numbers)))
 
 

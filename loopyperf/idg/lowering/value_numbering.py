@@ -1,7 +1,6 @@
 """Common subexpressions: instructions of one straight piece of code that compute the same are one."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from loopyperf.idg.affine import Affine
@@ -32,7 +31,7 @@ class _Merger:
     def merged(self) -> Idg:
         self._merge(self.graph.body)
         kept = [place for place, first in enumerate(self.same) if place == first]
-        edges = [replace(edge, source=self.same[edge.source]) for edge in self.graph.edges]
+        edges = [edge.between(self.same[edge.source], edge.target) for edge in self.graph.edges]
         return rewritten(self.graph, kept, [edge for edge in edges if self.same[edge.target] == edge.target])
 
     def _merge(self, body: Sequence[Item]) -> None:
@@ -67,7 +66,7 @@ class _Merger:
         return (*what, function, operands, frozenset(map(self._definition, self.graph.definitions[place])))
 
     def _definition(self, edge: Edge) -> Any:
-        return self.same[edge.source], edge.operand, str(edge.passes), str(edge.condition)
+        return self.same[edge.source], edge.operand, edge.passes, edge.condition
 
 
 def _canonical(expression: Any) -> Any:

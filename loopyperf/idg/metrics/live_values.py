@@ -23,7 +23,7 @@ WITHOUT = ("store", "barrier", "compare", "branch", "fchk")
 def live_registers(graph: Idg) -> int:
     """Return the most registers of 32 bits that values take at the same time in one work-item of the warp of *graph*.
 
-    What addresses, sizes and loop control take is not among them.
+    What sizes and the addresses before the first pass take is not among them.
     """
     text, webs = ProgramText(graph), _webs(graph)
     intervals: dict[int, list[range]] = {}

@@ -1,8 +1,8 @@
 """How many registers a work-item needs, estimated from a machine graph.
 
 ptxas allocates registers when it has put the instructions in an order of its own; the graph has that of the program.
-The constants are fitted to what ptxas reports of 146 kernels for sm_80 and sm_90 (docs/compiler.md, section 10); nearly
-half of the estimates are within a quarter of it. The exact figure is :func:`loopyperf.measurement.resources.resources`.
+The constants are fitted to what ptxas reports of 146 kernels for sm_80 and sm_90 (docs/compiler.md, section 10); six
+of ten estimates are within a quarter of it. The exact figure is :func:`loopyperf.measurement.resources.resources`.
 """
 
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ FILE = 65536
 """registers of a multiprocessor (ibid.)"""
 GRAIN = 8
 """registers of a work-item are allocated in such steps"""
-STRAIGHT = 16
+STRAIGHT = 18
 """for addresses and sizes in a program without loops: fitted"""
-LOOPS = 24
+LOOPS = 22
 """for these and loop control in one with loops: fitted"""
 ALIVE = 0.9
 """the order of ptxas keeps that part of the values alive that the order of the program does: fitted"""

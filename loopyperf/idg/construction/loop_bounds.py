@@ -1,0 +1,99 @@
+"""What the code says of the number of passes of a loop, for all sizes that the assumptions of the kernel allow.
+
+A loop is bounded by its own domain, given the loops around it and the hardware's inames that are used in it
+(loopy/codegen/loop.py); further conditions are inside. A loop that Loopy writes out has them alone: each of its copies
+is under those that all statements in it have in common.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import islpy as isl
+from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
+
+from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, Bound
+from loopyperf.idg.warps.nest import Nest
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Barrier
+
+SET = isl.dim_type.set
+PARAM = isl.dim_type.param
+
+
+class LoopBounds:
+    """The bounds of the loops of a kernel; those of loops over the same domain are found once."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        """Take the loops of *kernel*."""
+        self._kernel = kernel
+        self._found: dict[tuple[str, frozenset[str], frozenset[str]], Bound] = {}
+
+    def of(self, loops: Sequence[Nest]) -> Bound:
+        """Return how often the innermost of *loops* is passed through, as its code says."""
+        loop, usable = loops[-1], _usable(self._kernel, loops)
+        bounding = _in_all_statements(loop) if loop.is_unrolled else frozenset((loop.iname,))
+        key = loop.iname, bounding, usable
+        if key not in self._found:
+            self._found[key] = self._bound(*key)
+        return self._found[key]
+
+    def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str]) -> Bound:
+        """Return how many values *iname* has in the domain of *bounding*, where those that are *usable* are given."""
+        domain = _given(self._domain(bounding), usable - {iname})
+        _, place = domain.get_var_dict()[iname]
+        trips = domain.dim_max(place).sub(domain.dim_min(place)).add_constant_val(isl.Val(1))
+        pieces = trips.gist(domain.params()).coalesce().get_pieces()
+        names = {name for piece in pieces for name in _names(*piece)}
+        axes = {name for name in names & usable if self._kernel.hardware_axis(name) is not None}
+        causes = frozenset(self._in_words(name) for name in names - usable | axes)
+        values = {value.get_constant_val().to_python() for _, value in pieces if value.is_cst()}
+        is_known = all(value.is_cst() for _, value in pieces)
+        return Bound(tuple(sorted(values)) if is_known else None, causes, frozenset(names & usable - axes))
+
+    def _domain(self, inames: frozenset[str]) -> isl.Set:
+        domain = isl.Set.from_basic_set(self._kernel.loopy_kernel.get_inames_domain(inames))
+        assumed = isl.Set.from_basic_set(self._kernel.assumptions).align_params(domain.get_space())
+        return domain.align_params(assumed.get_space()).intersect_params(assumed.params())
+
+    def _in_words(self, name: str) -> str:
+        tag = self._kernel.hardware_axis(name) if name in self._kernel.loopy_kernel.all_inames() else None
+        if tag is None:
+            return name
+        return WORK_ITEM if isinstance(tag, LocalInameTag) else WORK_GROUP
+
+
+def _in_all_statements(loop: Nest) -> frozenset[str]:
+    """Return the inames that every statement in *loop* runs over."""
+    return frozenset((loop.iname,)).union(
+        frozenset[str].intersection(*(statement.inames for statement in loop.statements()))
+    )
+
+
+def _usable(kernel: Kernel, loops: Sequence[Nest]) -> frozenset[str]:
+    """Return the inames that the bounds of the innermost of *loops* may depend on.
+
+    Those are the loops around it and, of the hardware's inames, those that are used in it. Where there is a barrier
+    inside, all work-items pass through it alike.
+    """
+    statements = list(loops[-1].statements())
+    used = frozenset[str]().union(*(statement.inames for statement in statements))
+    crosses = any(isinstance(statement.what, Barrier) for statement in statements)
+    tags = (GroupInameTag,) if crosses else (GroupInameTag, LocalInameTag)
+    along = {name for name in used if isinstance(kernel.hardware_axis(name), tags)}
+    ours = kernel.loopy_kernel.iname_tags_of_type
+    around = {nest.iname for nest in loops[:-1] if not ours(nest.iname, (IlpBaseTag, VectorizeTag))}
+    return frozenset(along | around)
+
+
+def _given(domain: isl.Set, names: frozenset[str]) -> isl.Set:
+    """Return *domain* with those of its dimensions as parameters that are among *names*."""
+    for name in sorted(names.intersection(domain.get_var_names_not_none(SET))):
+        kind, place = domain.get_var_dict()[name]
+        domain = domain.move_dims(PARAM, domain.dim(PARAM), kind, place, 1)
+    return domain
+
+
+def _names(where: isl.Set, value: isl.Aff) -> Iterator[str]:
+    """Yield the parameters that *value* depends on, or the condition under which it holds."""
+    for place in range(where.dim(PARAM)):
+        if where.involves_dims(PARAM, place, 1) or value.involves_dims(PARAM, place, 1):
+            yield where.get_dim_name(PARAM, place) or ""
