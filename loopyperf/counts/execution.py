@@ -78,6 +78,7 @@ class ExecutionCounter:
         self.sub_group_size = sub_group_size
         self._points: dict[tuple[frozenset[str], Conditions], _Points] = {}
         self._loops: dict[frozenset[str], LoopPoints] = {}
+        self._everywhere: dict[tuple[int, frozenset[str]], tuple[frozenset[str], tuple[tuple[str, int], ...]]] = {}
         self._counts: dict[Any, QuasiPolynomial] = {}
         self._numbers = SetMemory[QuasiPolynomial]()
 
@@ -87,10 +88,10 @@ class ExecutionCounter:
         Raises :class:`UncountableError` where bounds or conditions depend on data of which nothing is stated.
         """
         weight = self.weight(site)
-        if counting == "executed":
-            site = replace(site, inames=self.kernel.on_every_lane(site.launch, site.inames))
+        inames, unused = self._on_every_lane(site) if counting == "executed" else (site.inames, ())
+        if inames != site.inames:
+            site = replace(site, inames=inames)
         selected = self._selected(site)
-        unused = tuple(self._unused_axes(site)) if counting == "executed" else ()
         by_launch = bool(unused) or self.sub_group_size is not None
         key = (site.inames, selected.selecting, unused, id(site.launch) if by_launch else None)
         if key not in self._counts:
@@ -181,6 +182,14 @@ class ExecutionCounter:
     # }}}
 
     # {{{ hardware axes
+
+    def _on_every_lane(self, site: Site) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
+        """Return the inames of *site* with those of the axes that it leaves out, and the axes that have none alone."""
+        key = (id(site.launch), site.inames)
+        if key not in self._everywhere:
+            inames = self.kernel.on_every_lane(site.launch, site.inames)
+            self._everywhere[key] = inames, tuple(self._unused_axes(replace(site, inames=inames)))
+        return self._everywhere[key]
 
     def _unused_axes(self, site: Site) -> Iterator[tuple[str, int]]:
         used = {site.launch.numbering.get(iname) for iname in site.inames}
