@@ -75,6 +75,11 @@ class Launch:
     numbering: Mapping[str, tuple[str, int]]
     """hardware inames -> ``("group", axis)`` or ``("local", axis)``, that along which they number"""
 
+    def nested(self, names: Collection[str]) -> list[str]:
+        """Return those of *names* that are loops of the device program, the outermost first, each once."""
+        entered = dict.fromkeys(item.iname for item in self.schedule if isinstance(item, EnterLoop))
+        return [name for name in entered if name in names]
+
 
 def launches_of(kernel: LoopKernel) -> Iterator[Launch]:
     """Yield the launches of a linearized kernel, in the order of its schedule."""
@@ -99,7 +104,8 @@ def _launch(
     host_loops: tuple[str, ...],
 ) -> Launch:
     instructions = tuple(kernel.id_to_insn[item.insn_id] for item in block if isinstance(item, RunInstruction))
-    group_axes, local_axes = _grid(kernel, instructions)
+    numbering = dict(_numbering(kernel, instructions))
+    group_axes, local_axes = _grid(kernel, numbering)
     return Launch(
         name=name,
         instructions=instructions,
@@ -110,7 +116,7 @@ def _launch(
         group_axes=group_axes,
         local_axes=local_axes,
         local_memory=_local_memory(kernel, instructions),
-        numbering=dict(_numbering(kernel, instructions)),
+        numbering=numbering,
     )
 
 
@@ -132,9 +138,9 @@ def _host_conditions(kernel: LoopKernel, block: Sequence[ScheduleItem], host_ina
 
 
 def _grid(
-    kernel: LoopKernel, instructions: Collection[InstructionBase]
+    kernel: LoopKernel, numbering: Mapping[str, tuple[str, int]]
 ) -> tuple[dict[int, isl.PwAff], dict[int, isl.PwAff]]:
-    """Return axis -> extent of the grid, and of a group, that hold all *instructions*.
+    """Return axis -> extent of the grid, and of a group, that hold all that hardware inames are *numbering*.
 
     What Loopy's ``get_grid_sizes_for_insn_ids_as_dicts`` returns where no kernel is called; that one hashes the table
     of functions by content, and takes twice as long to measure an iname.
@@ -143,7 +149,7 @@ def _grid(
     local_axes: defaultdict[int, list[isl.PwAff]] = defaultdict(list)
     assumed = isl.Set.from_basic_set(kernel.assumptions)
     lengths = SetMemory[isl.PwAff]()
-    for iname, (kind, axis) in _numbering(kernel, instructions):
+    for iname, (kind, axis) in numbering.items():
         axes = local_axes if kind == "local" else group_axes
         points = points_of(kernel, frozenset([iname]))
         axes[axis].append(lengths.value(points, lambda points: _length(points, assumed)))

@@ -13,7 +13,6 @@ from operator import mul
 
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
-from loopy.schedule import EnterLoop
 
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
@@ -91,9 +90,8 @@ def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[
     loops = {name for name in axes.keys() - launch.host_inames if axes[name] is None}
     loops = {name for name in loops if not is_unrolled(kernel.loopy_kernel, name)}
     loops = loops.difference(*(barrier.inames for barrier in launch.barriers))
-    nest = [item.iname for item in launch.schedule if isinstance(item, EnterLoop)]
     leaning = set(local)
-    for loop in sorted(loops, key=nest.index) if local else ():
+    for loop in launch.nested(loops) if local else ():
         leaning_on = leaning & bounding_inames(kernel, loop)
         if any(involved & leaning_on for involved in _bounds_from_below(points, loop)):
             leaning.add(loop)

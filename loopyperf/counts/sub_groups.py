@@ -12,7 +12,6 @@ from itertools import product
 
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
-from loopy.schedule import EnterLoop
 
 from loopyperf.counts.loops import bounding_inames, leaning_loops
 from loopyperf.errors import UncountableError
@@ -40,7 +39,7 @@ def sub_groups(
     # Loopy numbers the work-items of an axis from the first point of its loop.
     firsts = {axis: _first(kernel, names[place]) for axis, place in places.items()}
     leaning = leaning_loops(kernel, launch, loops(frozenset(names)))
-    points = in_passes(kernel, launch, points, loops)
+    points = _in_passes(kernel, launch, points, loops, leaning)
     for axis, extent in idle_axes.items():
         places[axis], firsts[axis], points = points.dim(SET), 0, _with_axis(points, extent)
     if not places:
@@ -102,14 +101,12 @@ def _lane_by_lane(points: isl.Set, axes: Sequence[_Axis], ranges: Sequence[range
     )
 
 
-def in_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops) -> isl.Set:
-    """Return *points* with the passes of loops that do not start from the same value in all lanes for their values."""
+def _in_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops, leaning: frozenset[str]) -> isl.Set:
+    """Return *points* with the passes of *leaning* loops for their values: they do not start alike in all lanes."""
     names = points.get_var_names_not_none(SET)
-    leaning = leaning_loops(kernel, launch, loops(frozenset(names)))
     if not leaning:
         return points
-    nest = [item.iname for item in launch.schedule if isinstance(item, EnterLoop)]
-    order = sorted((name for name in names if name in nest), key=nest.index)
+    order = launch.nested(names)
     starts = [loop_start(kernel, loops, names, order[order.index(name) + 1 :], name) for name in sorted(leaning)]
     together = reduce(isl.Map.flat_range_product, starts)
     before = ", ".join(f"x{place}" for place in range(len(names)))

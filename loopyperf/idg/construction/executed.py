@@ -58,15 +58,16 @@ class Executed:
         if not isinstance(expression, prim.ExpressionNode):
             return expression
         if statement.loops not in self._in_passes:
-            values = self._values_in_passes(statement.loops)
+            values = dict(self.launch.sizes) | self.warp.host | self.values_in_passes(statement.loops)
             self._in_passes[statement.loops] = CachedSubstitutionMapper(
                 lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None
             )
         lockstep = self.launch.lockstep(statement.inames)
         return self._in_passes[statement.loops](lockstep.in_passes(expression))
 
-    def _values_in_passes(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
-        values: dict[str, Any] = dict(self.launch.sizes) | self.warp.host
-        for depth, nest in enumerate(loops, 1):
-            values[nest.iname] = prim.Variable(nest.iname) + self.warp.first(loops[:depth])
-        return values
+    def values_in_passes(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
+        """Return the values of the variables of *loops* as expressions of their passes."""
+        return {
+            nest.iname: prim.Variable(nest.iname) + self.warp.first(loops[:depth])
+            for depth, nest in enumerate(loops, 1)
+        }

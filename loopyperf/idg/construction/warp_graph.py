@@ -1,6 +1,6 @@
 """The instruction dependence graph of one warp."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -78,28 +78,28 @@ def _to_passes(executed: Executed, draft: Draft) -> Callable[[Any], Any]:
 
 def _address(executed: Executed, draft: Draft) -> Any:
     """Return how many elements from the first one of its array *draft* accesses; None where data tells."""
-    ref = draft.reference
-    if ref is None or not all(map(executed.kernel.is_known, ref.index)):
-        return None
-    strides = element_strides(executed.kernel, ref, executed.launch.sizes)
-    elements = sum((stride * each for stride, each in zip(strides, ref.index, strict=True)), 0)
-    return executed.in_passes(elements, draft.statement)
+    elements = _elements(executed, draft, element_strides)
+    return None if elements is None else executed.in_passes(elements, draft.statement)
 
 
 def _symbolic_address(executed: Executed, draft: Draft) -> Polynomial | None:
     """Return the address of *draft* with sizes by name; None where data tells it."""
+    elements = _elements(executed, draft, symbolic_strides)
+    if elements is None:
+        return None
+    known = Polynomial.of(executed.launch.lockstep(draft.statement.inames).in_passes(elements))
+    inames = known.variables & executed.kernel.loopy_kernel.all_inames()
+    axes = {name: axis for name in inames if (axis := executed.kernel.hardware_axis(name)) is not None}
+    passes = executed.values_in_passes(draft.statement.loops)
+    return known.in_terms_of({name: prim.Variable(str(axis)) for name, axis in axes.items()} | passes)
+
+
+def _elements(executed: Executed, draft: Draft, strides: Callable[..., Iterable[Any]]) -> Any:
     ref = draft.reference
     if ref is None or not all(map(executed.kernel.is_known, ref.index)):
         return None
-    strides = symbolic_strides(executed.kernel, ref, executed.launch.sizes)
-    elements = sum((stride * each for stride, each in zip(strides, ref.index, strict=True)), 0)
-    known = Polynomial.of(executed.launch.lockstep(draft.statement.inames).in_passes(elements))
-    loops = draft.statement.loops
-    firsts = (executed.warp.first(loops[:depth]) for depth in range(1, len(loops) + 1))
-    passes = {nest.iname: prim.Variable(nest.iname) + first for nest, first in zip(loops, firsts, strict=True)}
-    inames = known.variables & executed.kernel.loopy_kernel.all_inames()
-    axes = {name: axis for name in inames if (axis := executed.kernel.hardware_axis(name)) is not None}
-    return known.in_terms_of({name: prim.Variable(str(axis)) for name, axis in axes.items()} | passes)
+    apart = strides(executed.kernel, ref, executed.launch.sizes)
+    return sum((stride * each for stride, each in zip(apart, ref.index, strict=True)), 0)
 
 
 # }}}

@@ -11,7 +11,6 @@ from typing import Any
 
 import islpy as isl
 import pymbolic.primitives as prim
-from loopy.schedule import EnterLoop
 from loopy.symbolic import IdentityMapper, pw_aff_to_expr
 
 from loopyperf.counts.loops import leaning_loops
@@ -76,7 +75,7 @@ def lockstep_of(kernel: Kernel, launch: Launch, inames: frozenset[str], loops: L
     if not found:
         return Lockstep()
     names: Sequence[str] = visited.get_var_names_not_none(SET)
-    nest = _nest(launch, names)
+    nest = launch.nested(names)
     starts: dict[str, isl.PwAff] = {}
     for place, loop in enumerate(nest):
         if loop in found:
@@ -86,12 +85,6 @@ def lockstep_of(kernel: Kernel, launch: Launch, inames: frozenset[str], loops: L
             starts[loop] = _named(loop_start(kernel, loops, names, nest[place + 1 :], loop), names).gist(around)
     expressions = {loop: pw_aff_to_expr(start) for loop, start in reversed(starts.items())}
     return Lockstep(tuple(names), starts, expressions)
-
-
-def _nest(launch: Launch, names: Sequence[str]) -> list[str]:
-    """Return the loops of *launch* among *names* that its device program enters, the outermost first."""
-    entered = [item.iname for item in launch.schedule if isinstance(item, EnterLoop)]
-    return [name for name in entered if name in names]
 
 
 def _named(start: isl.Map, names: Sequence[str]) -> isl.PwAff:
