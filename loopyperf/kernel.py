@@ -9,7 +9,7 @@ import traceback
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, cast
 
 import islpy as isl
@@ -185,10 +185,11 @@ class Kernel:
         private = {name for name, variable in variables.items() if variable.address_space == AddressSpace.PRIVATE}
         used_for: dict[str, set[str]] = {name: set() for name in private}
         pending: set[str] = set()
+        bounds_of_loops = cache(self._bounds_of_loops)
         for instruction in (instruction for launch in self.launches for instruction in launch.instructions):
             written = private.intersection(instruction.assignee_var_names())
             inames = frozenset[str](instruction.within_inames)
-            decisive = frozenset[str](instruction.read_dependency_names()) | self._bounds_of_loops(inames)
+            decisive = frozenset[str](instruction.read_dependency_names()) | bounds_of_loops(inames)
             for name in private & decisive:
                 used_for[name] |= written
             if self.lane_inames(inames if _is_foreign(instruction) else inames & decisive):

@@ -45,13 +45,14 @@ def written_out(expression: Any, values: Mapping[str, Any]) -> Any:
 
 def _defined(kernel: LoopKernel, instruction: InstructionBase) -> str | None:
     """Return the integer register that *instruction* defines, if it does so by integers and on no condition."""
-    if not isinstance(instruction, Assignment) or instruction.predicates or not _of_integers(instruction.expression):
+    if not isinstance(instruction, Assignment) or instruction.predicates:
         return None
     name = instruction.assignee.name if isinstance(instruction.assignee, prim.Variable) else ""
     variable = kernel.temporary_variables.get(name)
     if variable is None or variable.address_space != AddressSpace.PRIVATE:
         return None
-    return name if isinstance(variable.dtype, LoopyType) and variable.dtype.is_integral() else None
+    is_integer = isinstance(variable.dtype, LoopyType) and variable.dtype.is_integral()
+    return name if is_integer and _of_integers(instruction.expression) else None
 
 
 def _of_integers(expression: Any) -> bool:

@@ -166,6 +166,8 @@ class ExecutionCounter:
         Raises :class:`UncountableError` where that is not stated.
         """
         asked = self._selected(site).asked
+        if not asked:
+            return self.loops(site.inames).weight
         if len({condition.expression for condition in asked}) < len(asked):
             return Fraction(0)  # a condition that holds and does not
         of_conditions = {each: frozenset(parts(each.expression, self.kernel.is_known)) for each in asked}

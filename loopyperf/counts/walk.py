@@ -1,7 +1,6 @@
 """One walk over an instruction: every operation and memory reference, with the conditions under which it runs."""
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, cast
 
@@ -135,18 +134,12 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
         for item, number in self.typical.cost(name, construct).items():
             self._record(item, conditions, number)
 
-    @contextmanager
-    def _stated_otherwise(self, construct: Any, conditions: Conditions) -> Generator[None]:
-        """Take what is stated for *construct* where there is no count for it; raises :class:`UncountableError`."""
-        try:
-            yield
-        except UncountableError as refusal:
-            self._record_cost(str(construct), str(refusal), conditions)
-
     def _refer(self, name: str, index: tuple[Any, ...], direction: Direction, conditions: Conditions) -> None:
         vector = self._vector.iname if self._vector else None
-        with self._stated_otherwise(name, conditions):
+        try:
             self._record(reference(self.kernel, name, index, direction, vector), conditions, at_once=True)
+        except UncountableError as refusal:
+            self._record_cost(name, str(refusal), conditions)
 
     def _rec_indices(self, indices: Sequence[Any], conditions: Conditions) -> None:
         for index in indices:
@@ -201,12 +194,14 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
                 self.rec(link.operand, conditions, link.context)
 
     def _record_operations(self, expr: Any, links: Sequence[Link], conditions: Conditions) -> None:
-        is_scalar = True
-        with self._stated_otherwise(expr, conditions):
+        is_scalar = self._vector is not None
+        try:
             for link in links:
                 is_scalar = is_scalar and (link.operand is None or self._is_scalar(link.operand))
                 for operation, number in link_operations(link, expr):
                     self._record(operation, conditions, number, at_once=is_scalar)
+        except UncountableError as refusal:
+            self._record_cost(str(expr), str(refusal), conditions)
 
     def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, conditions: Conditions, context: Context) -> None:
         """A child is evaluated where those before it have not decided."""
@@ -261,9 +256,11 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
         else:
             result = self._code.number(expr, context)
             argument = self._code.inferred.number(expr.parameters[0]) if expr.parameters else result
-            with self._stated_otherwise(callee.name, conditions):
+            try:
                 for operation, number in function_operations(str(callee.name), result, argument):
                     self._record(operation, conditions, number, at_once=self._is_scalar(expr))
+            except UncountableError as refusal:
+                self._record_cost(str(callee.name), str(refusal), conditions)
 
     # }}}
 
