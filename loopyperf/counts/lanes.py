@@ -80,6 +80,19 @@ class UnevenLanes:
         """Return the share of the elements reached over that some lane has."""
         return Fraction(len(set(self.addresses)) - 1, max(self.span - 1, 1))
 
+    @property
+    def sharing(self) -> str:
+        """Return how lanes share elements, as the fraction of an element each and the lane at which they begin again.
+
+        Empty where they share none, or all the same one.
+        """
+        number = len(self.addresses)
+        if len(set(self.addresses)) in (1, number):
+            return ""
+        period = next(lane for lane in range(1, number + 1) if self.addresses[lane:] == self.addresses[: number - lane])
+        stride = Fraction(len(set(self.addresses)), period)
+        return f"stride {stride}" + (f", wraps at {period}" if period < number else "")
+
 
 @dataclass(frozen=True, slots=True)
 class LanesByData:

@@ -44,6 +44,7 @@ class StrideClassifier:
             case LanesByData():
                 return self._class_by_data(ref, lanes)
             case UnevenLanes(stride=stride) if stride <= 1:
+                self._say_shared(ref, lanes)
                 return stride_class(stride, Fraction(1))
             case UnevenLanes():
                 reached = self._footprint(ref, sizes).share_reached(lanes.indices)
@@ -65,6 +66,13 @@ class StrideClassifier:
                 f"apart, stride {FAR_APART}; typical={{{ref.array!r}: '1'}} would state another"
             ] = None
         return stated or FAR_APART
+
+    def _say_shared(self, ref: Reference, lanes: UnevenLanes) -> None:
+        if lanes.sharing:
+            self.assumed[
+                f"neighbouring lanes share elements of {ref.array}[{', '.join(map(str, ref.index))}] "
+                f"({lanes.sharing}), for which there is no class: taken as stride {lanes.stride}"
+            ] = None
 
     # {{{ by density
 

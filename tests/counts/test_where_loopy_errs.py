@@ -229,8 +229,16 @@ def test_an_atomic_update_loads_and_stores() -> None:
 
 def test_lanes_that_share_or_wrap_are_as_dense_as_they_are() -> None:
     # Four lanes share an element of a; lanes wrap around the 8 elements of b. Both fill what they reach over.
-    counts = counted(over_n("out[i] = a[i//4] + b[i%8]", array("a,out", "n"), array("b", "8")))
-    assert counts["global load 32-bit stride 1"] == 200
+    unit = over_n("out[i] = a[i//4] + b[i%8]", array("a,out", "n"), array("b", "8"))
+    assert counted(unit)["global load 32-bit stride 1"] == 200
+    shared = count_properties(load_kernel(unit)).assumed
+    of_a, of_b = (sentence.partition(" share elements of ")[2] for sentence in shared)
+    assert of_a.startswith("a[")
+    assert "(stride 1/4)" in of_a
+    assert of_a.endswith("taken as stride 1")
+    assert of_b.startswith("b[")
+    assert "(stride 1, wraps at 8)" in of_b
+    assert of_b.endswith("taken as stride 1")
 
 
 @pytest.mark.parametrize(
