@@ -25,7 +25,7 @@ from loopy.schedule import EnterLoop
 from loopy.symbolic import get_dependencies
 from predicates import Evaluation, evaluations, tested_before
 from pymbolic import substitute
-from stride_classes import Access, needs_points, stride_class
+from stride_classes import UNSEEN, Access, needs_points, stride_class
 
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier, Launch, is_unrolled
@@ -74,14 +74,16 @@ def brute_force_at_all(
             totals[counting][name] = totals[counting][name] + number
     return [
         {
-            counting: _finished({name: _nearest(total[place]) for name, total in totals[counting].items()})
+            counting: _finished({name: _nearest(name, total[place]) for name, total in totals[counting].items()})
             for counting in COUNTINGS
         }
         for place in range(len(sizes))
     ]
 
 
-def _nearest(number: Any) -> int:
+def _nearest(name: str, number: Any) -> int:
+    if UNSEEN in name:
+        return math.ceil(number)  # less than a half makes a difference, too: another property has it
     return math.floor(Fraction(number) + Fraction(1, 2)) if isinstance(number, Fraction) else int(number)
 
 

@@ -120,15 +120,14 @@ class Executions:
         """
         columns = self.points.columns
         nest = [item.iname for item in self.launch.schedule if isinstance(item, EnterLoop)]
-        around = [self.points.size]
-        around += [columns[name] for name in self.others if name not in nest]
+        around = [*self.lanes.values(), *(name for name in self.others if name not in nest)]
         numbered = dict(columns)
         for name in sorted((name for name in self.others if name in nest), key=nest.index):
             if not is_unrolled(self.kernel.loopy_kernel, name):
-                bounding = self._bounding(name)
-                lanes = [columns[lane] for lane in self.lanes.values() if lane in bounding]
-                numbered[name] = columns[name] - _least(columns[name], [*around, *lanes])
-            around.append(columns[name])
+                bounding = self._bounding(name).intersection(around)
+                alike = [self.points.size, *(columns[each] for each in sorted(bounding))]
+                numbered[name] = columns[name] - _least(columns[name], alike)
+            around.append(name)
         return numbered
 
     def _bounding(self, loop: str) -> set[str]:

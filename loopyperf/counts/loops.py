@@ -4,7 +4,7 @@ Loopy lets the bounds of a loop be variables that the kernel computes. Such loop
 typical: the number of passes, where a loop stands for itself; else the values of the variables.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -90,12 +90,40 @@ def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[
     loops = {name for name in axes.keys() - launch.host_inames if axes[name] is None}
     loops = {name for name in loops if not is_unrolled(kernel.loopy_kernel, name)}
     loops = loops.difference(*(barrier.inames for barrier in launch.barriers))
+    nest = launch.nested(loops) if local else []
     leaning = set(local)
-    for loop in launch.nested(loops) if local else ():
-        leaning_on = leaning & bounding_inames(kernel, loop)
-        if any(involved & leaning_on for involved in _bounds_from_below(points, loop)):
+    for place, loop in enumerate(nest):
+        bounding = bounding_inames(kernel, loop)
+        from_below = frozenset[str]().union(*_bounds_from_below(points, loop))
+        around = bounding.intersection(names).difference(nest[place:])
+        if from_below & leaning & bounding or (
+            not from_below.isdisjoint(nest[place + 1 :])
+            and not _starts_alike(kernel.domain({*around, loop}), loop, leaning & around)
+        ):
             leaning.add(loop)
     return frozenset(leaning - local)
+
+
+def _starts_alike(points: isl.Set, loop: str, names: Collection[str]) -> bool:
+    """Return whether *loop* has the same first value in *points* whatever those of *names* are.
+
+    Where it is bounded together with a loop inside it, no constraint says so: the first value is that of which there
+    is a pass of the inner loop.
+    """
+    around = [name for name in points.get_var_names_not_none(SET) if name != loop]
+    start = first_values(points, around, loop)
+    for name in names:
+        start = start.project_out(isl.dim_type.in_, around.index(name), 1)
+        around.remove(name)
+    return start.is_single_valued()
+
+
+def first_values(points: isl.Set, around: Sequence[str], loop: str) -> isl.Map:
+    """Return the map from the values of the loops *around* to the first one that *loop* has there in *points*."""
+    order = [*around, loop]
+    places = ", ".join(f"x{order.index(name)}" for name in points.get_var_names_not_none(SET))
+    outside = ", ".join(f"x{place}" for place in range(len(around)))
+    return points.apply(isl.Map(f"{{ [{places}] -> [[{outside}] -> [x{len(around)}]] }}")).unwrap().lexmin()
 
 
 def _bounds_from_below(points: isl.Set, loop: str) -> Iterator[frozenset[str]]:

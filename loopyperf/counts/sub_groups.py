@@ -13,7 +13,7 @@ from itertools import product
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
 
-from loopyperf.counts.loops import bounding_inames, leaning_loops
+from loopyperf.counts.loops import bounding_inames, first_values, leaning_loops
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
@@ -121,12 +121,9 @@ def loop_start(kernel: Kernel, loops: Loops, names: Sequence[str], inner: Sequen
     """Return the map from points over *names* to where *loop* starts there; *inner* are the loops inside it."""
     bounding = bounding_inames(kernel, loop)
     around = [name for name in names if name != loop and name in bounding and name not in inner]
-    visited = loops(frozenset([*around, loop]))
-    order = visited.get_var_names_not_none(SET)
-    before = ", ".join(f"x{names.index(name)}" for name in order)
-    outside = ", ".join(f"x{names.index(name)}" for name in around)
-    first = visited.apply(isl.Map(f"{{ [{before}] -> [[{outside}] -> [x{names.index(loop)}]] }}")).unwrap().lexmin()
     everything = ", ".join(f"x{place}" for place in range(len(names)))
+    outside = ", ".join(f"x{names.index(name)}" for name in around)
+    first = first_values(loops(frozenset([*around, loop])), around, loop)
     return isl.Map(f"{{ [{everything}] -> [{outside}] }}").apply_range(first)
 
 

@@ -190,3 +190,32 @@ def a_loop_that_starts_from_one_that_starts_from_the_lane() -> lp.TranslationUni
         sizes("n"),
     )
     return lanes(unit, "j")
+
+
+@at(*({"n": n} for n in (1, 4, 5, 20)), classes={"n": 64})
+def members_of_tiles_of_a_triangle() -> lp.TranslationUnit:
+    """The loop over the members of tiles starts where there is a tile, which depends on the lane."""
+    unit = kernel(
+        ["[n] -> {[i]: 2<=i<=n}", "[n,i] -> {[j]: 2<=j<=i}"],
+        "out[i] = sum(j, a[j])",
+        array("a", "n+1"),
+        array("out", "n+1"),
+        sizes("n"),
+        assumptions="n>=1",
+    )
+    return lanes(lp.prioritize_loops(lp.split_iname(unit, "j", 4), "j_inner,j_outer"), "i", 8)
+
+
+@at(*({"n": n} for n in (1, 5, 6, 20)), classes={"n": 64})
+def groups_of_an_inner_domain() -> lp.TranslationUnit:
+    """The loop over two halves of a tile starts alike in all groups: which of these run is a condition inside it."""
+    unit = kernel(
+        ["[n] -> {[i]: 0<=i<n}", "[n,i] -> {[k]: 0<=k-i<n}"],
+        "out[i,k] = 2*a[k] {inames=i:k}",
+        array("a", "2*n"),
+        array("out", "n,2*n"),
+        sizes("n"),
+        assumptions="n>=1",
+    )
+    unit = lp.split_iname(lp.split_iname(unit, "i", 8, outer_tag="g.0"), "i_inner", 4, inner_tag="l.0")
+    return lp.tag_inames(unit, {"k": "g.1"})
