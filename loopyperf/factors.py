@@ -16,6 +16,7 @@ PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
 Groups = tuple[frozenset[int], ...]
 
+_TIES = SetMemory[Groups](most=256)
 _GROUPS = SetMemory[Groups](most=256)
 _INDEPENDENT = SetMemory[Groups](most=256)
 """a kernel's domains are asked about again and again, under other names"""
@@ -32,8 +33,8 @@ def groups(points: isl.BasicSet) -> Groups:
 
 def _grouped(points: isl.BasicSet) -> Groups:
     group = list(range(points.dim(SET) + points.dim(DIV)))
-    for constraint in points.get_constraints():
-        tied = {group[place] for place in _involved(constraint)}
+    for together in _ties(points):
+        tied = {group[place] for place in together}
         if len(tied) > 1:
             least = min(tied)
             group = [least if each in tied else each for each in group]
@@ -41,6 +42,12 @@ def _grouped(points: isl.BasicSet) -> Groups:
     for place, each in enumerate(group):
         members.setdefault(each, []).append(place)
     return tuple(map(frozenset, members.values()))
+
+
+def _ties(points: isl.BasicSet) -> Groups:
+    """Return the dimensions in each constraint of *points*, and the divisions."""
+    constraints = points.get_constraints
+    return _TIES.value(isl.Set.from_basic_set(points), lambda _: tuple(frozenset(_involved(c)) for c in constraints()))
 
 
 def _involved(constraint: isl.Constraint) -> list[int]:
@@ -77,6 +84,24 @@ def projected(points: isl.BasicSet, names: Collection[str]) -> isl.BasicSet:
     for first, number in reversed(_runs(others)):
         found = found.project_out(SET, first, number)
     return found
+
+
+def tied_to(points: isl.BasicSet, name: str, given: Collection[str]) -> isl.BasicSet:
+    """Return what *points* say of the dimension *name* where *given* are known.
+
+    Left out is whatever is tied to it by nothing else than *given* and parameters, and that it is not empty.
+    """
+    places = {each: place for place, each in enumerate(points.get_var_names(SET))}
+    known = {place for each, place in places.items() if each in given and each != name}
+    ties = [tie - known for tie in _ties(points)]
+    found, reached = frozenset[int](), frozenset((places[name],))
+    while reached != found:
+        found = reached
+        reached = found.union(*(tie for tie in ties if not found.isdisjoint(tie)))
+    others = [place for place in range(points.dim(SET)) if place not in found | known]
+    for first, number in reversed(_runs(others)):
+        points = points.drop_constraints_involving_dims(SET, first, number).project_out(SET, first, number)
+    return points
 
 
 def _runs(places: Sequence[int]) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import islpy as isl
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
 
+from loopyperf.factors import tied_to
 from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, Bound
 from loopyperf.idg.warps.nest import Nest
 from loopyperf.kernel import Kernel
@@ -38,7 +39,8 @@ class LoopBounds:
 
     def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str]) -> Bound:
         """Return how many values *iname* has in the domain of *bounding*, where those that are *usable* are given."""
-        domain = _given(self._domain(bounding), usable - {iname})
+        domain = self._assumed(tied_to(self._kernel.loopy_kernel.get_inames_domain(bounding), iname, usable))
+        domain = _given(domain, usable - {iname})
         _, place = domain.get_var_dict()[iname]
         trips = domain.dim_max(place).sub(domain.dim_min(place)).add_constant_val(isl.Val(1))
         pieces = trips.gist(domain.params()).coalesce().get_pieces()
@@ -49,10 +51,9 @@ class LoopBounds:
         is_known = all(value.is_cst() for _, value in pieces)
         return Bound(tuple(sorted(values)) if is_known else None, causes, frozenset(names & usable - axes))
 
-    def _domain(self, inames: frozenset[str]) -> isl.Set:
-        domain = isl.Set.from_basic_set(self._kernel.loopy_kernel.get_inames_domain(inames))
+    def _assumed(self, domain: isl.BasicSet) -> isl.Set:
         assumed = isl.Set.from_basic_set(self._kernel.assumptions).align_params(domain.get_space())
-        return domain.align_params(assumed.get_space()).intersect_params(assumed.params())
+        return isl.Set.from_basic_set(domain).align_params(assumed.get_space()).intersect_params(assumed.params())
 
     def _in_words(self, name: str) -> str:
         tag = self._kernel.hardware_axis(name) if name in self._kernel.loopy_kernel.all_inames() else None
