@@ -179,12 +179,14 @@ def _on_other_axes(kernel: Kernel, launch: Launch, inames: frozenset[str]) -> se
     return added
 
 
-def _points(kernel: Kernel, inames: frozenset[str], sizes: Sequence[Sizes]) -> Points:
+def _points(kernel: Kernel, inames: frozenset[str], sizes: Sequence[Sizes], has_holes: bool = True) -> Points:
+    """Return the points over *inames*; those that remainders leave out are among them unless it *has_holes*."""
     registers = _registers(kernel)
     domain = isl.Set.from_basic_set(kernel.loopy_kernel.get_inames_domain(inames))
     while bounding := registers.keys() & set(domain.get_var_names(isl.dim_type.param)):
         domain = _with_register(kernel, domain, min(bounding), registers[min(bounding)])
-    return listed(domain.project_out_except(sorted(inames), [isl.dim_type.set]), sizes)
+    domain = domain.project_out_except(sorted(inames), [isl.dim_type.set])
+    return listed(domain if has_holes else domain.remove_divs(), sizes)
 
 
 def _with_register(kernel: Kernel, domain: isl.Set, name: str, value: Any) -> isl.Set:
@@ -272,8 +274,9 @@ def _barrier_passes(kernel: Kernel, launch: Launch, barrier: Barrier, sizes: Seq
     """
     unrolled = _unrolled_around(kernel, launch, barrier)
     inames = (barrier.inames - unrolled) | barrier.groups
-    points = _points(kernel, inames, sizes)
-    order = [*sorted(barrier.groups), *(loop for loop in _loops(kernel, launch, barrier) if loop not in unrolled)]
+    loops = [loop for loop in _loops(kernel, launch, barrier) if loop not in unrolled]
+    points = _points(kernel, inames, sizes, has_holes=bool(loops))
+    order = [*sorted(barrier.groups), *loops]
     rows = (set(points.rows(order, place)) for place in range(len(sizes)))
     passes = np.array([len(_without_holes(each, len(barrier.groups))) for each in rows]) if inames else points.number()
     decided = {kernel.hardware_axis(iname).axis for iname in barrier.groups}

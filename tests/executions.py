@@ -137,7 +137,16 @@ class Executions:
         home = loopy_kernel.get_home_domain_index(loop)
         domains = [home, *loopy_kernel.all_parents_per_domain()[home]]
         names = {name for index in domains for name in loopy_kernel.domains[index].get_var_names(isl.dim_type.set)}
-        return names & usable
+        return names & (usable | self._added(loop))
+
+    def _added(self, loop: str) -> frozenset[str]:
+        """Return the inames of hardware axes that nothing in *loop* uses, which are usable once they are added."""
+        if any(loop in barrier.inames for barrier in self.launch.barriers):
+            return frozenset()
+        inside = [each.within_inames for each in self.launch.instructions if loop in each.within_inames]
+        names = (*self.lanes.values(), *self.others)
+        axes = (name for name in names if self.kernel.hardware_axis(name) is not None)
+        return frozenset(axes).difference(*inside)
 
     def _begins(self, loop: str) -> int:
         """Return where in the schedule of the kernel *loop* begins, in this launch."""
