@@ -39,17 +39,26 @@ class Idg:
         """Return a graph typed in by hand: the kind of each instruction, and edges from definitions to uses.
 
         *kinds* name the pipelines too. With *trips*, the instructions are the body of a loop of so many passes, and an
-        edge may have a third number: by how many passes the definition is earlier. Raises :class:`GraphError` for an
-        edge that leads nowhere, or for a cycle of edges inside a pass.
+        edge may have a third number: by how many passes the definition is earlier (of a single pass, none is). Raises
+        :class:`GraphError` for an edge that leads nowhere, for a cycle of edges inside a pass, and for an edge there
+        that leads backwards.
         """
         instructions = tuple(Instruction(kind, subsystem=kind, text=kind, executions=trips) for kind in kinds)
         everything = tuple(range(len(kinds)))
         apart = [(source, target, distance[0] if distance else 0) for source, target, *distance in edges]
-        if trips == 1:
-            return cls(instructions, tuple(Edge(s, t) for s, t, distance in apart if not distance), everything)
         loop = prim.Variable("pass")
-        carried = tuple(Edge(s, t, (d,), (loop - d if d else loop,)) for s, t, d in apart)
-        return cls(instructions, carried, (Loop("pass", trips, everything),))
+        if trips == 1:
+            graph = cls(instructions, tuple(Edge(s, t) for s, t, distance in apart if not distance), everything)
+        else:
+            carried = tuple(Edge(s, t, (d,), (loop - d if d else loop,)) for s, t, d in apart)
+            graph = cls(instructions, carried, (Loop("pass", trips, everything),))
+        for source, target, distance in apart:
+            if not distance and source >= target:
+                raise GraphError(
+                    f"edge {source} -> {target} leads backwards: list instructions in the order of the program, each "
+                    "after those that it waits for; of an earlier pass is an edge with its distance, in passes"
+                )
+        return graph
 
     # {{{ what is where
 

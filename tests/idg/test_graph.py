@@ -59,6 +59,13 @@ def test_instructions_that_wait_for_each_other_are_refused() -> None:
     Idg.from_edges(["alu", "alu"], [(0, 1), (1, 0, 1)], trips=2)
 
 
+def test_an_edge_that_leads_backwards_is_refused() -> None:
+    with pytest.raises(GraphError, match=r"edge 2 -> 0 leads backwards: .* in the order of the program"):
+        Idg.from_edges(["alu", "alu", "alu"], [(0, 1), (2, 0)])
+    with pytest.raises(GraphError, match="edge 1 -> 0 leads backwards"):
+        Idg.from_edges(["alu", "alu"], [(1, 0)], trips=9)
+
+
 def test_an_edge_that_leads_nowhere_is_refused() -> None:
     with pytest.raises(GraphError, match="edge 0 -> 2 leads out of 2 instructions"):
         Idg.from_edges(["alu", "alu"], [(0, 2)])

@@ -22,7 +22,7 @@ def test_cyclic_graph_is_refused_with_its_cycle() -> None:
 
 def test_edge_against_the_order_of_the_program_is_refused_with_its_ends() -> None:
     with pytest.raises(GraphError, match="instruction 0 waits for 1, which comes later"):
-        simulate(Idg.from_edges(["alu", "mem"], [(1, 0)]), TIMING, ONE)
+        simulate(Idg(CHAIN.instructions[:2], (Edge(1, 0),), (0, 1)), TIMING, ONE)
 
 
 def test_missing_latencies_are_named_by_subsystem_and_instruction() -> None:
