@@ -160,7 +160,17 @@ def draw_domains(draw: Any, loops: Sequence[Loop], parameters: Sequence[str], to
             groups[-1].append(loop)
         else:
             groups.append([loop])
-    return tuple(_domain(group, parameters) for group in groups)
+    return tuple(_domain(group, parameters) for group in _nested(groups))
+
+
+def _nested(groups: Sequence[list[Loop]]) -> list[list[Loop]]:
+    """Return *groups* with each right behind one around it: Loopy takes what is behind another one for a root."""
+    ordered: list[list[Loop]] = []
+    for group in groups:
+        outer = {ancestor.name for loop in group for ancestor in loop.ancestors}
+        around = [place for place, other in enumerate(ordered) if any(loop.name in outer for loop in other)]
+        ordered.insert(max(around) + 1 if around else len(ordered), group)
+    return ordered
 
 
 def _domain(group: Sequence[Loop], parameters: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import islpy as isl
 
 from loopyperf.counts.conditions import ALWAYS, all_of
 from loopyperf.counts.execution import ExecutionCounter, Executions, Site
+from loopyperf.errors import UnboundedDomainError
 from loopyperf.launches import Barrier, Launch
 
 SET = isl.dim_type.set
@@ -23,7 +24,11 @@ def barrier_executions(counter: ExecutionCounter, launch: Launch, barrier: Barri
     loops = [loop for loop in barrier.loops if loop not in barrier.copied]
     site = Site(launch, barrier.groups.union(loops), ALWAYS, barrier.label)
     points = counter.points(site)
-    met = counter.executions_at(site, _without_holes(points, loops) if loops else points.remove_divs())
+    try:
+        passes = _without_holes(points, loops) if loops else points.remove_divs()
+    except isl.Error as error:
+        raise UnboundedDomainError(f"the loops around it ({', '.join(loops)}) have no bounds") from error
+    met = counter.executions_at(site, passes)
     copies = [counter.kernel.domain([iname]) for iname in sorted(barrier.copied)]
     return Executions(met.count * prod(map(_static_length, copies)), met.weight)
 

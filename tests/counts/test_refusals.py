@@ -84,6 +84,16 @@ def test_an_unbounded_loop_is_refused_by_the_name_of_the_instruction(domain: str
         count_properties(load_kernel(unit))
 
 
+def test_an_unbounded_loop_around_a_barrier_is_refused_by_its_name() -> None:
+    # A domain behind that of j is none of the loop over i: Loopy takes k for a loop without bounds.
+    domains = ["{[i]: 0<=i<2}", "{[j]: 0<=j<2}", "[i] -> {[k]: i-1<=k<=i+1}"]
+    code = "for i, k\n<float32> c[i] = i\nout[i, k+1] = c[1-i]\nend\nfor j\nx[j] = j\nend"
+    unit = lp.tag_inames(kernel(domains, code, array("out", "2,4"), array("x", "2")), "i:l.0")
+    unit = lp.set_temporary_address_space(unit, "c", "local")
+    with pytest.raises(UnboundedDomainError, match=r"barrier before .*: the loops around it \(k\) have no bounds"):
+        count_properties(load_kernel(unit))
+
+
 def test_an_unknown_counting_is_refused_with_those_known() -> None:
     unit = kernel("{[i]: 0<=i<n}", "out[i] = 1", array("out", "n"))
     with pytest.raises(ParameterError, match="unknown counting 'guessed'; choose one of: paper, executed"):
