@@ -60,8 +60,8 @@ def run(
         if number < chunk:
             busy = tuple(int(each) for each in memory[memory[BUSY] : memory[BUSY] + memory[SUBSYSTEMS]])
             return Run(int(memory[FINISH]), issued, busy, np.concatenate(traces))
-        if loop is issue_in_order and (compiled := machine_code()) is not None:
-            loop, chunk = compiled, CHUNK
+        if loop is issue_in_order:
+            loop, chunk = machine_code(), CHUNK
             room = [0] * (chunk * COLUMNS * is_traced)
             memory = np.array(memory[: memory[TRACE]] + room, dtype=np.int64)
         memory[IS_WATCHED] = int(is_steady_sought and not is_traced)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
@@ -50,10 +49,8 @@ Loop = Callable[[Any, int], int]
 
 
 @cache
-def machine_code() -> Loop | None:
-    """Return :func:`loopyperf.pipeline.in_order.issue_in_order` for an array, as machine code; None without numba."""
-    if find_spec("numba") is None:
-        return None
+def machine_code() -> Loop:
+    """Return :func:`loopyperf.pipeline.in_order.issue_in_order` for an array, as machine code."""
     njit: Any = import_module("numba").njit
     digest = _digest()
     found: Any = None

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_scenarios import executions, graphs, lambdas, limits, policies
@@ -12,7 +11,7 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution
 from loopyperf.pipeline.core import run
-from loopyperf.pipeline.machine_code import FUNCTIONS, machine_code
+from loopyperf.pipeline.machine_code import FUNCTIONS
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.schedulers import scheduler_named
 
@@ -26,7 +25,7 @@ def scenario(graph: Idg, timing: dict[str, Lambdas], execution: Execution, polic
 def test_run_may_be_cut_anywhere(
     graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: object, chunk: int
 ) -> None:
-    """Without numba each part is run in Python, with it the first one."""
+    """The first part is run in Python, the others in machine code."""
     given_one = scenario(graph, timing, execution, policy, limit)
     whole = run(given_one, given_one.clock, is_traced=True)
     parts = run(given_one, given_one.clock, is_traced=True, chunk=chunk)
@@ -43,8 +42,6 @@ def test_each_function_comes_after_those_that_it_calls() -> None:
 
 
 def test_machine_code_takes_over_where_a_run_is_long() -> None:
-    pytest.importorskip("numba")
-    assert machine_code() is not None
     graph = Idg.from_edges(["alu", "mem", "alu"], [(0, 1), (1, 2), (2, 0, 1)], trips=300)
     given_one = scenario(graph, {"alu": Lambdas(0.25, 6), "mem": Lambdas(12, 378)}, Execution(4, 4, 8), "quantum", 4)
     whole = run(given_one, given_one.clock, is_traced=True, chunk=10**6)
