@@ -18,6 +18,7 @@ from loopyperf.launches import Barrier
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
+DIV = isl.dim_type.div
 
 
 class LoopBounds:
@@ -39,8 +40,10 @@ class LoopBounds:
 
     def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str]) -> Bound:
         """Return how many values *iname* has in the domain of *bounding*, where those that are *usable* are given."""
-        domain = self._assumed(tied_to(self._kernel.loopy_kernel.get_inames_domain(bounding), iname, usable))
-        domain = _given(domain, usable - {iname})
+        tied = tied_to(self._kernel.loopy_kernel.get_inames_domain(bounding), iname, usable)
+        if (constant := _constant(tied, iname)) is not None:
+            return Bound((constant,))
+        domain = _given(self._assumed(tied), usable - {iname})
         _, place = domain.get_var_dict()[iname]
         trips = domain.dim_max(place).sub(domain.dim_min(place)).add_constant_val(isl.Val(1))
         pieces = trips.gist(domain.params()).coalesce().get_pieces()
@@ -60,6 +63,17 @@ class LoopBounds:
         if tag is None:
             return name
         return WORK_ITEM if isinstance(tag, LocalInameTag) else WORK_GROUP
+
+
+def _constant(domain: isl.BasicSet, iname: str) -> int | None:
+    """Return how many values *iname* has in *domain* if constants alone bound it, else None."""
+    _, place = domain.get_var_dict()[iname]
+    bounds = domain.drop_constraints_not_involving_dims(SET, place, 1)
+    others = (PARAM, 0, bounds.dim(PARAM)), (SET, 0, place), (SET, place + 1, bounds.dim(SET) - place - 1)
+    if domain.dim(DIV) or any(bounds.involves_dims(*each) for each in others):
+        return None
+    first, last = bounds.dim_min_val(place), bounds.dim_max_val(place)
+    return last.sub(first).to_python() + 1 if first.is_int() and last.is_int() else None
 
 
 def _in_all_statements(loop: Nest) -> frozenset[str]:

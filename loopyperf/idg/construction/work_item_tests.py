@@ -5,10 +5,12 @@ compiler asks it.
 """
 
 from collections.abc import Collection
+from functools import reduce
 
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
 
+from loopyperf.factors import projected
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
 
@@ -20,8 +22,11 @@ def tests_of_work_items(kernel: Kernel, launch: Launch, inames: Collection[str])
 
     They are in words of isl, with hardware inames called by their axes: those of two statements are the same or not.
     """
-    points = _with_any(_points(kernel, inames), [name for name in inames if kernel.hardware_axis(name) is None])
-    axes = {name: tag.axis for name in inames if isinstance(tag := kernel.hardware_axis(name), LocalInameTag)}
+    tags = {name: tag for name in inames if (tag := kernel.hardware_axis(name)) is not None}
+    if not tags:
+        return frozenset()
+    points = _points(kernel, inames, tags)
+    axes = {name: tag.axis for name, tag in tags.items() if isinstance(tag, LocalInameTag)}
     grid = _with_any(points, axes)
     for name, axis in axes.items():
         kind, place = points.get_var_dict()[name]
@@ -29,16 +34,18 @@ def tests_of_work_items(kernel: Kernel, launch: Launch, inames: Collection[str])
         if first.is_int() and extent.is_int():
             grid = grid.lower_bound_val(kind, place, first).upper_bound_val(kind, place, first.add(extent).sub(ONE))
     tested = points.coalesce().gist(grid)
-    for name in inames:
-        if (axis := kernel.hardware_axis(name)) is not None:
-            tested = tested.set_dim_name(*tested.get_var_dict()[name], str(axis).replace(".", ""))
+    for name, tag in tags.items():
+        tested = tested.set_dim_name(*tested.get_var_dict()[name], str(tag).replace(".", ""))
     constraints = (str(each) for part in tested.get_basic_sets() for each in part.get_constraints())
     return frozenset(each.partition(" : ")[2] for each in constraints)
 
 
-def _points(kernel: Kernel, inames: Collection[str]) -> isl.Set:
-    points = kernel.domain(inames)
-    return points.intersect_params(isl.Set.from_basic_set(kernel.assumptions))
+def _points(kernel: Kernel, inames: Collection[str], kept: Collection[str]) -> isl.Set:
+    """Return the values that those of *inames* to be *kept* have in any pass of the others."""
+    domain = kernel.domain(inames)
+    nowhere = isl.Set.empty(domain.get_space()).project_out_except(sorted(kept), [isl.dim_type.set])
+    parts = (isl.Set.from_basic_set(projected(basic, kept)) for basic in domain.get_basic_sets())
+    return reduce(isl.Set.union, parts, nowhere).intersect_params(isl.Set.from_basic_set(kernel.assumptions))
 
 
 def _with_any(points: isl.Set, names: Collection[str]) -> isl.Set:
