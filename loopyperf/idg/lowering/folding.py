@@ -11,9 +11,24 @@ LASTING = ("store", "barrier", "integer")
 
 
 def without_index_arithmetic(graph: Idg) -> Idg:
-    """Return *graph* with addresses folded into loads and stores: affine ones are immediates of the machine."""
-    kept = [place for place, each in enumerate(graph.instructions) if not each.is_index]
-    return rewritten(graph, kept, graph.edges)
+    """Return *graph* with addresses folded into loads and stores: affine ones are immediates of the machine.
+
+    What is kept in a register as data, as in ``t = i``, is still computed.
+    """
+    kept = {place for place, each in enumerate(graph.instructions) if not each.is_index}
+    pending = list(kept)
+    while pending:
+        target = pending.pop()
+        wanted = (edge.source for edge in graph.definitions[target] if _is_data(graph.instructions[target], edge))
+        found = set(wanted) - kept
+        kept |= found
+        pending += found
+    return rewritten(graph, sorted(kept), graph.edges)
+
+
+def _is_data(instruction: Instruction, edge: Edge) -> bool:
+    """Return whether nothing but *edge* tells what an operand of *instruction* is."""
+    return edge.operand is not None and instruction.operands[edge.operand].known is None
 
 
 def without_moves(graph: Idg) -> Idg:
