@@ -1,0 +1,154 @@
+"""How long accesses of memory take: λ and Λ by what a warp moves and by the level that serves it (Lemeire's mapper g).
+
+Global memory (Lemeire, section 6.3): of the bytes that a warp asks for, R come from DRAM and 1 - R from a cache,
+
+    Λ = R·Λ_DRAM + (1 - R)·Λ_cache        λ = R·λ_DRAM + (1 - R)·λ_cache        R ≤ 1
+    Λ = Λ_DRAM + (R - 1)·λ_DRAM           λ = R·λ_DRAM                          R > 1
+
+where more is moved than asked for. Any number of levels is mixed alike. R comes from a profiler in the paper; here from
+what the kernel touches (:func:`served_by`). Local memory: :meth:`loopyperf.device.lambdas.Lambdas.with_conflicts`.
+
+A level's Λ is its latency, its λ the time that a core's share of its bandwidth takes to move the bytes. Contention
+needs no term of its own: requests queue for the pipeline, as :func:`latency_in_flight` says in closed form.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loopyperf.device.description import Device, MemoryLevel
+from loopyperf.device.lambdas import Cycles, Lambdas
+from loopyperf.errors import ParameterError
+
+DRAM = "DRAM"
+COALESCED = "load global b32"
+"""the instruction of descriptions, of which each lane moves :data:`BYTES`"""
+BYTES = 4
+
+
+# {{{ one level
+
+
+def level_lambdas(device: Device, level: str, moved: Cycles) -> Lambdas:
+    """Return the latencies, in cycles, of a warp instruction for which *level* serves *moved* bytes.
+
+    Of DRAM they are those measured of a coalesced load of 32 bits where the level's own are not stated. Raises
+    :class:`MissingNumberError` where the device's description states neither.
+    """
+    memory = device.level(level)
+    measured = next((each for each in device.instructions if each.name == COALESCED), None)
+    if level == DRAM and measured is not None and not memory.stated("latency"):
+        return Lambdas(measured.issue * moved / (BYTES * device.warp_size), measured.completion)
+    return Lambdas(moved / bytes_per_cycle(device, memory), memory.latency)
+
+
+def bytes_per_cycle(device: Device, memory: MemoryLevel) -> float:
+    """Return the bytes that *memory* gives one core in a cycle, all cores asking: measured if stated, else the peak.
+
+    Raises :class:`MissingNumberError` where the description states no bandwidth at all.
+    """
+    if memory.stated("bandwidth_per_core"):
+        return memory.bandwidth_per_core
+    measured = memory.stated("sustained_bandwidth") is not None
+    whole = memory.sustained_bandwidth if measured else memory.bandwidth
+    return whole / (device.cores * device.clock)
+
+
+def latency_in_flight(lambdas: Lambdas, requests: Cycles) -> Cycles:
+    """Return the latency that a request sees, on average, while so many *requests* of a core are always in flight.
+
+    Little's law: *requests* are in flight if each takes Λ and one begins every Λ / *requests* cycles, which it cannot
+    more often than every λ. Beyond Λ / λ of them the latency grows: Λ(q) = max(Λ, q·λ).
+    """
+    return max(lambdas.completion, requests * lambdas.issue)
+
+
+# }}}
+
+
+# {{{ several levels
+
+
+def mixed(parts: Sequence[tuple[Cycles, Lambdas]]) -> Lambdas:
+    """Return the latencies of instructions of which these shares, adding up to one, have these latencies each."""
+    total = sum(share for share, _ in parts)
+    if any(share < 0 for share, _ in parts) or abs(total - 1) > 1e-9:
+        raise ParameterError(f"shares are 0 or more and add up to one, received {[share for share, _ in parts]}")
+    issue = sum(share * each.issue for share, each in parts)
+    return Lambdas(issue, sum(share * each.completion for share, each in parts))
+
+
+def by_dram_ratio(dram: Lambdas, cache: Lambdas, ratio: Cycles) -> Lambdas:
+    """Return the latencies where DRAM moves *ratio* bytes for each byte asked for, R of Lemeire, section 6.3."""
+    if ratio < 0:
+        raise ParameterError(f"the bytes that DRAM moves for each byte asked for are 0 or more, received {ratio}")
+    if ratio > 1:
+        return Lambdas(ratio * dram.issue, dram.completion + (ratio - 1) * dram.issue)
+    return mixed([(ratio, dram), (1 - ratio, cache)])
+
+
+def global_lambdas(device: Device, moved: Cycles, shares: Mapping[str, Cycles]) -> Lambdas:
+    """Return the latencies, in cycles, of a warp instruction that moves *moved* bytes, sectors of 32 for NVIDIA.
+
+    *shares* tell which level serves how much of them, level -> share, adding up to one. Raises
+    :class:`MissingNumberError` for a number of a level that the description does not state.
+    """
+    return mixed([(share, level_lambdas(device, level, moved)) for level, share in shares.items() if share])
+
+
+# }}}
+
+
+# {{{ which level serves
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What is asked for, and how much of it is distinct, in bytes of whole sectors."""
+
+    requested: Cycles
+    """by all warp instructions of the kernel together"""
+    by_core: Cycles
+    """distinct on one core while its groups are resident, summed over cores and generations of groups"""
+    resident: Cycles
+    """of that, at once on one core: what its cache has to hold for anything to be found in it again"""
+    by_wave: Cycles
+    """distinct among all groups that are resident at once, summed over the waves"""
+    wave: Cycles
+    """of that, at once"""
+    distinct: Cycles
+    """of the whole kernel"""
+
+
+def served_by(device: Device, footprint: Footprint, local_memory: Cycles = 0) -> dict[str, Cycles]:
+    """Return which share of the bytes each level serves, the nearest level first; what is not reused comes from DRAM.
+
+    A cache of a core keeps what its resident groups touch if all of it fits beside the *local_memory* that they take
+    from the same cache; else it keeps nothing. A cache of the device keeps what a wave of groups touches if that fits,
+    and what the whole kernel touches if that does.
+    """
+    if not footprint.requested:
+        return {DRAM: 1}
+    left: Cycles = footprint.requested
+    shares: dict[str, Cycles] = {}
+    for memory in device.memory:
+        if memory.name in (DRAM, "local"):
+            continue
+        after = min(left, _not_kept(memory, footprint, local_memory))
+        shares[memory.name] = (left - after) / footprint.requested
+        left = after
+    return {**shares, DRAM: left / footprint.requested}
+
+
+def _not_kept(memory: MemoryLevel, footprint: Footprint, local_memory: Cycles) -> Cycles:
+    """Return the bytes that are asked of the next level behind *memory*."""
+    if not memory.stated("size"):
+        return footprint.requested
+    if memory.per == "core":
+        room = memory.size - (local_memory if memory.holds_local_memory else 0)
+        return footprint.by_core if footprint.resident <= room else footprint.requested
+    if footprint.distinct <= memory.size:
+        return footprint.distinct
+    return footprint.by_wave if footprint.wave <= memory.size else footprint.requested
+
+
+# }}}
