@@ -30,6 +30,10 @@ def test_numbers_of_work_items_that_are_data_are_computed() -> None:
     assert [(edge.source, edge.target, edge.operand) for edge in graph.edges] == [(0, 1, 0)]
 
 
+def test_numbers_of_work_items_that_are_part_of_an_address_are_not() -> None:
+    assert kinds(folded("<int32> t = 2*i + 1\nout[t] = 3")) == ["store b32"]
+
+
 def test_what_an_operation_works_on_is_known_to_it() -> None:
     # 2*i is an operand whose value is told: of the arithmetic the last addition is left, with the load's value.
     assert kinds(folded("out[i] = a[i] + (2*i)")) == ["load b32", "add f32", "store b32"]

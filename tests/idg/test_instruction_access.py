@@ -168,3 +168,12 @@ def test_merged_loads_are_those_of_the_first(product: WarpKind) -> None:
 
 
 # }}}
+
+
+def test_registers_that_stand_for_addresses_are_looked_through() -> None:
+    # t = 2*i: 32 lanes of 4 bytes, 8 bytes apart, are 256 bytes, or eight sectors; no lane's address is data.
+    kernel = written("{[i]: 0<=i<32}", "<int32> t = 2*i\nout[t] = 3", flat("out"), tags={"i": "l.0"})
+    kind = representative(kernel)
+    (number,) = (place for place, each in enumerate(kind.graph.instructions) if each.kind == "store")
+    pattern = kind.access(number)
+    assert (pattern.profile.mean("sectors"), pattern.assumed) == (8, ())

@@ -4,6 +4,7 @@ This is the source graph: nothing is folded, merged or contracted (see :mod:`loo
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pymbolic.primitives as prim
@@ -32,6 +33,7 @@ from loopyperf.idg.construction.values import Read, Value, product_with_sign
 from loopyperf.idg.warps.nest import Statement
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier
+from loopyperf.registers import written_out
 
 SUBSYSTEMS = {"special": "sfu", "div": "sfu", "pow": "sfu"}
 """of operations that single-precision and integer arithmetic units do not do"""
@@ -223,7 +225,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     def _access(self, found: Reference, text: str, operands: Sequence[Value], conditions: Conditions) -> Value:
         node = self._add(found.direction, f"b{found.bits}", found.space, text, conditions, operands)
-        self.drafts[node].reference = found
+        index = tuple(written_out(each, self.kernel.known_registers) for each in found.index)
+        self.drafts[node].reference = replace(found, index=index)
         return Value(node)
 
     def _load(self, expr: Any, name: str, index: tuple[Any, ...], conditions: Conditions) -> Value:

@@ -27,7 +27,9 @@ def without_index_arithmetic(graph: Idg) -> Idg:
 
 
 def _is_data(instruction: Instruction, edge: Edge) -> bool:
-    """Return whether nothing but *edge* tells what an operand of *instruction* is."""
+    """Return whether nothing but *edge* tells what an operand of *instruction* is, and it is no part of an address."""
+    if instruction.address is not None and not (instruction.kind == "store" and edge.operand == 0):
+        return False
     return edge.operand is not None and instruction.operands[edge.operand].known is None
 
 
