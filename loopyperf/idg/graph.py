@@ -32,7 +32,9 @@ class Idg:
         strangers = [edge for edge in self.edges if not (0 <= edge.source < number and 0 <= edge.target < number)]
         if strangers:
             raise GraphError(f"edge {strangers[0].source} -> {strangers[0].target} leads out of {number} instructions")
-        _order(number, [(edge.source, edge.target) for edge in self.edges if not edge.is_carried])
+        in_pass = [(edge.source, edge.target) for edge in self.edges if not edge.is_carried]
+        if any(source >= target for source, target in in_pass):  # most graphs are numbered in the order of the program
+            _order(number, in_pass)
 
     @classmethod
     def from_edges(cls, kinds: Sequence[str], edges: Sequence[tuple[int, ...]], trips: int = 1) -> "Idg":
