@@ -11,6 +11,7 @@ from loopyperf.device.library import BUNDLED, names_without_brand
 from loopyperf.device.names import device_slug
 from loopyperf.device.occupancy import occupancy
 from loopyperf.device.parts import Part
+from loopyperf.errors import MissingNumberError
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(BUNDLED.glob("*.toml"))
@@ -235,6 +236,77 @@ def test_lemeire_table_6_follows_from_table_5():
 # }}}
 
 
+# {{{ what is absent
+
+SINCE_VOLTA = {
+    *(
+        "amd-mi210",
+        "amd-mi300x",
+        "amd-rx-6900-xt",
+        "nvidia-titan-v",
+        "nvidia-v100",
+        "nvidia-rtx-2070",
+        "nvidia-rtx-3090",
+    ),
+    *(
+        "nvidia-a40",
+        "nvidia-a100",
+        "nvidia-a100-40",
+        "nvidia-rtx-4090",
+        "nvidia-h100-pcie",
+        "nvidia-h100",
+        "nvidia-h200",
+    ),
+}
+LEVEL_NUMBERS = {
+    "latency": ("latency",),
+    "bandwidth": ("bandwidth", "sustained_bandwidth", "bandwidth_per_core"),
+    "sustained bandwidth": ("sustained_bandwidth",),
+}
+
+
+def states(device: Device, number: str) -> bool:
+    """Return whether the description states what a row of the table is about; True of a memory that there is not."""
+    what, of, name = number.replace("`", "").partition(" of ")
+    if not of:
+        return device.stated(what) is not None
+    if what == "completion":
+        try:
+            return device.completion_latency(*name.rsplit(" ", 1)) > 0
+        except MissingNumberError:
+            return False
+    levels = [level for level in device.memory if level.name == name]
+    return all(any(level.stated(each) for each in LEVEL_NUMBERS[what]) for level in levels)
+
+
+def absent_rows() -> list[tuple[str, set[str]]]:
+    text = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
+    table = text.partition("### What is absent")[2].partition("## The documents")[0]
+    rows: list[tuple[str, set[str]]] = []
+    for number, devices in re.findall(r"^\| ([^|]*`[^|]+) \| ([^|]+) \|", table, re.MULTILINE):
+        named = set(re.findall(r"[\w-]+-[\w-]+", devices))
+        rows.append((number, SINCE_VOLTA - named if devices.startswith("all") else named))
+    return rows
+
+
+@pytest.mark.parametrize(("number", "devices"), absent_rows())
+def test_the_page_says_for_which_devices_a_number_is_absent(number: str, devices: set[str]):
+    assert devices == {slug for slug in SINCE_VOLTA if not states(DEVICES[slug], number)}
+
+
+def test_other_numbers_of_the_memories_and_of_arithmetic_are_stated_for_all_devices_since_volta():
+    kinds = ("add f32", "add f64", "add i32", "mul i32", "compare i32", "bitwise i32", "shift i32", "special f32")
+    numbers = [f"completion of {kind}" for kind in kinds]
+    numbers += [f"{what} of {level}" for what in ("latency", "bandwidth") for level in ("local", "L1", "L2", "DRAM")]
+    listed = {number.replace("`", "") for number, _ in absent_rows()}
+    assert len(listed) > 10
+    for number in set(numbers) - listed:
+        assert [slug for slug in SINCE_VOLTA if not states(DEVICES[slug], number)] == []
+
+
+# }}}
+
+
 # {{{ measured tables
 
 CHASED = """
@@ -257,10 +329,12 @@ READ = """
 amd-rx-6900-xt    13146  -        4645.1   1953.1  453.1
 nvidia-a40        -      9352     2434.1   -       679
 nvidia-a100       -      19119.9  5434.7   -       1732.3
-nvidia-a100-40    -      -        2831.1   -       1372
+nvidia-a100-40    -      -        5434.7   -       1372
 nvidia-v100       -      13873.4  2452.1   -       869
 nvidia-h100-pcie  -      25204.7  6862.5   -       1973.1
 nvidia-h200       -      -        9675     -       3888.2
+nvidia-h100       -      -        9675     -       -
+nvidia-rtx-3090   -      -        -        -       818.2
 amd-mi210         -      10615.8  5064.1   -       1253.3
 amd-mi300x        -      38824.5  27705.5  5797.8  4073
 """
