@@ -34,8 +34,8 @@ def test_the_devices_that_the_papers_and_the_data_are_about_are_described():
         *("nvidia-gtx-280", "nvidia-gtx-580", "nvidia-gtx-680"),
         *("nvidia-gtx-titan-x", "nvidia-tesla-k40", "nvidia-tesla-c2070", "amd-r9-fury"),
         # measured data
-        *("nvidia-titan-v", "nvidia-v100", "nvidia-a100", "nvidia-h100", "nvidia-h200"),
-        *("nvidia-rtx-3090", "nvidia-rtx-4090", "amd-mi210", "amd-mi300x"),
+        *("nvidia-titan-v", "nvidia-v100", "nvidia-a100", "nvidia-a100-40", "nvidia-a40", "nvidia-h100", "nvidia-h200"),
+        *("nvidia-rtx-3090", "nvidia-rtx-4090", "amd-mi210", "amd-mi300x", "amd-rx-6900-xt"),
     }
     assert papers <= set(DEVICES)
 

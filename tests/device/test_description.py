@@ -44,9 +44,9 @@ def test_a_device_is_a_value():
     ("ask", "message"),
     [
         (
-            lambda: RTX_2070.level("L1").latency,
-            r"'nvidia-rtx-2070' does not state memory.L1.latency .*in cycles.*nvidia-rtx-2070.toml.*in the table "
-            r'\[memory.L1\]: latency = \{ value = \.\.\., unit = "cycles", source = "\.\.\." \}',
+            lambda: RTX_2070.level("DRAM").latency,
+            r"'nvidia-rtx-2070' does not state memory.DRAM.latency .*in cycles.*nvidia-rtx-2070.toml.*in the table "
+            r'\[memory.DRAM\]: latency = \{ value = \.\.\., unit = "cycles", source = "\.\.\." \}',
         ),
         (lambda: TITAN_V.launch_overhead, r"does not state launch_overhead .*in s.*has in the top: launch_overhead = "),
         (lambda: TITAN_V.limits.warp_unit, r"does not state limits.warp_unit .*in the table \[limits\]: warp_unit = "),
@@ -55,8 +55,8 @@ def test_a_device_is_a_value():
             lambda: TITAN_V.completion_latency("barrier"),
             r"how long 'barrier' takes \(completion, in cycles\).*\[instructions.\"barrier\"\].* completion = \{",
         ),
-        (lambda: TITAN_V.issue_latency("div", "f64"), r"how long 'div f64' takes \(issue.*there are add f32, mul f32"),
-        (lambda: load_device("amd-mi210").issue_latency("mul", "i32"), "does not state throughput.integer_multiply"),
+        (lambda: TITAN_V.issue_latency("div", "f32"), r"how long 'div f32' takes \(issue.*there are add f32, mul f32"),
+        (lambda: load_device("amd-r9-fury").issue_latency("mul", "i32"), "does not state throughput.integer_multiply"),
         (lambda: load_device("nvidia-gtx-580").peak_flops("f64"), "does not state throughput.f64"),
     ],
 )

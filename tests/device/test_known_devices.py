@@ -21,11 +21,15 @@ from loopyperf.errors import DeviceFileError, UnknownDeviceError
         ("NVIDIA GeForce RTX 2070", "nvidia-rtx-2070"),
         ("Tesla V100-PCIE-16GB", "nvidia-v100"),
         ("NVIDIA A100-SXM4-80GB", "nvidia-a100"),
+        ("NVIDIA A100-SXM4-40GB", "nvidia-a100-40"),
+        ("NVIDIA A100-PCIE-40GB", "nvidia-a100-40"),
+        ("NVIDIA A40", "nvidia-a40"),
         ("NVIDIA H100 PCIe", "nvidia-h100-pcie"),
         ("NVIDIA H100 80GB HBM3", "nvidia-h100"),
         ("AMD R9 Fury", "amd-r9-fury"),
         ("AMD Radeon R9 Fury", "amd-r9-fury"),
         ("AMD Instinct MI300X", "amd-mi300x"),
+        ("AMD Radeon RX 6900 XT", "amd-rx-6900-xt"),
     ],
 )
 def test_a_device_is_found_by_what_drivers_and_people_call_it(name: str, slug: str):

@@ -1,0 +1,79 @@
+"""What docs/devices.md says that nobody has published is what the catalog does not state."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from loopyperf.device.description import Device
+from loopyperf.device.device_files import load_description
+from loopyperf.device.library import BUNDLED
+from loopyperf.errors import MissingNumberError
+
+ROOT = Path(__file__).parents[2]
+DEVICES = {path.stem: load_description(path) for path in sorted(BUNDLED.glob("*.toml"))}
+
+SINCE_VOLTA = {
+    *(
+        "amd-mi210",
+        "amd-mi300x",
+        "amd-rx-6900-xt",
+        "nvidia-titan-v",
+        "nvidia-v100",
+        "nvidia-rtx-2070",
+        "nvidia-rtx-3090",
+    ),
+    *(
+        "nvidia-a40",
+        "nvidia-a100",
+        "nvidia-a100-40",
+        "nvidia-rtx-4090",
+        "nvidia-h100-pcie",
+        "nvidia-h100",
+        "nvidia-h200",
+    ),
+}
+LEVEL_NUMBERS = {
+    "latency": ("latency",),
+    "bandwidth": ("bandwidth", "sustained_bandwidth", "bandwidth_per_core"),
+    "sustained bandwidth": ("sustained_bandwidth",),
+}
+
+
+def states(device: Device, number: str) -> bool:
+    """Return whether the description states what a row of the table is about; True of a memory that there is not."""
+    what, of, name = number.replace("`", "").partition(" of ")
+    if not of:
+        return device.stated(what) is not None
+    if what == "completion":
+        try:
+            return device.completion_latency(*name.rsplit(" ", 1)) > 0
+        except MissingNumberError:
+            return False
+    levels = [level for level in device.memory if level.name == name]
+    return all(any(level.stated(each) for each in LEVEL_NUMBERS[what]) for level in levels)
+
+
+def absent_rows() -> list[tuple[str, set[str]]]:
+    text = (ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
+    table = text.partition("### What is absent")[2].partition("## The documents")[0]
+    rows: list[tuple[str, set[str]]] = []
+    for number, devices in re.findall(r"^\| ([^|]*`[^|]+) \| ([^|]+) \|", table, re.MULTILINE):
+        named = set(re.findall(r"[\w-]+-[\w-]+", devices))
+        rows.append((number, SINCE_VOLTA - named if devices.startswith("all") else named))
+    return rows
+
+
+@pytest.mark.parametrize(("number", "devices"), absent_rows())
+def test_the_page_says_for_which_devices_a_number_is_absent(number: str, devices: set[str]):
+    assert devices == {slug for slug in SINCE_VOLTA if not states(DEVICES[slug], number)}
+
+
+def test_other_numbers_of_the_memories_and_of_arithmetic_are_stated_for_all_devices_since_volta():
+    kinds = ("add f32", "add f64", "add i32", "mul i32", "compare i32", "bitwise i32", "shift i32", "special f32")
+    numbers = [f"completion of {kind}" for kind in kinds]
+    numbers += [f"{what} of {level}" for what in ("latency", "bandwidth") for level in ("local", "L1", "L2", "DRAM")]
+    listed = {number.replace("`", "") for number, _ in absent_rows()}
+    assert len(listed) > 10
+    for number in set(numbers) - listed:
+        assert [slug for slug in SINCE_VOLTA if not states(DEVICES[slug], number)] == []
