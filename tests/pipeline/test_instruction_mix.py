@@ -22,7 +22,7 @@ TABLE_4 = (
     *("nvidia-gtx-1060", "nvidia-rtx-2070", "amd-r9-380"),
 )
 KINDS = ("mul", "special")
-ROUNDS = 60
+ROUNDS = 100
 BETAS = (1, 3, 4, 5, 16)
 FRAYED = 0.12
 """what is lost where pipelines and issue limit do not fall into step, at most: see below"""
