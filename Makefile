@@ -42,7 +42,7 @@ corpora: env
 
 test-oldest:
 	$(MAKE) env VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt BARVINOK=islpy-barvinok==2025.2.5
-	.venv-oldest/bin/python -m pytest -n 2 -p no:cacheprovider
+	.venv-oldest/bin/python -m pytest -n 2 -o cache_dir=.venv-oldest/.pytest_cache
 
 demo: env
 	$(BIN)/loopyperf calibrate

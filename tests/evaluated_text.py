@@ -3,6 +3,7 @@
 import operator
 import re
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -168,6 +169,12 @@ class TextEvaluator:
             return base.converted(FLOAT64) ** exponent if has_integer else base**exponent
         if function.startswith("make_"):
             return Vector(tuple(values))
+        if function == "dot":
+            products = values[0] * values[1]
+            return reduce(operator.add, products.members) if isinstance(products, Vector) else products
+        if isinstance(values[0], Complex):  # C's own, as cabsf is
+            name = function.removesuffix("f")
+            return _complex(name if name == "conj" else name.removeprefix("c"), values)
         return values[0].special() if len(values) == 1 else _like(*values).special()
 
     # }}}

@@ -153,7 +153,10 @@ def _written(kernel: Kernel, iname: str) -> Any:
     """Return the expression that the generator replaces *iname* by, in the first copy if it is unrolled."""
     loopy_kernel: Any = kernel.loopy_kernel
     if is_unrolled(loopy_kernel, iname) or loopy_kernel.iname_tags_of_type(iname, VectorizeTag):
-        bounds = loopy_kernel.get_iname_bounds(iname, constants_only=True)
+        try:
+            bounds = loopy_kernel.get_iname_bounds(iname, constants_only=True)
+        except isl.Error:  # so many copies as a size says, which it cannot write
+            return None
         return pw_aff_to_expr(static_value_of_pw_aff(bounds.lower_bound_pw_aff.coalesce(), constants_only=False))
     tag = kernel.hardware_axis(iname)
     if tag is None:

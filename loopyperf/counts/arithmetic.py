@@ -38,15 +38,21 @@ def link_operations(link: Link, expression: Any) -> Iterator[tuple[Operation, in
 def function_operations(name: str, result: NumberType, argument: NumberType) -> Iterator[tuple[Operation, int]]:
     """Yield the operations that a call of the function *name* performs; signs, and parts of complex numbers, are free.
 
-    *argument* is the type of what it is called with, if that is complex; else any.
+    *argument* is the type of what it is called with first: what asks something of a real number, as ``isnan`` does, and
+    answers with an integer, works in that, and the dot product of two vectors is as many products, and their sum.
     """
     if argument.is_complex or result.is_complex:
         yield from _of_kinds(complex_function(name), argument)
     elif name in FUSED_FUNCTIONS:
         yield from _of_kinds(FUSED_FUNCTIONS[name], result)
+    elif name == "dot":
+        yield Operation("mul", result.scalar), argument.components
+        if argument.components > 1:
+            yield Operation("add", result.scalar), argument.components - 1
     elif name not in SIGN_FUNCTIONS | PARTS and not name.startswith("make_"):  # which build vectors
         kind = "pow" if name in POWER_FUNCTIONS else "min/max" if name in MIN_MAX_FUNCTIONS else "special"
-        yield Operation(kind, result.scalar), result.components
+        works_in = argument if result.is_integral else result
+        yield Operation(kind, works_in.scalar), works_in.components
 
 
 def _of_kinds(numbers: Mapping[Kind, int], made_of: NumberType) -> Iterator[tuple[Operation, int]]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import islpy as isl
 import pymbolic.primitives as prim
 from loopy.diagnostic import StaticValueFindingError
 from loopy.isl_helpers import static_value_of_pw_aff
@@ -16,14 +17,14 @@ def written_iname(kernel: Kernel, iname: str) -> Any:
     """Return what the code generator replaces *iname* by, None if by a variable.
 
     ``generate_unroll_loop`` and ``set_up_hw_parallel_loops`` in ``loopy/codegen/loop.py``. An unrolled loop that does
-    not start from a number is taken for one that is not unrolled.
+    not start from a number, or has no constant number of passes, is taken for one that is not unrolled.
     """
     loopy_kernel = kernel.loopy_kernel
     if loopy_kernel.iname_tags_of_type(iname, (UnrollTag, UnrolledIlpTag, VectorizeTag)):
-        lower: Any = loopy_kernel.get_iname_bounds(iname, constants_only=True).lower_bound_pw_aff.coalesce()
         try:
+            lower: Any = loopy_kernel.get_iname_bounds(iname, constants_only=True).lower_bound_pw_aff.coalesce()
             first = pw_aff_to_expr(static_value_of_pw_aff(lower, constants_only=False))
-        except StaticValueFindingError:
+        except (StaticValueFindingError, isl.Error):  # the latter where there is no constant bound
             return None
         return first if prim.is_constant(first) else None
     tag = kernel.hardware_axis(iname)

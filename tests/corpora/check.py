@@ -14,8 +14,9 @@ from loopyperf.properties.vector import PropertyVector
 from .admissible import admissible_sizes, enumeration_is_cheap
 from .outcome import Outcome
 
-BEYOND_ENUMERATION = (AssertionError, UnknownVariableError, UnsupportedExpressionError)
-"""what enumeration raises where a function, a type or a layout is new to it, or where it would need data"""
+BEYOND_ENUMERATION = (AssertionError, NotImplementedError, UnknownVariableError, UnsupportedExpressionError)
+"""what enumeration raises where a function, a type or a layout is new to it, where it would need data, and where Loopy
+cannot write the code that it reads"""
 SIZES = 2
 """at which to enumerate"""
 

@@ -219,3 +219,10 @@ def groups_of_an_inner_domain() -> lp.TranslationUnit:
     )
     unit = lp.split_iname(lp.split_iname(unit, "i", 8, outer_tag="g.0"), "i_inner", 4, inner_tag="l.0")
     return lp.tag_inames(unit, {"k": "g.1"})
+
+
+@at(*({"n": n} for n in (0, 1, 5)), classes={"n": 40})
+def copies_of_unknown_number() -> lp.TranslationUnit:
+    """Loopy cannot write so many copies of the body as n; what they would do is known."""
+    unit = kernel("{[i,j]: 0<=i,j<n}", "a[i,j] = 5 + i + j", array("a", "n,n"), sizes("n"))
+    return lp.tag_inames(unit, {"j": "ilp"})

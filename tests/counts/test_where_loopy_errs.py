@@ -264,6 +264,19 @@ def test_lanes_of_a_loop_between_two_sizes_are_enumerated_where_there_are_any() 
     assert counts["global load 32-bit stride 1"](m=7, n=100) == 93
 
 
+def test_a_dot_product_is_its_products_and_their_sum() -> None:
+    # 100 dot products of four members: 4 multiplications and 3 additions each.
+    vectors = lp.GlobalArg("a,b", vec.types[np.dtype(np.float32), 4], shape="n")
+    counts = counted(over_n("out[i] = dot(a[i], b[i])", vectors, array("out", "n")))
+    assert (counts["f32 mul"], counts["f32 add"]) == (400, 300)
+
+
+def test_what_asks_a_real_number_works_in_its_type() -> None:
+    a = lp.GlobalArg("a", np.float64, shape="n")
+    counts = counted(over_n("out[i] = isnan(a[i])", a, lp.GlobalArg("out", np.int32, shape="n")))
+    assert counts["f64 special"] == 100
+
+
 def test_negative_strides_are_strides() -> None:
     counts = counted(over_n("out[n-1-i] = a[2*n-2-2*i]", array("a", "2*n"), array("out", "n")))
     assert counts == {"global load 32-bit stride 1/2": 100, "global store 32-bit stride 1": 100}
