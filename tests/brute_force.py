@@ -181,23 +181,35 @@ def _on_other_axes(kernel: Kernel, launch: Launch, inames: frozenset[str]) -> se
 
 def _points(kernel: Kernel, inames: frozenset[str], sizes: Sequence[Sizes], has_holes: bool = True) -> Points:
     """Return the points over *inames*; those that remainders leave out are among them unless it *has_holes*."""
-    registers = _registers(kernel)
-    domain = isl.Set.from_basic_set(kernel.loopy_kernel.get_inames_domain(inames))
-    while bounding := registers.keys() & set(domain.get_var_names(isl.dim_type.param)):
-        domain = _with_register(kernel, domain, min(bounding), registers[min(bounding)])
+    domain, bounding = _with_registers(kernel, inames)
     domain = domain.project_out_except(sorted(inames), [isl.dim_type.set])
+    for name in bounding:
+        domain = domain.project_out(*domain.get_var_dict(isl.dim_type.param)[name], 1)
     return listed(domain if has_holes else domain.remove_divs(), sizes)
 
 
-def _with_register(kernel: Kernel, domain: isl.Set, name: str, value: Any) -> isl.Set:
-    """Return *domain* where register *name*, which bounds loops, has its *value*, in the loops that it is of."""
-    loops = get_dependencies(value) & kernel.loopy_kernel.all_inames()
-    wider = kernel.loopy_kernel.get_inames_domain(loops | set(domain.get_var_names(isl.dim_type.set)))
-    loops = wider.get_var_names(isl.dim_type.set)
-    names = sorted({*wider.get_var_names(isl.dim_type.param), *kernel.parameters})
-    equal = isl.Set(f"[{', '.join(names)}] -> {{ [{', '.join(loops)}] : {name} = {value} }}")
-    points = isl.Set.from_basic_set(wider).align_params(equal.get_space()) & equal
-    return points.project_out(*points.get_var_dict(isl.dim_type.param)[name], 1)
+def _with_registers(kernel: Kernel, inames: frozenset[str]) -> tuple[isl.Set, set[str]]:
+    """Return the domain of *inames* where each register that bounds loops has its value, and these registers.
+
+    The loops that a value is computed of are dimensions, too.
+    """
+    registers, everything = _registers(kernel), kernel.loopy_kernel.all_inames()
+    bounding: set[str] = set()
+    while True:
+        basic = kernel.loopy_kernel.get_inames_domain(inames)
+        values = [registers[name] for name in sorted(bounding)]
+        used = set(basic.get_var_names(isl.dim_type.param)).union(*map(get_dependencies, values))
+        wider = inames.union(basic.get_var_names(isl.dim_type.set), used & everything)
+        if wider == inames and used & registers.keys() == bounding:
+            break
+        inames, bounding = wider, used & registers.keys()
+    names = sorted(used - everything | kernel.parameters)
+    loops = basic.get_var_names(isl.dim_type.set)
+    domain = isl.Set.from_basic_set(basic)
+    for name in sorted(bounding):
+        equal = isl.Set(f"[{', '.join(names)}] -> {{ [{', '.join(loops)}] : {name} = {registers[name]} }}")
+        domain = domain.align_params(equal.get_space()) & equal
+    return domain, bounding
 
 
 # }}}
