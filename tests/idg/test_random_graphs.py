@@ -1,25 +1,19 @@
-"""Graphs of random kernels: against counting, and against a replay of the program.
+"""Graphs of random kernels: against counting, and against a replay of the program."""
 
-Other kernels, and more of them::
-
-    LOOPYPERF_RANDOM_GRAPHS=500 LOOPYPERF_RANDOM_SEED=$(date +%s) \\
-        .venv/bin/python -m pytest tests/idg/test_random_graphs.py
-"""
-
-import os
 from collections.abc import Mapping
 from itertools import cycle
 
 import pytest
 from graph_counts import counted, executed
-from hypothesis import HealthCheck, Phase, given, note, reject, seed, settings
+from hypothesis import note, reject
 from meaning import stored
-from random_kernels import RandomKernel, random_kernels
+from random_graph_kernels import for_random_kernels, loaded
+from random_kernels import RandomKernel
 from replay import Replay
 
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
-from loopyperf.errors import KernelError, UncountableError
+from loopyperf.errors import UncountableError
 from loopyperf.idg import Edge, Idg
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.instruction_access import source_pattern
@@ -38,12 +32,10 @@ from loopyperf.idg.lowering.tested_copies import with_tested_copies
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.warp_executions import WarpExecutions
-from loopyperf.kernel import Kernel, load_kernel
+from loopyperf.kernel import Kernel
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 
-KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_GRAPHS", 60))
-SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
 WARP = 32
 PASSES = (
     without_index_arithmetic,
@@ -62,17 +54,10 @@ LONG = 3000
 """executions of a warp: longer ones are not replayed"""
 
 
-@seed(SEED)
-@settings(
-    max_examples=KERNELS,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate, Phase.shrink],
-)
-@given(random_kernels())
+@for_random_kernels
 def test_graphs_execute_what_is_counted_and_what_a_replay_does(description: RandomKernel) -> None:
     note(repr(description))
-    kernel = _loaded(description)
+    kernel = loaded(description)
     for sizes in description.sizes[3::9][:3]:
         try:
             expected = counted(kernel, sizes, WARP)
@@ -80,19 +65,6 @@ def test_graphs_execute_what_is_counted_and_what_a_replay_does(description: Rand
             reject()
         assert expected == executed(kernel_graphs(kernel, sizes, Typical({}), WARP)), sizes
     _check_flat_graphs(kernel, description.sizes[len(description.sizes) // 3])
-
-
-def _loaded(description: RandomKernel) -> Kernel:
-    if description.share is not None:
-        reject()
-    try:
-        unit = description.build()
-    except Exception:  # a transformation lets through what isl, pymbolic and Python itself raise
-        return reject()
-    try:
-        return load_kernel(unit)
-    except KernelError:
-        return reject()
 
 
 def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:

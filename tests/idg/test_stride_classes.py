@@ -1,46 +1,30 @@
-"""Stride classes that counting tells, against the addresses of the lanes of a warp.
+"""Stride classes that counting tells, against the addresses of the lanes of a warp."""
 
-Other kernels, and more of them::
-
-    LOOPYPERF_RANDOM_GRAPHS=500 LOOPYPERF_RANDOM_SEED=$(date +%s) \\
-        .venv/bin/python -m pytest tests/idg/test_stride_classes.py
-"""
-
-import os
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, reject, seed, settings
-from random_kernels import RandomKernel, random_kernels
+from hypothesis import note, reject
+from random_graph_kernels import for_random_kernels, loaded
+from random_kernels import RandomKernel
 
 from loopyperf.counts.typical import Typical
-from loopyperf.errors import KernelError, UncountableError
+from loopyperf.errors import UncountableError
 from loopyperf.idg.access import AccessPattern
 from loopyperf.idg.construction.kernel_graphs import WarpKind, kernel_graphs
 from loopyperf.idg.warps.points import points_listed
-from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 
-KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_GRAPHS", 60))
-SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
 FAR = 5
 """elements from one lane to the next: those further apart are of one class"""
 
 
-@seed(SEED)
-@settings(
-    max_examples=KERNELS,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate, Phase.shrink],
-)
-@given(random_kernels())
+@for_random_kernels
 def test_lanes_are_as_far_apart_as_their_stride_class_says(description: RandomKernel) -> None:
     note(repr(description))
-    kernel, sizes = _loaded(description), description.class_sizes
+    kernel, sizes = loaded(description), description.class_sizes
     try:
         counts = count_properties(kernel)
         graphs = kernel_graphs(kernel, sizes, Typical({}))
@@ -50,17 +34,6 @@ def test_lanes_are_as_far_apart_as_their_stride_class_says(description: RandomKe
         for kind in launch.kinds[:1]:
             for source, name, apart in _apart(kind):
                 assert min(apart, FAR) in set(_told(counts, sizes, source, name)), (source, name)
-
-
-def _loaded(description: RandomKernel) -> Kernel:
-    if description.share is not None:
-        reject()
-    try:
-        return load_kernel(description.build())
-    except KernelError:
-        return reject()
-    except Exception:  # a transformation lets through what isl, pymbolic and Python itself raise
-        return reject()
 
 
 def _apart(kind: WarpKind) -> Iterator[tuple[str, str, int]]:
