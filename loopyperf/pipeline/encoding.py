@@ -180,7 +180,8 @@ def _executions_away(graph: Idg, edge: Edge) -> int | None:
     if graph.loops_around[edge.target][: len(loops)] != loops:
         return None
     away = [_passes_away(each, loop.name) for each, loop in zip(edge.passes, loops, strict=True)]
-    return None if any(away[:-1]) or away[-1] is None else max(0, away[-1])
+    *around, innermost = away
+    return None if any(each != 0 for each in around) or innermost is None else max(0, innermost)
 
 
 def _passes_away(expression: prim.ExpressionNode | int, name: str) -> int | None:

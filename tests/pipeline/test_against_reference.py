@@ -6,9 +6,13 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pymbolic import parse
 from random_scenarios import executions, graphs, lambdas, limits, orders, policies
 from reference_core import ReferenceCore
 
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.idg import Edge, Idg, Instruction, Loop
+from loopyperf.pipeline import Execution
 from loopyperf.pipeline.memory import PLACE, TIME, WARP
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.schedulers import scheduler_named
@@ -44,3 +48,17 @@ def _offsets(kinds: tuple[Any, ...]) -> dict[int, int]:
     for graph in kinds:
         found.setdefault(id(graph), sum(len(each.instructions) for each in kinds if id(each) in found))
     return found
+
+
+def test_results_of_outer_passes_that_vary_are_kept() -> None:
+    # Pass (i, j) waits for (i // 2, j - 1), which is two and more passes of i earlier, and many issues.
+    i, j = parse("i"), parse("j")
+    edge = Edge(1, 1, (1, 1), (i // 2, j - 1))
+    body = (Loop("i", 4, (Loop("j", 2, (0, 1)),)),)
+    graph = Idg((Instruction("mem", subsystem="mem"), Instruction("alu", subsystem="alu")), (edge,), body)
+    timing = {"mem": Lambdas(0.25, 3.5), "alu": Lambdas(0.25, 3.5)}
+    reference = ReferenceCore((graph,), timing, Execution(1, 1, 1), "round-robin", None, "in_order").run()
+    scenario = Scenario((graph,), timing, Execution(1, 1, 1), scheduler_named("round-robin"), None)
+    run = executed(scenario, is_traced=True)
+    expected = [(place, time * scenario.clock.ticks_per_cycle) for _, place, time in reference.issued]
+    assert expected == [tuple(map(int, row)) for row in run.trace[:, [PLACE, TIME]]]
