@@ -93,12 +93,12 @@ def leaning_loops(kernel: Kernel, launch: Launch, points: isl.Set) -> frozenset[
     nest = launch.nested(loops) if local else []
     leaning = set(local)
     for place, loop in enumerate(nest):
-        bounding = bounding_inames(kernel, loop)
+        inner = nest[place + 1 :]
+        around = bounding_around(kernel, names, loop, inner)
+        leaning_on = leaning.intersection(around)
         from_below = frozenset[str]().union(*_bounds_from_below(points, loop))
-        around = bounding.intersection(names).difference(nest[place:])
-        if from_below & leaning & bounding or (
-            not from_below.isdisjoint(nest[place + 1 :])
-            and not _starts_alike(kernel.domain({*around, loop}), loop, leaning & around)
+        if from_below & leaning_on or (
+            not from_below.isdisjoint(inner) and not _starts_alike(kernel.domain({*around, loop}), loop, leaning_on)
         ):
             leaning.add(loop)
     return frozenset(leaning - local)
@@ -137,13 +137,15 @@ def _bounds_from_below(points: isl.Set, loop: str) -> Iterator[frozenset[str]]:
                     yield involved
 
 
-def bounding_inames(kernel: Kernel, loop: str) -> frozenset[str]:
-    """Return the inames that Loopy may bound *loop* with: those of its domain and of the domains around it."""
+def bounding_around(kernel: Kernel, names: Sequence[str], loop: str, inner: Collection[str]) -> list[str]:
+    """Return those of *names* that Loopy may bound *loop* with; *inner* are the loops inside it.
+
+    They are in its domain or in a domain around that.
+    """
     home = kernel.loopy_kernel.get_home_domain_index(loop)
     domains = (home, *kernel.loopy_kernel.all_parents_per_domain()[home])
-    return frozenset(
-        name for index in domains for name in kernel.loopy_kernel.domains[index].get_var_names_not_none(SET)
-    )
+    known = {name for index in domains for name in kernel.loopy_kernel.domains[index].get_var_names_not_none(SET)}
+    return [name for name in names if name in known and name != loop and name not in inner]
 
 
 def _data(kernel: Kernel, points: isl.Set) -> frozenset[str]:

@@ -13,7 +13,7 @@ from itertools import product
 import islpy as isl
 from loopy.kernel.data import LocalInameTag
 
-from loopyperf.counts.loops import bounding_inames, first_values, leaning_loops
+from loopyperf.counts.loops import bounding_around, first_values, leaning_loops
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
@@ -119,8 +119,7 @@ def _in_passes(kernel: Kernel, launch: Launch, points: isl.Set, loops: Loops, le
 
 def loop_start(kernel: Kernel, loops: Loops, names: Sequence[str], inner: Sequence[str], loop: str) -> isl.Map:
     """Return the map from points over *names* to where *loop* starts there; *inner* are the loops inside it."""
-    bounding = bounding_inames(kernel, loop)
-    around = [name for name in names if name != loop and name in bounding and name not in inner]
+    around = bounding_around(kernel, names, loop, inner)
     everything = ", ".join(f"x{place}" for place in range(len(names)))
     outside = ", ".join(f"x{names.index(name)}" for name in around)
     first = first_values(loops(frozenset([*around, loop])), around, loop)

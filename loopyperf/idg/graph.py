@@ -32,9 +32,8 @@ class Idg:
         strangers = [edge for edge in self.edges if not (0 <= edge.source < number and 0 <= edge.target < number)]
         if strangers:
             raise GraphError(f"edge {strangers[0].source} -> {strangers[0].target} leads out of {number} instructions")
-        in_pass = [(edge.source, edge.target) for edge in self.edges if not edge.is_carried]
-        if any(source >= target for source, target in in_pass):  # most graphs are numbered in the order of the program
-            _order(number, in_pass)
+        if any(source >= target for source, target in self._in_pass):  # most are numbered in the order of the program
+            _order(number, self._in_pass)
 
     @classmethod
     def from_edges(cls, kinds: Sequence[str], edges: Sequence[tuple[int, ...]], trips: int = 1) -> "Idg":
@@ -54,12 +53,12 @@ class Idg:
         else:
             carried = tuple(Edge(s, t, (d,), (loop - d if d else loop,)) for s, t, d in apart)
             graph = cls(instructions, carried, (Loop("pass", trips, everything),))
-        for source, target, distance in apart:
-            if not distance and source >= target:
-                raise GraphError(
-                    f"edge {source} -> {target} leads backwards: list instructions in the order of the program, each "
-                    "after those that it waits for; of an earlier pass is an edge with its distance, in passes"
-                )
+        if graph.backwards:
+            edge = graph.backwards[0]
+            raise GraphError(
+                f"edge {edge.source} -> {edge.target} leads backwards: list instructions in the order of the program, "
+                "each after those that it waits for; of an earlier pass is an edge with its distance, in passes"
+            )
         return graph
 
     # {{{ what is where
@@ -81,8 +80,19 @@ class Idg:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Return the instructions in an order in which each comes after those of its own pass that it waits for."""
-        edges = [(edge.source, edge.target) for edge in self.edges if not edge.is_carried]
-        return _order(len(self.instructions), edges)
+        return _order(len(self.instructions), self._in_pass)
+
+    @cached_property
+    def backwards(self) -> tuple[Edge, ...]:
+        """Return the edges to what comes earlier in the same pass of the program than what it waits for."""
+        position = {place: position for position, (place, _) in enumerate(placed(self.body))}
+        apart = ((edge, position[edge.target] - position[edge.source]) for edge in self.edges if not edge.is_carried)
+        return tuple(edge for edge, later in apart if later < 0)
+
+    @property
+    def _in_pass(self) -> list[tuple[int, int]]:
+        """Return the ends of the edges inside a pass."""
+        return [(edge.source, edge.target) for edge in self.edges if not edge.is_carried]
 
     # }}}
 

@@ -11,7 +11,6 @@ from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.lambdas import Timing, latencies
-from loopyperf.idg.program import placed
 from loopyperf.pipeline.clock import Clock, clock_for, rational
 from loopyperf.pipeline.execution import Execution
 from loopyperf.pipeline.schedulers import Scheduler
@@ -100,13 +99,12 @@ class Scenario:
 
 def _check_order(graph: Idg) -> None:
     """Raise :class:`GraphError` where an instruction waits for one that comes later in the same pass."""
-    position = {place: position for position, (place, _) in enumerate(placed(graph.body))}
-    for edge in graph.edges:
-        if not edge.is_carried and position[edge.source] > position[edge.target]:
-            raise GraphError(
-                f"instruction {edge.target} waits for {edge.source}, which comes later in the program: number the "
-                "instructions in an order in which each comes after those that it waits for"
-            )
+    if graph.backwards:
+        edge = graph.backwards[0]
+        raise GraphError(
+            f"instruction {edge.target} waits for {edge.source}, which comes later in the program: number the "
+            "instructions in an order in which each comes after those that it waits for"
+        )
 
 
 def warp_graphs(graphs: Idg | Sequence[Idg]) -> tuple[Idg, ...]:
