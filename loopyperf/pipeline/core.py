@@ -10,7 +10,7 @@ from loopyperf.errors import SimulationError
 from loopyperf.pipeline.clock import LAST, Clock
 from loopyperf.pipeline.encoding import encoded
 from loopyperf.pipeline.in_order import issue_in_order
-from loopyperf.pipeline.machine_code import machine_code
+from loopyperf.pipeline.machine_code import is_loaded, machine_code
 from loopyperf.pipeline.memory import BUSY, COLUMNS, FINISH, FREE, IS_WATCHED, PAUSED, SUBSYSTEMS, TRACE, TRACED, VALVE
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.steady_state import SteadyState
@@ -44,6 +44,8 @@ def run(
     """
     memory: Any = encoded(scenario, clock, chunk * is_traced)
     loop, issued, traces, steady = issue_in_order, 0, [np.empty((0, COLUMNS), dtype=np.int64)], SteadyState(scenario)
+    if is_loaded():
+        loop, memory = machine_code(), np.array(memory, dtype=np.int64)
     while True:
         number = loop(memory, chunk)
         issued += number

@@ -63,6 +63,11 @@ def machine_code() -> Loop:
     return found
 
 
+def is_loaded() -> bool:
+    """Return whether there is machine code already, so that asking for it takes no time."""
+    return machine_code.cache_info().currsize > 0
+
+
 def _digest() -> str:
     """Return what changes with the source of the functions: numba's cache looks at the file of each alone."""
     files = sorted({function.__code__.co_filename for function in FUNCTIONS})

@@ -16,6 +16,7 @@ from loopyperf.idg.access import AccessProfile, BankAccess
 from loopyperf.idg.construction.kernel_graphs import WarpKind, kernel_graphs
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.lowering.folding import without_index_arithmetic
 from loopyperf.idg.lowering.wide_loads import with_wide_loads
 from loopyperf.kernel import Kernel, load_kernel
 
@@ -165,6 +166,16 @@ def test_merged_loads_are_those_of_the_first(product: WarpKind) -> None:
     merged = with_wide_loads(written_out)
     (profile,) = accesses(product, "a_fetch[i_inner", merged)
     assert (profile.number, profile.total("requested")) == (16, 16 * 512)
+
+
+def test_merged_loads_stand_where_the_first_of_them_did() -> None:
+    # Loaded from the end: t[1], which is added at once, comes before t[0], which is the first of the two in memory.
+    local = lp.TemporaryVariable("t", np.float32, shape=(2,), address_space=lp.AddressSpace.LOCAL)
+    body = "t[0] = 1 {id=one}\nt[1] = 2 {id=two}\nout[i] = sum(k, t[1-k]) {dep=one:two}"
+    kind = representative(written("{[i,k]: 0<=i<32 and 0<=k<2}", body, flat("out"), local, tags={"i": "l.0"}))
+    merged = with_wide_loads(copied(without_index_arithmetic(kind.graph), lambda loop: 2))
+    assert [each.dtype for each in merged.instructions if each.kind == "load"] == ["b64"]
+    assert not merged.backwards
 
 
 # }}}

@@ -104,11 +104,12 @@ def _check_copies(graph: Idg, flat: Idg) -> None:
 
 
 def _check_passes(graph: Idg, flat: Idg) -> None:
-    """Whatever passes leave out, merge or contract: the same is stored."""
+    """Whatever passes leave out, merge or contract: the same is stored, and what is waited for comes before."""
     expected = stored(flat)
     for change in PASSES:
         graph = change(graph)
         assert stored(graph.unrolled()) == expected, change.__name__
+        assert not graph.backwards, change.__name__
 
 
 def _ends(edge: Edge) -> tuple[int, int, int | None, str]:

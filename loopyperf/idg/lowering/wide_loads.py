@@ -25,8 +25,9 @@ def with_wide_loads(graph: Idg) -> Idg:
         for together in _neighbours(graph, block):
             first = graph.instructions[together[0]]
             bits = first.reference.bits * len(together)
-            widened[together[0]] = replace(first, dtype=f"b{bits}")
-            leader.update(dict.fromkeys(together, together[0]))
+            earliest = min(together, key=block.index)  # what uses one of them may come before the others
+            widened[earliest] = replace(first, dtype=f"b{bits}")
+            leader.update(dict.fromkeys(together, earliest))
     kept = [place for place in range(len(graph.instructions)) if leader.get(place, place) == place]
     edges = [
         replace(edge, source=leader.get(edge.source, edge.source), target=leader.get(edge.target, edge.target))

@@ -18,6 +18,8 @@ FILE = 65536
 """registers of a multiprocessor (ibid.)"""
 GRAIN = 8
 """registers of a work-item are allocated in such steps"""
+TOGETHER = 128
+"""work-items: one warp in each of the four parts of the register file, where a group's warps lie in turns"""
 STRAIGHT = 18
 """for addresses and sizes in a program without loops: fitted"""
 LOOPS = 22
@@ -57,6 +59,7 @@ def estimated_registers(graph: Idg, work_items: int = 1) -> Registers:
     if work_items < 1:
         raise ParameterError(f"a work-group has 1 work-item or more, received {work_items}")
     live = live_registers(graph)
-    limit = min(MOST, FILE // work_items // GRAIN * GRAIN)
+    allocated = -(-work_items // TOGETHER) * TOGETHER
+    limit = min(MOST, FILE // allocated // GRAIN * GRAIN)
     others = LOOPS if any(isinstance(item, Loop) for item in graph.body) else STRAIGHT
     return Registers(live, round(others + ALIVE * live), limit)
