@@ -119,6 +119,7 @@ class Device(Part):
     warp_size = Count("work-items", "work-items of a warp")
     schedulers = Count("schedulers", "warp schedulers of a core")
     issue_limit = Number("warp instructions/cycle", "warp instructions that a core issues, IL")
+    group_start = Number("cycles", "from the end of a group until the one that takes its place executes")
     launch_overhead = Number("s", "from one launch to the next of kernels that do nothing")
     peak_f32 = Number("flop/s", "published peak of single-precision arithmetic")
     peak_f64 = Number("flop/s", "published peak of double-precision arithmetic")

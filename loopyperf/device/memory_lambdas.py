@@ -15,7 +15,7 @@ needs no term of its own: requests queue for the pipeline, as :func:`latency_in_
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loopyperf.device.description import Device, MemoryLevel
+from loopyperf.device.description import Device, Instruction, MemoryLevel
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.errors import ParameterError
 
@@ -34,11 +34,23 @@ def level_lambdas(device: Device, level: str, moved: Cycles) -> Lambdas:
     Of DRAM they are those measured of a coalesced load of 32 bits where the level's own are not stated. Raises
     :class:`MissingNumberError` where the device's description states neither.
     """
-    memory = device.level(level)
-    measured = next((each for each in device.instructions if each.name == COALESCED), None)
-    if level == DRAM and measured is not None and not memory.stated("latency"):
+    memory, measured = device.level(level), _stand_in(device, level)
+    if measured is not None:
         return Lambdas(measured.issue * moved / (BYTES * device.warp_size), measured.completion)
     return Lambdas(moved / bytes_per_cycle(device, memory), memory.latency)
+
+
+def level_latency(device: Device, level: str) -> float:
+    """Return the Λ of :func:`level_lambdas`, in cycles, whatever is moved; raises as that does."""
+    measured = _stand_in(device, level)
+    return device.level(level).latency if measured is None else measured.completion
+
+
+def _stand_in(device: Device, level: str) -> Instruction | None:
+    """Return the measured load that stands for DRAM, where *level* is that and has no latency of its own."""
+    if level != DRAM or device.level(level).stated("latency"):
+        return None
+    return next((each for each in device.instructions if each.name == COALESCED), None)
 
 
 def bytes_per_cycle(device: Device, memory: MemoryLevel) -> float:

@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from loopyperf.device.description import Device
+from loopyperf.idg.construction.kernel_graphs import KernelIdg
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.models.result import Breakdown
 
@@ -30,6 +32,8 @@ class ModelTime:
     breakdown: Breakdown
     unfitted: tuple[str, ...] = ()
     """properties that the kernel has and the fit has no weight for; they are taken as free"""
+    notes: tuple[str, ...] = ()
+    """what was assumed, in sentences"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,21 @@ class FittedModel:
     def needs(self) -> frozenset[Need]:
         """Return what the model must be given besides the kernel."""
         return frozenset({"fit"})
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceModel:
+    """A model that turns the graphs of a kernel into time by what is known of the device."""
+
+    name: str
+    summary: str
+    """what it assumes, in one line"""
+    time: Callable[[KernelIdg, Device], ModelTime]
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Return what the model must be given besides the kernel."""
+        return frozenset({"device"})
+
+
+Model = FittedModel | DeviceModel

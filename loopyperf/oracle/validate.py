@@ -12,7 +12,7 @@ from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.models import find_model
+from loopyperf.models import find_fitted_model
 from loopyperf.models.interface import Shares
 from loopyperf.oracle.calibrate import MODEL, observations
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
@@ -55,7 +55,7 @@ def validate(
 
 def predictions(recording: Recording, files: Sequence[KernelFile], fit: Fit) -> tuple[Prediction, ...]:
     """Return the time of the fit's model beside the measured one for every recorded measurement of *files*."""
-    model = find_model(fit.model)
+    model = find_fitted_model(fit.model)
     names = {file.name for file in files}
     relevant = Recording(recording.runs, tuple(m for m in recording.measurements if m.kernel_class in names))
     return tuple(

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import GraphError
 from loopyperf.idg.access import AccessPattern
+from loopyperf.idg.access.working_sets import WorkingSets
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.instruction_access import checked_access, copied_pattern, source_pattern
 from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
@@ -16,6 +18,7 @@ from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind
+from loopyperf.idg.warps.warp import grid_extent, warps_of_group
 from loopyperf.kernel import Kernel
 
 
@@ -37,11 +40,20 @@ class WarpKind:
         """Return the graph of the example."""
         return warp_graph(self._executed)
 
-    @cached_property
-    def _executed(self) -> Executed:
+    @property
+    def _origin(self) -> tuple[LaunchProgram, LaunchExecutions, Kind]:
         if self._made_of is None:
             raise GraphError("a graph that was pickled has forgotten its kernel: build it anew to ask for accesses")
-        return Executed(*self._made_of)
+        return self._made_of
+
+    @cached_property
+    def _executed(self) -> Executed:
+        return Executed(*self._origin)
+
+    def working_sets(self) -> WorkingSets:
+        """Return what the launch touches of global arrays, in parts."""
+        program, executions, _ = self._origin
+        return WorkingSets(program, executions)
 
     def access(self, number: int, graph: Idg | None = None) -> AccessPattern:
         """Return what the load or store *number* of the graph asks of memory, as the example executes it.
@@ -68,6 +80,32 @@ class LaunchGraphs:
     name: str
     kinds: tuple[WarpKind, ...]
     """the one of most warps first"""
+    grid: Mapping[int, int]
+    """work-groups along each axis"""
+    local_memory: int | None
+    """bytes of a work-group; None where they depend on a parameter"""
+
+    @property
+    def groups(self) -> int:
+        """Return the work-groups of one execution."""
+        return prod(self.grid.values())
+
+    @property
+    def work_items(self) -> int:
+        """Return the work-items of a group."""
+        return prod(self.representative.example.shape.values())
+
+    @property
+    def warps_per_group(self) -> int:
+        """Return the warps of a group."""
+        example = self.representative.example
+        return warps_of_group(example.shape, example.size)
+
+    @property
+    def times(self) -> int:
+        """Return how often it is executed, in loops on the host."""
+        warps = sum(kind.warps for kind in self.kinds)
+        return warps // (self.groups * self.warps_per_group) if warps else 0
 
     @property
     def representative(self) -> WarpKind:
@@ -97,7 +135,8 @@ def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, wa
         for draft in program.drafts:  # what is stated is asked for, whether the representative warp executes it or not
             executions.weight(draft.statement, draft.conditions)
         kinds = (WarpKind(kind, executions, program) for kind in kinds_of_warps(program, executions))
-        launches.append(LaunchGraphs(launch.name, tuple(kinds)))
+        grid = {axis: grid_extent(launch, axis, sizes) for axis in sorted(launch.group_axes)}
+        launches.append(LaunchGraphs(launch.name, tuple(kinds), grid, launch.local_memory))
     longest = max(launches, key=_executed)
     graph = longest.representative.graph if longest.kinds else Idg((), (), ())
     return KernelIdg(graph.instructions, graph.edges, graph.body, longest.name, tuple(launches))

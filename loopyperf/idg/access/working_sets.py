@@ -1,0 +1,226 @@
+"""What a launch touches of each array of global memory, or a part of the launch: some groups, some passes of its loops.
+
+Cells of arrays are counted in the box that holds them, thinned out by how much of it they fill, so that it takes a
+millisecond whatever the size. Where data tells the cells, all accesses are taken to touch others, up to the whole
+array.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from math import prod
+from typing import Any
+
+import islpy as isl
+import pymbolic.primitives as prim
+from loopy.diagnostic import UnableToDetermineAccessRangeError
+from loopy.symbolic import SubstitutionMapper, get_access_map
+
+from loopyperf.counts.execution import Site
+from loopyperf.counts.memory import Reference, element_strides, value_at
+from loopyperf.counts.quasipolynomial import number_of_points
+from loopyperf.idg.access.blocks import Touched, touched
+from loopyperf.idg.access.sectors import LINE, SECTOR
+from loopyperf.idg.construction.drafts import Draft
+from loopyperf.idg.construction.launch_program import LaunchProgram
+from loopyperf.idg.warps.executions import LaunchExecutions
+from loopyperf.idg.warps.nest import Nest, Statement
+from loopyperf.idg.warps.points import at_sizes
+from loopyperf.idg.warps.warp import first_value
+
+SET = isl.dim_type.set
+APART = 2**40
+"""bytes between arrays that have nothing to do with each other; a multiple of a line"""
+
+Window = Mapping[str, range]
+"""iname -> the values that are looked at; all of those that are not named"""
+Part = Nest | Sequence[Statement]
+"""what of the program is looked at"""
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A reference of the launch, and where it goes."""
+
+    reference: Reference
+    names: tuple[str, ...]
+    """the inames that it is executed over"""
+    points: isl.Set
+    """their values"""
+    cells: isl.Map | None
+    """from these to the indices; None where data tells them"""
+    axes: tuple[int, ...]
+    """bytes between neighbours along each index"""
+    statements: frozenset[int]
+    """the identities of the statements that make it, and of the loops around these"""
+
+
+class WorkingSets:
+    """The parts of global arrays that parts of a launch touch."""
+
+    def __init__(self, program: LaunchProgram, executions: LaunchExecutions) -> None:
+        """Look at the launch of *program* at the sizes of *executions*."""
+        self.program, self.sizes = program, executions.sizes
+        self._accesses: dict[tuple[str, tuple[int, ...]], list[_Access]] = {}
+        self._known: dict[Any, dict[str, Touched]] = {}
+        for access in self._distinct():
+            self._accesses.setdefault((access.reference.array, access.axes), []).append(access)
+
+    def window(self, groups: Mapping[int, range], host: Mapping[str, int]) -> Window:
+        """Return what is looked at where those *groups* run, by the axes of the grid, in one pass of loops on the host.
+
+        Groups are numbered from 0; along an axis that is not given, all are looked at.
+        """
+        window = {name: range(value, value + 1) for name, value in host.items()}
+        for name, (kind, axis) in self.program.launch.numbering.items():
+            if kind == "group" and axis in groups:
+                first = first_value(self.program.kernel, name, self.sizes)
+                window[name] = range(groups[axis].start + first, groups[axis].stop + first)
+        return window
+
+    def touched(self, part: Part, window: Window) -> dict[str, Touched]:
+        """Return array -> what *part* of the program touches of it, all its passes in *window* together."""
+        inside = frozenset({id(part)} if isinstance(part, Nest) else map(id, part))
+        key = (inside, tuple(sorted((name, values.start, values.stop) for name, values in window.items())))
+        if key not in self._known:
+            self._known[key] = dict(self._touched(inside, window))
+        return self._known[key]
+
+    def values(self, loop: Nest, window: Window) -> range:
+        """Return the values that the variable of *loop* takes in *window*, from the least to the largest."""
+        ends: list[range] = []
+        for access in self._of({id(loop)}):
+            points, place = _restricted(access, window), access.names.index(loop.iname)
+            if not points.is_empty():
+                ends.append(range(points.dim_min_val(place).to_python(), points.dim_max_val(place).to_python() + 1))
+        return range(min(each.start for each in ends), max(each.stop for each in ends)) if ends else range(0)
+
+    def at_once(self, window: Window) -> dict[str, Touched]:
+        """Return array -> what is touched of it without a loop between, summed over all passes in *window*.
+
+        What several accesses or work-items touch in the same pass is there once.
+        """
+        found: dict[str, Touched] = {}
+        by_nest: dict[tuple[int, ...], list[Statement]] = {}
+        for statement in self.program.nest.statements():
+            by_nest.setdefault(tuple(map(id, statement.loops)), []).append(statement)
+        for statements in by_nest.values():
+            inner, passes = dict(window), 1
+            for loop in statements[0].loops:
+                values = self.values(loop, inner)
+                inner[loop.iname] = middle(values, 1)
+                passes *= len(values)
+            for array, each in self.touched(statements, inner).items():
+                found[array] = found.get(array, Touched()) + each.times(passes)
+        return found
+
+    def _of(self, inside: set[int]) -> Iterator[_Access]:
+        for accesses in self._accesses.values():
+            yield from (access for access in accesses if access.statements & inside)
+
+    def _touched(self, inside: frozenset[int], window: Window) -> Iterator[tuple[str, Touched]]:
+        found: dict[str, Touched] = {}
+        for (array, axes), accesses in self._accesses.items():
+            here = [access for access in accesses if access.statements & inside]
+            if not here:
+                continue
+            known = [access for access in here if access.cells is not None]
+            total = found.get(array, Touched())
+            if known:
+                cells = reduce(isl.Set.union, (_cells(access, window) for access in known))
+                total += _of_cells(cells, axes, known[0].reference.bits // 8)
+            for access in here:
+                if access.cells is None:
+                    total += self._anywhere(access, window)
+            found[array] = total
+        yield from found.items()
+
+    def _anywhere(self, access: _Access, window: Window) -> Touched:
+        """Return what *access* touches where each execution may touch another sector, up to the whole array."""
+        number = number_of_points(_restricted(access, window))
+        array = self.program.kernel.array(access.reference.array)
+        shape = None if array is None else array.shape
+        if not isinstance(shape, tuple):
+            return Touched(Fraction(number), Fraction(number))
+        size = prod(value_at(length, self.sizes, "the length of an axis") for length in shape)
+        size *= access.reference.bits // 8
+        return Touched(Fraction(min(number, -(-size // SECTOR))), Fraction(min(number, -(-size // LINE))))
+
+    # {{{ accesses
+
+    def _distinct(self) -> Iterator[_Access]:
+        """Yield the accesses of global memory, those alike as one."""
+        alike: dict[Any, list[Draft]] = {}
+        for draft in self.program.drafts:
+            ref = draft.reference
+            if ref is not None and ref.space == "global":
+                key = (ref.array, ref.index, ref.bits, ref.is_linear, draft.statement.inames, draft.conditions)
+                alike.setdefault(key, []).append(draft)
+        for drafts in alike.values():
+            yield self._access(drafts)
+
+    def _access(self, drafts: Sequence[Draft]) -> _Access:
+        first = drafts[0]
+        assert first.reference is not None
+        site = Site(self.program.launch, first.statement.inames, first.conditions, first.statement.name)
+        points = at_sizes(self.program.counter.points(site), self.sizes)
+        indices = tuple(SubstitutionMapper(self._size)(each) for each in first.reference.index)
+        try:
+            cells = get_access_map(points, indices)
+        except UnableToDetermineAccessRangeError:
+            cells = None
+        strides = element_strides(self.program.kernel, first.reference, self.sizes)
+        statements = {id(draft.statement) for draft in drafts} | {id(self.program.nest)}
+        loops = {id(loop) for draft in drafts for loop in draft.statement.loops}
+        return _Access(
+            reference=first.reference,
+            names=tuple(points.get_var_names_not_none(SET)),
+            points=points,
+            cells=cells,
+            axes=tuple(stride * first.reference.bits // 8 or APART for stride in strides),
+            statements=frozenset(statements | loops),
+        )
+
+    def _size(self, leaf: Any) -> int | None:
+        return self.sizes.get(leaf.name) if isinstance(leaf, prim.Variable) else None
+
+    # }}}
+
+
+def middle(values: range, number: int) -> range:
+    """Return so many values in the middle of *values*."""
+    first = values.start + (len(values) - 1) // 2
+    return range(first, first + number)
+
+
+def _restricted(access: _Access, window: Window) -> isl.Set:
+    """Return the points of *access* in *window*."""
+    points = access.points
+    for place, name in enumerate(access.names):
+        if name in window:
+            points = points.lower_bound_val(SET, place, isl.Val(window[name].start))
+            points = points.upper_bound_val(SET, place, isl.Val(window[name].stop - 1))
+    return points
+
+
+def _cells(access: _Access, window: Window) -> isl.Set:
+    assert access.cells is not None
+    return _restricted(access, window).apply(access.cells)
+
+
+def _of_cells(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
+    """Return the sectors and lines that *cells* lie in."""
+    if cells.is_empty():
+        return Touched()
+    first, steps = 0, list[tuple[int, int]]()
+    for place, distance in enumerate(axes):
+        least, most = cells.dim_min_val(place).to_python(), cells.dim_max_val(place).to_python()
+        step = max(1, cells.get_stride(place).to_python())
+        first += distance * (least if distance > 0 else most)
+        steps.append((distance * step, (most - least) // step + 1))
+    box = touched(first, steps, width)
+    if cells.is_box():
+        return box
+    filled = Fraction(number_of_points(cells), prod(number for _, number in steps))
+    return box.times(min(filled, Fraction(1)))

@@ -1,0 +1,122 @@
+"""How long each instruction of a machine graph takes on a device, and on which pipeline (mapper g of Lemeire, 3.1.3).
+
+Global memory: an instruction moves its sectors through all levels down to the one that serves them; it runs on the
+pipeline of the level that takes longest for it, and completes after the mean latency of the levels that serve it.
+Local memory: a pass through the banks for each wavefront. Arithmetic: as the device's description says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loopyperf.device.description import Device, MemoryLevel
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, level_lambdas, level_latency
+from loopyperf.errors import MissingNumberError
+from loopyperf.idg.access.sectors import SECTOR
+from loopyperf.idg.program import Instruction
+from loopyperf.models.traffic import Served
+
+LOAD_LOCAL = ("load local", "b32")
+WAVEFRONT = 128
+"""bytes that a pass through the banks moves"""
+INTEGER = frozenset({"integer", "move", "branch", "select", "logic", "fchk", "constant"})
+"""kinds of the graph that are timed as integer additions"""
+STEADY = 64
+"""parts of a cycle that latencies are told to, so that what repeats is seen to repeat"""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """How long an instruction takes, and on which pipeline."""
+
+    pipeline: str
+    lambdas: Lambdas
+
+
+class Timing:
+    """Times the instructions of a launch on a device."""
+
+    def __init__(self, device: Device, served: Mapping[str, Served]) -> None:
+        """Take array -> how far its accesses go."""
+        self.device, self.served = device, served
+        self.missing: dict[str, None] = {}
+        """sentences on numbers that are not stated, and what was taken for them"""
+
+    def arithmetic(self, instruction: Instruction) -> Timed:
+        """Return how long an instruction takes that accesses no memory."""
+        kind, dtype = instruction.kind, instruction.dtype
+        if instruction.subsystem == "barrier":
+            return self._barrier()
+        if kind in INTEGER or not dtype.startswith("f"):
+            kind, dtype = ("add" if kind in INTEGER else kind), "i32"
+        if kind == "mufu":
+            kind, dtype = "special", "f32"
+        lambdas = Lambdas(self.device.issue_latency(kind, dtype), self.device.completion_latency(kind, dtype))
+        return Timed(self._pipeline(instruction.subsystem), lambdas)
+
+    def local_memory(self, wavefronts: float) -> Timed:
+        """Return how long an access of local memory takes with so many passes through the banks."""
+        try:
+            one = Lambdas(self.device.issue_latency(*LOAD_LOCAL), self.device.completion_latency(*LOAD_LOCAL))
+        except MissingNumberError:
+            one = level_lambdas(self.device, "local", WAVEFRONT)
+        return Timed(self._pipeline("local"), one.with_conflicts(max(0, wavefronts - 1)))
+
+    def global_memory(self, instruction: Instruction, array: str, sectors: float) -> Timed:
+        """Return how long an access of *sectors* of *array* takes."""
+        asked, waited = self.served[array].asked, list(self.served[array].waited.values())
+        moved = max(sectors, 1e-3) * SECTOR
+        names = list(asked)
+        reaching = [1.0 if instruction.kind == "store" and name != DRAM else asked[name] for name in names]
+        served = [here - there for here, there in zip(waited, [*waited[1:], 0.0], strict=True)]
+        issue, pipeline = 0.0, names[0]
+        for name, share in zip(names, reaching, strict=True):
+            needed = self._issue(self.device.level(name), moved * share)
+            if needed > issue:
+                issue, pipeline = needed, name
+        completion = sum(share * self._latency(name) for name, share in zip(names, served, strict=True) if share > 0)
+        return Timed(self._pipeline(pipeline), Lambdas(max(issue, 1 / STEADY), max(completion, 1.0)))
+
+    def private_memory(self, sectors: float, level: str) -> Timed:
+        """Return how long an access of *sectors* of private memory takes that *level* serves."""
+        issue = self._issue(self.device.level(level), sectors * SECTOR)
+        return Timed(self._pipeline(level), Lambdas(max(issue, 1 / STEADY), self._latency(level)))
+
+    def _issue(self, level: MemoryLevel, moved: float) -> float:
+        """Return for how many cycles moving so many bytes takes what a core has of a level."""
+        if level.name == DRAM:
+            return float(level_lambdas(self.device, DRAM, moved).issue)
+        if not any(map(level.stated, ("bandwidth_per_core", "sustained_bandwidth", "bandwidth"))):
+            self.missing[f"the bandwidth of {level.name} is not described: taken as no limit"] = None
+            return 0.0
+        cycles = moved / bytes_per_cycle(self.device, level)
+        return max(cycles, 1.0) if level.per == "core" else cycles
+
+    def _latency(self, name: str) -> float:
+        return level_latency(self.device, name)
+
+    def _barrier(self) -> Timed:
+        try:
+            lambdas = Lambdas(self.device.issue_latency("barrier"), self.device.completion_latency("barrier"))
+        except MissingNumberError:
+            self.missing["the latency of a barrier is not described: taken as that of local memory"] = None
+            lambdas = Lambdas(1, self.local_memory(1).lambdas.completion)
+        return Timed("barrier", lambdas)
+
+    def _pipeline(self, name: str) -> str:
+        """Return the pipeline of a subsystem or a level: local memory and the cache that it is part of share one."""
+        shared = name == "local" or (name in self._levels and self.device.level(name).holds_local_memory)
+        return "local" if shared else self.device.pipeline(name)
+
+    @property
+    def _levels(self) -> frozenset[str]:
+        """Return the names of the levels of memory."""
+        return frozenset(level.name for level in self.device.memory)
+
+
+def steady(timed: Timed) -> Timed:
+    """Return *timed* with its latencies told to :data:`STEADY` parts of a cycle."""
+    issue, completion = (
+        max(1, round(each * STEADY)) / STEADY for each in (timed.lambdas.issue, timed.lambdas.completion)
+    )
+    return Timed(timed.pipeline, Lambdas(issue, completion))
