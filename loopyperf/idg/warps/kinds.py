@@ -143,19 +143,24 @@ def _kinds_in(piece: isl.Set, varying: Sequence[NumberByPlace]) -> Iterator[Kind
     """Yield the kinds of warps in *piece*, where some numbers of executions are *varying* from warp to warp."""
     axes = [axis for axis in range(piece.dim(SET)) if any(number.depends_on(axis) for number in varying)]
     deciding = without(piece, [axis for axis in range(piece.dim(SET)) if axis not in axes])
-    if not axes or number_of_points(deciding) > LISTED:
-        yield Kind(piece if axes else None, number_of_points(piece), _middle(piece), is_uniform=not axes)
+    warps, listed = number_of_points(piece), number_of_points(deciding) if axes else 0
+    if not axes or listed > LISTED:
+        yield Kind(piece if axes else None, warps, _middle(piece), is_uniform=not axes)
         return
     alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for place in sorted(tuple(map(int, row)) for row in points_listed(deciding)):
         found = tuple(number.at(dict(zip(axes, place, strict=True))) for number in varying)
         alike.setdefault(found, []).append(place)
     if len(alike) > MOST:
-        yield Kind(piece, number_of_points(piece), _middle(piece), is_uniform=False)
+        yield Kind(piece, warps, _middle(piece), is_uniform=False)
         return
+    beside = number_of_points(without(piece, axes))
+    is_product = warps == listed * beside
     for places in alike.values():
-        here = [fixed(piece, dict(zip(axes, place, strict=True))) for place in places]
-        yield Kind(None, sum(map(number_of_points, here)), _middle(here[len(here) // 2]), is_uniform=True)
+        here = (fixed(piece, dict(zip(axes, place, strict=True))) for place in places)
+        number = len(places) * beside if is_product else sum(map(number_of_points, here))
+        middle = fixed(piece, dict(zip(axes, places[len(places) // 2], strict=True)))
+        yield Kind(None, number, _middle(middle), is_uniform=True)
 
 
 def _middle(places: isl.Set) -> tuple[int, ...]:

@@ -110,10 +110,9 @@ class WarpExecutions:
 
         Whether anything is to be done in a copy, each instruction asks for itself; barriers do not.
         """
-        copies = self.kernel.domain([loops[-1].iname])
-        first, last = copies.dim_min_val(0).to_python(), copies.dim_max_val(0).to_python()
-        around = self.visited(loops[:-1]) if len(loops) > 1 else Points(())
-        return around.times(range(first, last + 1))
+        copies = self.kernel.values(loops[-1].iname)
+        assert copies is not None, "Loopy unrolls loops that constants bound"
+        return (self.visited(loops[:-1]) if len(loops) > 1 else Points(())).times(copies)
 
     def region(self, loops: Loops) -> Box | None:
         """Return the values that the variables of *loops* have, where each has the same whenever its loop is entered.
