@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, reduce
-from math import prod
 from typing import Any
 
 import islpy as isl
@@ -24,7 +23,6 @@ from loopyperf.counts.simplification import simplified
 from loopyperf.counts.tiling import without_tiles
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
 
-SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
 Residues = Mapping[str, tuple[int, int]]
@@ -185,8 +183,6 @@ def _number_without_engine(points: isl.Set, assumptions: isl.BasicSet) -> int:
 
 def number_of_points(domain: isl.Set) -> int:
     """Return the number of integer points of the bounded *domain*, which has no parameters."""
-    if domain.is_box():
-        return prod(domain.dim_max_val(at).sub(domain.dim_min_val(at)).to_python() + 1 for at in range(domain.dim(SET)))
     if not engine_is_exact():
         return domain.count_val().to_python()
     count = domain.card()
