@@ -86,7 +86,9 @@ def interval(points: isl.BasicSet, name: str, given: Collection[str] = ()) -> ra
         return None
     known = _INTERVALS.value(isl.Set.from_basic_set(points), lambda _: {})
     if place not in known:
-        known[place] = between_ends(isl.Set.from_basic_set(tied_to(points, name, ())), name)
+        is_alone = len(group) == 1
+        bounds = points.drop_constraints_not_involving_dims(SET, place, 1) if is_alone else tied_to(points, name, ())
+        known[place] = between_ends(isl.Set.from_basic_set(bounds), name)
     return known[place]
 
 

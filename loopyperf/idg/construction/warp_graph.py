@@ -59,7 +59,7 @@ def _instruction(executed: Executed, place: int) -> Instruction:
         operands=tuple(_operand(executed, value, draft) for value in draft.operands),
         address=_address(executed, draft),
         symbolic=_symbolic_address(executed, draft),
-        tests=executed.program.tests(draft.statement.inames),
+        tests=executed.program.tests.of(draft.statement.inames),
         is_index=draft.expression is not None,
         origin=None if draft.reference is None else place,
         defines=executed.program.private.defined(place, _to_passes(executed, draft)),
