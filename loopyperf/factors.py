@@ -19,6 +19,7 @@ Groups = tuple[frozenset[int], ...]
 _TIES = SetMemory[Groups](most=256)
 _GROUPS = SetMemory[Groups](most=256)
 _INDEPENDENT = SetMemory[Groups](most=256)
+_INTERVALS = SetMemory[dict[int, "range | None"]](most=256)
 """a kernel's domains are asked about again and again, under other names"""
 
 
@@ -71,6 +72,31 @@ def _nonparametric(points: isl.BasicSet) -> Groups:
         if constraint.involves_dims(PARAM, 0, constraint.dim(PARAM)):
             parametric.update(_involved(constraint))
     return tuple(group for group in groups(points) if group.isdisjoint(parametric))
+
+
+def interval(points: isl.BasicSet, name: str, given: Collection[str] = ()) -> range | None:
+    """Return the values of the dimension *name* from its first to its last one; None where they are no constants.
+
+    Constants they are if they depend neither on parameters nor on dimensions that are *given*.
+    """
+    names = points.get_var_names(SET)
+    place = names.index(name)
+    group = next((group for group in independent(points) if place in group), None)
+    if group is None or any(other != place and names[other] in given for other in group if other < len(names)):
+        return None
+    known = _INTERVALS.value(isl.Set.from_basic_set(points), lambda _: {})
+    if place not in known:
+        is_alone = len(group) == 1
+        bounds = points.drop_constraints_not_involving_dims(SET, place, 1) if is_alone else tied_to(points, name, ())
+        known[place] = between_ends(isl.Set.from_basic_set(bounds), name)
+    return known[place]
+
+
+def between_ends(points: isl.Set, name: str) -> range | None:
+    """Return the values of the dimension *name* from its first to its last one; None where *points* go on and on."""
+    _, place = points.get_var_dict()[name]
+    first, last = points.dim_min_val(place), points.dim_max_val(place)
+    return range(first.to_python(), last.to_python() + 1) if first.is_int() and last.is_int() else None
 
 
 def projected(points: isl.BasicSet, names: Collection[str]) -> isl.BasicSet:

@@ -26,6 +26,7 @@ from loopy.types import LoopyType
 
 from loopyperf.called_kernels import inlined
 from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError
+from loopyperf.factors import between_ends, interval
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
 from loopyperf.registers import values_of_registers
 
@@ -45,6 +46,9 @@ class Kernel:
         default_factory=dict[frozenset[str], isl.Set], init=False, repr=False, compare=False
     )
     """projections are costly, and instructions and barriers share loops"""
+    _values: dict[str, range | None] = field(
+        default_factory=dict[str, range | None], init=False, repr=False, compare=False
+    )
     _axes: dict[str, GroupInameTag | LocalInameTag | None] = field(
         default_factory=dict[str, GroupInameTag | LocalInameTag | None], init=False, repr=False, compare=False
     )
@@ -130,6 +134,13 @@ class Kernel:
             points = points.project_out(PARAM, place, 1)
         return points.project_out_except(sorted(inames), [isl.dim_type.set])
 
+    def values(self, iname: str) -> range | None:
+        """Return the values from the first to the last that a loop over *iname* has; None where sizes bound it."""
+        if iname not in self._values:
+            constant = interval(self.loopy_kernel.get_inames_domain(frozenset((iname,))), iname)
+            self._values[iname] = between_ends(self.domain((iname,)), iname) if constant is None else constant
+        return self._values[iname]
+
     @cached_property
     def registers(self) -> Mapping[str, Any]:
         """Return what integer temporaries stand for, those that have one value: expressions by name."""
@@ -173,6 +184,11 @@ class Kernel:
         except CannotBranchDomainTree:
             return False
         return True
+
+    @cached_property
+    def first_on_axes(self) -> Mapping[str, int]:
+        """Return where hardware inames start, those that start from the same number whatever the sizes."""
+        return {iname: first for launch in self.launches for iname, first in launch.first_values.items()}
 
     @cached_property
     def lane_variables(self) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """What a linearized Loopy kernel launches: device programs with their instructions, barriers, grid, local memory."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import islice, takewhile
@@ -72,6 +72,8 @@ class Launch:
     """number of work-items of a group along each axis that is used"""
     local_memory: int | None
     """bytes of local memory of a work-group; None where they depend on a parameter"""
+    first_values: Mapping[str, int]
+    """of hardware inames, those that start from the same number whatever the sizes"""
     numbering: Mapping[str, tuple[str, int]]
     """hardware inames -> ``("group", axis)`` or ``("local", axis)``, that along which they number"""
 
@@ -105,7 +107,8 @@ def _launch(
 ) -> Launch:
     instructions = tuple(kernel.id_to_insn[item.insn_id] for item in block if isinstance(item, RunInstruction))
     numbering = dict(_numbering(kernel, instructions))
-    group_axes, local_axes = _grid(kernel, numbering)
+    spans = _spans(kernel, numbering)
+    group_axes, local_axes = _grid(kernel, numbering, spans)
     return Launch(
         name=name,
         instructions=instructions,
@@ -116,6 +119,7 @@ def _launch(
         group_axes=group_axes,
         local_axes=local_axes,
         local_memory=_local_memory(kernel, instructions),
+        first_values={iname: span.first for iname, span in spans.items() if span.first is not None},
         numbering=numbering,
     )
 
@@ -137,8 +141,26 @@ def _host_conditions(kernel: LoopKernel, block: Sequence[ScheduleItem], host_ina
     return tuple(sorted(outside, key=repr))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Span:
+    """What a hardware iname numbers."""
+
+    first: int | None
+    """its first value; None where sizes tell"""
+    length: isl.PwAff
+    """points from the first to the last"""
+
+
+def _spans(kernel: LoopKernel, inames: Iterable[str]) -> dict[str, _Span]:
+    """Return what each of the hardware *inames* numbers."""
+    assumed = isl.Set.from_basic_set(kernel.assumptions)
+    spans = SetMemory[_Span]()
+    points = ((iname, points_of(kernel, frozenset([iname]))) for iname in inames)
+    return {iname: spans.value(each, lambda each: _span(each, assumed)) for iname, each in points}
+
+
 def _grid(
-    kernel: LoopKernel, numbering: Mapping[str, tuple[str, int]]
+    kernel: LoopKernel, numbering: Mapping[str, tuple[str, int]], spans: Mapping[str, _Span]
 ) -> tuple[dict[int, isl.PwAff], dict[int, isl.PwAff]]:
     """Return axis -> extent of the grid, and of a group, that hold all that hardware inames are *numbering*.
 
@@ -147,12 +169,9 @@ def _grid(
     """
     group_axes: defaultdict[int, list[isl.PwAff]] = defaultdict(list)
     local_axes: defaultdict[int, list[isl.PwAff]] = defaultdict(list)
-    assumed = isl.Set.from_basic_set(kernel.assumptions)
-    lengths = SetMemory[isl.PwAff]()
     for iname, (kind, axis) in numbering.items():
         axes = local_axes if kind == "local" else group_axes
-        points = points_of(kernel, frozenset([iname]))
-        axes[axis].append(lengths.value(points, lambda points: _length(points, assumed)))
+        axes[axis].append(spans[iname].length)
     return (
         {axis: _extent(each, kernel.assumptions, constants_only=False) for axis, each in group_axes.items()},
         {axis: _extent(each, kernel.assumptions, constants_only=True) for axis, each in local_axes.items()},
@@ -167,14 +186,17 @@ def _numbering(kernel: LoopKernel, instructions: Collection[InstructionBase]) ->
             yield iname, ("group" if isinstance(tag, GroupInameTag) else "local", tag.axis)
 
 
-def _length(points: isl.Set, assumed: isl.Set) -> isl.PwAff:
-    """Return how many points a loop over *points* spans from the first to the last, valid where it is *assumed*."""
+def _span(points: isl.Set, assumed: isl.Set) -> _Span:
+    """Return what a loop over *points* spans, valid where it is *assumed*."""
     domain = points.intersect_params(assumed)
     first, last = domain.dim_min(0), domain.dim_max(0)
-    if _is_one_number(first) and _is_one_number(last):
-        number = last.max_val() - first.max_val() + 1
-        return isl.PwAff.from_aff(isl.Aff.val_on_domain(isl.LocalSpace.from_space(last.get_domain_space()), number))
-    return last.sub(first).add_constant_val(1).gist(assumed)
+    start = first.max_val() if _is_one_number(first) else None
+    if start is not None and _is_one_number(last):
+        number = last.max_val() - start + 1
+        length = isl.PwAff.from_aff(isl.Aff.val_on_domain(isl.LocalSpace.from_space(last.get_domain_space()), number))
+    else:
+        length = last.sub(first).add_constant_val(1).gist(assumed)
+    return _Span(None if start is None else start.to_python(), length)
 
 
 def _is_one_number(value: isl.PwAff) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 import islpy as isl
 import pymbolic.primitives as prim
-from pymbolic.mapper.substitutor import CachedSubstitutionMapper
+from pymbolic.mapper.substitutor import SubstitutionMapper
 
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
@@ -29,7 +29,8 @@ class Executed:
         alive = (place for place in range(len(program.drafts)) if not self._is_idle(place))
         self.numbers = {place: number for number, place in enumerate(alive)}
         """draft -> number of the instruction"""
-        self._in_passes: dict[tuple[Nest, ...], CachedSubstitutionMapper] = {}
+        self._in_passes: dict[tuple[tuple[Nest, ...], frozenset[str]], dict[Any, Any]] = {}
+        self._substitutions: dict[tuple[Nest, ...], SubstitutionMapper] = {}
 
     def _is_idle(self, place: int) -> bool:
         return self.runs[place].passes.is_empty and (self.kind.is_uniform or self.of_all(place).is_empty())
@@ -57,13 +58,19 @@ class Executed:
         """Return *expression* of loop variables and sizes as one of the passes of the loops around *statement*."""
         if not isinstance(expression, prim.ExpressionNode):
             return expression
-        if statement.loops not in self._in_passes:
-            values = dict(self.launch.sizes) | self.warp.host | self.values_in_passes(statement.loops)
-            self._in_passes[statement.loops] = CachedSubstitutionMapper(
+        known = self._in_passes.setdefault((statement.loops, statement.inames), {})
+        if expression not in known:
+            written = self.launch.lockstep(statement.inames).in_passes(expression)
+            known[expression] = self._substitution(statement.loops)(written)
+        return known[expression]
+
+    def _substitution(self, loops: tuple[Nest, ...]) -> SubstitutionMapper:
+        if loops not in self._substitutions:
+            values = dict(self.launch.sizes) | self.warp.host | self.values_in_passes(loops)
+            self._substitutions[loops] = SubstitutionMapper(
                 lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None
             )
-        lockstep = self.launch.lockstep(statement.inames)
-        return self._in_passes[statement.loops](lockstep.in_passes(expression))
+        return self._substitutions[loops]
 
     def values_in_passes(self, loops: tuple[Nest, ...]) -> dict[str, Any]:
         """Return the values of the variables of *loops* as expressions of their passes."""

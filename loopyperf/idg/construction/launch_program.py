@@ -6,7 +6,7 @@ from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.loop_bounds import LoopBounds
 from loopyperf.idg.construction.private_elements import PrivateElements
 from loopyperf.idg.construction.translation import Translator
-from loopyperf.idg.construction.work_item_tests import tests_of_work_items
+from loopyperf.idg.construction.work_item_tests import WorkItemTests
 from loopyperf.idg.warps.executions import LaunchExecutions, naming
 from loopyperf.idg.warps.kinds import Kind, kinds_of
 from loopyperf.idg.warps.nest import Nest, nest_of
@@ -26,7 +26,7 @@ class LaunchProgram:
         self.of_statement: dict[int, range] = {}
         self.places: dict[int, tuple[int, ...]] = {}
         self.bounds = LoopBounds(kernel)
-        self._tests: dict[frozenset[str], frozenset[str]] = {}
+        self.tests = WorkItemTests(kernel, launch)
         self._translate(self.nest, ())
         self.private = PrivateElements(kernel, self.translator.definitions)
 
@@ -40,12 +40,6 @@ class LaunchProgram:
                     self.translator.translate(item)
                 self.of_statement[id(item)] = range(first, len(self.translator.drafts))
                 self.places[id(item)] = (*around, place)
-
-    def tests(self, inames: frozenset[str]) -> frozenset[str]:
-        """Return the conditions that decide which work-items execute what uses *inames*."""
-        if inames not in self._tests:
-            self._tests[inames] = tests_of_work_items(self.kernel, self.launch, inames)
-        return self._tests[inames]
 
     @property
     def drafts(self) -> list[Draft]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import islpy as isl
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
 
-from loopyperf.factors import tied_to
+from loopyperf.factors import interval, tied_to
 from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, Bound
 from loopyperf.idg.warps.nest import Nest
 from loopyperf.kernel import Kernel
@@ -18,7 +18,6 @@ from loopyperf.launches import Barrier
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
-DIV = isl.dim_type.div
 
 
 class LoopBounds:
@@ -40,10 +39,10 @@ class LoopBounds:
 
     def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str]) -> Bound:
         """Return how many values *iname* has in the domain of *bounding*, where those that are *usable* are given."""
-        tied = tied_to(self._kernel.loopy_kernel.get_inames_domain(bounding), iname, usable)
-        if (constant := _constant(tied, iname)) is not None:
-            return Bound((constant,))
-        domain = _given(self._assumed(tied), usable - {iname})
+        domain = self._kernel.loopy_kernel.get_inames_domain(bounding)
+        if (values := interval(domain, iname, usable)) is not None:
+            return Bound((len(values),))
+        domain = _given(self._assumed(tied_to(domain, iname, usable)), usable - {iname})
         _, place = domain.get_var_dict()[iname]
         trips = domain.dim_max(place).sub(domain.dim_min(place)).add_constant_val(isl.Val(1))
         pieces = trips.gist(domain.params()).coalesce().get_pieces()
@@ -63,17 +62,6 @@ class LoopBounds:
         if tag is None:
             return name
         return WORK_ITEM if isinstance(tag, LocalInameTag) else WORK_GROUP
-
-
-def _constant(domain: isl.BasicSet, iname: str) -> int | None:
-    """Return how many values *iname* has in *domain* if constants alone bound it, else None."""
-    _, place = domain.get_var_dict()[iname]
-    bounds = domain.drop_constraints_not_involving_dims(SET, place, 1)
-    others = (PARAM, 0, bounds.dim(PARAM)), (SET, 0, place), (SET, place + 1, bounds.dim(SET) - place - 1)
-    if domain.dim(DIV) or any(bounds.involves_dims(*each) for each in others):
-        return None
-    first, last = bounds.dim_min_val(place), bounds.dim_max_val(place)
-    return last.sub(first).to_python() + 1 if first.is_int() and last.is_int() else None
 
 
 def _in_all_statements(loop: Nest) -> frozenset[str]:

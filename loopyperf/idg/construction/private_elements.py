@@ -63,10 +63,8 @@ def _written(kernel: Kernel, index: Any) -> Any:
     written = written_out(index, kernel.known_registers)
     values: dict[str, int] = {}
     for name in get_dependencies(written) & kernel.loopy_kernel.all_inames():
-        points = kernel.domain([name])
-        first, last = points.dim_min_val(0), points.dim_max_val(0)
-        if kernel.hardware_axis(name) is not None and first.is_int() and first.eq(last):
-            values[name] = first.to_python()
+        if kernel.hardware_axis(name) is not None and (only := kernel.values(name)) is not None and len(only) == 1:
+            values[name] = only.start
     return substitute(written, values) if values else written
 
 

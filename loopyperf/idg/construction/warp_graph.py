@@ -7,7 +7,6 @@ from typing import Any
 import pymbolic.primitives as prim
 
 from loopyperf.counts.memory import element_strides, symbolic_strides
-from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.edges import edges
 from loopyperf.idg.construction.executed import Executed
@@ -16,6 +15,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.polynomial import Polynomial
 from loopyperf.idg.program import Instruction, Item, Loop, Operand
 from loopyperf.idg.warps.nest import Nest, Statement
+from loopyperf.idg.warps.points import Points
 from loopyperf.launches import Barrier
 
 
@@ -45,7 +45,7 @@ def _instruction(executed: Executed, place: int) -> Instruction:
     draft, run = executed.draft(place), executed.runs[place]
     number: int | Fraction = run.passes.number
     if not executed.kind.is_uniform:
-        number = Fraction(number_of_points(executed.of_all(place)), executed.kind.warps)
+        number = Fraction(Points(executed.of_all(place)).number, executed.kind.warps)
     total = number * run.weight * draft.number
     return Instruction(
         kind=draft.kind,
@@ -59,7 +59,7 @@ def _instruction(executed: Executed, place: int) -> Instruction:
         operands=tuple(_operand(executed, value, draft) for value in draft.operands),
         address=_address(executed, draft),
         symbolic=_symbolic_address(executed, draft),
-        tests=executed.program.tests(draft.statement.inames),
+        tests=executed.program.tests.of(draft.statement.inames),
         is_index=draft.expression is not None,
         origin=None if draft.reference is None else place,
         defines=executed.program.private.defined(place, _to_passes(executed, draft)),

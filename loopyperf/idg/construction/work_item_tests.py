@@ -8,49 +8,74 @@ from collections.abc import Collection
 from functools import reduce
 
 import islpy as isl
-from loopy.kernel.data import LocalInameTag
+from loopy.kernel.data import GroupInameTag, LocalInameTag
 
 from loopyperf.factors import projected
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
+from loopyperf.set_memory import SetMemory
 
 ONE = isl.Val(1)
+SET = isl.dim_type.set
+Axes = tuple[GroupInameTag | LocalInameTag | None, ...]
 
 
-def tests_of_work_items(kernel: Kernel, launch: Launch, inames: Collection[str]) -> frozenset[str]:
-    """Return the conditions that decide which work-items of *launch* execute what uses *inames*, loops aside.
+class WorkItemTests:
+    """The conditions of one launch; those of statements for the same work-items are found once."""
 
-    They are in words of isl, with hardware inames called by their axes: those of two statements are the same or not.
-    """
-    tags = {name: tag for name in inames if (tag := kernel.hardware_axis(name)) is not None}
-    if not tags:
-        return frozenset()
-    points = _points(kernel, inames, tags)
-    axes = {name: tag.axis for name, tag in tags.items() if isinstance(tag, LocalInameTag)}
-    grid = _with_any(points, axes)
-    for name, axis in axes.items():
-        kind, place = points.get_var_dict()[name]
-        first, extent = points.dim_min_val(place), launch.local_axes[axis].max_val()
-        if first.is_int() and extent.is_int():
-            grid = grid.lower_bound_val(kind, place, first).upper_bound_val(kind, place, first.add(extent).sub(ONE))
-    tested = points.coalesce().gist(grid)
-    for name, tag in tags.items():
-        tested = tested.set_dim_name(*tested.get_var_dict()[name], str(tag).replace(".", ""))
-    constraints = (str(each) for part in tested.get_basic_sets() for each in part.get_constraints())
-    return frozenset(each.partition(" : ")[2] for each in constraints)
+    def __init__(self, kernel: Kernel, launch: Launch) -> None:
+        """Look at *launch* of *kernel*."""
+        self._kernel, self._launch = kernel, launch
+        self._found: dict[frozenset[str], frozenset[str]] = {}
+        self._alike = SetMemory[dict[Axes, frozenset[str]]]()
+
+    def of(self, inames: frozenset[str]) -> frozenset[str]:
+        """Return the conditions that decide which work-items execute what uses *inames*, loops aside.
+
+        They are in words of isl, with hardware inames called by their axes: those of two statements are the same or
+        not.
+        """
+        if inames not in self._found:
+            self._found[inames] = self._tests(inames)
+        return self._found[inames]
+
+    def _tests(self, inames: frozenset[str]) -> frozenset[str]:
+        tags = {name for name in inames if self._kernel.hardware_axis(name) is not None}
+        if not tags:
+            return frozenset()
+        points = _points(self._kernel, inames, tags)
+        axes = tuple(map(self._kernel.hardware_axis, points.get_var_names_not_none(SET)))
+        alike = self._alike.value(points, lambda _: {})
+        if axes not in alike:
+            alike[axes] = self._constraints(points, axes)
+        return alike[axes]
+
+    def _constraints(self, points: isl.Set, axes: Axes) -> frozenset[str]:
+        """Return what *points*, the dimensions of which number *axes*, says beside where each local axis ends."""
+        local = {place: tag.axis for place, tag in enumerate(axes) if isinstance(tag, LocalInameTag)}
+        grid = _with_any(points, local)
+        for place, axis in local.items():
+            first, extent = points.dim_min_val(place), self._launch.local_axes[axis].max_val()
+            if first.is_int() and extent.is_int():
+                last = first.add(extent).sub(ONE)
+                grid = grid.lower_bound_val(SET, place, first).upper_bound_val(SET, place, last)
+        tested = points.coalesce().gist(grid)
+        for place, tag in enumerate(axes):
+            tested = tested.set_dim_name(SET, place, str(tag).replace(".", ""))
+        constraints = (str(each) for part in tested.get_basic_sets() for each in part.get_constraints())
+        return frozenset(each.partition(" : ")[2] for each in constraints)
 
 
 def _points(kernel: Kernel, inames: Collection[str], kept: Collection[str]) -> isl.Set:
     """Return the values that those of *inames* to be *kept* have in any pass of the others."""
     domain = kernel.domain(inames)
-    nowhere = isl.Set.empty(domain.get_space()).project_out_except(sorted(kept), [isl.dim_type.set])
+    nowhere = isl.Set.empty(domain.get_space()).project_out_except(sorted(kept), [SET])
     parts = (isl.Set.from_basic_set(projected(basic, kept)) for basic in domain.get_basic_sets())
     return reduce(isl.Set.union, parts, nowhere).intersect_params(isl.Set.from_basic_set(kernel.assumptions))
 
 
-def _with_any(points: isl.Set, names: Collection[str]) -> isl.Set:
-    """Return *points* and all that differ from them in the values of *names* alone."""
-    for name in names:
-        kind, place = points.get_var_dict()[name]
-        points = points.project_out(kind, place, 1).insert_dims(kind, place, 1).set_dim_name(kind, place, name)
+def _with_any(points: isl.Set, places: Collection[int]) -> isl.Set:
+    """Return *points* and all that differ from them in the dimensions at *places* alone."""
+    for place in places:
+        points = points.project_out(SET, place, 1).insert_dims(SET, place, 1)
     return points

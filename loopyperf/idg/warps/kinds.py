@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from loopyperf.counts.quasipolynomial import NumberByPlace, number_of_points
+from loopyperf.counts.quasipolynomial import NumberByPlace
 from loopyperf.factors import groups
-from loopyperf.idg.warps.points import fixed, points_listed, without
+from loopyperf.idg.warps.listed_number import LISTED, ListedNumber, number_by_place
+from loopyperf.idg.warps.points import Points, fixed, points_listed, without
 from loopyperf.idg.warps.warp import Warp
 from loopyperf.set_memory import SetMemory
 
 SET = isl.dim_type.set
-LISTED = 4096
-"""warps whose numbers of executions differ from one to the next are compared one by one, up to so many"""
+Number = NumberByPlace | ListedNumber
 MOST = 16
 """kinds among these; more are taken as one kind, with the mean of what they execute"""
 
@@ -72,11 +72,11 @@ def kinds_of(warps: isl.Set, executions: Sequence[isl.Set]) -> list[Kind]:
     parts = [_apart(each, axes) for each in _distinct(executions)]
     for where in _distinct(part.where for part in parts):
         pieces = _cut(pieces, where)
-    numbers = SetMemory[NumberByPlace]()
-    varying: list[tuple[isl.Set, NumberByPlace]] = []
+    numbers = SetMemory[Number]()
+    varying: list[tuple[isl.Set, Number]] = []
     for part in parts:
         if part.depending is not None:
-            number = numbers.value(part.depending, lambda points: NumberByPlace(points, axes))
+            number = numbers.value(part.depending, lambda points: number_by_place(points, axes))
             for where, is_constant in number.pieces():
                 pieces = _cut(pieces, where & part.where)
                 if not is_constant:
@@ -85,7 +85,7 @@ def kinds_of(warps: isl.Set, executions: Sequence[isl.Set]) -> list[Kind]:
     return sorted(kinds, key=lambda kind: -kind.warps)
 
 
-def _varying_in(piece: isl.Set, varying: Sequence[tuple[isl.Set, NumberByPlace]]) -> list[NumberByPlace]:
+def _varying_in(piece: isl.Set, varying: Sequence[tuple[isl.Set, Number]]) -> list[Number]:
     """Return those numbers that are of executions in *piece*, which is on one side of each of their borders."""
     here = {id(number): number for where, number in varying if piece.is_subset(where)}
     return list(here.values())
@@ -139,23 +139,28 @@ def _apart(executions: isl.Set, axes: int) -> _Part:
     return _Part(where, without(isl.Set.from_basic_set(depending), [place for place in loops if place not in tied]))
 
 
-def _kinds_in(piece: isl.Set, varying: Sequence[NumberByPlace]) -> Iterator[Kind]:
+def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[Kind]:
     """Yield the kinds of warps in *piece*, where some numbers of executions are *varying* from warp to warp."""
     axes = [axis for axis in range(piece.dim(SET)) if any(number.depends_on(axis) for number in varying)]
     deciding = without(piece, [axis for axis in range(piece.dim(SET)) if axis not in axes])
-    if not axes or number_of_points(deciding) > LISTED:
-        yield Kind(piece if axes else None, number_of_points(piece), _middle(piece), is_uniform=not axes)
+    warps, listed = Points(piece).number, Points(deciding).number if axes else 0
+    if not axes or listed > LISTED:
+        yield Kind(piece if axes else None, warps, _middle(piece), is_uniform=not axes)
         return
     alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for place in sorted(tuple(map(int, row)) for row in points_listed(deciding)):
         found = tuple(number.at(dict(zip(axes, place, strict=True))) for number in varying)
         alike.setdefault(found, []).append(place)
     if len(alike) > MOST:
-        yield Kind(piece, number_of_points(piece), _middle(piece), is_uniform=False)
+        yield Kind(piece, warps, _middle(piece), is_uniform=False)
         return
+    beside = Points(without(piece, axes)).number
+    is_product = warps == listed * beside
     for places in alike.values():
-        here = [fixed(piece, dict(zip(axes, place, strict=True))) for place in places]
-        yield Kind(None, sum(map(number_of_points, here)), _middle(here[len(here) // 2]), is_uniform=True)
+        here = (fixed(piece, dict(zip(axes, place, strict=True))) for place in places)
+        number = len(places) * beside if is_product else sum(Points(each).number for each in here)
+        middle = fixed(piece, dict(zip(axes, places[len(places) // 2], strict=True)))
+        yield Kind(None, number, _middle(middle), is_uniform=True)
 
 
 def _middle(places: isl.Set) -> tuple[int, ...]:

@@ -69,10 +69,8 @@ def lockstep_of(kernel: Kernel, launch: Launch, inames: frozenset[str], loops: L
     *loops* tells what points the loops over some inames visit; there are no parameters in it.
     """
     visited = loops(inames)
-    if visited.is_empty():
-        return Lockstep()
     found = leaning_loops(kernel, launch, visited)
-    if not found:
+    if not found or visited.is_empty():
         return Lockstep()
     names: Sequence[str] = visited.get_var_names_not_none(SET)
     nest = launch.nested(names)

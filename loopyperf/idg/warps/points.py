@@ -186,12 +186,12 @@ def image(points: isl.Set, coordinates: Sequence[Linear]) -> isl.Set:
 
 def linear_map(coordinates: Sequence[Linear], dimensions: int) -> isl.Map:
     """Return the map from points of so many *dimensions* to those with these *coordinates*."""
-    space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, dimensions)
-    nowhere = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, 0)
-    together = isl.MultiAff.zero(isl.Space.map_from_domain_and_range(space, nowhere))
+    space = isl.LocalSpace.from_space(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, dimensions))
+    values = isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(coordinates))
     for each in coordinates:
-        together = together.flat_range_product(isl.MultiAff.from_aff(each.on(isl.LocalSpace.from_space(space))))
-    return isl.Map.from_multi_aff(together)
+        values = values.add(each.on(space))
+    to = isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, dimensions, len(coordinates))
+    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(to, values))
 
 
 # }}}

@@ -106,6 +106,8 @@ def _group(warp: Warp, iname: str, axis: int) -> int:
 
 def first_value(kernel: Kernel, iname: str, sizes: Mapping[str, int]) -> int:
     """Return the value of *iname* in the first work-item or group along its axis, as Loopy's code has it."""
+    if iname in kernel.first_on_axes:
+        return kernel.first_on_axes[iname]
     try:
         first = aff_to_expr(get_hw_axis_base_for_codegen(kernel.loopy_kernel, iname))
     except StaticValueFindingError as error:

@@ -48,6 +48,7 @@ class WarpExecutions:
         self.warp, self.host = launch.placement.warp(place)
         self._values: dict[tuple[frozenset[str], Conditions, tuple[str, ...]], Points] = {}
         self._runs: dict[Any, Run] = {}
+        self._numbers: dict[tuple[Points, Loops], tuple[Points, Any]] = {}
         self._regions: dict[Loops, Box | None] = {}
         self._visited: dict[Loops, Points] = {}
         self._numbering: dict[Loops, isl.Map] = {}
@@ -75,9 +76,15 @@ class WarpExecutions:
         values = self.values(statement, conditions)
         if isinstance(statement.what, Barrier) and not values.is_empty:
             values = self._met(statement.what, loops, values)
-        passes = self.numbered(values, loops)
-        condition = None if passes.is_empty else condition_on(passes, self.passes(loops), loops)
+        if (values, loops) not in self._numbers:
+            self._numbers[values, loops] = self._numbers_of(values, loops)
+        passes, condition = self._numbers[values, loops]
         return Run(values, passes, self.of_launch.weight(statement, conditions), condition)
+
+    def _numbers_of(self, values: Points, loops: Loops) -> tuple[Points, Any]:
+        """Return the numbers of the passes of *loops* whose variables have *values*, and the condition on them."""
+        passes = self.numbered(values, loops)
+        return passes, None if passes.is_empty else condition_on(passes, self.passes(loops), loops)
 
     def _met(self, barrier: Barrier, loops: Loops, values: Points) -> Points:
         """Return the values of loops with which *barrier* is met that runs with *values*: no condition leaves it out.
@@ -110,10 +117,9 @@ class WarpExecutions:
 
         Whether anything is to be done in a copy, each instruction asks for itself; barriers do not.
         """
-        copies = self.kernel.domain([loops[-1].iname])
-        first, last = copies.dim_min_val(0).to_python(), copies.dim_max_val(0).to_python()
-        around = self.visited(loops[:-1]) if len(loops) > 1 else Points(())
-        return around.times(range(first, last + 1))
+        copies = self.kernel.values(loops[-1].iname)
+        assert copies is not None, "Loopy unrolls loops that constants bound"
+        return (self.visited(loops[:-1]) if len(loops) > 1 else Points(())).times(copies)
 
     def region(self, loops: Loops) -> Box | None:
         """Return the values that the variables of *loops* have, where each has the same whenever its loop is entered.
