@@ -1,12 +1,14 @@
 """What holds for every graph, policy and limit."""
 
 from collections import Counter
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_scenarios import executions, graphs, lambdas, limits, orders, policies
+from random_scenarios import SUBSYSTEMS, executions, graphs, lambdas, limits, orders, policies
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
@@ -16,20 +18,91 @@ from loopyperf.pipeline import Execution, Profile, profile_of, simulate
 
 @settings(max_examples=200)
 @given(graphs(), lambdas, st.integers(1, 4), policies, limits, orders)
-def test_run_takes_no_less_than_one_warp_alone_and_the_busiest_subsystem(
+def test_run_takes_no_less_than_one_warp_alone_the_busiest_subsystem_and_the_issues(
     graph: Idg, timing: dict[str, Lambdas], groups: int, policy: str, limit: Any, order: Any
 ) -> None:
     execution = Execution(2, groups, groups)
-    cycles = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit, issue_order=order).exact_cycles
+    found = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit, issue_order=order)
     flat = graph.unrolled()
     number = Counter(each.subsystem for each in flat.instructions)
     busiest = max((each * Fraction(str(timing[name].issue)) for name, each in number.items()), default=Fraction(0))
-    assert cycles >= execution.concurrent_warps * busiest
+    assert found.exact_cycles >= execution.concurrent_warps * busiest
+    if limit is not None:
+        assert found.exact_cycles >= (execution.concurrent_warps * len(flat.instructions) - 1) / limit
     if order == "in_order":
-        # In the order of dataflow others may delay a warp to its advantage: list schedules have such anomalies.
         alone = simulate(graph, timing, Execution(1, 1, 1), scheduler=policy)
-        assert cycles >= alone.exact_cycles
+        assert found.exact_cycles >= alone.exact_cycles
         assert alone.exact_cycles == warp_latency(graph, timing).cycles
+    else:
+        # Others may delay a warp to its advantage (below), but never beyond what its instructions wait for.
+        assert found.exact_cycles >= longest_path(flat, timing)
+
+
+def longest_path(flat: Idg, timing: Mapping[str, Lambdas]) -> Fraction:
+    """Return the cycles of a warp that waits for operands alone, and between barriers."""
+    complete: list[Fraction] = []
+    barrier = Fraction(0)
+    waits = {place: [edge.source for edge in edges] for place, edges in enumerate(flat.definitions)}
+    for place, each in enumerate(flat.instructions):
+        issued = max((complete[source] for source in waits[place]), default=Fraction(0))
+        if each.kind == "barrier":
+            issued = max(issued, barrier)
+        lambdas = timing[each.subsystem]
+        complete.append(issued + Fraction(str(lambdas.issue if each.kind == "store" else lambdas.completion)))
+        barrier = complete[place] if each.kind == "barrier" else barrier
+    return max(complete, default=Fraction(0))
+
+
+# {{{ slower instructions
+
+
+@settings(max_examples=200)
+@given(graphs(), lambdas, policies, limits, st.sampled_from(SUBSYSTEMS), st.sampled_from([(2, 1), (1, 2), (2, 2)]))
+def test_one_warp_in_order_is_monotone_in_every_latency(
+    graph: Idg, timing: dict[str, Lambdas], policy: str, limit: Any, name: str, times: tuple[int, int]
+) -> None:
+    before = timing[name]
+    slower = {**timing, name: Lambdas(before.issue * times[0], before.completion * times[1])}
+    fast, slow = (
+        simulate(graph, each, Execution(1, 1, 1), scheduler=policy, issue_limit=limit).exact_cycles
+        for each in (timing, slower)
+    )
+    assert fast <= slow
+
+
+def test_several_warps_may_be_faster_with_a_slower_pipeline() -> None:
+    # A scheduling anomaly (Graham, Bounds on multiprocessing timing anomalies, 1969): each warp issues b and then a,
+    # which takes its pipeline 2 cycles, one issue a cycle. With λ = 1, b of the second warp is before a of the first
+    # one, whose turn is later: b 0, b 1, a 2, a 4, complete at 6. With λ = 2 it has to wait until 2, and a of the first
+    # warp is at 1: b 0, a 1, b 2, a 3, complete at 5.
+    pair = Idg.from_edges(["b", "a"], [])
+    fast, slow = (
+        simulate(pair, {"b": Lambdas(issue, 2), "a": Lambdas(2, 2)}, Execution(1, 2, 2), issue_limit=1).cycles
+        for issue in (1, 2)
+    )
+    assert (fast, slow) == (6, 5)
+
+
+@pytest.mark.parametrize("policy", ["oldest-first", "greedy-then-oldest", "quantum"])
+def test_several_warps_may_be_faster_with_a_longer_latency(policy: str) -> None:
+    # One issue a cycle, three warps of a and then b, which waits for it. With Λ = 2, the older warps' b are ready when
+    # the third one could begin: a 0, a 1, b 2, b 3, a 4, b 6, complete at 7. With Λ = 3 nobody is ready at 2: a 0, a 1,
+    # a 2, b 3, b 4, b 5, complete at 6.
+    pair = Idg.from_edges(["a", "b"], [(0, 1)])
+    short, long = (
+        simulate(
+            pair,
+            {"a": Lambdas(1, completion), "b": Lambdas(1, 1)},
+            Execution(1, 3, 3),
+            scheduler=policy,
+            issue_limit=1,
+        ).cycles
+        for completion in (2, 3)
+    )
+    assert (short, long) == (7, 6)
+
+
+# }}}
 
 
 @settings(max_examples=100)
