@@ -1,5 +1,8 @@
 """What holds for every graph, policy and limit."""
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
@@ -135,6 +138,35 @@ def test_equal_inputs_give_equal_traces(
         for _ in range(2)
     )
     assert one.issues == other.issues
+
+
+TRACED = """
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.idg import Idg
+from loopyperf.pipeline import Execution, profile_of, simulate
+
+graph = Idg.from_edges(["alu", "sfu", "barrier", "mem"], [(0, 1), (1, 3), (3, 0, 1)], trips=5)
+timing = {name: Lambdas(1.5, 7) for name in ("mem", "sfu", "alu", "barrier")}
+for order in ("in_order", "dataflow"):
+    found = simulate(graph, timing, Execution(2, 2, 3), issue_limit=1, issue_order=order)
+    print([(each.warp, each.place, each.time) for each in profile_of(found).issues])
+"""
+
+
+def test_equal_inputs_give_equal_traces_in_every_process() -> None:
+    # Sets and dictionaries by hash are in another order in each process.
+    traces = {
+        subprocess.run(
+            [sys.executable, "-c", TRACED],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(traces) == 1
+    assert len(traces.pop().splitlines()) == 2
 
 
 @settings(max_examples=50)
