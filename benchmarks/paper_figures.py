@@ -34,14 +34,14 @@ def products() -> Iterator[Row]:
     """Yield the performance of both products, with bank conflicts, and what it would be without them."""
     for gpu, table in matrix_multiplication.TABLE_3.items():
         for side, group in matrix_multiplication.GROUPS.items():
-            for warps, slow in matrix_multiplication.simulations(gpu, side, has_conflicts=True).items():
+            for slow in matrix_multiplication.simulations(gpu, side, has_conflicts=True):
                 plain = what_if(slow, lambdas={"local": table["local memory"]})
+                execution = slow.scenario.execution
+                groups, warps = execution.concurrent_groups, execution.concurrent_warps
                 for conflicts, found in (("no", plain), ("yes", slow)):
-                    cycles = round(found.cycles)
-                    gflops = round(matrix_multiplication.gflops(gpu, found), 1)
-                    groups = found.scenario.execution.concurrent_groups
                     shown = {"gpu": gpu, "group": group, "groups": groups, "warps": warps, "conflicts": conflicts}
-                    yield {**shown, "cycles": cycles, "Gflop/s": gflops}
+                    gflops = round(matrix_multiplication.gflops(gpu, found), 1)
+                    yield {**shown, "cycles": round(found.cycles), "Gflop/s": gflops}
 
 
 def rounds() -> Iterator[Row]:
@@ -49,8 +49,8 @@ def rounds() -> Iterator[Row]:
     for gpu, name in BARRIER_GPUS.items():
         for point in barriers.points(load_device(name)):
             shown = {"gpu": gpu, "warps": point.warps, "warps of a group": point.warps_per_group}
-            measured = {"cycles of a round": point.cycles_per_round}
-            yield {**shown, **measured, "computations/cycle": round(point.computations_per_cycle, 4)}
+            cycles = {"cycles of a round": point.cycles_per_round}
+            yield {**shown, **cycles, "computations/cycle": round(point.computations_per_cycle, 4)}
 
 
 def stairs() -> Iterator[Row]:

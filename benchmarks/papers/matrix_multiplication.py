@@ -14,7 +14,7 @@ global memory, of which a warp executes one: those of loads are taken, from Tabl
 simulator, and ``loop`` and ``fmadd`` share a pipeline.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -170,12 +170,11 @@ def conflict_degree(side: int, has_conflicts: bool = True) -> Fraction:
     return source.launches[0].representative.access(load).profile.mean("conflicts")
 
 
-def simulations(gpu: str, side: int, has_conflicts: bool = False) -> Mapping[int, Simulation]:
-    """Return the simulated core by its concurrent warps, for all numbers of groups that can reside on it at once."""
+def simulations(gpu: str, side: int, has_conflicts: bool = False) -> Iterator[Simulation]:
+    """Yield the simulated core for each number of groups that can reside on it at once, the smallest first."""
     device, graph, timing = load_device(GPUS[gpu]), paper_graph(side), latencies(gpu, side, has_conflicts)
-    resident = concurrent_groups(device, side * side, bytes_of_tiles((side, side))).values()
-    executions = (execution_on(each, groups=(SIDE // side) ** 2, cores=device.cores) for each in resident)
-    return {each.concurrent_warps: simulate(graph, timing, each) for each in executions}
+    for resident in concurrent_groups(device, side * side, bytes_of_tiles((side, side))).values():
+        yield simulate(graph, timing, execution_on(resident, groups=(SIDE // side) ** 2, cores=device.cores))
 
 
 def gflops(gpu: str, simulation: Simulation) -> float:

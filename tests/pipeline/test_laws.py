@@ -105,6 +105,19 @@ def test_several_warps_may_be_faster_with_a_longer_latency(policy: str) -> None:
     assert (short, long) == (7, 6)
 
 
+def test_several_warps_in_turn_may_be_faster_with_a_longer_latency() -> None:
+    # a, a, b, and then b that waits for the second a, and for the b before. Each a takes its pipeline 3 cycles: warp 0
+    # issues a 0, a 6, b 6 and warp 1 a 3, a 9, b at 9 or later. With Λ = 3 of a, warp 0's last b is ready at 9 too, and
+    # is first; so b of warp 1 is at 11, and its last b at 14, when that is complete: 17. With Λ = 4, warp 0's last b is
+    # ready at 10: b of warp 1 is at 9, warp 0's last b at 11, and warp 1's at 13: 16.
+    graph = Idg.from_edges(["a", "a", "b", "b"], [(1, 3), (2, 3)])
+    short, long = (
+        simulate(graph, {"a": Lambdas(3, completion), "b": Lambdas(2, 3)}, Execution(1, 2, 2)).cycles
+        for completion in (3, 4)
+    )
+    assert (short, long) == (17, 16)
+
+
 # }}}
 
 

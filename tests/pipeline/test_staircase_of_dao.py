@@ -53,12 +53,12 @@ def test_round_robin_has_no_staircase() -> None:
     assert known(3, "f64", "double precision", "round-robin").steepness < 0.02
 
 
-def test_stairs_are_as_steep_as_the_warps_that_fill_the_pipeline_are_few() -> None:
-    # The paper found them "more pronounced" with more additions. By its rule they are less so: a pass takes the
-    # pipeline 2·a + 4 cycles and a warp 22·a, so that 3.7, 5.5 and 6.6 warps fill it. The fewer, the less is left
-    # for the second group beside the first.
-    steepness = [known(additions, "f64", "double precision").steepness for additions in (1, 2, 3)]
-    assert steepness[0] > steepness[1] > steepness[2] - 0.01
+def test_more_additions_do_not_make_the_staircase_steeper() -> None:
+    # The paper found it "more pronounced" with more of them. By its rule it is less so: a pass takes the pipeline
+    # 2·a + 4 cycles and a warp 22·a, so that 3.7, 5.5 and 6.6 warps fill it. One addition leaves the least for the
+    # second group beside the first.
+    one, two, three = (known(additions, "f64", "double precision").steepness for additions in (1, 2, 3))
+    assert one > max(two, three) + 0.03
 
 
 def test_every_operand_that_blocks_makes_a_staircase_of_single_precision_too() -> None:
