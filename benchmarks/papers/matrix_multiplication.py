@@ -89,13 +89,18 @@ def source_graph(side: int, has_conflicts: bool = False) -> KernelIdg:
 # {{{ the graph of the paper
 
 
-def paper_graph(side: int) -> Idg:
-    """Return the graph of one warp, as the paper has it."""
+def paper_graph(side: int, is_early: bool = True, does_control_wait: bool = False) -> Idg:
+    """Return the graph of one warp, as the paper has it.
+
+    Where it is not early, instructions are in the order of the source. Control that waits does so for the last
+    multiply-add of its pass, without which warps in the order of dataflow begin passes long before they end others.
+    """
     machine = lowered(source_graph(side), LEFT_OUT)
     written = copied(machine, lambda loop: side if loop.name == "k_inner" else 1)
     (loop,) = (item for item in written.body if isinstance(item, Loop))
     stores = [item for item in written.body if isinstance(item, int) and written.instructions[item].kind == "store"]
-    return _with_control(_restricted(written, replace(loop, body=tuple(_early(written, loop.body))), stores))
+    body = tuple(_early(written, loop.body)) if is_early else loop.body
+    return _with_control(_restricted(written, replace(loop, body=body), stores), does_control_wait)
 
 
 def _early(graph: Idg, body: Iterable[Item]) -> Iterator[int]:
@@ -122,13 +127,16 @@ def _restricted(graph: Idg, loop: Loop, after: Sequence[int]) -> Idg:
     return Idg(tuple(graph.instructions[place] for place in order), edges, (inside, *range(len(loop.body), len(order))))
 
 
-def _with_control(graph: Idg) -> Idg:
+def _with_control(graph: Idg, does_wait: bool) -> Idg:
     """Return *graph* with an instruction at the end of its loop, for which all of the next pass waits."""
     (loop,) = (item for item in graph.body if isinstance(item, Loop))
     last = len(graph.instructions)
     control = Instruction("loop", subsystem="alu", text=f"next {loop.name}", executions=loop.trips)
     before = (Variable(loop.name) - 1,)
-    edges = tuple(Edge(last, target, (1,), before, through="control") for target in (*loop.body, last))
+    edges = [Edge(last, target, (1,), before, through="control") for target in (*loop.body, last)]
+    if does_wait:
+        sums = (place for place in loop.body if graph.instructions[place].kind == "fma")
+        edges.append(Edge(max(sums), last, (0,), (Variable(loop.name),)))
     body = tuple(replace(item, body=(*item.body, last)) if item is loop else item for item in graph.body)
     return Idg((*graph.instructions, control), (*graph.edges, *edges), body)
 

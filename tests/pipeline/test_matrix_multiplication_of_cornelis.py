@@ -104,6 +104,26 @@ def test_one_group_of_two_warps_takes_what_is_derived_by_hand() -> None:
     assert found.cycles == 43 + 127 * 896 + 856
 
 
+@pytest.mark.parametrize(("gpu", "side", "longer"), [("Fermi", 8, 1.37), ("Fermi", 16, 1.10), ("Pascal", 8, 1.55)])
+def test_order_of_the_source_has_no_parallelism_of_local_memory(gpu: str, side: int, longer: float) -> None:
+    # docs/pipeline.md: one group, in which each multiply-add waits for its loads, and the next loads for that
+    execution, timing = Execution(side * side // 32, 1, 1), latencies(gpu, side)
+    source, early = (simulate(paper_graph(side, is_early), timing, execution).cycles for is_early in (False, True))
+    assert source / early == pytest.approx(longer, abs=0.01)
+
+
+def test_dataflow_is_little_faster_than_in_order_unless_control_runs_ahead() -> None:
+    # docs/pipeline.md: Fermi, two warps. Control that waits for nothing but itself lets them load 128 tiles at once.
+    execution, timing = Execution(2, 1, 1), latencies("Fermi", 8)
+    in_order = simulate(paper_graph(8), timing, execution).cycles
+    waiting, ahead = (
+        simulate(paper_graph(8, does_control_wait=waits), timing, execution, issue_order="dataflow").cycles
+        for waits in (True, False)
+    )
+    assert in_order / waiting == pytest.approx(1.04, abs=0.01)
+    assert in_order / ahead == pytest.approx(5.8, abs=0.1)
+
+
 @pytest.mark.parametrize(("gpu", "cycles"), [("Fermi", 16 * 16 + 2 * 2), ("Pascal", 16 * 7 + 2 * 1)])
 def test_with_bank_conflicts_local_memory_is_the_bottleneck(gpu: str, cycles: int) -> None:
     # 16 local loads of a pass at the conflicting λ and 2 stores at the other. The first of four rounds of groups fills
