@@ -2,6 +2,7 @@
 
 from loopyperf.pipeline.chrome_trace import chrome_trace
 from loopyperf.pipeline.execution import Execution, execution_on
+from loopyperf.pipeline.group_times import GroupTimes, group_times
 from loopyperf.pipeline.profile import Profile, profile_of
 from loopyperf.pipeline.schedulers import SCHEDULERS, Scheduler
 from loopyperf.pipeline.simulator import Simulation, simulate
@@ -10,11 +11,13 @@ from loopyperf.pipeline.what_if import what_if
 __all__ = [
     "SCHEDULERS",
     "Execution",
+    "GroupTimes",
     "Profile",
     "Scheduler",
     "Simulation",
     "chrome_trace",
     "execution_on",
+    "group_times",
     "profile_of",
     "simulate",
     "what_if",

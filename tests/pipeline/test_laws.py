@@ -1,12 +1,17 @@
 """What holds for every graph, policy and limit."""
 
+import os
+import subprocess
+import sys
 from collections import Counter
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_scenarios import executions, graphs, lambdas, limits, orders, policies
+from random_scenarios import SUBSYSTEMS, executions, graphs, lambdas, limits, orders, policies
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
@@ -16,20 +21,104 @@ from loopyperf.pipeline import Execution, Profile, profile_of, simulate
 
 @settings(max_examples=200)
 @given(graphs(), lambdas, st.integers(1, 4), policies, limits, orders)
-def test_run_takes_no_less_than_one_warp_alone_and_the_busiest_subsystem(
+def test_run_takes_no_less_than_one_warp_alone_the_busiest_subsystem_and_the_issues(
     graph: Idg, timing: dict[str, Lambdas], groups: int, policy: str, limit: Any, order: Any
 ) -> None:
     execution = Execution(2, groups, groups)
-    cycles = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit, issue_order=order).exact_cycles
+    found = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit, issue_order=order)
     flat = graph.unrolled()
     number = Counter(each.subsystem for each in flat.instructions)
     busiest = max((each * Fraction(str(timing[name].issue)) for name, each in number.items()), default=Fraction(0))
-    assert cycles >= execution.concurrent_warps * busiest
+    assert found.exact_cycles >= execution.concurrent_warps * busiest
+    if limit is not None:
+        assert found.exact_cycles >= (execution.concurrent_warps * len(flat.instructions) - 1) / limit
     if order == "in_order":
-        # In the order of dataflow others may delay a warp to its advantage: list schedules have such anomalies.
         alone = simulate(graph, timing, Execution(1, 1, 1), scheduler=policy)
-        assert cycles >= alone.exact_cycles
+        assert found.exact_cycles >= alone.exact_cycles
         assert alone.exact_cycles == warp_latency(graph, timing).cycles
+    else:
+        # Others may delay a warp to its advantage (below), but never beyond what its instructions wait for.
+        assert found.exact_cycles >= longest_path(flat, timing)
+
+
+def longest_path(flat: Idg, timing: Mapping[str, Lambdas]) -> Fraction:
+    """Return the cycles of a warp that waits for operands alone, and between barriers."""
+    complete: list[Fraction] = []
+    barrier = Fraction(0)
+    waits = {place: [edge.source for edge in edges] for place, edges in enumerate(flat.definitions)}
+    for place, each in enumerate(flat.instructions):
+        issued = max((complete[source] for source in waits[place]), default=Fraction(0))
+        if each.kind == "barrier":
+            issued = max(issued, barrier)
+        lambdas = timing[each.subsystem]
+        complete.append(issued + Fraction(str(lambdas.issue if each.kind == "store" else lambdas.completion)))
+        barrier = complete[place] if each.kind == "barrier" else barrier
+    return max(complete, default=Fraction(0))
+
+
+# {{{ slower instructions
+
+
+@settings(max_examples=200)
+@given(graphs(), lambdas, policies, limits, st.sampled_from(SUBSYSTEMS), st.sampled_from([(2, 1), (1, 2), (2, 2)]))
+def test_one_warp_in_order_is_monotone_in_every_latency(
+    graph: Idg, timing: dict[str, Lambdas], policy: str, limit: Any, name: str, times: tuple[int, int]
+) -> None:
+    before = timing[name]
+    slower = {**timing, name: Lambdas(before.issue * times[0], before.completion * times[1])}
+    fast, slow = (
+        simulate(graph, each, Execution(1, 1, 1), scheduler=policy, issue_limit=limit).exact_cycles
+        for each in (timing, slower)
+    )
+    assert fast <= slow
+
+
+def test_several_warps_may_be_faster_with_a_slower_pipeline() -> None:
+    # A scheduling anomaly (Graham, Bounds on multiprocessing timing anomalies, 1969): each warp issues b and then a,
+    # which takes its pipeline 2 cycles, one issue a cycle. With λ = 1, b of the second warp is before a of the first
+    # one, whose turn is later: b 0, b 1, a 2, a 4, complete at 6. With λ = 2 it has to wait until 2, and a of the first
+    # warp is at 1: b 0, a 1, b 2, a 3, complete at 5.
+    pair = Idg.from_edges(["b", "a"], [])
+    fast, slow = (
+        simulate(pair, {"b": Lambdas(issue, 2), "a": Lambdas(2, 2)}, Execution(1, 2, 2), issue_limit=1).cycles
+        for issue in (1, 2)
+    )
+    assert (fast, slow) == (6, 5)
+
+
+@pytest.mark.parametrize("policy", ["oldest-first", "greedy-then-oldest", "quantum"])
+def test_several_warps_may_be_faster_with_a_longer_latency(policy: str) -> None:
+    # One issue a cycle, three warps of a and then b, which waits for it. With Λ = 2, the older warps' b are ready when
+    # the third one could begin: a 0, a 1, b 2, b 3, a 4, b 6, complete at 7. With Λ = 3 nobody is ready at 2: a 0, a 1,
+    # a 2, b 3, b 4, b 5, complete at 6.
+    pair = Idg.from_edges(["a", "b"], [(0, 1)])
+    short, long = (
+        simulate(
+            pair,
+            {"a": Lambdas(1, completion), "b": Lambdas(1, 1)},
+            Execution(1, 3, 3),
+            scheduler=policy,
+            issue_limit=1,
+        ).cycles
+        for completion in (2, 3)
+    )
+    assert (short, long) == (7, 6)
+
+
+def test_several_warps_in_turn_may_be_faster_with_a_longer_latency() -> None:
+    # a, a, b, and then b that waits for the second a, and for the b before. Each a takes its pipeline 3 cycles: warp 0
+    # issues a 0, a 6, b 6 and warp 1 a 3, a 9, b at 9 or later. With Λ = 3 of a, warp 0's last b is ready at 9 too, and
+    # is first; so b of warp 1 is at 11, and its last b at 14, when that is complete: 17. With Λ = 4, warp 0's last b is
+    # ready at 10: b of warp 1 is at 9, warp 0's last b at 11, and warp 1's at 13: 16.
+    graph = Idg.from_edges(["a", "a", "b", "b"], [(1, 3), (2, 3)])
+    short, long = (
+        simulate(graph, {"a": Lambdas(3, completion), "b": Lambdas(2, 3)}, Execution(1, 2, 2)).cycles
+        for completion in (3, 4)
+    )
+    assert (short, long) == (17, 16)
+
+
+# }}}
 
 
 @settings(max_examples=100)
@@ -62,6 +151,35 @@ def test_equal_inputs_give_equal_traces(
         for _ in range(2)
     )
     assert one.issues == other.issues
+
+
+TRACED = """
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.idg import Idg
+from loopyperf.pipeline import Execution, profile_of, simulate
+
+graph = Idg.from_edges(["alu", "sfu", "barrier", "mem"], [(0, 1), (1, 3), (3, 0, 1)], trips=5)
+timing = {name: Lambdas(1.5, 7) for name in ("mem", "sfu", "alu", "barrier")}
+for order in ("in_order", "dataflow"):
+    found = simulate(graph, timing, Execution(2, 2, 3), issue_limit=1, issue_order=order)
+    print([(each.warp, each.place, each.time) for each in profile_of(found).issues])
+"""
+
+
+def test_equal_inputs_give_equal_traces_in_every_process() -> None:
+    # Sets and dictionaries by hash are in another order in each process.
+    traces = {
+        subprocess.run(
+            [sys.executable, "-c", TRACED],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(traces) == 1
+    assert len(traces.pop().splitlines()) == 2
 
 
 @settings(max_examples=50)

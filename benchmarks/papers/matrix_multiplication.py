@@ -1,0 +1,193 @@
+"""Cornelis and Lemeire, section IV.C: two matrix multiplications from Loopy source, with the latencies of Table III.
+
+The kernels are the measurement kernel in groups of 8 × 8 and 16 × 16 work-items, which is their Listing 1, for matrices
+of 1024 × 1024. From its source graph to theirs:
+
+- The loop over a tile is written out, multiplications and additions are contracted, indices cost nothing.
+- "Only the loop and the writing of the result to global memory was included."
+- The control of the outer loop is one instruction, ``loop``.
+- What waits for the same is issued in the order in which it can be: "The unrolling of the inner loop introduces local
+  memory level parallelism", which a warp that issues in the order of the source would not have.
+
+Loopy has the second barrier of a pass at its begin, Listing 1 at its end. Their Table III has no latencies of stores in
+global memory, of which a warp executes one: those of loads are taken, from Table II. There is no issue limit in their
+simulator, and ``loop`` and ``fmadd`` share a pipeline.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import loopy as lp
+from pymbolic.primitives import Variable
+
+import loopyperf as lpp
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.device.library import load_device
+from loopyperf.idg import Edge, Idg, Instruction, Loop
+from loopyperf.idg.construction.kernel_graphs import KernelIdg
+from loopyperf.idg.lowering import lowered
+from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.program import Item
+from loopyperf.pipeline import Simulation, execution_on, simulate
+from measurement_kernels.matrix_multiplication import bytes_of_tiles, matrix_multiplication
+from papers.group_counts import concurrent_groups
+
+SIDE = 1024
+GPUS = {"Fermi": "nvidia-tesla-c2050", "Pascal": "nvidia-gtx-1060"}
+"""Table I"""
+GROUPS = {8: "8x8", 16: "16x16"}
+TABLE_3 = {
+    "Fermi": {
+        "loop": Lambdas(4, 58),
+        "local memory": Lambdas(2, 47),
+        "matrix A 8x8": Lambdas(20, 162),
+        "matrix B 8x8": Lambdas(45, 479),
+        "matrix A 16x16": Lambdas(13, 244),
+        "matrix B 16x16": Lambdas(17, 561),
+        "barrier": Lambdas(3, 40),
+        "fmadd": Lambdas(1, 18),
+        "memory": Lambdas(23, 521),
+        "conflicting local memory": Lambdas(16, 250),
+    },
+    "Pascal": {
+        "loop": Lambdas(1.75, 29),
+        "local memory": Lambdas(1, 30),
+        "matrix A 8x8": Lambdas(7, 210),
+        "matrix B 8x8": Lambdas(8, 409),
+        "matrix A 16x16": Lambdas(6, 247),
+        "matrix B 16x16": Lambdas(10, 444),
+        "barrier": Lambdas(2, 70),
+        "fmadd": Lambdas(0.25, 6),
+        "memory": Lambdas(12, 378),
+        "conflicting local memory": Lambdas(7, 100),
+    },
+}
+"""Cornelis, Table III; ``memory`` is of Table II; the latencies of conflicting accesses are in the text"""
+LEFT_OUT = ("unrolling", "wide local loads", "loop guards", "loop control", "entry")
+"""what nvcc does beside what the paper's graph has"""
+
+# {{{ the kernel
+
+
+def kernel(side: int, has_conflicts: bool = False) -> lp.TranslationUnit:
+    """Return the product in groups of *side* × *side*.
+
+    With conflicts, the tile of b is stored column by column, so that lanes of a warp read *side* words apart.
+    """
+    unit = matrix_multiplication((side, side))
+    return lp.tag_array_axes(unit, "b_tile", "N0,N1") if has_conflicts else unit
+
+
+def source_graph(side: int, has_conflicts: bool = False) -> KernelIdg:
+    """Return the graph of the kernel as Loopy has it."""
+    return lpp.instruction_graph(kernel(side, has_conflicts), n=SIDE, m=SIDE, l=SIDE)
+
+
+# }}}
+
+# {{{ the graph of the paper
+
+
+def paper_graph(side: int, is_early: bool = True, does_control_wait: bool = False) -> Idg:
+    """Return the graph of one warp, as the paper has it.
+
+    Where it is not early, instructions are in the order of the source. Control that waits does so for the last
+    multiply-add of its pass, without which warps in the order of dataflow begin passes long before they end others.
+    """
+    machine = lowered(source_graph(side), LEFT_OUT)
+    written = copied(machine, lambda loop: side if loop.name == "k_inner" else 1)
+    (loop,) = (item for item in written.body if isinstance(item, Loop))
+    stores = [item for item in written.body if isinstance(item, int) and written.instructions[item].kind == "store"]
+    body = tuple(_early(written, loop.body)) if is_early else loop.body
+    return _with_control(_restricted(written, replace(loop, body=body), stores), does_control_wait)
+
+
+def _early(graph: Idg, body: Iterable[Item]) -> Iterator[int]:
+    """Yield the instructions of *body*, between barriers those first that wait for fewer others in a row."""
+    level: dict[int, int] = {}
+    for place in (item for item in body if isinstance(item, int)):
+        if graph.instructions[place].kind == "barrier":
+            yield from sorted(level, key=lambda each: (level[each], each))
+            yield place
+            level = {}
+        else:
+            sources = [edge.source for edge in graph.definitions[place] if not edge.is_carried]
+            level[place] = 1 + max((level[source] for source in sources if source in level), default=0)
+    yield from sorted(level, key=lambda each: (level[each], each))
+
+
+def _restricted(graph: Idg, loop: Loop, after: Sequence[int]) -> Idg:
+    """Return what *loop* and the instructions *after* it have of *graph*, numbered in this order."""
+    order = [*loop.body, *after]
+    new = {place: number for number, place in enumerate(order)}
+    kept = (edge for edge in graph.edges if edge.source in new and edge.target in new)
+    edges = tuple(edge.between(new[edge.source], new[edge.target]) for edge in kept)
+    inside = replace(loop, body=tuple(range(len(loop.body))))
+    return Idg(tuple(graph.instructions[place] for place in order), edges, (inside, *range(len(loop.body), len(order))))
+
+
+def _with_control(graph: Idg, does_wait: bool) -> Idg:
+    """Return *graph* with an instruction at the end of its loop, for which all of the next pass waits."""
+    (loop,) = (item for item in graph.body if isinstance(item, Loop))
+    last = len(graph.instructions)
+    control = Instruction("loop", subsystem="alu", text=f"next {loop.name}", executions=loop.trips)
+    before = (Variable(loop.name) - 1,)
+    edges = [Edge(last, target, (1,), before, through="control") for target in (*loop.body, last)]
+    if does_wait:
+        sums = (place for place in loop.body if graph.instructions[place].kind == "fma")
+        edges.append(Edge(max(sums), last, (0,), (Variable(loop.name),)))
+    body = tuple(replace(item, body=(*item.body, last)) if item is loop else item for item in graph.body)
+    return Idg((*graph.instructions, control), (*graph.edges, *edges), body)
+
+
+# }}}
+
+# {{{ what it takes
+
+
+def latencies(gpu: str, side: int, has_conflicts: bool = False) -> Callable[[Instruction], Lambdas]:
+    """Return what Table III says of an instruction; with conflicts, loads of the inner loop are slower."""
+    table = TABLE_3[gpu]
+
+    def timing(instruction: Instruction) -> Lambdas:
+        row = _row(instruction, GROUPS[side])
+        is_slow = has_conflicts and row == "local memory" and instruction.kind == "load"
+        return table["conflicting local memory" if is_slow else row]
+
+    return timing
+
+
+def _row(instruction: Instruction, group: str) -> str:
+    if instruction.kind in ("loop", "barrier"):
+        return instruction.kind
+    if instruction.kind == "fma":
+        return "fmadd"
+    if instruction.subsystem == "local":
+        return "local memory"
+    if instruction.kind == "store":
+        return "memory"
+    return f"matrix {instruction.reference.array.upper()} {group}"
+
+
+def conflict_degree(side: int, has_conflicts: bool = True) -> Fraction:
+    """Return how many further accesses delay a load of the tile of b, by the addresses of the lanes (Lemeire, 6.3)."""
+    source = source_graph(side, has_conflicts)
+    loads = (n for n, each in enumerate(source.instructions) if each.kind == "load" and each.subsystem == "local")
+    (load,) = (n for n in loads if source.instructions[n].reference.array == "b_tile")
+    return source.launches[0].representative.access(load).profile.mean("conflicts")
+
+
+def simulations(gpu: str, side: int, has_conflicts: bool = False) -> Iterator[Simulation]:
+    """Yield the simulated core for each number of groups that can reside on it at once, the smallest first."""
+    device, graph, timing = load_device(GPUS[gpu]), paper_graph(side), latencies(gpu, side, has_conflicts)
+    for resident in concurrent_groups(device, side * side, bytes_of_tiles((side, side))).values():
+        yield simulate(graph, timing, execution_on(resident, groups=(SIDE // side) ** 2, cores=device.cores))
+
+
+def gflops(gpu: str, simulation: Simulation) -> float:
+    """Return the performance of the whole product, in Gflop/s: two operations for each multiply-add."""
+    return 2 * SIDE**3 * load_device(GPUS[gpu]).clock * 1e-9 / simulation.cycles
+
+
+# }}}
