@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import gcd
 
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import Lambdas
@@ -24,7 +25,7 @@ from loopyperf.idg.program import Edge, Instruction
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import ModelTime
 from loopyperf.models.result import Breakdown, Row
-from loopyperf.models.timing import Timed, Timing, steady
+from loopyperf.models.timing import Timed, Timing, partitions, steady
 from loopyperf.models.traffic import Residence, level_of_private_memory, levels_that_serve
 from loopyperf.pipeline import execution_on, simulate
 
@@ -77,9 +78,19 @@ class _Launch:
         self.residence = Residence(min(self.occupancy.groups, -(-launch.groups // device.cores)), on_device)
         self.accesses = {kind: _Accesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
         self.timing = Timing(device, levels_that_serve(launch, device, self.residence, self._sectors()))
-        self.graphs = {kind: self._timed(kind) for kind in self.machine}
+        timed = {kind: self._timed(kind) for kind in self.machine}
+        self.graphs = [
+            timed[kind].in_partition(number % partitions(device), partitions(device))
+            for number, kind in enumerate(self._repeated())
+        ]
         self.notes.update(self.timing.missing)
         self.notes.update((sentence, None) for each in self.accesses.values() for sentence in each.assumed)
+
+    def _repeated(self) -> list[int]:
+        """Return the kinds of the warps of so many groups that the next ones begin in the first partition again."""
+        size = self.launch.warps_per_group
+        order = list(self.order) * (size if len(self.order) == 1 else 1)
+        return order * (partitions(self.device) // gcd(len(order), partitions(self.device)))
 
     def _occupancy(self) -> Occupancy:
         work_items = self.launch.work_items
@@ -134,10 +145,10 @@ class _Launch:
         """Yield what the launch costs: on its busiest pipeline by instruction, and the rest."""
         device, launch = self.device, self.launch
         seconds = launch.times * self._cycles() / device.clock
-        on_core = -(-launch.groups // device.cores) * launch.times * launch.warps_per_group / len(self.order)
+        on_core = -(-launch.groups // device.cores) * launch.times * launch.warps_per_group / len(self.graphs)
         busy: dict[str, dict[tuple[str, float], float]] = {}
-        for kind in self.order:
-            for instruction, lambdas in self.graphs[kind].issued:
+        for graph in self.graphs:
+            for instruction, lambdas in graph.issued:
                 costs = busy.setdefault(instruction.subsystem, {})
                 key = (instruction.source or instruction.kind, float(lambdas.issue) / device.clock)
                 costs[key] = costs.get(key, 0) + float(instruction.executions) * on_core
@@ -153,7 +164,7 @@ class _Launch:
     def _cycles(self) -> float:
         """Return how long the core with most groups takes, in cycles."""
         execution = execution_on(self.occupancy, self.launch.groups, self.device.cores)
-        graphs = [self.graphs[kind] for kind in self.order]
+        graphs = self.graphs
         lambdas = {place: each for graph in graphs for place, each in graph.lambdas.items()}
 
         def cycles(groups: int) -> float:
@@ -180,6 +191,8 @@ class _TimedGraph:
     graph: Idg
     lambdas: Mapping[int, Lambdas]
     """by the identities of the instructions"""
+    split: frozenset[str]
+    """pipelines of which each partition of the core has its own"""
 
     @classmethod
     def of(cls, graph: Idg, timed: Sequence[Timed], device: Device) -> "_TimedGraph":
@@ -188,6 +201,7 @@ class _TimedGraph:
             replace(each, subsystem=time.pipeline) for each, time in zip(graph.instructions, timed, strict=True)
         ]
         lambdas = [each.lambdas for each in timed]
+        split = frozenset(time.pipeline for time in timed if time.is_split)
         edges, body = graph.edges, graph.body
         if device.stated("group_start"):
             start, first = len(instructions), _first(body)
@@ -195,7 +209,20 @@ class _TimedGraph:
             lambdas.append(Lambdas(1 / 64, device.group_start))
             edges, body = (*edges, Edge(start, first, through="control")), (start, *body)
         by_identity = {id(each): found for each, found in zip(instructions, lambdas, strict=True)}
-        return cls(Idg(tuple(instructions), edges, body), by_identity)
+        return cls(Idg(tuple(instructions), edges, body), by_identity, split)
+
+    def in_partition(self, number: int, partitions: int) -> "_TimedGraph":
+        """Return the graph of a warp in partition *number*, whose part of split pipelines is so many times slower."""
+        changed: list[tuple[Instruction, Lambdas]] = []
+        for each, lambdas in self.issued:
+            if each.subsystem in self.split:
+                lambdas = Lambdas(lambdas.issue * partitions, lambdas.completion)
+                each = replace(each, subsystem=f"{each.subsystem} {number}")
+            else:
+                each = replace(each)
+            changed.append((each, lambdas))
+        graph = Idg(tuple(each for each, _ in changed), self.graph.edges, self.graph.body)
+        return _TimedGraph(graph, {id(each): lambdas for each, lambdas in changed}, self.split)
 
     @property
     def issued(self) -> Iterator[tuple[Instruction, Lambdas]]:

@@ -6,7 +6,7 @@ Local memory: a pass through the banks for each wavefront. Arithmetic: as the de
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loopyperf.device.description import Device, MemoryLevel
 from loopyperf.device.lambdas import Lambdas
@@ -31,6 +31,8 @@ class Timed:
 
     pipeline: str
     lambdas: Lambdas
+    is_split: bool = False
+    """each partition of the core has a part of the pipeline, for its own warps"""
 
 
 class Timing:
@@ -52,7 +54,15 @@ class Timing:
         if kind == "mufu":
             kind, dtype = "special", "f32"
         lambdas = Lambdas(self.device.issue_latency(kind, dtype), self.device.completion_latency(kind, dtype))
-        return Timed(self._pipeline(instruction.subsystem), lambdas)
+        return Timed(self._pipeline(instruction.subsystem), lambdas, self._is_split(lambdas))
+
+    def _is_split(self, lambdas: Lambdas) -> bool:
+        """Return whether a pipeline of that throughput can be one in each partition, no lane shared, none too many.
+
+        So it is from Maxwell on, for what has a lane in each partition or more; a Kepler's lanes are shared.
+        """
+        results = self.device.warp_size / lambdas.issue
+        return partitions(self.device) <= results <= partitions(self.device) * self.device.warp_size
 
     def local_memory(self, wavefronts: float) -> Timed:
         """Return how long an access of local memory takes with so many passes through the banks."""
@@ -114,9 +124,12 @@ class Timing:
         return frozenset(level.name for level in self.device.memory)
 
 
+def partitions(device: Device) -> int:
+    """Return how many parts a core's warps are dealt out to, each with pipelines of its own; 1 if that is not known."""
+    return device.limits.partitions if device.limits.stated("partitions") else 1
+
+
 def steady(timed: Timed) -> Timed:
     """Return *timed* with its latencies told to :data:`STEADY` parts of a cycle."""
-    issue, completion = (
-        max(1, round(each * STEADY)) / STEADY for each in (timed.lambdas.issue, timed.lambdas.completion)
-    )
-    return Timed(timed.pipeline, Lambdas(issue, completion))
+    issue, completion = (max(1, round(each * STEADY)) for each in (timed.lambdas.issue, timed.lambdas.completion))
+    return replace(timed, lambdas=Lambdas(issue / STEADY, completion / STEADY))

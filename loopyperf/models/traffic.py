@@ -50,7 +50,8 @@ def levels_that_serve(
         fetched = _fetched_by_group(launch, level, residence, sets)
         for array, number in sectors.items():
             left[array] = min(left[array], fetched.get(array, left[array]))
-            distinct = min(number, float(at_once[array].sectors)) if array in at_once else number
+            touched = float(at_once[array].sectors) if array in at_once else 0.0
+            distinct = min(number, touched) or number
             asked[array][farther.name] = left[array] / number if number else 0.0
             waited[array][farther.name] = min(1.0, left[array] / distinct) if distinct else 0.0
     return {array: Served(asked[array], waited[array]) for array in sectors}

@@ -6,7 +6,8 @@ from functools import cache
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits
-from loopyperf.device.library import known_descriptions
+from loopyperf.device.description import Device
+from loopyperf.device.library import known_descriptions, load_device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
@@ -15,6 +16,21 @@ DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
 
 FitChoice = Fit | str | os.PathLike[str]
 """a fit, or the path of one"""
+
+
+DeviceChoice = Device | str | os.PathLike[str]
+"""a description of a device, its name, or the path of one"""
+
+
+def chosen_device(device: DeviceChoice | None) -> Device:
+    """Return the description of *device*, else of the device that ``LOOPYPERF_DEVICE`` names, else of the local one.
+
+    Raises :class:`UnknownDeviceError` where that leaves none, or one that is not described.
+    """
+    if isinstance(device, Device):
+        return device
+    named = device if device is not None else os.environ.get(DEVICE_VARIABLE)
+    return load_device(named if named is not None else _described_local_device())
 
 
 def chosen_fit(model: str, device: str | None, fit: FitChoice | None) -> Fit:
@@ -74,6 +90,19 @@ def _fitted_local_device() -> str:
         raise UnknownDeviceError(f"no device was named and this machine has none ({error}); {_how()}") from error
     if local not in fitted_devices():
         raise UnknownDeviceError(f"no device was named and there is no fit for this machine's {local!r}; {_how()}")
+    return local
+
+
+def _described_local_device() -> str:
+    """Return the short name of this machine's OpenCL device, if it is described."""
+    described = [known.slug for known in known_descriptions()]
+    how = f"name one of {', '.join(described)} with device=... or in {DEVICE_VARIABLE}"
+    try:
+        local = _local_device(os.environ.get("PYOPENCL_CTX"))
+    except BackendError as error:
+        raise UnknownDeviceError(f"no device was named and this machine has none ({error}); {how}") from error
+    if local not in described:
+        raise UnknownDeviceError(f"no device was named and this machine's {local!r} is not described; {how}")
     return local
 
 

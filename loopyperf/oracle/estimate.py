@@ -1,5 +1,6 @@
-"""How long will this kernel take? :func:`estimate` finds the fit, counts the kernel and asks the model."""
+"""How long will this kernel take? :func:`estimate` finds the fit or the device, analyses the kernel, asks the model."""
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -10,12 +11,14 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.indistinguishable import doubts
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
+from loopyperf.device.description import Device
 from loopyperf.errors import ParameterError
-from loopyperf.models import find_model
-from loopyperf.models.interface import Count, Shares
+from loopyperf.models import find_fitted_model, find_model
+from loopyperf.models.interface import Count, DeviceModel, Shares
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
-from loopyperf.oracle.choice import FitChoice, chosen_fit
+from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit
+from loopyperf.oracle.device_estimate import estimate_on_device
 from loopyperf.properties.counted_kernel import KernelCounts
 
 DEFAULT_MODEL = "linear"
@@ -25,7 +28,7 @@ def estimate(
     program: Program,
     /,
     *,
-    device: str | None = None,
+    device: DeviceChoice | None = None,
     model: str = DEFAULT_MODEL,
     fit: FitChoice | None = None,
     counting: Counting | None = None,
@@ -42,13 +45,22 @@ def estimate(
     own unless stated; *typical* and *on_unknown* say what to do about what the source does not tell (see
     :func:`loopyperf.count`). What was assumed or left out is in the ``notes`` of the answer.
 
+    A model that knows the device, such as ``"pipeline"``, takes no fit: *device* is then a name, the path of a
+    description, or one that was loaded (see :func:`loopyperf.load_device`), and what is counted is what is executed.
+
     Raises :class:`UnknownModelError`, :class:`UnknownDeviceError`, :class:`FitFileError`, :class:`KernelError`,
-    :class:`UncountableError` and :class:`ParameterError`, each saying what to do.
+    :class:`UncountableError` and :class:`ParameterError`, each saying what to do; models that know the device also
+    :class:`MissingNumberError` for what its description lacks, and :class:`OccupancyError` for groups too large.
     """
     _check(device, model, parameters)
     asked = find_model(model)
-    chosen = chosen_fit(asked.name, device, fit)
     merged = _merged(parameters, sizes)
+    if isinstance(asked, DeviceModel):
+        _check_needs_no_fit(asked, fit, counting, on_unknown)
+        return estimate_on_device(program, asked, chosen_device(device), typical, merged)
+    if device is not None and not isinstance(device, str):
+        raise ParameterError(f"the model {model!r} needs a fit, which is found by the device's name; received {device}")
+    chosen = chosen_fit(asked.name, device, fit)
     options = CountingOptions(counting or chosen.counting, typical, on_unknown=on_unknown)
     return estimate_counted(count_at(program, options, merged), chosen, merged)
 
@@ -57,7 +69,7 @@ def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) 
     """Return how long a counted kernel runs at *sizes* on the device of *fit*; see :func:`estimate`."""
     shares = _shares(counted, sizes)
     try:
-        answer = find_model(fit.model).time(fit.weights, shares)
+        answer = find_fitted_model(fit.model).time(fit.weights, shares)
     except OverflowError as error:
         raise ParameterError(f"at {dict(sizes)} the kernel does more than a floating-point time can tell") from error
     return Estimate(
@@ -74,14 +86,26 @@ def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) 
 
 def _check(device: object, model: object, parameters: object) -> None:
     """Raise :class:`ParameterError` for an option of another type; a size of the same name goes through parameters."""
-    for option, value in (("device", device), ("model", model)):
-        if value is not None and not isinstance(value, str):
+    for option, value, types in (("device", device, (str, os.PathLike, Device)), ("model", model, str)):
+        if value is not None and not isinstance(value, types):
             raise ParameterError(
                 f"{option} is a name, received {value!r}; a kernel's size called {option} goes through "
                 f"parameters={{{option!r}: ...}}"
             )
     if parameters is not None and not isinstance(parameters, Mapping):
         raise ParameterError(f"parameters is a mapping from sizes to values, received {parameters!r}")
+
+
+def _check_needs_no_fit(
+    model: DeviceModel, fit: FitChoice | None, counting: Counting | None, on_unknown: OnUnknown
+) -> None:
+    """Raise :class:`ParameterError` for options that tell models nothing which know the device."""
+    if fit is not None:
+        raise ParameterError(f"the model {model.name!r} is not fitted: leave fit out, and name the device")
+    if counting not in (None, "executed"):
+        raise ParameterError(f"the model {model.name!r} looks at what is executed: leave counting out")
+    if on_unknown != "refuse":
+        raise ParameterError(f"the model {model.name!r} leaves nothing out: state in typical what data decides")
 
 
 # {{{ sizes

@@ -9,11 +9,15 @@ computations using the Execution-Cache-Memory model, 2015).
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from loopyperf.idg.access.blocks import Touched
 from loopyperf.idg.access.sectors import LINE
 from loopyperf.idg.access.working_sets import Part, Window, WorkingSets, middle
 from loopyperf.idg.warps.nest import Nest, Statement
+
+PASSES = LINE // 4 + 1
+"""over which new lines are counted: so many that one which moves on by elements comes to a new line"""
 
 ByArray = Mapping[str, Touched]
 
@@ -52,15 +56,17 @@ class Cache:
         pass_ = self._once(loop, one)
         if pass_ is None:
             fetched = _times(self._body(loop, one), len(values))
-        elif len(values) > 1 and (both := self._once(loop, two)) is not None:
-            more = {array: both[array] - pass_[array] for array in both}
-            fetched = _sum([pass_, _times(more, len(values) - 1)])
+        elif len(values) > 1 and self._once(loop, two) is not None:
+            number = min(len(values), PASSES)
+            several = self.sets.touched(loop, {**window, loop.iname: middle(values, number)})
+            more = {array: several[array] - pass_[array] for array in several}
+            fetched = _sum([pass_, _times(more, Fraction(len(values) - 1, number - 1))])
         else:
             fetched = _times(pass_, len(values))
         return _at_least(fetched, self.sets.touched(loop, window))
 
 
-def _times(parts: ByArray, number: int) -> ByArray:
+def _times(parts: ByArray, number: int | Fraction) -> ByArray:
     return {array: each.times(number) for array, each in parts.items()}
 
 

@@ -190,7 +190,7 @@ class WorkingSets:
 
 def middle(values: range, number: int) -> range:
     """Return so many values in the middle of *values*."""
-    first = values.start + (len(values) - 1) // 2
+    first = values.start + (len(values) - number) // 2
     return range(first, first + number)
 
 

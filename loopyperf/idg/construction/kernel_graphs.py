@@ -117,6 +117,8 @@ class LaunchGraphs:
 class KernelIdg(Idg):
     """The graph of the representative warp of a kernel's longest launch, with those of all others."""
 
+    kernel: str = ""
+    """its name"""
     launch: str = ""
     """the name of the launch whose representative warp this is"""
     launches: tuple[LaunchGraphs, ...] = ()
@@ -139,7 +141,7 @@ def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, wa
         launches.append(LaunchGraphs(launch.name, tuple(kinds), grid, launch.local_memory))
     longest = max(launches, key=_executed)
     graph = longest.representative.graph if longest.kinds else Idg((), (), ())
-    return KernelIdg(graph.instructions, graph.edges, graph.body, longest.name, tuple(launches))
+    return KernelIdg(graph.instructions, graph.edges, graph.body, kernel.name, longest.name, tuple(launches))
 
 
 def _executed(launch: LaunchGraphs) -> int | Fraction:

@@ -1,9 +1,12 @@
-"""The order that the compiler gives instructions: loads as early as their addresses are known.
+"""The order that the compiler gives instructions: loads of global memory as early as their addresses are known.
 
 A warp issues in order, so that a load which stands behind what waits for another load waits too. Between barriers and
 loops, loads are moved up past what does not decide their addresses, as long as not too many results wait to be used:
 each is a register. The order does not change what is executed, and registers are estimated on the program's own
-(:mod:`loopyperf.idg.metrics.registers`), so this is no pass of :data:`PASSES`.
+(:mod:`loopyperf.idg.metrics.registers`), so this is no pass of ``PASSES``.
+
+nvcc moves loads of local memory up too. What else they cost when they are many is not known, and with them left where
+they are, simulations are nearer to measurements (docs/compiler.md, section 11).
 """
 
 import heapq
@@ -67,4 +70,5 @@ class _Block:
                     heapq.heappush(self._heap(user, loads, others), self.position[user])
 
     def _heap(self, place: int, loads: list[int], others: list[int]) -> list[int]:
-        return loads if self.graph.instructions[place].kind == "load" else others
+        each = self.graph.instructions[place]
+        return loads if each.kind == "load" and each.subsystem == "global" else others

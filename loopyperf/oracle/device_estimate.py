@@ -1,0 +1,93 @@
+"""Estimates by models that need to know the device and no fit: the kernel's graphs are built, at each size anew."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.device.description import Device
+from loopyperf.errors import ParameterError
+from loopyperf.models.exact_sum import adding_up
+from loopyperf.models.interface import DeviceModel, ModelTime
+from loopyperf.models.result import Breakdown, Estimate, Row
+from loopyperf.oracle.analysis import Program
+from loopyperf.oracle.instruction_graph import instruction_graph
+
+COUNTING = "executed"
+"""graphs have what is executed"""
+
+
+def estimate_on_device(
+    program: Program, model: DeviceModel, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+) -> Estimate:
+    """Return how long *program* runs at *sizes* on *device* by *model*; see :func:`loopyperf.estimate`."""
+    arrays = {name: cast("NDArray[Any]", size) for name, size in sizes.items() if isinstance(size, np.ndarray)}
+    if not arrays:
+        kernel, answer = _at(program, model, device, typical, sizes)
+    else:
+        kernel, answer = _at_all(program, model, device, typical, sizes, arrays)
+    return Estimate(
+        kernel=kernel,
+        sizes=dict(sizes),
+        device=device.slug,
+        model=model.name,
+        counting=COUNTING,
+        seconds=answer.seconds,
+        breakdown=answer.breakdown,
+        notes=answer.notes,
+    )
+
+
+def _at(
+    program: Program, model: DeviceModel, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+) -> tuple[str, ModelTime]:
+    graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
+    return graphs.kernel, model.time(graphs, device)
+
+
+def _at_all(
+    program: Program,
+    model: DeviceModel,
+    device: Device,
+    typical: Mapping[str, Any] | None,
+    sizes: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+) -> tuple[str, ModelTime]:
+    """Return the answers at all sizes as one; costs are by property alone."""
+    try:
+        every = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))
+    except ValueError as error:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ParameterError(f"arrays of sizes must broadcast together, received the shapes {shapes}") from error
+    shape = next(iter(every.values())).shape
+    points = [{name: array.flat[place].item() for name, array in every.items()} for place in range(int(np.prod(shape)))]
+    if not points:
+        raise ParameterError("there is no size in the arrays of sizes")
+    answers = [_at(program, model, device, typical, {**sizes, **point}) for point in points]
+    return answers[0][0], _together([answer for _, answer in answers], shape)
+
+
+def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime:
+    names = dict.fromkeys(row.property for answer in answers for row in answer.breakdown.rows)
+    costs = [answer.breakdown.by_property() for answer in answers]
+    counts = [_counts(answer.breakdown) for answer in answers]
+
+    def over(values: list[Any]) -> NDArray[Any]:
+        return np.array(values, dtype=np.float64).reshape(shape)
+
+    parts = [over([cost.get(name, 0.0) for cost in costs]) for name in names]
+    seconds, parts = adding_up(parts)
+    rows = [
+        Row(name, "", over([count.get(name, 0) for count in counts]), 0.0, part)
+        for name, part in zip(names, parts, strict=True)
+    ]
+    notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
+    return ModelTime(seconds, Breakdown(tuple(rows)), notes=notes)
+
+
+def _counts(breakdown: Breakdown) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for row in breakdown.rows:
+        found[row.property] = found.get(row.property, 0) + row.count
+    return found

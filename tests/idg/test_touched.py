@@ -1,0 +1,65 @@
+"""Sectors and lines that boxes of elements touch, against sets of addresses."""
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopyperf.idg.access.blocks import touched
+
+WIDTHS = st.sampled_from((4, 8))
+
+
+def blocks(first: int, axes: list[tuple[int, int]], width: int, block: int) -> int:
+    """Return the number of blocks in which some byte of some element lies."""
+    places = product(*(range(number) for _, number in axes))
+    starts = (first + sum(distance * at for (distance, _), at in zip(axes, place, strict=True)) for place in places)
+    return len({byte // block for start in starts for byte in range(start, start + width)})
+
+
+@given(st.integers(0, 40), st.integers(1, 60), st.integers(1, 9), WIDTHS)
+def test_rows_that_begin_alike_are_exact(first: int, length: int, rows: int, width: int) -> None:
+    # Rows 1024 bytes apart: all begin at the same place of a line.
+    axes = [(width, length), (1024, rows)]
+    found = touched(first * width, axes, width)
+    assert (found.sectors, found.lines) == tuple(blocks(first * width, axes, width, block) for block in (32, 128))
+
+
+@given(st.integers(0, 40), st.integers(1, 60), WIDTHS)
+def test_a_dense_matrix_is_exact(first: int, length: int, width: int) -> None:
+    # Rows one after the other, without a gap: one run.
+    axes = [(width, length), (width * length, 7)]
+    found = touched(first * width, axes, width)
+    assert (found.sectors, found.lines) == tuple(blocks(first * width, axes, width, block) for block in (32, 128))
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(40, 90))
+def test_rows_that_begin_everywhere_are_exact_on_average(first: int, length: int, apart: int) -> None:
+    # Over 16 rows an odd number of doubles apart, each of the 16 places in a line is a begin once.
+    axes = [(8, length), (8 * (2 * apart + 1), 16)]
+    found = touched(8 * first, axes, 8)
+    assert (found.sectors, found.lines) == tuple(blocks(8 * first, axes, 8, block) for block in (32, 128))
+
+
+@given(st.integers(0, 99), st.lists(st.tuples(st.integers(0, 90), st.integers(1, 6)), max_size=3), WIDTHS)
+def test_boxes_that_do_not_overlap_are_near_the_truth(first: int, gaps: list[tuple[int, int]], width: int) -> None:
+    # Each axis steps over what the ones before reach, and a gap. Few runs begin at a few places only: less exact.
+    axes, reach = list[tuple[int, int]](), width
+    for gap, number in gaps:
+        distance = reach + width * gap
+        axes.append((distance, number))
+        reach += distance * (number - 1)
+    found = touched(width * first, axes, width)
+    for number, block in ((found.sectors, 32), (found.lines, 128)):
+        truth = blocks(width * first, axes, width, block)
+        assert truth / 2 <= number <= 2 * truth
+
+
+def test_by_hand() -> None:
+    # 10 doubles from byte 24 on: bytes 24 to 103, sectors 0 to 3, one line.
+    assert touched(24, [(8, 10)], 8).sectors == 4
+    assert touched(24, [(8, 10)], 8).lines == 1
+    # Every 17th double of 5: each in a line of its own.
+    assert touched(0, [(17 * 8, 5)], 8).lines == 5
+    # Backwards is as forwards, from the lowest address on.
+    assert touched(0, [(-8, 10)], 8) == touched(0, [(8, 10)], 8)
