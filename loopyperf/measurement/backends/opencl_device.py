@@ -3,6 +3,7 @@
 import os
 import warnings
 from contextlib import suppress
+from typing import cast
 
 import pyopencl as cl
 
@@ -95,7 +96,7 @@ def warp_size(device: cl.Device) -> int:
     for extension, field in WARP_SIZES.items():
         if extension in device.extensions.split():
             with suppress(cl.Error):
-                return device.get_info(field)
+                return cast("int", device.get_info(field))
     return 1
 
 

@@ -1,0 +1,128 @@
+"""What an archive tells of instructions: the two latencies of each, or why it does not tell them."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from loopyperf.errors import MeasurementError
+from loopyperf.measurement.archive import Recording
+from loopyperf.measurement.microbenchmarks.boat_hull import BoatHull, boat_hull
+from loopyperf.measurement.microbenchmarks.core import Core
+from loopyperf.measurement.microbenchmarks.estimated import Estimated
+from loopyperf.measurement.microbenchmarks.pace import Pace, paces
+from loopyperf.measurement.microbenchmarks.straight_line import straight_line
+
+CHAIN, LOCAL, BARRIER, LOOP = "dependent chain", "local memory", "barrier", "loop overhead"
+"""names of the kernel files"""
+LOCAL_LOAD = "load local b32"
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """λ and Λ of an instruction in cycles, each None where it was not found, and how they were measured."""
+
+    name: str
+    issue: Estimated | None
+    completion: Estimated | None
+    how: str
+    at_most: bool = False
+    """the completion latency is no more than that: the fewest warps kept the pipeline busy already"""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What was not found, and why."""
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return both for a person."""
+        return f"{self.name}: {self.reason}"
+
+
+Found = Latencies | Refusal
+
+
+def instructions(recording: Recording, core: Core) -> tuple[Found, ...]:
+    """Return what is known of each instruction that *recording* has microbenchmarks of."""
+    return tuple(_all(recording, core))
+
+
+def _all(recording: Recording, core: Core) -> Iterator[Found]:
+    for kind, taken in by_kind(paces(recording, CHAIN)).items():
+        yield _found(kind, lambda name, taken=taken: _hull(name, CHAIN, taken, core))
+    plain = [pace for pace in paces(recording, LOCAL) if pace.sizes["degree"] == 1]
+    for name, taken, measure in (
+        (LOCAL_LOAD, plain, _local),
+        (BARRIER, paces(recording, BARRIER), _barrier),
+        ("loop", paces(recording, LOOP), _loop),
+    ):
+        if taken:
+            yield _found(name, lambda name, taken=taken, measure=measure: measure(name, taken, core))
+
+
+def by_kind(taken: Iterable[Pace]) -> dict[str, list[Pace]]:
+    """Return the paces by the kind of what was measured."""
+    kinds: dict[str, list[Pace]] = defaultdict(list)
+    for pace in taken:
+        kinds[pace.kind].append(pace)
+    return kinds
+
+
+def _found(name: str, measure: Callable[[str], Found]) -> Found:
+    try:
+        return measure(name)
+    except MeasurementError as error:
+        return Refusal(name, str(error))
+
+
+# {{{ shapes of times
+
+
+def _hull(name: str, how: str, taken: Sequence[Pace], core: Core) -> Latencies:
+    hull = hull_of(taken, core)
+    busy = hull.completion is None
+    return Latencies(name, hull.issue, hull.at_most if busy else hull.completion, _described(how, hull), busy)
+
+
+def hull_of(taken: Sequence[Pace], core: Core) -> BoatHull:
+    """Return the boat's hull of chains; raises :class:`MeasurementError` where the times have no such shape."""
+    warps = [core.warps(pace) for pace in taken]
+    return boat_hull(warps, [core.cycles(pace) for pace in taken], [pace.steps for pace in taken])
+
+
+def _described(how: str, hull: BoatHull) -> str:
+    return f"{how} at {hull.warps[0]} to {hull.warps[-1]} warps on a core, worst residual {hull.residual:.1%}"
+
+
+def _local(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
+    return _hull(name, "dependent loads, with their index arithmetic,", taken, core)
+
+
+def _barrier(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
+    """A barrier of W warps takes Λ + (W − 1)λ."""
+    line = straight_line([core.warps_of_group(pace) for pace in taken], [core.cycles_each(pace) for pace in taken])
+    error = (line.intercept.error**2 + line.slope.error**2) ** 0.5
+    completion = Estimated(line.intercept.value + line.slope.value, error)
+    how = f"barriers in a row, by warps of a group, worst residual {line.residual:.1%}"
+    return Latencies(name, line.slope.credible, completion.credible, how)
+
+
+def _loop(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
+    """A pass of a loop takes c + s·steps: c of one warp is Λ, that of W warps on a core Wλ."""
+    few, many = (
+        straight_line([pace.sizes["steps"] for pace in part], [core.cycles(pace) / pace.rounds for pace in part])
+        for part in _few_and_many(taken, core)
+    )
+    most = max(core.warps(pace) for pace in taken)
+    how = f"loops around chains of {min(pace.sizes['steps'] for pace in taken)} and more, at 1 and {most} warps"
+    return Latencies(name, many.intercept.times(1 / most).credible, few.intercept.credible, how)
+
+
+def _few_and_many(taken: Sequence[Pace], core: Core) -> tuple[list[Pace], list[Pace]]:
+    most = max(core.warps(pace) for pace in taken)
+    return [pace for pace in taken if core.warps(pace) < most], [pace for pace in taken if core.warps(pace) == most]
+
+
+# }}}
