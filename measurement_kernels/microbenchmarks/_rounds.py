@@ -18,8 +18,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import loopy as lp
 import numpy as np
+from numpy.typing import NDArray
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+
+Values = NDArray[np.float64]
 
 LEAST, MOST = 16, 2**20
 """rounds"""
@@ -66,3 +69,13 @@ def integers(names: str, sizes: Sizes) -> Arguments:
 def written_out(unit: lp.TranslationUnit) -> lp.TranslationUnit:
     """Return *unit* in groups, the loop over s written out, so that a round is one straight piece of code."""
     return lp.tag_inames(in_groups(unit), {"s": "unr"})
+
+
+def numbers_in_group(out: Array) -> Values:
+    """Return the number of each work-item in its group, for an *out* with a row for each group."""
+    return np.arange(out.shape[1], dtype=np.float64)
+
+
+def in_all_groups(row: Values, out: Array) -> dict[str, Array]:
+    """Return what is expected of *out*: the same *row* for each group."""
+    return {"out": np.tile(row.astype(out.dtype), (out.shape[0], 1))}

@@ -11,7 +11,7 @@ import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
-from ._rounds import configuration, in_groups, integers, rounds
+from ._rounds import configuration, in_all_groups, in_groups, integers, numbers_in_group, rounds
 
 NAME = "barrier"
 
@@ -67,4 +67,4 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 def numbers(arguments: Arguments) -> dict[str, Array]:
     """Return out, the number of each work-item in its group."""
     out = np.asarray(arguments["out"])
-    return {"out": np.tile(np.arange(out.shape[1], dtype=np.float32), (out.shape[0], 1))}
+    return in_all_groups(numbers_in_group(out), out)

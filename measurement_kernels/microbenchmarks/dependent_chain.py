@@ -14,7 +14,7 @@ for each kind is a test, ``tests/machine_code/test_microbenchmarks.py``.
 numbers). What a division or function is made of, the compiler decides: the latencies are those of the whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,7 +23,16 @@ import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
-from ._rounds import configuration, integers, occupied, rounds, written_out
+from ._rounds import (
+    Values,
+    configuration,
+    in_all_groups,
+    integers,
+    numbers_in_group,
+    occupied,
+    rounds,
+    written_out,
+)
 
 NAME = "dependent chain"
 
@@ -31,6 +40,38 @@ LONG, SHORT = 128, 32
 """steps of a round: so many that the loop's own instructions are lost among them, or fewer where a step is many"""
 
 NUMPY_TYPES = {"f32": np.float32, "f64": np.float64, "u32": np.uint32}
+
+
+Last = Callable[[Values, int], Values]
+"""returns the last values, given the first ones and the number of steps, a whole number of turns"""
+OMEGA = 0.5671432904097838
+"""exp(−x) = x"""
+WRAP = 2**32
+
+
+def fibonacci(number: int) -> int:
+    """Return F(number), of 0, 1, 1, 2, 3, 5, ..."""
+    before, following = 0, 1
+    for _ in range(number):
+        before, following = following, before + following
+    return before
+
+
+def sum_of_sums(x: Values, steps: int) -> Values:
+    """Return aₙ + aₙ₊₁ of aₙ = aₙ₋₁ + aₙ₋₂ modulo 2³², from x and x + 1 on."""
+    one, other = fibonacci(steps + 1), fibonacci(steps + 2)
+    return np.array([(one * int(first) + other * (int(first) + 1)) % WRAP for first in x], np.float64)
+
+
+def sum_of_products(x: Values, steps: int) -> Values:
+    """Return aₙ + aₙ₊₁ of aₙ = aₙ₋₁·aₙ₋₂ modulo 2³², from x and x + 1 on."""
+    powers = [fibonacci(steps + number) for number in (-1, 0, 0, 1)]
+
+    def term(first: int, one: int, other: int) -> int:
+        return pow(first, one, WRAP) * pow(first + 1, other, WRAP)
+
+    sums = [term(int(first), *powers[:2]) + term(int(first), *powers[2:]) for first in x]
+    return np.array([each % WRAP for each in sums], np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +83,53 @@ class Chain:
     dtype: str
     scalars: Mapping[str, float]
     """the arguments, if it has them"""
+    last: Last
     steps: int = LONG
 
 
+def added(x: Values, steps: int) -> Values:
+    """Return x + steps."""
+    return x + steps
+
+
+def unchanged(x: Values, steps: int) -> Values:
+    """Return x: what one step does, the next one undoes."""
+    return x
+
+
+def halved(x: Values, steps: int) -> Values:
+    """Return x/2ⁿ + 2·(1 − 1/2ⁿ), of x/2 + 1 again and again."""
+    left = 0.5 ** min(steps, 1000)
+    return x * left + 2 * (1 - left)
+
+
+def rooted(x: Values, steps: int) -> Values:
+    """Return x^(1/2ⁿ); of reciprocal roots too, as their number is even."""
+    return x ** (0.5 ** min(steps, 1000))
+
+
+def settled(x: Values, steps: int) -> Values:
+    """Return the fixed point of exp(−x)."""
+    return np.full_like(x, OMEGA)
+
+
 CHAINS: Mapping[str, Chain] = {
-    "add f32": Chain(("x = x + p",), "f32", {"p": 1}),
-    "mul f32": Chain(("x = x*p", "x = x*q"), "f32", {"p": 2, "q": 0.5}),
-    "fma f32": Chain(("x = x*p + q",), "f32", {"p": 0.5, "q": 1}),
-    "div f32": Chain(("x = p/x",), "f32", {"p": 2}, SHORT),
-    "special f32": Chain(("x = rsqrt(x)",), "f32", {}, SHORT),
-    "sqrt f32": Chain(("x = sqrt(x)",), "f32", {}, SHORT),
-    "exp f32": Chain(("x = exp(-x)",), "f32", {}, SHORT),
-    "add f64": Chain(("x = x + p",), "f64", {"p": 1}),
-    "mul f64": Chain(("x = x*p", "x = x*q"), "f64", {"p": 2, "q": 0.5}),
-    "fma f64": Chain(("x = x*p + q",), "f64", {"p": 0.5, "q": 1}),
-    "div f64": Chain(("x = p/x",), "f64", {"p": 2}, SHORT),
-    "sqrt f64": Chain(("x = sqrt(x)",), "f64", {}, SHORT),
-    "add i32": Chain(("x = x + y", "y = y + x"), "u32", {}),
-    "mul i32": Chain(("x = x*y", "y = y*x"), "u32", {}),
+    "add f32": Chain(("x = x + p",), "f32", {"p": 1}, added),
+    "mul f32": Chain(("x = x*p", "x = x*q"), "f32", {"p": 2, "q": 0.5}, unchanged),
+    "fma f32": Chain(("x = x*p + q",), "f32", {"p": 0.5, "q": 1}, halved),
+    "div f32": Chain(("x = p/x",), "f32", {"p": 2}, unchanged, SHORT),
+    "special f32": Chain(("x = rsqrt(x)",), "f32", {}, rooted, SHORT),
+    "sqrt f32": Chain(("x = sqrt(x)",), "f32", {}, rooted, SHORT),
+    "exp f32": Chain(("x = exp(-x)",), "f32", {}, settled, SHORT),
+    "add f64": Chain(("x = x + p",), "f64", {"p": 1}, added),
+    "mul f64": Chain(("x = x*p", "x = x*q"), "f64", {"p": 2, "q": 0.5}, unchanged),
+    "fma f64": Chain(("x = x*p + q",), "f64", {"p": 0.5, "q": 1}, halved),
+    "div f64": Chain(("x = p/x",), "f64", {"p": 2}, unchanged, SHORT),
+    "sqrt f64": Chain(("x = sqrt(x)",), "f64", {}, rooted, SHORT),
+    "add i32": Chain(("x = x + y", "y = y + x"), "u32", {}, sum_of_sums),
+    "mul i32": Chain(("x = x*y", "y = y*x"), "u32", {}, sum_of_products),
 }
 """by what the instruction is called in a device description"""
-
-FUNCTIONS = {"sqrt": np.sqrt, "exp": np.exp, "rsqrt": lambda x: 1 / np.sqrt(x)}
 
 
 def configurations(limits: Limits) -> list[Configuration]:
@@ -124,13 +190,7 @@ def arguments(kind: str, rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 
 def last_values(kind: str, arguments: Arguments) -> dict[str, Array]:
-    """Return out, step by step."""
+    """Return out."""
     out = np.asarray(arguments["out"])
-    names = {**arguments, **FUNCTIONS, "x": arguments["start"] + np.arange(out.shape[1], dtype=out.dtype)}
-    names["y"] = names["x"] + out.dtype.type(1)
-    for step in range(int(arguments["rounds"]) * CHAINS[kind].steps):
-        statements = CHAINS[kind].statements
-        target, _, value = statements[step % len(statements)].partition(" = ")
-        names[target] = eval(value, {}, names)
-    last = names["x"] + names["y"] if "y" in CHAINS[kind].statements[0] else names["x"]
-    return {"out": np.tile(last, (out.shape[0], 1))}
+    steps = int(arguments["rounds"]) * CHAINS[kind].steps
+    return in_all_groups(CHAINS[kind].last(1 + numbers_in_group(out), steps), out)

@@ -12,7 +12,7 @@ import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
-from ._rounds import configuration, integers, occupied, rounds, written_out
+from ._rounds import configuration, in_all_groups, integers, numbers_in_group, occupied, rounds, written_out
 
 NAME = "instruction mix"
 
@@ -81,9 +81,9 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 def last_values(beta: int, arguments: Arguments) -> dict[str, Array]:
     """Return out, step by step."""
     out = np.asarray(arguments["out"])
-    x = 0.5 + np.arange(out.shape[1])
+    x = 0.5 + numbers_in_group(out)
     for _ in range(int(arguments["rounds"]) * repeats(beta)):
         for _ in range(beta):
             x = x * 0.5 + 1
         x = 1 / np.sqrt(x)
-    return {"out": np.tile(x.astype(np.float32), (out.shape[0], 1))}
+    return in_all_groups(x, out)

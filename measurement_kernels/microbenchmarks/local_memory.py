@@ -13,7 +13,7 @@ import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
-from ._rounds import configuration, integers, occupied, rounds, written_out
+from ._rounds import configuration, in_all_groups, integers, numbers_in_group, occupied, rounds, written_out
 
 NAME = "local memory"
 
@@ -89,6 +89,6 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 def last_words(warp_size: int, arguments: Arguments) -> dict[str, Array]:
     """Return out: the first word and 32 for each load, modulo the length of the tile."""
     out = np.asarray(arguments["out"])
-    first = int(arguments["degree"]) * (np.arange(out.shape[1]) % warp_size)
+    first = int(arguments["degree"]) * (numbers_in_group(out) % warp_size)
     last = (first + BANKS * STEPS * int(arguments["rounds"])) % WORDS
-    return {"out": np.tile(last.astype(np.int32), (out.shape[0], 1))}
+    return in_all_groups(last, out)

@@ -12,7 +12,7 @@ import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
-from ._rounds import configuration, integers, occupied, rounds, written_out
+from ._rounds import configuration, in_all_groups, integers, numbers_in_group, occupied, rounds, written_out
 
 NAME = "loop overhead"
 
@@ -75,6 +75,6 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 def last_values(steps: int, arguments: Arguments) -> dict[str, Array]:
     """Return out: after n steps, x₀/2ⁿ + 2·(1 − 1/2ⁿ)."""
     out = np.asarray(arguments["out"])
-    start = 0.5 + np.arange(out.shape[1])
+    start = 0.5 + numbers_in_group(out)
     left = 0.5 ** min(1000, steps * int(arguments["rounds"]))
-    return {"out": np.tile((start * left + 2 * (1 - left)).astype(np.float32), (out.shape[0], 1))}
+    return in_all_groups(start * left + 2 * (1 - left), out)

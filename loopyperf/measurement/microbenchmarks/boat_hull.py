@@ -19,8 +19,8 @@ from loopyperf.measurement.microbenchmarks.robust_fit import Values, robust_fit
 
 CLEARLY = 3
 """standard deviations of a point"""
-WORST = 0.25
-"""typical relative deviation from which on the times have some other shape"""
+FAR = 0.25
+"""relative deviation that one outlier may have, and no second time"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,7 @@ def boat_hull(warps: Sequence[int], cycles: Sequence[float], instructions: int |
     issue, completion = _fitted(number, taken, length)
     deviations = np.log(equation_1(number, length, issue, completion) / taken)
     spread = _spread(deviations)
-    if spread > WORST:
-        raise MeasurementError(
-            f"times at {len(taken)} numbers of warps do not have the shape of a boat's hull: they deviate by "
-            f"{spread:.0%} from the one that fits best; measure again on a device that nothing else uses"
-        )
+    _check_shape(number, taken / length, deviations)
     saturation = number * issue / completion
     rising = int((saturation > 1 + CLEARLY * spread + 1e-6).sum())
     flat = int((saturation < 1 - CLEARLY * spread - 1e-6).sum())
@@ -85,6 +81,17 @@ def _check(warps: Values, cycles: Values, instructions: Values) -> None:
         raise MeasurementError(
             f"warps and instructions are 1 or more, and cycles more than 0; received {warps.tolist()}, "
             f"{instructions.tolist()}, {cycles.tolist()}"
+        )
+
+
+def _check_shape(warps: Values, each: Values, deviations: Values) -> None:
+    far = int((np.abs(np.expm1(deviations)) > FAR).sum())
+    if far > 1:
+        times = ", ".join(f"{cycles:.3g} at {count:.0f}" for count, cycles in sorted(zip(warps, each, strict=True)))
+        raise MeasurementError(
+            f"the times do not have the shape of a boat's hull, flat and then rising with the warps: {far} of them are "
+            f"more than {FAR:.0%} off. Cycles of an instruction at so many warps: {times}. Measure again on a device "
+            "that nothing else uses; on a processor, the compiler may treat large groups in another way than small ones"
         )
 
 

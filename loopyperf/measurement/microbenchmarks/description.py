@@ -104,8 +104,8 @@ class _Description:
         if self.core.warp_size > 1:
             return words
         return (
-            f"{words} The driver states no warps, so a warp is one work-item here, as on a processor: what the compiler "
-            "makes of several work-items, by vector instructions or in turns, is in the times."
+            f"{words} The driver states no warps, so a warp is one work-item here, as on a processor: what the "
+            "compiler makes of several work-items, by vector instructions or in turns, is in the times."
         )
 
     # }}}

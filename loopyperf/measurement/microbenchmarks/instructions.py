@@ -42,6 +42,7 @@ class Refusal:
 
 
 Found = Latencies | Refusal
+Measure = Callable[[str, Sequence[Pace], Core], Latencies]
 
 
 def instructions(recording: Recording, core: Core) -> tuple[Found, ...]:
@@ -51,15 +52,15 @@ def instructions(recording: Recording, core: Core) -> tuple[Found, ...]:
 
 def _all(recording: Recording, core: Core) -> Iterator[Found]:
     for kind, taken in by_kind(paces(recording, CHAIN)).items():
-        yield _found(kind, lambda name, taken=taken: _hull(name, CHAIN, taken, core))
-    plain = [pace for pace in paces(recording, LOCAL) if pace.sizes["degree"] == 1]
-    for name, taken, measure in (
-        (LOCAL_LOAD, plain, _local),
-        (BARRIER, paces(recording, BARRIER), _barrier),
-        ("loop", paces(recording, LOOP), _loop),
+        yield _found(kind, CHAIN, taken, core, _chain)
+    measured = {measurement.kernel_class for measurement in recording.measurements}
+    for name, kernel_class, measure in (
+        (LOCAL_LOAD, LOCAL, _local),
+        (BARRIER, BARRIER, _barrier),
+        ("loop", LOOP, _loop),
     ):
-        if taken:
-            yield _found(name, lambda name, taken=taken, measure=measure: measure(name, taken, core))
+        if kernel_class in measured:
+            yield _found(name, kernel_class, paces(recording, kernel_class), core, measure)
 
 
 def by_kind(taken: Iterable[Pace]) -> dict[str, list[Pace]]:
@@ -70,14 +71,22 @@ def by_kind(taken: Iterable[Pace]) -> dict[str, list[Pace]]:
     return kinds
 
 
-def _found(name: str, measure: Callable[[str], Found]) -> Found:
+def _found(name: str, kernel_class: str, taken: Sequence[Pace], core: Core, measure: Measure) -> Found:
+    if not taken:
+        return Refusal(
+            name, f"no two times of {kernel_class} differ by more than they scatter: it takes next to nothing"
+        )
     try:
-        return measure(name)
+        return measure(name, taken, core)
     except MeasurementError as error:
         return Refusal(name, str(error))
 
 
 # {{{ shapes of times
+
+
+def _chain(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
+    return _hull(name, CHAIN, taken, core)
 
 
 def _hull(name: str, how: str, taken: Sequence[Pace], core: Core) -> Latencies:
@@ -97,7 +106,8 @@ def _described(how: str, hull: BoatHull) -> str:
 
 
 def _local(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
-    return _hull(name, "dependent loads, with their index arithmetic,", taken, core)
+    plain = [pace for pace in taken if pace.sizes["degree"] == 1]
+    return _hull(name, "dependent loads, with their index arithmetic,", plain, core)
 
 
 def _barrier(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
