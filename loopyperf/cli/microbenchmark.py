@@ -50,6 +50,12 @@ def microbenchmark(
     path = output or Path(f"{described.device.slug}.toml")
     _save(described, path)
     show_device(described.device, standard_output())
+    if described.prediction is not None:
+        divisions = len(described.prediction.measured)
+        click.echo(
+            f"the iterative barrier kernel, simulated with these: {described.prediction.error:.0%} off, the mean over "
+            f"{divisions} divisions of warps into groups"
+        )
     for refusal in described.refusals:
         standard_error().print(f"absent: {refusal}")
     click.echo(f"wrote {path} in {time.monotonic() - started:.0f} s; see it with: loopyperf devices show {path}")

@@ -17,6 +17,7 @@ from loopyperf.measurement.microbenchmarks.instruction_mix import Mix, instructi
 from loopyperf.measurement.microbenchmarks.instructions import LOCAL_LOAD, Latencies, Refusal, instructions
 from loopyperf.measurement.microbenchmarks.memory import BANKS, DRAM, WORD, Memory, conflict_cost, has_banks, memories
 from loopyperf.measurement.microbenchmarks.pace import paces
+from loopyperf.measurement.microbenchmarks.prediction import Prediction, iterative_barrier
 from loopyperf.measurement.records import Run
 
 REPORTED = "reported by the driver"
@@ -38,6 +39,8 @@ class Described:
     """source of what is said of shared pipelines"""
     refusals: tuple[Refusal, ...]
     """what is absent, and why"""
+    prediction: Prediction | None
+    """of the iterative barrier kernel, simulated with what was found"""
 
 
 def describe(recording: Recording, clock: float | None = None) -> Described:
@@ -76,7 +79,8 @@ class _Description:
             instructions=tuple(self._instructions()),
             memory=tuple(self._levels()),
         )
-        return Described(device, shared, tuple(self.refusals))
+        prediction = iterative_barrier(self.recording, self.core, list(self.latencies.values()))
+        return Described(device, shared, tuple(self.refusals), prediction)
 
     # {{{ the device's own numbers
 

@@ -1,6 +1,7 @@
 """What an archive tells of memories: their latencies, what they hold, what they deliver, and conflicts of banks."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -46,23 +47,23 @@ class Stream:
 def memories(recording: Recording, core: Core) -> tuple[Memory, ...]:
     """Return the levels of global memory, nearest first, with latencies in cycles; none where nothing was measured.
 
-    The last one is the device's own memory if it was seen at several times the size of the cache that the driver
-    reports; caches are called L1, L2, ... by their order.
+    Caches are the steps of the staircase, called L1, L2, ... by their order. What is several times as large as the
+    cache that the driver reports is in the device's own memory, whose latency may grow on with misses of the TLB.
     """
-    chased = paces(recording, CHASE)
-    if not chased:
-        return ()
-    found = memory_levels([_visited(pace) for pace in chased], [core.cycles_each(pace) for pace in chased])
     cache = recording.runs[-1].limits.cache
-    own = bool(found) and cache is not None and found[-1].holds >= BEYOND * cache
-    names = [f"L{number}" for number in range(1, len(found) + 1 - own)] + [DRAM] * own
+    beyond = BEYOND * cache if cache is not None else inf
+    times = {_visited(pace): core.cycles_each(pace) for pace in paces(recording, CHASE)}
+    near = {nbytes: time for nbytes, time in times.items() if nbytes < beyond}
+    found = {f"L{number}": level for number, level in enumerate(memory_levels(near), start=1)}
+    far = [time for nbytes, time in times.items() if nbytes >= beyond]
+    if far:
+        found[DRAM] = Level(Estimated(float(np.median(far)), float(np.ptp(far)) / 2), max(times), None)
     streamed = streams(recording)
-    below, memories = 0, list[Memory]()
-    for name, level in zip(names, found, strict=True):
-        memory = Memory(name, replace(level, holds_not=None) if name == DRAM else level)
-        memories.append(replace(memory, bandwidth=_bandwidth(streamed, below, memory)))
-        below = level.holds
-    return tuple(memories)
+    below = [0, *(level.holds for level in found.values())]
+    return tuple(
+        Memory(name, level, _bandwidth(streamed, smaller, name, level))
+        for (name, level), smaller in zip(found.items(), below[:-1], strict=True)
+    )
 
 
 def streams(recording: Recording) -> tuple[Stream, ...]:
@@ -99,11 +100,11 @@ def _stream(pace: Pace) -> Stream:
     return Stream(sizes["stride"], nbytes, Estimated(rate, rate * pace.error / pace.seconds))
 
 
-def _bandwidth(streamed: tuple[Stream, ...], below: int, memory: Memory) -> Estimated | None:
+def _bandwidth(streamed: tuple[Stream, ...], below: int, name: str, level: Level) -> Estimated | None:
     """Return the fastest of the arrays that fit a level and not the one below; of memory, the largest array."""
     plain = [stream for stream in streamed if stream.stride == 1 and stream.nbytes > below]
-    if memory.name == DRAM:
+    if name == DRAM:
         largest = max(plain, key=lambda stream: stream.nbytes, default=None)
         return largest.bandwidth if largest and largest.nbytes > BEYOND * below else None
-    fitting = [stream.bandwidth for stream in plain if stream.nbytes <= memory.level.holds]
+    fitting = [stream.bandwidth for stream in plain if stream.nbytes <= level.holds]
     return max(fitting, key=lambda rate: rate.value, default=None)

@@ -4,7 +4,7 @@ Over the bytes that are visited, the time of a load stays the same as long as th
 the next one. A step is where it stays: three neighbouring points or more that differ little, one from the next.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -32,9 +32,9 @@ class Level:
     """the next larger number of bytes that was tried, which does take longer; None where there is none"""
 
 
-def memory_levels(nbytes: Sequence[int], times: Sequence[float]) -> tuple[Level, ...]:
-    """Return the levels, nearest first, from the *times* of a load over the bytes that were visited."""
-    points = sorted(zip(nbytes, times, strict=True))
+def memory_levels(times: Mapping[int, float]) -> tuple[Level, ...]:
+    """Return the levels, nearest first, from the *times* of a load by the bytes that were visited."""
+    points = sorted(times.items())
     steps = [step for step in _steps(points) if len(step) >= POINTS]
     return tuple(_level(step, points) for step in _merged(steps))
 
