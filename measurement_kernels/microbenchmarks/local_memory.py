@@ -1,7 +1,7 @@
 """Chains of dependent loads from local memory, without and with bank conflicts: i ← tile[i].
 
-Each lane follows links that are 32 words apart, so that it stays on its bank; lane l begins at word degree·l. With
-degree 1 the lanes of a warp have a bank each, with degree 2 two of them share one, with degree 32 all do. A warp on its
+Each lane follows links that are 32 words apart, so that it stays on its bank; lane l of warp w begins at word
+degree·l + w, so that no two warps of a group load the same. With degree 1 the lanes of a warp have a bank each, with degree 2 two of them share one, with degree 32 all do. A warp on its
 own tells the completion latency and how it grows (Λ + D·λ with D further accesses of a bank, Lemeire, section 6.3), a
 full core the issue latency, (1 + D)·λ. The address of an element costs an instruction or so, which is in the times.
 """
@@ -56,7 +56,7 @@ def local_loads(lanes: int, warp_size: int) -> lp.TranslationUnit:
                 tile[{lanes}*w + l] = links[{lanes}*w + l]
             end
             ... lbarrier {{mem_kind=local}}
-            <int32> at = degree*(l % {warp_size})
+            <int32> at = degree*(l % {warp_size}) + l // {warp_size}
             for r, s
                 at = tile[at]
             end
@@ -89,6 +89,7 @@ def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
 def last_words(warp_size: int, arguments: Arguments) -> dict[str, Array]:
     """Return out: the first word and 32 for each load, modulo the length of the tile."""
     out = np.asarray(arguments["out"])
-    first = int(arguments["degree"]) * (numbers_in_group(out) % warp_size)
+    lane, warp = numbers_in_group(out) % warp_size, numbers_in_group(out) // warp_size
+    first = int(arguments["degree"]) * lane + warp
     last = (first + BANKS * STEPS * int(arguments["rounds"])) % WORDS
     return in_all_groups(last, out)

@@ -1,7 +1,7 @@
 """Least squares in which outliers count less: a machine that did something else for a moment spoils no fit."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,19 @@ OUTLIER = 0.02
 """relative deviations beyond it count less than by their square"""
 
 
+class _Fit(Protocol):
+    """What scipy returns."""
+
+    x: Values
+
+
 def robust_fit(deviations: Callable[[Values], Values], starts: Iterable[Values]) -> Values:
-    """Return the parameters with the least *deviations*, which are relative ones, from the best of the *starts*."""
-    solver: Any = optimize.least_squares  # pyright: ignore[reportUnknownVariableType]
-    fits: list[Any] = [solver(deviations, start, loss="soft_l1", f_scale=OUTLIER) for start in starts]
-    best: Values = min(fits, key=lambda fit: fit.cost).x
-    return best
+    """Return the parameters with the least *deviations*, which are relative ones, near the best of the *starts*."""
+    start = min(starts, key=lambda start: _cost(deviations(start)))
+    solver = cast("Callable[..., _Fit]", optimize.least_squares)
+    return solver(deviations, start, loss="soft_l1", f_scale=OUTLIER).x
+
+
+def _cost(deviations: Values) -> float:
+    """Return what the solver makes small."""
+    return float(np.sum(np.sqrt(1 + (deviations / OUTLIER) ** 2)))

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
-from measurement.synthetic import environment
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
@@ -17,6 +16,7 @@ from loopyperf.measurement.backends.interface import Case
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.environment import Environment
 from loopyperf.pipeline import Execution, simulate
+from measurement.synthetic import environment
 
 LIMITS = Limits(
     group_size=1024,
@@ -49,6 +49,8 @@ INSTRUCTIONS: Mapping[str, Lambdas] = {
 """the square root's pipeline is busy with a single warp, and 32 warps do not fill that of the division"""
 BARRIER = Lambdas(2, 40)
 LOCAL = Lambdas(1, 23)
+FEW = 24
+"""passes after which all goes on as before"""
 LOOP = 12
 """cycles of a pass beside its body"""
 LEVELS = ((2**15, 30), (2**20, 200), (2**40, 500))
@@ -89,16 +91,40 @@ class SimulatedCore:
         return self.simulated(case.kernel_class, kind, sizes)
 
     def simulated(self, kernel_class: str, kind: str, sizes: Mapping[str, int]) -> float:
-        warps, groups = sizes["lanes"] // 32, sizes["groups"] // 4
-        steps = sizes["rounds"] * sizes["steps"]
-        if kernel_class == "dependent chain":
-            return chain(INSTRUCTIONS[kind], steps, warps, groups)
-        if kernel_class == "local memory":
-            return chain(LOCAL.with_conflicts(sizes["degree"] - 1), steps, warps, groups)
-        if kernel_class == "instruction mix":
-            return mix(sizes["beta"], steps, warps, groups, self.separate, self.issue_limit)
-        kinds = ["barrier"] if kernel_class == "barrier" else ["fma f32", "barrier"]
-        return barriers(tuple(kinds), steps, warps, groups)
+        beta = sizes.get("beta", 0)
+        graphs = {
+            "dependent chain": ((kind,), False),
+            "local memory": ((f"load of degree {sizes.get('degree')}",), False),
+            "barrier": (("barrier",), False),
+            "iterative barrier": (("fma f32", "barrier"), False),
+            "instruction mix": ((*["fma f32"] * beta, "special f32"), not self.separate),
+        }
+        kinds, shared = graphs[kernel_class]
+        execution = Execution(sizes["lanes"] // 32, sizes["groups"] // 4, sizes["groups"] // 4)
+        return long_run(kinds, execution, shared, self.issue_limit, sizes["rounds"] * sizes["steps"])
+
+
+def long_run(kinds: tuple[str, ...], execution: Execution, shared: bool, limit: float | None, passes: int) -> float:
+    """Return the cycles of many passes: after the first ones, each takes as long as the one before."""
+    few, more = (short_run(kinds, execution, shared, limit, number) for number in (FEW, 2 * FEW))
+    return few + (more - few) / FEW * (passes - FEW)
+
+
+@cache
+def short_run(kinds: tuple[str, ...], execution: Execution, shared: bool, limit: float | None, passes: int) -> float:
+    """Return what the simulator says of *passes* of a loop in which each instruction waits for the one before."""
+    edges = [(place, place + 1) for place in range(len(kinds) - 1)]
+    graph = Idg.from_edges(kinds, [*edges, (len(kinds) - 1, 0, 1)], trips=passes)
+    if shared:
+        graph = replace(graph, instructions=tuple(replace(each, subsystem="alu") for each in graph.instructions))
+    return simulate(graph, lambda each: lambdas_of(each.kind), execution, issue_limit=limit).cycles
+
+
+def lambdas_of(kind: str) -> Lambdas:
+    """Return the latencies by kind; those of loads by the degree of their conflicts."""
+    if kind.startswith("load"):
+        return LOCAL.with_conflicts(int(kind.split()[-1]) - 1)
+    return BARRIER if kind == "barrier" else INSTRUCTIONS[kind]
 
 
 def on_core(sizes: Mapping[str, int]) -> int:
@@ -113,29 +139,3 @@ def streamed(sizes: Mapping[str, int]) -> float:
     whole = 4 * sizes["chunks"] * sizes["steps"] * sizes["lanes"] * sizes["stride"]
     rate = next(rate for holds, rate in BANDWIDTH.items() if whole <= holds)
     return 4 * sizes["groups"] * sizes["lanes"] * sizes["rounds"] * sizes["steps"] / rate * LIMITS.clock
-
-
-@cache
-def chain(lambdas: Lambdas, steps: int, warps: int, groups: int) -> float:
-    graph = Idg.from_edges(["x"], [(0, 0, 1)], trips=steps)
-    return simulate(graph, {"x": lambdas}, Execution(warps, groups, groups)).cycles
-
-
-@cache
-def mix(beta: int, steps: int, warps: int, groups: int, separate: bool, issue_limit: float | None) -> float:
-    edges = [(place, place + 1) for place in range(beta)]
-    graph = Idg.from_edges(["fma f32"] * beta + ["special f32"], [*edges, (beta, 0, 1)], trips=steps)
-    if not separate:
-        shared = tuple(replace(each, subsystem="alu") for each in graph.instructions)
-        graph = replace(graph, instructions=shared)
-    return simulate(
-        graph, lambda each: INSTRUCTIONS[each.kind], Execution(warps, groups, groups), issue_limit=issue_limit
-    ).cycles
-
-
-@cache
-def barriers(kinds: tuple[str, ...], steps: int, warps: int, groups: int) -> float:
-    edges = [(0, 1), (1, 0, 1)] if len(kinds) > 1 else [(0, 0, 1)]
-    graph = Idg.from_edges(kinds, edges, trips=steps)
-    timing = {"barrier": BARRIER, "fma f32": INSTRUCTIONS["fma f32"]}
-    return simulate(graph, timing, Execution(warps, groups, groups)).cycles
