@@ -1,9 +1,10 @@
 """Chains of dependent loads from local memory, without and with bank conflicts: i ← tile[i].
 
 Each lane follows links that are 32 words apart, so that it stays on its bank; lane l of warp w begins at word
-degree·l + w, so that no two warps of a group load the same. With degree 1 the lanes of a warp have a bank each, with degree 2 two of them share one, with degree 32 all do. A warp on its
-own tells the completion latency and how it grows (Λ + D·λ with D further accesses of a bank, Lemeire, section 6.3), a
-full core the issue latency, (1 + D)·λ. The address of an element costs an instruction or so, which is in the times.
+degree·l + w, so that no two warps of a group load the same. With degree 1 the lanes of a warp have a bank each, with
+degree 2 two of them share one, with degree 32 all do. A warp on its own tells the completion latency and how it grows
+(Λ + D·λ with D further accesses of a bank, Lemeire, section 6.3), a full core the issue latency, (1 + D)·λ. The address
+of an element costs an instruction or so, which is in the times.
 """
 
 from functools import partial

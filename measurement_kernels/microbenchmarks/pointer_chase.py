@@ -2,7 +2,7 @@
 
 Its time for a load is the latency of the memory that holds so many bytes; over the bytes it is a staircase with a step
 for each level. Links are a cache line apart and their order is random, so that nothing can be fetched ahead. A run goes
-on where the one before stopped, and the runs that do not count visit all of what may fit a cache (:data:`VISITED`).
+on where the one before stopped, so that the first ones visit all of what may fit a cache (:data:`VISITED`).
 The address of an element costs an instruction or so, which is in the times; so are misses of the TLB.
 """
 
@@ -25,7 +25,7 @@ STEPS = 16
 """loads of a round"""
 LEAST = 2**10
 """loads of a run, and at most :data:`VISITED` where the lines are more"""
-VISITED = 2**17
+VISITED = 2**16
 WORD = 4
 """bytes of a link"""
 
