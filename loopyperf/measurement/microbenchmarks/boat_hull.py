@@ -28,9 +28,9 @@ class BoatHull:
     """What chains told of an instruction, in cycles."""
 
     issue: Estimated | None
-    """λ; None where no number of warps kept the pipeline busy"""
+    """λ; None where fewer than two numbers of warps kept the pipeline busy: one alone may be an outlier"""
     completion: Estimated | None
-    """Λ; None where the fewest warps kept it busy already"""
+    """Λ; None where fewer than two numbers of warps left it idle"""
     at_most: Estimated
     """what Λ is no more than: what an instruction took with the fewest warps"""
     residual: float
@@ -65,7 +65,7 @@ def boat_hull(warps: Sequence[int], cycles: Sequence[float], instructions: int |
     fewest = number == number.min()
     return BoatHull(
         issue=Estimated(issue, issue * spread / rising**0.5) if rising > 1 else None,
-        completion=Estimated(completion, completion * spread / flat**0.5) if flat else None,
+        completion=Estimated(completion, completion * spread / flat**0.5) if flat > 1 else None,
         at_most=Estimated(float((taken / length)[fewest].mean()), float((taken / length)[fewest].mean()) * spread),
         residual=float(np.abs(np.expm1(deviations)).max()),
         warps=tuple(sorted(set(warps))),

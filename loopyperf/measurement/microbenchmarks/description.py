@@ -128,7 +128,7 @@ class _Description:
                 self.refusals.append(Refusal(name, f"neither latency is above its error ({found.how})"))
 
     def _cycles(self, number: Estimated, found: Latencies, field: str) -> Quantity:
-        bound = "at most: fewest warps keep it busy, " if found.at_most and field == "completion" else ""
+        bound = "at most: by the fewest warps alone, " if found.at_most and field == "completion" else ""
         return Quantity(_rounded(number.value), "cycles", self._source(f"{found.how}, {bound}{number}"))
 
     def _global_loads(self) -> Iterator[tuple[str, Latencies]]:

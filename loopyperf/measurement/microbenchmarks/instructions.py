@@ -26,7 +26,7 @@ class Latencies:
     completion: Estimated | None
     how: str
     at_most: bool = False
-    """the completion latency is no more than that: the fewest warps kept the pipeline busy already"""
+    """the completion latency is no more than that: only the fewest warps, or none, left the pipeline idle"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def _chain(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
 
 def _hull(name: str, how: str, taken: Sequence[Pace], core: Core) -> Latencies:
     hull = hull_of(taken, core)
-    busy = hull.completion is None
-    return Latencies(name, hull.issue, hull.at_most if busy else hull.completion, _described(how, hull), busy)
+    completion = hull.completion or hull.at_most
+    return Latencies(name, hull.issue, completion, _described(how, hull), at_most=hull.completion is None)
 
 
 def hull_of(taken: Sequence[Pace], core: Core) -> BoatHull:

@@ -73,6 +73,13 @@ def test_a_completion_latency_is_only_bounded_where_the_pipeline_is_always_busy(
     assert hull.at_most.value == pytest.approx(7.97)
 
 
+def test_one_flat_point_is_no_completion_latency() -> None:
+    # Λ/λ = 1.5: only a single warp leaves the pipeline idle, or was measured while the device did something else.
+    hull = boat_hull(WARPS, simulated(8, 12), LENGTH)
+    assert hull.completion is None
+    assert hull.at_most.value == pytest.approx(12)
+
+
 def test_one_outlier_changes_little() -> None:
     cycles = simulated(2, 24)
     cycles[5] *= 2
