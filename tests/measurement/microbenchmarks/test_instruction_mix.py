@@ -12,8 +12,8 @@ from loopyperf.measurement.microbenchmarks.instruction_mix import instruction_mi
 from loopyperf.pipeline import Execution, simulate
 
 BETAS = (1, 2, 4, 6, 8, 12, 16, 24)
-ROUNDS = 50
-WARPS = 64
+ROUNDS = 30
+WARPS = 40
 LATENCIES = {"fma": Lambdas(1, 18), "special": Lambdas(6, 40)}
 
 
@@ -30,7 +30,7 @@ def cycles(beta: int, subsystems: tuple[str, str], limit: float | None = None) -
 def test_one_pipeline_takes_longer_with_every_instruction() -> None:
     mix = instruction_mix(BETAS, [cycles(beta, ("alu", "alu")) for beta in BETAS])
     assert mix.separate is False
-    # The pipeline fills and drains once in 50 rounds.
+    # The pipeline fills and drains once in 30 rounds.
     assert mix.slope.value == pytest.approx(1, rel=0.01)
 
 
