@@ -41,6 +41,8 @@ def microbenchmark(
     started = time.monotonic()
     hertz = None if clock is None else clock * 1e6
     if from_archive is not None:
+        if archive or device or quick:
+            raise click.UsageError("--from-archive measures nothing: it takes no --archive, --device or --quick")
         described = described_by(from_archive, hertz)
     else:
         with campaign_bar("measuring") as report:

@@ -1,11 +1,15 @@
 """From a device to its description: measure the microbenchmarks, or take an archive of them, and evaluate."""
 
+from dataclasses import replace
 from pathlib import Path
 
+from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.measurement.microbenchmarks.description import Described, describe
+from loopyperf.measurement.microbenchmarks.instructions import Refusal
 from loopyperf.measurement.microbenchmarks.shortened import FULL, SHORT, shortened
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 
@@ -28,17 +32,25 @@ def microbenchmark(
     finished one is kept under its date). *clock* is in Hz, by default what the driver reports; *quick* takes fewer
     points.
 
-    Raises :class:`BackendError` without a device, :class:`MeasurementError` for a kernel that computes something
-    wrong and where no clock is known, :class:`IncompatibleRunsError` for an archive of another device or protocol.
+    A kernel that does not compile, as in double precision on some devices, or computes something wrong, is among what
+    is absent, with the reason.
+
+    Raises :class:`BackendError` without a device, :class:`MeasurementError` where no clock is known or not even the
+    empty kernel can be measured, :class:`IncompatibleRunsError` for an archive of another device or protocol.
     """
     machine = opened(backend, device)
     files = load_kernel_files(bundled_folder(KERNELS))
     chosen, protocol = (shortened(files), SHORT) if quick else (files, FULL)
     path = archive or unfinished_archive(machine, "quick-microbenchmarks" if quick else "microbenchmarks")
-    described = describe(measure(machine, chosen, path, protocol, progress), clock)
+    failures: list[Refusal] = []
+
+    def on_failure(kernel_class: str, failed: Configuration, error: MeasurementError) -> None:
+        failures.append(Refusal(f"{kernel_class}, {failed.label}", str(error)))
+
+    described = describe(measure(machine, chosen, path, protocol, progress, on_failure), clock)
     if archive is None:
         keep(path)
-    return described
+    return replace(described, refusals=(*described.refusals, *failures))
 
 
 def described_by(archive: Path, clock: float | None = None) -> Described:

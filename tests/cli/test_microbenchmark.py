@@ -86,6 +86,7 @@ def test_the_file_is_named_after_the_device_by_default(tmp_path: Path, monkeypat
         (("--from-archive", RECORDED, "-o", "no/such/folder.toml"), "cannot write the description"),
         (("--from-archive", __file__), "is not a measurement archive|line 1"),
         (("--backend", "metal"), "no backend is called 'metal'"),
+        (("--from-archive", RECORDED, "--quick"), "--from-archive measures nothing"),
     ],
 )
 def test_bad_input_is_answered_by_one_line_and_status_2(arguments, message: str, tmp_path: Path, monkeypatch) -> None:

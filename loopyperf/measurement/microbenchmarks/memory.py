@@ -1,22 +1,24 @@
 """What an archive tells of memories: their latencies, what they hold, what they deliver, and conflicts of banks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 
 from loopyperf.measurement.archive import Recording
+from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.microbenchmarks.core import Core
 from loopyperf.measurement.microbenchmarks.estimated import Estimated
-from loopyperf.measurement.microbenchmarks.memory_levels import Level, memory_levels
+from loopyperf.measurement.microbenchmarks.memory_levels import APART, Level, memory_levels
 from loopyperf.measurement.microbenchmarks.pace import Pace, paces
 
 CHASE, STREAM, LOCAL = "pointer chase", "streaming", "local memory"
 """names of the kernel files"""
 WORD = 4
 """bytes of what is loaded"""
-BEYOND = 4
-"""times the cache that the driver reports: what is so large is in the device's own memory"""
+BEYOND = {False: 4, True: 16}
+"""times the cache that the driver reports, on a processor and on a GPU: what is so large is in the device's own memory.
+NVIDIA's driver for OpenCL reports the first-level caches, which an A100 or H100 has a twelfth of the second level of"""
 CONFLICT = 0.2
 """relative deviation up to which conflicts of 32 banks are recognised"""
 BANKS = 32
@@ -50,20 +52,29 @@ def memories(recording: Recording, core: Core) -> tuple[Memory, ...]:
     Caches are the steps of the staircase, called L1, L2, ... by their order. What is several times as large as the
     cache that the driver reports is in the device's own memory, whose latency may grow on with misses of the TLB.
     """
-    cache = recording.runs[-1].limits.cache
-    beyond = BEYOND * cache if cache is not None else inf
-    times = {_visited(pace): core.cycles_each(pace) for pace in paces(recording, CHASE)}
-    near = {nbytes: time for nbytes, time in times.items() if nbytes < beyond}
-    found = {f"L{number}": level for number, level in enumerate(memory_levels(near), start=1)}
-    far = [time for nbytes, time in times.items() if nbytes >= beyond]
-    if far:
-        found[DRAM] = Level(Estimated(float(np.median(far)), float(np.ptp(far)) / 2), max(times), None)
+    chased = paces(recording, CHASE)
+    far = _own_memory(chased, recording.runs[-1].limits, core)
+    near = {_visited(pace): core.cycles_each(pace) for pace in chased if far is None or _visited(pace) < far.holds / 2}
+    caches = [level for level in memory_levels(near) if far is None or APART * level.latency.value < far.latency.value]
+    found = {f"L{number}": level for number, level in enumerate(caches, start=1)} | ({DRAM: far} if far else {})
     streamed = streams(recording)
     below = [0, *(level.holds for level in found.values())]
     return tuple(
         Memory(name, level, _bandwidth(streamed, smaller, name, level))
         for (name, level), smaller in zip(found.items(), below[:-1], strict=True)
     )
+
+
+def _own_memory(chased: Sequence[Pace], limits: Limits, core: Core) -> Level | None:
+    """Return the device's own memory, from the largest arrays; None where all of them may be in a cache."""
+    largest = max(map(_visited, chased), default=0)
+    if limits.cache is None or largest < BEYOND[limits.warp_size > 1] * limits.cache:
+        return None
+    far = [pace for pace in chased if _visited(pace) >= largest / 2]
+    times = [core.cycles_each(pace) for pace in far]
+    typical = float(np.median(times))
+    scatter = typical * max(pace.error / pace.seconds for pace in far)
+    return Level(Estimated(typical, max(float(np.ptp(times)) / 2, scatter)), largest, None)
 
 
 def streams(recording: Recording) -> tuple[Stream, ...]:
@@ -105,6 +116,6 @@ def _bandwidth(streamed: tuple[Stream, ...], below: int, name: str, level: Level
     plain = [stream for stream in streamed if stream.stride == 1 and stream.nbytes > below]
     if name == DRAM:
         largest = max(plain, key=lambda stream: stream.nbytes, default=None)
-        return largest.bandwidth if largest and largest.nbytes > BEYOND * below else None
+        return largest.bandwidth if largest and largest.nbytes >= level.holds / 2 else None
     fitting = [stream.bandwidth for stream in plain if stream.nbytes <= level.holds]
     return max(fitting, key=lambda rate: rate.value, default=None)

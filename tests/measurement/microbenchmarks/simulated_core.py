@@ -26,7 +26,7 @@ LIMITS = Limits(
     warp_size=32,
     clock=1e9,
     memory=2**33,
-    cache=2**21,
+    cache=2**19,
     cache_line=128,
 )
 LAUNCH = 5e-6
