@@ -5,6 +5,7 @@ import json
 import os
 import re
 from pathlib import Path
+from statistics import median
 
 import pytest
 from click.testing import CliRunner, Result
@@ -23,14 +24,19 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(program, ["microbenchmark", *map(str, arguments)])
 
 
-def recorded_cycles(kind: str, groups: int) -> float:
-    """Return the cycles of an instruction of a single work-item, by the fastest counted runs of the recorded chain."""
+def recorded_cycles(kind: str) -> float:
+    """Return the cycles of an instruction of one work-item, the median over grids of one to eight of them."""
     records = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).splitlines()]
-    chain = [r for r in records if r.get("label") == f"{kind}, group 1" and r["sizes"]["groups"] == groups]
-    times = {r["sizes"]["rounds"]: min(r["samples"][records[0]["protocol"]["dropped"] :]) for r in chain}
-    (few, fast), (many, slow) = sorted(times.items())
-    steps = chain[0]["sizes"]["steps"]
-    return (slow - fast) / (many - few) / steps / groups * records[0]["limits"]["clock"]
+    times: dict[int, dict[int, float]] = {}
+    for record in records[1:]:
+        if record["label"] == f"{kind}, group 1":
+            sizes, counted = record["sizes"], record["samples"][records[0]["protocol"]["dropped"] :]
+            times.setdefault(sizes["groups"], {})[sizes["rounds"] * sizes["steps"]] = min(counted)
+    each = [
+        (max(steps.values()) - min(steps.values())) / (max(steps) - min(steps)) / groups
+        for groups, steps in times.items()
+    ]
+    return median(each) * records[0]["limits"]["clock"]
 
 
 def test_a_recorded_archive_becomes_a_description(tmp_path: Path) -> None:
@@ -41,11 +47,11 @@ def test_a_recorded_archive_becomes_a_description(tmp_path: Path) -> None:
     device = lpp.load_device(path)
     assert (device.name, device.cores, device.clock) == ("pthread-AMD EPYC", 1, 2596e6)
     assert device.limits.local_memory_per_group == 2**20
-    # Work-items of a processor follow one another, so that a chain takes as long for each of eight as for one; the fit
-    # is to seven numbers of them, which differ by less than 2 %.
-    assert device.issue_latency("mul", "i32") == pytest.approx(recorded_cycles("mul i32", 8), rel=0.02)
-    assert device.issue_latency("div", "f64") == pytest.approx(recorded_cycles("div f64", 8), rel=0.02)
-    assert device.level("L1").size == 32 * 1024
+    # Work-items of a processor follow one another, so that a chain takes as long for each of eight as for one. The fit
+    # is to larger groups too, from which these times are 1 to 3 % away.
+    assert device.issue_latency("mul", "i32") == pytest.approx(recorded_cycles("mul i32"), rel=0.05)
+    assert device.issue_latency("div", "f64") == pytest.approx(recorded_cycles("div f64"), rel=0.05)
+    assert (device.level("L1").size, device.level("L2").size) == (32 * 1024, 256 * 1024)
 
 
 def test_what_is_absent_is_said_with_the_reason(tmp_path: Path) -> None:
@@ -70,7 +76,7 @@ def test_a_clock_that_is_given_scales_all_cycles(tmp_path: Path) -> None:
     run("--from-archive", RECORDED, "-o", tmp_path / "two.toml", "--clock", 2 * 2596)
     one, two = (lpp.load_device(tmp_path / f"{name}.toml") for name in ("one", "two"))
     assert two.level("L1").latency == pytest.approx(2 * one.level("L1").latency, rel=1e-3)
-    assert two.level("L1").sustained_bandwidth == one.level("L1").sustained_bandwidth
+    assert two.level("L2").sustained_bandwidth == one.level("L2").sustained_bandwidth
 
 
 def test_the_file_is_named_after_the_device_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

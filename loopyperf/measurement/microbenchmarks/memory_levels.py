@@ -12,7 +12,7 @@ import numpy as np
 
 from loopyperf.measurement.microbenchmarks.estimated import Estimated
 
-ALIKE = 1.12
+ALIKE = 1.2
 """ratio up to which neighbouring times are of one step"""
 APART = 1.3
 """ratio from which on two steps are two levels"""

@@ -76,9 +76,9 @@ def test_a_level_that_fades_is_seen_where_it_is_level() -> None:
     found = memory_levels({nbytes: by_hit_ratio(nbytes) for nbytes in FOOTPRINTS})
     assert found[0].latency.value == 30
     assert found[0].holds == 2**15
-    # Half an octave beyond its size, a level's own loads are three quarters of all: more than 12 % slower.
+    # At one and a half times its size a third of the loads miss: 30·2/3 + 200/3 = 87 cycles, 200·2/3 + 500/3 = 300.
     assert found[1].holds <= 2**22
-    # The median of what is left after the first level's share of a quarter and less
+    # The median of points where the first level still serves some, 1/16 of the loads at 512 KiB
     assert found[1].latency.value == pytest.approx(200, rel=0.1)
 
 
