@@ -27,7 +27,7 @@ from loopyperf.oracle.microbenchmark import microbenchmark as run_microbenchmark
 @click.option("--archive", type=click.Path(path_type=Path), help="Where raw samples go; an existing file is resumed.")
 @click.option("--from-archive", type=click.Path(path_type=Path), help="Evaluate this archive; measure nothing.")
 @click.option("--clock", type=click.FloatRange(min=0, min_open=True), help="Clock in MHz; by default the driver's.")
-@click.option("--quick", is_flag=True, help="Fewer points and smaller arrays: a minute.")
+@click.option("--quick", is_flag=True, help="Fewer runs and smaller arrays: a minute.")
 def microbenchmark(
     backend: str,
     device: str | None,

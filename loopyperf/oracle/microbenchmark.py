@@ -30,7 +30,7 @@ def microbenchmark(
 
     Every raw sample goes into *archive* (by default in the user data folder, where an interrupted run is resumed and a
     finished one is kept under its date). *clock* is in Hz, by default what the driver reports; *quick* takes fewer
-    points.
+    runs and smaller arrays.
 
     A kernel that does not compile, as in double precision on some devices, or computes something wrong, is among what
     is absent, with the reason.

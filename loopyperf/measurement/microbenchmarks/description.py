@@ -15,7 +15,16 @@ from loopyperf.measurement.microbenchmarks.core import Core, core_of
 from loopyperf.measurement.microbenchmarks.estimated import Estimated
 from loopyperf.measurement.microbenchmarks.instruction_mix import Mix, instruction_mix
 from loopyperf.measurement.microbenchmarks.instructions import LOCAL_LOAD, Latencies, Refusal, instructions
-from loopyperf.measurement.microbenchmarks.memory import BANKS, DRAM, WORD, Memory, conflict_cost, has_banks, memories
+from loopyperf.measurement.microbenchmarks.memory import (
+    BANKS,
+    CHASE,
+    DRAM,
+    WORD,
+    Memory,
+    conflict_cost,
+    has_banks,
+    memories,
+)
 from loopyperf.measurement.microbenchmarks.pace import paces
 from loopyperf.measurement.microbenchmarks.prediction import Prediction, iterative_barrier
 from loopyperf.measurement.records import Run
@@ -62,6 +71,8 @@ class _Description:
         self.latencies = {each.name: each for each in found if isinstance(each, Latencies)}
         self.refusals = [each for each in found if isinstance(each, Refusal)]
         self.memories = memories(recording, self.core)
+        if not self.memories and paces(recording, CHASE):
+            self.refusals.append(Refusal("caches", "the pointer chase takes no steady time from the smallest sizes on"))
         self.mix = self._mix()
 
     def described(self) -> Described:

@@ -16,6 +16,8 @@ CHASE, STREAM, LOCAL = "pointer chase", "streaming", "local memory"
 """names of the kernel files"""
 WORD = 4
 """bytes of what is loaded"""
+FOOT = 2**13
+"""bytes that fit the nearest cache of any device: from larger ones on, nobody can tell which level is L1"""
 BEYOND = {False: 4, True: 16}
 """times the cache that the driver reports, on a processor and on a GPU: what is so large is in the device's own memory.
 NVIDIA's driver for OpenCL reports the first-level caches, which an A100 or H100 has a twelfth of the second level of"""
@@ -55,7 +57,8 @@ def memories(recording: Recording, core: Core) -> tuple[Memory, ...]:
     chased = paces(recording, CHASE)
     far = _own_memory(chased, recording.runs[-1].limits, core)
     near = {_visited(pace): core.cycles_each(pace) for pace in chased if far is None or _visited(pace) < far.holds / 2}
-    caches = [level for level in memory_levels(near) if far is None or APART * level.latency.value < far.latency.value]
+    levels = memory_levels(near) if min(near, default=FOOT + 1) <= FOOT else ()
+    caches = [level for level in levels if far is None or APART * level.latency.value < far.latency.value]
     found = {f"L{number}": level for number, level in enumerate(caches, start=1)} | ({DRAM: far} if far else {})
     streamed = streams(recording)
     below = [0, *(level.holds for level in found.values())]

@@ -1,7 +1,8 @@
 """The staircase of a pointer chase: latencies of the levels of memory, and how much each holds.
 
 Over the bytes that are visited, the time of a load stays the same as long as they fit a level, and climbs to that of
-the next one. A step is where it stays: three neighbouring points or more that differ little, one from the next.
+the next one. A step is where it stays: three neighbouring points or more that differ little, one from the next. Two are
+enough at the foot of the stairs; without it, nobody could tell which level the first step is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,8 @@ ALIKE = 1.2
 """ratio up to which neighbouring times are of one step"""
 APART = 1.3
 """ratio from which on two steps are two levels"""
-POINTS = 3
-"""that make a step"""
+POINTS, FEWEST = 3, 2
+"""that make a step, and the first one"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,15 @@ class Level:
 
 
 def memory_levels(times: Mapping[int, float]) -> tuple[Level, ...]:
-    """Return the levels, nearest first, from the *times* of a load by the bytes that were visited."""
+    """Return the levels, nearest first, from the *times* of a load by the bytes that were visited.
+
+    There are none if the times of the smallest sizes already differ.
+    """
     points = sorted(times.items())
-    steps = [step for step in _steps(points) if len(step) >= POINTS]
+    first, *others = _steps(points)
+    if len(first) < FEWEST:
+        return ()
+    steps = [first, *(step for step in others if len(step) >= POINTS)]
     return tuple(_level(step, points) for step in _merged(steps))
 
 

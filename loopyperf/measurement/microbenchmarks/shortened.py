@@ -1,9 +1,10 @@
-"""Fewer points, for a first look: every kind of microbenchmark, at some of its warps, conflicts and sizes only."""
+"""How microbenchmarks are timed, and a shorter way for a first look: fewer runs, shorter ones, and smaller arrays."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
-from loopyperf.measurement.configuration import Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Configuration, Limits
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
 
@@ -12,32 +13,12 @@ FULL = Protocol(runs=20, dropped=4, probe_runs=3, overhead_factor=20, longest_ru
 SHORT = Protocol(runs=12, dropped=4, probe_runs=3, overhead_factor=20, longest_run=0.03)
 MOST_MEMORY = 2**24
 """bytes of the largest arrays"""
-LADDERS = 8
-"""at most for each configuration with fewer points, and twice as many where a staircase is to be seen"""
 
 
 def shortened(files: Sequence[KernelFile]) -> tuple[KernelFile, ...]:
-    """Return *files* with fewer points and smaller arrays in each."""
-    return tuple(replace(file, configurations=_Fewer(file)) for file in files)
+    """Return *files* with arrays of at most :data:`MOST_MEMORY`."""
+    return tuple(replace(file, configurations=partial(_in_little_memory, file)) for file in files)
 
 
-class _Fewer:
-    """The configurations of a file, with fewer points."""
-
-    def __init__(self, file: KernelFile) -> None:
-        self._file = file
-
-    def __call__(self, limits: Limits) -> list[Configuration]:
-        small = replace(limits, global_memory=min(limits.global_memory, MOST_MEMORY))
-        return [_thinned(configuration) for configuration in self._file.configurations(small)]
-
-
-def _thinned(configuration: Configuration) -> Configuration:
-    first, *further = configuration.ladders
-    kept = _spread(further, 2 * LADDERS)
-    return replace(configuration, sizes=first, further=tuple(kept))
-
-
-def _spread(ladders: list[tuple[Sizes, ...]], most: int) -> list[tuple[Sizes, ...]]:
-    every = -(-len(ladders) // most) or 1
-    return ladders[every - 1 :: every]
+def _in_little_memory(file: KernelFile, limits: Limits) -> list[Configuration]:
+    return file.configurations(replace(limits, global_memory=min(limits.global_memory, MOST_MEMORY)))

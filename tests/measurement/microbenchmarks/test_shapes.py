@@ -86,8 +86,13 @@ def test_times_that_always_grow_have_no_levels() -> None:
     assert memory_levels({nbytes: float(nbytes) for nbytes in FOOTPRINTS}) == ()
 
 
-def test_two_points_are_no_level() -> None:
-    assert memory_levels({1024: 30, 2048: 30, 4096: 300, 8192: 300}) == ()
+def test_two_points_are_a_level_at_the_foot_only() -> None:
+    (foot,) = memory_levels({1024: 30, 2048: 30, 4096: 300, 8192: 300})
+    assert (foot.latency.value, foot.holds, foot.holds_not) == (30, 2048, 4096)
+
+
+def test_without_the_foot_no_step_is_known_by_its_number() -> None:
+    assert memory_levels({1024: 30, 2048: 60, 4096: 300, 8192: 300, 16384: 300}) == ()
 
 
 def test_steps_that_are_hardly_apart_are_one_level() -> None:
