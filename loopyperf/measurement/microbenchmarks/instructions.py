@@ -1,8 +1,9 @@
 """What an archive tells of instructions: the two latencies of each, or why it does not tell them."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import hypot
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording
@@ -14,7 +15,8 @@ from loopyperf.measurement.microbenchmarks.straight_line import straight_line
 
 CHAIN, LOCAL, BARRIER, LOOP = "dependent chain", "local memory", "barrier", "loop overhead"
 """names of the kernel files"""
-LOCAL_LOAD = "load local b32"
+LOCAL_LOAD, PASS = "load local b32", "loop"
+"""instructions that are called otherwise than their kernel files"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,30 @@ Measure = Callable[[str, Sequence[Pace], Core], Latencies]
 
 
 def instructions(recording: Recording, core: Core) -> tuple[Found, ...]:
-    """Return what is known of each instruction that *recording* has microbenchmarks of."""
-    return tuple(_all(recording, core))
+    """Return what is known of each instruction that *recording* has microbenchmarks of.
+
+    Where the cost of a loop's pass was found, a chain's share of it, one for each round, is not in its latencies.
+    """
+    found = tuple(_all(recording, core))
+    loop = next((each for each in found if isinstance(each, Latencies) and each.name == PASS), None)
+    steps = {pace.kind: pace.sizes["steps"] for pace in paces(recording, CHAIN)}
+    return tuple(_without_loop(each, loop, steps) if loop else each for each in found)
+
+
+def _without_loop(found: Found, loop: Latencies, steps: Mapping[str, int]) -> Found:
+    if isinstance(found, Refusal) or found.name not in steps:
+        return found
+    issue, completion = (
+        _less(number, each, steps[found.name])
+        for number, each in ((found.issue, loop.issue), (found.completion, loop.completion))
+    )
+    return replace(found, issue=issue, completion=completion)
+
+
+def _less(number: Estimated | None, loop: Estimated | None, steps: int) -> Estimated | None:
+    if number is None or loop is None:
+        return number
+    return Estimated(number.value - loop.value / steps, hypot(number.error, loop.error / steps)).credible or number
 
 
 def _all(recording: Recording, core: Core) -> Iterator[Found]:
@@ -57,7 +81,7 @@ def _all(recording: Recording, core: Core) -> Iterator[Found]:
     for name, kernel_class, measure in (
         (LOCAL_LOAD, LOCAL, _local),
         (BARRIER, BARRIER, _barrier),
-        ("loop", LOOP, _loop),
+        (PASS, LOOP, _loop),
     ):
         if kernel_class in measured:
             yield _found(name, kernel_class, paces(recording, kernel_class), core, measure)

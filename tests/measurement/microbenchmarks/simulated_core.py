@@ -6,6 +6,7 @@ global memory and loops take what closed formulas say.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -93,7 +94,7 @@ class SimulatedCore:
     def simulated(self, kernel_class: str, kind: str, sizes: Mapping[str, int]) -> float:
         beta = sizes.get("beta", 0)
         graphs = {
-            "dependent chain": ((kind,), False),
+            "dependent chain": ((f"{kind} / {sizes['steps']}",), False),
             "local memory": ((f"load of degree {sizes.get('degree')}",), False),
             "barrier": (("barrier",), False),
             "iterative barrier": (("fma f32", "barrier"), False),
@@ -121,9 +122,14 @@ def short_run(kinds: tuple[str, ...], execution: Execution, shared: bool, limit:
 
 
 def lambdas_of(kind: str) -> Lambdas:
-    """Return the latencies by kind; those of loads by the degree of their conflicts."""
+    """Return the latencies by kind; of loads by their conflicts, of chains with a step's share of a loop's pass."""
     if kind.startswith("load"):
         return LOCAL.with_conflicts(int(kind.split()[-1]) - 1)
+    if "/" in kind:
+        name, _, steps = kind.partition(" / ")
+        share = Fraction(LOOP, int(steps))
+        lambdas = INSTRUCTIONS[name]
+        return Lambdas(Fraction(lambdas.issue) + share, Fraction(lambdas.completion) + share)
     return BARRIER if kind == "barrier" else INSTRUCTIONS[kind]
 
 

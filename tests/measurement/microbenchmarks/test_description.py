@@ -155,8 +155,10 @@ def test_noise_is_within_the_stated_errors(tmp_path: Path) -> None:
     for name in sorted(INSTRUCTIONS.keys() - {NEVER_BUSY, ALWAYS_BUSY}):
         lambdas = INSTRUCTIONS[name]
         # The difference of two runs, of which the longer takes twice as long, has √5 times the noise of the shorter:
-        # 1.1 %; of two latencies of 12 instructions, none is further off than 4 times that.
-        assert latencies(noisy, name) == pytest.approx((lambdas.issue, lambdas.completion), rel=0.045)
+        # 1.1 %; of two latencies of 12 instructions, none is further off than 4 times that. The share of a loop's pass
+        # that is subtracted, 12/128 of a cycle, is known to a fifth of it.
+        expected = pytest.approx((lambdas.issue, lambdas.completion), rel=0.045, abs=0.02)
+        assert latencies(noisy, name) == expected, name
 
 
 def test_the_protocols_leave_samples_to_tell_scatter_by() -> None:
