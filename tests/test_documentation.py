@@ -118,7 +118,9 @@ def test_every_command_is_one_of_ours_with_options_that_it_takes(document: Path)
         if words[0] == "loopyperf" and len(words) > 1:
             assert words[1] in COMMANDS, " ".join(words)
             if len(words) > 2:
-                COMMANDS[words[1]].make_context(words[1], words[2:])
+                # With its parent, whose settings a command keeps for good.
+                parent = program.make_context("loopyperf", words[1:])
+                COMMANDS[words[1]].make_context(words[1], words[2:], parent)
 
 
 def test_every_make_target_exists(document: Path) -> None:

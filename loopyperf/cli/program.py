@@ -12,6 +12,7 @@ from loopyperf.cli.console import standard_error
 from loopyperf.cli.devices import devices
 from loopyperf.cli.doctor import doctor
 from loopyperf.cli.estimate import estimate
+from loopyperf.cli.microbenchmark import microbenchmark
 from loopyperf.cli.validate import validate
 from loopyperf.errors import LoopyperfError, LoopyperfWarning
 
@@ -20,6 +21,7 @@ COMMANDS: Mapping[str, click.Command] = {
     "devices": devices,
     "doctor": doctor,
     "estimate": estimate,
+    "microbenchmark": microbenchmark,
     "validate": validate,
 }
 

@@ -4,5 +4,6 @@ Files in reading order: ``configuration`` (what a kernel file offers), ``tiles``
 share), ``kernel_package`` and ``kernel_files`` (loading a folder of them), ``protocol`` (how often a kernel runs and
 what is made of the samples), ``environment`` (where it ran), ``records`` and ``archive`` (raw samples on disk),
 ``ladder`` and ``campaign`` (what is measured, in which order), ``allocation``, ``arguments`` and ``verification`` (what
-a backend checks of a kernel), ``backends`` (devices, or a replayed archive).
+a backend checks of a kernel), ``backends`` (devices, or a replayed archive), ``microbenchmarks`` (what the times of
+microbenchmarks tell of a device).
 """

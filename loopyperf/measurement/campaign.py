@@ -120,7 +120,7 @@ class Campaign:
         return min(empty)
 
     def walk(self, kernel_class: str, configuration: Configuration, shortest: float) -> Iterator[Measurement]:
-        """Yield the measurements of one configuration, from the size on that runs *shortest* seconds.
+        """Yield the measurements of one configuration, on each ladder from the size on that runs *shortest* seconds.
 
         The empty kernel is measured from its smallest size on, however short.
         """
@@ -132,8 +132,9 @@ class Campaign:
             case = Case(kernel_class, built_once, sizes)
             return self._protocol.probed_time(self._recorded(case, "probe").samples) if self._fits(case) else None
 
-        for sizes in sizes_to_measure(built_once, probe, floor, self._protocol.longest_run):
-            yield self._recorded(Case(kernel_class, built_once, sizes), "measurement")
+        for ladder in built_once.ladders:
+            for sizes in sizes_to_measure(replace(built_once, sizes=ladder), probe, floor, self._protocol.longest_run):
+                yield self._recorded(Case(kernel_class, built_once, sizes), "measurement")
 
     def _fits(self, case: Case) -> bool:
         if case.key("probe") in self._archive.completed:

@@ -41,7 +41,7 @@ GROUPS_2D: Mapping[GroupSet, tuple[Group, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a device allows a kernel to use."""
+    """What a device allows a kernel to use, and what else its driver reports of it."""
 
     group_size: int
     """most work-items in one work-group"""
@@ -49,6 +49,18 @@ class Limits:
     """bytes of local memory of one work-group"""
     global_memory: int
     """bytes that all arguments of one kernel may take together"""
+    cores: int = 1
+    """compute units, as OpenCL calls them"""
+    warp_size: int = 1
+    """work-items that are executed together; 1 where the driver states none, as on a processor"""
+    clock: float | None = None
+    """Hz, the highest; None where the driver states none, as in archives from before it was recorded"""
+    memory: int | None = None
+    """bytes of the device's global memory"""
+    cache: int | None = None
+    """bytes of the cache of global memory, whichever the driver means"""
+    cache_line: int | None = None
+    """bytes of its lines"""
 
     @property
     def group_set(self) -> GroupSet:
@@ -82,6 +94,7 @@ class Configuration:
     The harness times ``steps`` sizes of the ladder, ``stride`` apart, from the first one that runs long enough beside
     an empty kernel (the protocol's ``overhead_factor``; Stevens and Klöckner, section 4.2). It ends the ladder before
     the first size whose arrays take more than :attr:`Limits.global_memory`: a kernel file need not look at that.
+    A kernel may have further ladders, on which another of its parameters has another value.
     """
 
     label: str
@@ -98,6 +111,13 @@ class Configuration:
     stride: int = 1
     tolerance: float = 1e-4
     """largest relative error against the reference that is due to rounding alone"""
+    further: tuple[tuple[Sizes, ...], ...] = ()
+    """ladders that the kernel is measured on after ``sizes``, in the same way"""
+
+    @property
+    def ladders(self) -> tuple[tuple[Sizes, ...], ...]:
+        """Return all ladders, ``sizes`` first."""
+        return (self.sizes, *self.further)
 
 
 def doubling(at_least: int, multiple_of: int, at_most: int) -> tuple[int, ...]:

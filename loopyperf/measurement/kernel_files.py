@@ -71,10 +71,11 @@ def configurations_of(file: KernelFile, limits: Limits) -> tuple[Configuration, 
     if repeated:
         raise KernelFileError(f"{file.path}: several configurations are labelled {repeated[0]!r}; labels must differ")
     for configuration in configurations:
-        if not configuration.sizes or configuration.steps < 1 or configuration.stride < 1:
+        lengths = [len(ladder) for ladder in configuration.ladders]
+        if not all(lengths) or configuration.steps < 1 or configuration.stride < 1:
             raise KernelFileError(
                 f"{file.path}: configuration {configuration.label!r} needs sizes, steps >= 1 and stride >= 1; "
-                f"received {len(configuration.sizes)}, {configuration.steps} and {configuration.stride}"
+                f"received {', '.join(map(str, lengths))}, {configuration.steps} and {configuration.stride}"
             )
     return configurations
 

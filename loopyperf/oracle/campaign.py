@@ -4,16 +4,20 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Archive, Recording, read_archive
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import Progress, run_campaign
+from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
 from loopyperf.user_data import user_data
 
 ProgressReport = Callable[[Progress], None]
+FailureReport = Callable[[str, Configuration, MeasurementError], None]
+"""is called with the class of kernels, the configuration that failed, and the reason"""
 
 UNFINISHED = "unfinished"
 """stands in the name of an archive that a campaign was interrupted in, and that the next one resumes"""
@@ -43,12 +47,17 @@ def measure(
     archive: Path,
     protocol: Protocol | None,
     progress: ProgressReport | None,
+    on_failure: FailureReport | None = None,
 ) -> Recording:
-    """Return what *archive* holds when *files* have been measured on *machine*; what it has is not run again."""
+    """Return what *archive* holds when *files* have been measured on *machine*; what it has is not run again.
+
+    A kernel that cannot be measured raises :class:`MeasurementError`; with *on_failure* this is called instead, and the
+    others are measured.
+    """
     run = Run.start(machine.environment, machine.limits, protocol or Protocol())
     with Archive(archive, run) as records:
         if progress is None:
-            run_campaign(machine, files, records)
+            run_campaign(machine, files, records, on_failure=on_failure)
         else:
-            run_campaign(machine, files, records, progress=progress)
+            run_campaign(machine, files, records, progress=progress, on_failure=on_failure)
     return read_archive(archive)

@@ -72,6 +72,26 @@ def test_no_size_needs_more_memory_than_the_device_has(path):
     assert max(n for *_, n, _ in backend.calls) == 6
 
 
+def test_further_ladders_are_climbed_in_the_same_way(path):
+    longer = tuple({"n": 1, "m": n} for n in LADDER), tuple({"n": n, "m": 0} for n in LADDER)
+    several = configuration("group 16", LADDER, further=longer)
+    taken = [m.sizes for m in measure(path, files=(EMPTY, kernel_file("scale", several))) if m.kernel_class == "scale"]
+    # At n = 1 no size runs as long as the launch, whatever m is: the largest one is measured.
+    assert taken == [*({"n": n} for n in (5, 6, 7, 8)), {"n": 1, "m": 39}, *({"n": n, "m": 0} for n in (5, 6, 7, 8))]
+
+
+def test_a_kernel_is_built_once_for_all_its_ladders(path):
+    built = []
+
+    def build():
+        built.append(1)
+        return configuration().build()
+
+    several = configuration("group 16", LADDER, build=build, further=(tuple({"n": n, "m": 0} for n in LADDER),))
+    measure(path, files=(EMPTY, kernel_file("scale", several)))
+    assert len(built) == 1
+
+
 def test_a_kernel_is_built_once_for_all_its_sizes(path):
     built = []
 

@@ -256,7 +256,7 @@ def test_configurations_that_cannot_be_told_apart_are_refused():
         configurations_of(kernel_file("k", configuration("twice"), configuration("twice")), LIMITS)
 
 
-@pytest.mark.parametrize("changes", [{"sizes": ()}, {"steps": 0}, {"stride": 0}])
+@pytest.mark.parametrize("changes", [{"sizes": ()}, {"further": ((),)}, {"steps": 0}, {"stride": 0}])
 def test_a_configuration_that_cannot_be_measured_is_refused(changes):
     with pytest.raises(KernelFileError, match="'lacking' needs sizes"):
         configurations_of(kernel_file("k", configuration("lacking", **changes)), LIMITS)

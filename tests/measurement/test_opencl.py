@@ -11,7 +11,7 @@ from loopyperf.errors import BackendError, LoopyperfWarning, MeasurementError
 from loopyperf.measurement.backends import open_backend, opencl_device
 from loopyperf.measurement.backends.interface import Case
 from loopyperf.measurement.backends.opencl import OpenCLBackend
-from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment
+from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, warp_size
 from loopyperf.measurement.backends.opencl_program import OpenCLProgram
 
 from .synthetic import configuration, scale_kernel
@@ -270,6 +270,36 @@ def test_limits_are_those_of_the_device(backend):
     device = choose_device()
     assert backend.limits.group_size == device.max_work_group_size
     assert backend.limits.global_memory <= device.max_mem_alloc_size
+
+
+def test_what_the_driver_reports_is_among_the_limits(backend):
+    device = choose_device()
+    limits = backend.limits
+    assert (limits.cores, limits.clock) == (device.max_compute_units, device.max_clock_frequency * 1e6)
+    assert (limits.memory, limits.cache) == (device.global_mem_size, device.global_mem_cache_size)
+    assert limits.cache_line == device.global_mem_cacheline_size
+
+
+class Reporting:
+    """A device that reports the size of its warps, if it is one that can."""
+
+    def __init__(self, extensions: str) -> None:
+        self.extensions = extensions
+
+    def get_info(self, field: int) -> int:
+        return {cl.device_info.WARP_SIZE_NV: 32, cl.device_info.WAVEFRONT_WIDTH_AMD: 64}[field]
+
+
+@pytest.mark.parametrize(
+    ("extensions", "lanes"),
+    [
+        ("cl_khr_fp64 cl_nv_device_attribute_query", 32),
+        ("cl_amd_device_attribute_query cl_khr_fp64", 64),
+        ("cl_khr_fp64", 1),
+    ],
+)
+def test_the_size_of_a_warp_is_what_the_driver_states_or_one(extensions, lanes):
+    assert warp_size(Reporting(extensions)) == lanes
 
 
 def test_threads_that_pocl_was_not_told_are_recorded_and_warned_of(monkeypatch):

@@ -2,6 +2,8 @@
 
 import os
 import warnings
+from contextlib import suppress
+from typing import cast
 
 import pyopencl as cl
 
@@ -10,6 +12,12 @@ from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.environment import Environment, Threads
 
 INSTALL = "install an OpenCL driver, or PoCL, which makes the processor a device: pip install 'loopyperf[opencl]'"
+
+WARP_SIZES = {
+    "cl_nv_device_attribute_query": cl.device_info.WARP_SIZE_NV,
+    "cl_amd_device_attribute_query": cl.device_info.WAVEFRONT_WIDTH_AMD,
+}
+"""extension -> what to ask for; OpenCL itself states sub-groups of a kernel, not of a device"""
 
 POCL_PLATFORM = "Portable Computing Language"
 POCL_THREADS = "POCL_MAX_PTHREAD_COUNT"
@@ -74,7 +82,22 @@ def describe_limits(device: cl.Device) -> Limits:
         group_size=device.max_work_group_size,
         local_memory=device.local_mem_size,
         global_memory=device.global_mem_size // 4,
+        cores=device.max_compute_units,
+        warp_size=warp_size(device),
+        clock=device.max_clock_frequency * 1e6 or None,
+        memory=device.global_mem_size,
+        cache=device.global_mem_cache_size or None,
+        cache_line=device.global_mem_cacheline_size or None,
     )
+
+
+def warp_size(device: cl.Device) -> int:
+    """Return how many work-items *device* says that it executes together; 1 if it says nothing."""
+    for extension, field in WARP_SIZES.items():
+        if extension in device.extensions.split():
+            with suppress(cl.Error):
+                return cast("int", device.get_info(field))
+    return 1
 
 
 def pocl_threads(device: cl.Device) -> Threads:

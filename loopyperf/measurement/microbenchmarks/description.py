@@ -1,0 +1,243 @@
+"""What an archive of microbenchmarks tells of a device, as a description: each number with how it was measured.
+
+A number that was not found is absent, and :attr:`Described.refusals` says why.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from loopyperf.device.description import Device, Instruction, Limits, MemoryLevel, Throughput
+from loopyperf.device.quantity import Quantity
+from loopyperf.errors import MeasurementError
+from loopyperf.measurement.archive import Recording
+from loopyperf.measurement.campaign import EMPTY_KERNEL
+from loopyperf.measurement.microbenchmarks.core import Core, core_of
+from loopyperf.measurement.microbenchmarks.estimated import Estimated
+from loopyperf.measurement.microbenchmarks.instruction_mix import Mix, instruction_mix
+from loopyperf.measurement.microbenchmarks.instructions import LOCAL_LOAD, Latencies, Refusal, instructions
+from loopyperf.measurement.microbenchmarks.memory import (
+    BANKS,
+    CHASE,
+    DRAM,
+    WORD,
+    Memory,
+    conflict_cost,
+    has_banks,
+    memories,
+)
+from loopyperf.measurement.microbenchmarks.pace import paces
+from loopyperf.measurement.microbenchmarks.prediction import Prediction, iterative_barrier
+from loopyperf.measurement.records import Run
+
+REPORTED = "reported by the driver"
+MIX = "instruction mix"
+MULTIPLY_ADD = "fma f32"
+"""the first kind of the mix; the second is the special function"""
+DIGITS = 4
+"""significant ones that are written of what was measured"""
+
+Numbers = list[tuple[str, Quantity]]
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A device as it was measured."""
+
+    device: Device
+    shared: str
+    """source of what is said of shared pipelines"""
+    refusals: tuple[Refusal, ...]
+    """what is absent, and why"""
+    prediction: Prediction | None
+    """of the iterative barrier kernel, simulated with what was found"""
+
+
+def describe(recording: Recording, clock: float | None = None) -> Described:
+    """Return the device that *recording* was measured on, in cycles of *clock* Hz or of the clock that is reported.
+
+    Raises :class:`MeasurementError` where nothing was measured, or no clock is known.
+    """
+    return _Description(recording, clock).described()
+
+
+class _Description:
+    def __init__(self, recording: Recording, clock: float | None) -> None:
+        self.recording = recording
+        self.core: Core = core_of(recording, clock)
+        self.run: Run = recording.runs[-1]
+        self.given = clock is not None
+        self.slug = self.run.environment.slug
+        found = instructions(recording, self.core)
+        self.latencies = {each.name: each for each in found if isinstance(each, Latencies)}
+        self.refusals = [each for each in found if isinstance(each, Refusal)]
+        self.memories = memories(recording, self.core)
+        if not self.memories and paces(recording, CHASE):
+            self.refusals.append(Refusal("caches", "the pointer chase takes no steady time from the smallest sizes on"))
+        self.mix = self._mix()
+
+    def described(self) -> Described:
+        environment, shared = self.run.environment, self._source(f"{MIX} of multiply-adds and 1/√x")
+        device = Device(
+            slug=self.slug,
+            name=environment.device,
+            vendor=environment.vendor,
+            architecture="not stated by the driver",
+            note=self._note(),
+            numbers=tuple(self._own()),
+            pipelines=(("sfu", "alu"),) if self.mix is not None and self.mix.separate is False else (),
+            limits=Limits(slug=self.slug, place="limits", numbers=tuple(self._limits())),
+            throughput=Throughput(slug=self.slug, place="throughput"),
+            instructions=tuple(self._instructions()),
+            memory=tuple(self._levels()),
+        )
+        prediction = iterative_barrier(self.recording, self.core, list(self.latencies.values()))
+        return Described(device, shared, tuple(self.refusals), prediction)
+
+    # {{{ the device's own numbers
+
+    def _own(self) -> Iterator[tuple[str, Quantity]]:
+        yield "cores", Quantity(self.core.cores, "cores", REPORTED)
+        yield "clock", Quantity(self.core.clock / 1e6, "MHz", "given by who measured" if self.given else REPORTED)
+        if self.core.warp_size > 1:
+            yield "warp_size", Quantity(self.core.warp_size, "work-items", REPORTED)
+        if (limit := self._issue_limit()) is not None:
+            source = self._source(f"{MIX} of multiply-adds and 1/√x, slope over their number, {limit}")
+            yield "issue_limit", Quantity(_rounded(limit.value), "warp instructions/cycle", source)
+        empty = [m for m in self.recording.completed.values() if m.kernel_class == EMPTY_KERNEL]
+        taken = [self.run.protocol.measured_time(m.samples) for m in empty if m.kind == "measurement"]
+        if taken:
+            source = self._source("empty kernel, by the wall clock, the host's part included")
+            yield "launch_overhead", Quantity(_rounded(min(taken) * 1e6), "µs", source)
+
+    def _limits(self) -> Iterator[tuple[str, Quantity]]:
+        limits = self.run.limits
+        yield "work_items_per_group", Quantity(limits.group_size, "work-items", REPORTED)
+        yield "local_memory_per_group", _size(limits.local_memory, REPORTED)
+
+    def _note(self) -> str:
+        words = "Measured by loopyperf microbenchmark; what could not be measured is absent."
+        if self.core.warp_size > 1:
+            return words
+        return (
+            f"{words} The driver states no warps, so a warp is one work-item here, as on a processor: what the "
+            "compiler makes of several work-items, by vector instructions or in turns, is in the times."
+        )
+
+    # }}}
+
+    # {{{ instructions
+
+    def _instructions(self) -> Iterator[Instruction]:
+        for name, found in [*self.latencies.items(), *self._global_loads()]:
+            fields = {"issue": found.issue, "completion": found.completion}
+            numbers = [
+                (field, self._cycles(number, found, field)) for field, number in fields.items() if number is not None
+            ]
+            if numbers:
+                yield Instruction(slug=self.slug, place=f"instructions.{name}", numbers=tuple(numbers))
+            else:
+                self.refusals.append(Refusal(name, f"neither latency is above its error ({found.how})"))
+
+    def _cycles(self, number: Estimated, found: Latencies, field: str) -> Quantity:
+        bound = "at most: by the fewest warps alone, " if found.at_most and field == "completion" else ""
+        return Quantity(_rounded(number.value), "cycles", self._source(f"{found.how}, {bound}{number}"))
+
+    def _global_loads(self) -> Iterator[tuple[str, Latencies]]:
+        """A load's λ is a core's share of the bandwidth (Lemeire, section 4.3)."""
+        for memory in self.memories:
+            if memory.name == DRAM and memory.bandwidth is not None:
+                moved = self.core.cores * self.core.warp_size * WORD * self.core.clock
+                issue = Estimated(
+                    moved / memory.bandwidth.value, moved / memory.bandwidth.value**2 * memory.bandwidth.error
+                )
+                yield (
+                    "load global b32",
+                    Latencies("load global b32", issue, memory.level.latency, "pointer chase and streaming from DRAM"),
+                )
+
+    def _mix(self) -> Mix | None:
+        taken = paces(self.recording, MIX)
+        try:
+            each = [self.core.cycles_each(pace) / self.core.warps(pace) for pace in taken]
+            return instruction_mix([pace.sizes["beta"] for pace in taken], each) if taken else None
+        except MeasurementError as error:
+            self.refusals.append(Refusal("issue limit", str(error)))
+            return None
+
+    def _issue_limit(self) -> Estimated | None:
+        multiply_add = self.latencies.get(MULTIPLY_ADD)
+        if self.mix is None or multiply_add is None or multiply_add.issue is None:
+            return None
+        return self.mix.issue_limit(multiply_add.issue)
+
+    # }}}
+
+    # {{{ memories
+
+    def _levels(self) -> Iterator[MemoryLevel]:
+        if LOCAL_LOAD in self.latencies:
+            yield MemoryLevel(slug=self.slug, place="memory.local", per="core", numbers=tuple(self._local()))
+        for number, memory in enumerate(self.memories):
+            yield MemoryLevel(
+                slug=self.slug,
+                place=f"memory.{memory.name}",
+                per="device" if number else "core",
+                numbers=tuple(self._level(memory)),
+            )
+        yield from self._reported_memories()
+
+    def _local(self) -> Iterator[tuple[str, Quantity]]:
+        found = self.latencies[LOCAL_LOAD]
+        if found.completion is not None:
+            yield "latency", self._cycles(found.completion, found, "completion")
+        if has_banks(conflict_cost(self.recording, self.core)):
+            source = self._source("loads with 1 to 32 accesses of a bank take so many times as long")
+            yield "banks", Quantity(BANKS, "banks", source)
+            yield "bank_width", Quantity(WORD, "B", source)
+
+    def _level(self, memory: Memory) -> Iterator[tuple[str, Quantity]]:
+        level = memory.level
+        if memory.name == DRAM:
+            yield from self._own_memory()
+        elif level.holds_not is not None:
+            source = f"pointer chase, the most that takes no longer; {level.holds_not} B take longer"
+            yield "size", _size(level.holds, self._source(source))
+        how = f"pointer chase, random order, with its index arithmetic, {level.latency}"
+        yield "latency", Quantity(_rounded(level.latency.value), "cycles", self._source(how))
+        if memory.bandwidth is not None:
+            source = self._source(f"streaming, all cores reading at stride 1, {memory.bandwidth}")
+            yield "sustained_bandwidth", Quantity(_rounded(memory.bandwidth.value / 1e9), "GB/s", source)
+
+    def _own_memory(self) -> Iterator[tuple[str, Quantity]]:
+        if self.run.limits.memory is not None:
+            yield "size", _size(self.run.limits.memory, REPORTED)
+
+    def _reported_memories(self) -> Iterator[MemoryLevel]:
+        """Yield what the driver reports beside what was measured: it does not say which level its cache is."""
+        limits = self.run.limits
+        if limits.cache is not None:
+            numbers: Numbers = [("size", _size(limits.cache, REPORTED))]
+            numbers += [("line", Quantity(limits.cache_line, "B", REPORTED))] if limits.cache_line else []
+            yield MemoryLevel(slug=self.slug, place="memory.cache", per="device", numbers=tuple(numbers))
+        if DRAM not in [memory.name for memory in self.memories] and limits.memory is not None:
+            yield MemoryLevel(slug=self.slug, place=f"memory.{DRAM}", per="device", numbers=tuple(self._own_memory()))
+
+    # }}}
+
+    def _source(self, how: str) -> str:
+        environment = self.run.environment
+        return f"measured {self.run.started:%Y-%m-%d}, {how}; {environment.backend} driver {environment.driver}"
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _size(nbytes: int, source: str) -> Quantity:
+    """Return the number of bytes in the largest unit of which they are a whole number."""
+    unit, factor = next(
+        (name, factor)
+        for name, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
+        if nbytes % factor == 0
+    )
+    return Quantity(nbytes // factor, unit, source)

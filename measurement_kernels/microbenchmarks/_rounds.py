@@ -1,0 +1,81 @@
+"""What the microbenchmarks share: rounds that double, and grids that put so many warps on each core.
+
+A microbenchmark repeats a round; the ladder of sizes doubles the rounds, and the harness times the first number of them
+that runs long enough, and twice as many: their difference is free of what a launch costs. Everything that whoever
+evaluates the times must know stands among the sizes, so that an archive tells by itself what was measured:
+
+========  ==============================================================================
+size      meaning
+========  ==============================================================================
+rounds    how often the round is repeated
+steps     of the instruction, load or barrier under investigation, in a round
+lanes     work-items of a group
+groups    of the grid, a whole number for each core: a core's scheduler spreads them evenly
+========  ==============================================================================
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import loopy as lp
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+
+Values = NDArray[np.float64]
+
+LEAST, MOST = 16, 2**20
+"""rounds"""
+WARPS: Mapping[int, tuple[int, ...]] = {1: (1, 2, 4, 8), 8: (2, 3, 4)}
+"""warps of a group -> groups on each core: 1 to 32 warps in all. Every GPU since Fermi has room for 8 groups and 32
+warps on a core; where there is more than one scheduler, powers of two and multiples of 8 give each as much"""
+
+
+def rounds(fixed: Sizes, least: int = LEAST, most: int = MOST) -> tuple[Sizes, ...]:
+    """Return the ladder that doubles the rounds from *least* to *most*, with the *fixed* sizes beside them."""
+    return tuple({**fixed, "rounds": number} for number in doubling(at_least=least, multiple_of=1, at_most=most))
+
+
+def occupied(limits: Limits) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the work-items of a group, and the groups of the grids that are to be measured with it."""
+    for warps, on_each_core in WARPS.items():
+        lanes = warps * limits.warp_size
+        if lanes <= limits.group_size:
+            yield lanes, tuple(limits.cores * number for number in on_each_core)
+
+
+def configuration(
+    label: str,
+    build: Callable[[], lp.TranslationUnit],
+    ladders: tuple[tuple[Sizes, ...], ...],
+    arguments: Callable[[np.random.Generator, Sizes], Arguments],
+    reference: Callable[[Arguments], dict[str, Array]],
+) -> Configuration:
+    """Return the microbenchmark on *ladders* of which each is climbed until two numbers of rounds are timed."""
+    first, *further = ladders
+    return Configuration(label, build, first, arguments, reference, steps=2, further=tuple(further))
+
+
+def in_groups(unit: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Return *unit* with a group for each g, and a work-item of it for each l."""
+    return lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
+
+
+def integers(names: str, sizes: Sizes) -> Arguments:
+    """Return the sizes called *names* as the kernel's arguments."""
+    return {name: np.int32(sizes[name]) for name in names.split(", ")}
+
+
+def written_out(unit: lp.TranslationUnit) -> lp.TranslationUnit:
+    """Return *unit* in groups, the loop over s written out, so that a round is one straight piece of code."""
+    return lp.tag_inames(in_groups(unit), {"s": "unr"})
+
+
+def numbers_in_group(out: Array) -> Values:
+    """Return the number of each work-item in its group, for an *out* with a row for each group."""
+    return np.arange(out.shape[1], dtype=np.float64)
+
+
+def in_all_groups(row: Values, out: Array) -> dict[str, Array]:
+    """Return what is expected of *out*: the same *row* for each group."""
+    return {"out": np.tile(row.astype(out.dtype), (out.shape[0], 1))}

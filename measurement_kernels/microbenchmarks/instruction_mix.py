@@ -1,0 +1,89 @@
+"""β multiply-adds and one special function, each waiting for the one before, again and again, on a full core.
+
+Lemeire, section 4.2 (after Volkov): the time of a round over β shows whether both kinds are executed by one pipeline
+(β·λ₁ + λ₂ cycles) or by two (the longer of β·λ₁ and λ₂), and whether the core issues fewer instructions in a cycle than
+its pipelines could take (no less than (β + 1)/IL). The special function is 1/√x, with what the compiler puts around it.
+"""
+
+from functools import partial
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+from ._rounds import configuration, in_all_groups, integers, numbers_in_group, occupied, rounds, written_out
+
+NAME = "instruction mix"
+
+BETAS = (1, 2, 4, 6, 8, 12, 16, 24)
+STATEMENTS = 64
+"""about so many in a round"""
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return each β, with the most warps on a core."""
+    *_, (lanes, groups) = occupied(limits)
+    return [
+        configuration(
+            f"beta {beta}, group {lanes}",
+            partial(instruction_mix, beta, lanes),
+            (rounds({"groups": groups[-1], "lanes": lanes, "beta": beta, "steps": repeats(beta)}),),
+            arguments,
+            partial(last_values, beta),
+        )
+        for beta in BETAS
+    ]
+
+
+def repeats(beta: int) -> int:
+    """Return how often a round has the sequence of β + 1 instructions."""
+    return STATEMENTS // (beta + 1)
+
+
+def instruction_mix(beta: int, lanes: int) -> lp.TranslationUnit:
+    """Return the mix, in groups of *lanes* work-items."""
+    sequence = "x = x*p + q\n" * beta + "x = rsqrt(x)"
+    unit = lp.make_kernel(
+        f"{{[g, l, r, s]: 0 <= g < groups and 0 <= l < {lanes} and 0 <= r < rounds and 0 <= s < {repeats(beta)}}}",
+        f"""
+        for g, l
+            <float32> x = p + l
+            for r, s
+                {sequence}
+            end
+            out[g, l] = x
+        end
+        """,
+        [
+            lp.GlobalArg("out", np.float32, shape=f"groups, {lanes}"),
+            lp.ValueArg("p, q", np.float32),
+            lp.ValueArg("groups, rounds", np.int32),
+        ],
+        name="instruction_mix",
+        seq_dependencies=True,
+        assumptions="groups >= 1 and rounds >= 1",
+        lang_version=(2018, 2),
+    )
+    return written_out(unit)
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return p = 1/2, q = 1, and an out of zeros."""
+    return {
+        "p": np.float32(0.5),
+        "q": np.float32(1),
+        **integers("groups, rounds", sizes),
+        "out": np.zeros((sizes["groups"], sizes["lanes"]), np.float32),
+    }
+
+
+def last_values(beta: int, arguments: Arguments) -> dict[str, Array]:
+    """Return out, step by step."""
+    out = np.asarray(arguments["out"])
+    x = 0.5 + numbers_in_group(out)
+    for _ in range(int(arguments["rounds"]) * repeats(beta)):
+        for _ in range(beta):
+            x = x * 0.5 + 1
+        x = 1 / np.sqrt(x)
+    return in_all_groups(x, out)

@@ -1,0 +1,85 @@
+"""Lemeire's iterative barrier kernel: multiply-adds of one chain, each followed by a barrier (section 6.2, Fig. 15).
+
+How long it takes depends on how the warps of a core are divided into groups: one large group waits for its last warp at
+every barrier, many small ones fill each other's gaps. No number of a description comes from it; it is here to be
+predicted from the others.
+"""
+
+from functools import partial
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+from ._rounds import configuration, in_all_groups, in_groups, integers, numbers_in_group, rounds
+
+NAME = "iterative barrier"
+
+GROUPS = {1: (1, 2, 4, 8), 4: (1, 2, 4, 8), 16: (1, 2)}
+"""warps of a group -> groups on each core"""
+BARRIER = "\n... lbarrier {mem_kind=local}\n"
+STEPS = 16
+"""multiply-adds, and barriers, of a round"""
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return each size of groups that the device can hold."""
+    return [
+        configuration(
+            f"group {warps * limits.warp_size}",
+            partial(iterative_barrier, warps * limits.warp_size),
+            tuple(
+                rounds({"groups": limits.cores * number, "lanes": warps * limits.warp_size, "steps": STEPS})
+                for number in on_each_core
+            ),
+            arguments,
+            last_values,
+        )
+        for warps, on_each_core in GROUPS.items()
+        if warps * limits.warp_size <= limits.group_size
+    ]
+
+
+def iterative_barrier(lanes: int) -> lp.TranslationUnit:
+    """Return the kernel, in groups of *lanes* work-items."""
+    unit = lp.make_kernel(
+        f"{{[g, l, r]: 0 <= g < groups and 0 <= l < {lanes} and 0 <= r < rounds}}",
+        f"""
+        for g, l
+            <float32> x = p + l
+            for r
+                {("x = x*p + q" + BARRIER) * STEPS}
+            end
+            out[g, l] = x
+        end
+        """,
+        [
+            lp.GlobalArg("out", np.float32, shape=f"groups, {lanes}"),
+            lp.ValueArg("p, q", np.float32),
+            lp.ValueArg("groups, rounds", np.int32),
+        ],
+        name="iterative_barrier",
+        seq_dependencies=True,
+        assumptions="groups >= 1 and rounds >= 1",
+        lang_version=(2018, 2),
+    )
+    return in_groups(unit)
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return p = 1/2, q = 1, and an out of zeros."""
+    return {
+        "p": np.float32(0.5),
+        "q": np.float32(1),
+        **integers("groups, rounds", sizes),
+        "out": np.zeros((sizes["groups"], sizes["lanes"]), np.float32),
+    }
+
+
+def last_values(arguments: Arguments) -> dict[str, Array]:
+    """Return out: after n steps, x₀/2ⁿ + 2·(1 − 1/2ⁿ)."""
+    out = np.asarray(arguments["out"])
+    start = 0.5 + numbers_in_group(out)
+    left = 0.5 ** min(1000, STEPS * int(arguments["rounds"]))
+    return in_all_groups(start * left + 2 * (1 - left), out)

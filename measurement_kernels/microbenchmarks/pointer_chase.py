@@ -1,0 +1,88 @@
+"""One work-item follows links through global memory, in a random order that visits every cache line: i ← next[i].
+
+Its time for a load is the latency of the memory that holds so many bytes; over the bytes it is a staircase with a step
+for each level. Links are a cache line apart and their order is random, so that nothing can be fetched ahead. A run goes
+on where the one before stopped, so that the first ones visit all of what may fit a cache (:data:`VISITED`).
+The address of an element costs an instruction or so, which is in the times; so are misses of the TLB.
+"""
+
+from itertools import chain, takewhile
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+from ._rounds import configuration, integers, rounds, written_out
+
+NAME = "pointer chase"
+
+LINE = 128
+"""bytes between links where the driver states no cache line, or a shorter one: GPUs fetch neighbours"""
+SMALLEST, LARGEST = 2**12, 2**28
+"""bytes"""
+STEPS = 16
+"""loads of a round"""
+LEAST = 2**10
+"""loads of a run, and at most :data:`VISITED` where the lines are more"""
+VISITED = 2**16
+WORD = 4
+"""bytes of a link"""
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return the one configuration, on a ladder for each number of bytes."""
+    line = max(limits.cache_line or LINE, LINE if limits.warp_size > 1 else 1)
+    steps = chain.from_iterable((SMALLEST << step, (SMALLEST << step) * 3 // 2) for step in range(32))
+    ladders = [ladder(size, line) for size in takewhile(lambda size: size <= min(LARGEST, limits.global_memory), steps)]
+    return [configuration("one work-item", pointer_chase, tuple(ladders), arguments, followed)]
+
+
+def ladder(nbytes: int, line: int) -> tuple[Sizes, ...]:
+    """Return the rounds at one number of bytes: from so many on that four runs visit each line."""
+    loads = min(max(LEAST, nbytes // line // 4), VISITED)
+    return rounds({"n": nbytes // WORD, "line": line, "steps": STEPS}, least=-(-loads // STEPS))
+
+
+def pointer_chase() -> lp.TranslationUnit:
+    """Return the chase."""
+    unit = lp.make_kernel(
+        f"{{[g, l, r, s]: 0 <= g < 1 and 0 <= l < 1 and 0 <= r < rounds and 0 <= s < {STEPS}}}",
+        """
+        for g, l
+            <int32> at = place[g]
+            for r, s
+                at = next[at]
+            end
+            place[g] = at
+        end
+        """,
+        [
+            lp.GlobalArg("next", np.int32, shape="n"),
+            lp.GlobalArg("place", np.int32, shape=(1,)),
+            lp.ValueArg("n, rounds", np.int32),
+        ],
+        name="pointer_chase",
+        seq_dependencies=True,
+        assumptions="rounds >= 1",
+        lang_version=(2018, 2),
+    )
+    return written_out(unit)
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return links that visit each line once in a random order, and the first place."""
+    apart = sizes["line"] // WORD
+    order = rng.permutation(sizes["n"] // apart).astype(np.int32) * np.int32(apart)
+    links = np.zeros(sizes["n"], np.int32)
+    links[order] = np.roll(order, -1)
+    return {"next": links, "place": order[:1].copy(), **integers("n, rounds", sizes)}
+
+
+def followed(arguments: Arguments) -> dict[str, Array]:
+    """Return the place where one run ends."""
+    links = np.asarray(arguments["next"]).tolist()
+    at = int(np.asarray(arguments["place"])[0])
+    for _ in range(STEPS * int(arguments["rounds"])):
+        at = links[at]
+    return {"place": np.array([at], np.int32)}

@@ -1,0 +1,103 @@
+"""Sums over an array that all cores read together, at strides 1 to 32: how many bytes a second each memory delivers.
+
+The array is cut into chunks of 32 loads for each work-item of a group. In a round each group reads one chunk, and the
+groups together read consecutive ones; after the last chunk they begin again. So the array as a whole is what must fit a
+cache, and after one sweep it is there if it fits. Loads of a round go into eight sums, which keeps many under way.
+"""
+
+from functools import partial
+from itertools import takewhile
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+
+from ._rounds import configuration, in_groups, integers, rounds
+
+NAME = "streaming"
+
+STRIDES = (1, 2, 4, 8, 32)
+"""elements between neighbouring lanes"""
+LOADS, SUMS = 32, 8
+"""loads of a work-item in a round, and the sums that they go into"""
+WARPS, GROUPS = 4, 8
+"""warps of a group; groups on each core"""
+SMALLEST, LARGEST = 2**14, 2**29
+"""bytes"""
+WORD = 4
+"""bytes of an element"""
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return each stride, on a ladder for each number of bytes."""
+    return [
+        configuration(
+            f"stride {stride}, group {WARPS * limits.warp_size}",
+            partial(streaming, stride, WARPS * limits.warp_size),
+            ladders(stride, limits),
+            partial(arguments, stride),
+            partial(sums, stride),
+        )
+        for stride in STRIDES
+    ]
+
+
+def ladders(stride: int, limits: Limits) -> tuple[tuple[Sizes, ...], ...]:
+    """Return the rounds for each number of chunks; from so many on that the groups sweep the array once."""
+    lanes, groups = WARPS * limits.warp_size, GROUPS * limits.cores
+    chunk = LOADS * lanes * stride * WORD
+    largest = min(LARGEST, limits.global_memory)
+    counts = takewhile(lambda chunks: chunks * chunk <= largest, doubling(max(1, SMALLEST // chunk), 1, largest))
+    fixed = {"stride": stride, "groups": groups, "lanes": lanes, "steps": LOADS}
+    return tuple(rounds({**fixed, "chunks": chunks}, least=-(-chunks // groups)) for chunks in list(counts)[::2])
+
+
+def streaming(stride: int, lanes: int) -> lp.TranslationUnit:
+    """Return the sums at one stride, in groups of *lanes* work-items."""
+    sums = [f"x{number}" for number in range(SUMS)]
+    loads = [f"{sums[load % SUMS]} = {sums[load % SUMS]} + a[chunk, {load}, l, 0]" for load in range(LOADS)]
+    unit = lp.make_kernel(
+        f"{{[g, l, r]: 0 <= g < groups and 0 <= l < {lanes} and 0 <= r < rounds}}",
+        "\n".join(
+            [
+                "for g, l",
+                *(f"<float32> {name} = 0" for name in sums),
+                "for r",
+                "<int32> chunk = (g + groups*r) % chunks",
+                *loads,
+                "end",
+                f"out[g, l] = {' + '.join(sums)}",
+                "end",
+            ]
+        ),
+        [
+            lp.GlobalArg("a", np.float32, shape=f"chunks, {LOADS}, {lanes}, {stride}"),
+            lp.GlobalArg("out", np.float32, shape=f"groups, {lanes}"),
+            lp.ValueArg("groups, rounds, chunks", np.int32),
+        ],
+        name="streaming",
+        seq_dependencies=True,
+        assumptions="groups >= 1 and rounds >= 1",
+        lang_version=(2018, 2),
+    )
+    return in_groups(unit)
+
+
+def arguments(stride: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return an array in which each chunk has its number in all places, and an out of zeros."""
+    numbers = np.arange(sizes["chunks"], dtype=np.float32)[:, None, None, None]
+    shape = (sizes["chunks"], LOADS, sizes["lanes"], stride)
+    return {
+        "a": np.ascontiguousarray(np.broadcast_to(numbers, shape)),
+        "out": np.zeros((sizes["groups"], sizes["lanes"]), np.float32),
+        **integers("groups, rounds, chunks", sizes),
+    }
+
+
+def sums(stride: int, arguments: Arguments) -> dict[str, Array]:
+    """Return out: 32 times the numbers of the chunks that a group reads."""
+    groups, rounds, chunks = (int(arguments[name]) for name in ("groups", "rounds", "chunks"))
+    read = (np.arange(groups)[:, None] + groups * np.arange(rounds)) % chunks
+    lanes = np.asarray(arguments["out"]).shape[1]
+    return {"out": np.repeat(LOADS * read.sum(axis=1, keepdims=True), lanes, axis=1).astype(np.float32)}

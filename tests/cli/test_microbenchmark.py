@@ -1,0 +1,118 @@
+"""``loopyperf microbenchmark``: from a recorded archive, and through PoCL from end to end."""
+
+import gzip
+import json
+import os
+import re
+from pathlib import Path
+from statistics import median
+
+import pytest
+from click.testing import CliRunner, Result
+
+import loopyperf as lpp
+from loopyperf.cli.program import program
+
+RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
+"""probes and most strides left out, samples rounded to four digits"""
+
+# PoCL reads it when its platform is first looked at; `make test` sets it too.
+os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", "1")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(program, ["microbenchmark", *map(str, arguments)])
+
+
+def recorded_cycles(kind: str) -> float:
+    """Return the cycles of an instruction of one work-item, the median over grids of one to eight of them."""
+    records = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).splitlines()]
+    times: dict[int, dict[int, float]] = {}
+    for record in records[1:]:
+        if record["label"] == f"{kind}, group 1":
+            sizes, counted = record["sizes"], record["samples"][records[0]["protocol"]["dropped"] :]
+            times.setdefault(sizes["groups"], {})[sizes["rounds"] * sizes["steps"]] = min(counted)
+    each = [
+        (max(steps.values()) - min(steps.values())) / (max(steps) - min(steps)) / groups
+        for groups, steps in times.items()
+    ]
+    return median(each) * records[0]["limits"]["clock"]
+
+
+def test_a_recorded_archive_becomes_a_description(tmp_path: Path) -> None:
+    path = tmp_path / "my-cpu.toml"
+    printed = run("--from-archive", RECORDED, "-o", path)
+    assert printed.exit_code == 0
+    assert re.search(rf"^wrote {path} in \d+ s; see it with: loopyperf devices show {path}$", printed.stdout, re.M)
+    device = lpp.load_device(path)
+    assert (device.name, device.cores, device.clock) == ("pthread-AMD EPYC", 1, 2596e6)
+    assert device.limits.local_memory_per_group == 2**20
+    # Work-items of a processor follow one another, so that a chain takes as long for each of eight as for one. The fit
+    # is to larger groups too, from which these times are 1 to 3 % away.
+    assert device.issue_latency("mul", "i32") == pytest.approx(recorded_cycles("mul i32"), rel=0.05)
+    assert device.issue_latency("div", "f64") == pytest.approx(recorded_cycles("div f64"), rel=0.05)
+    assert (device.level("L1").size, device.level("L2").size) == (32 * 1024, 256 * 1024)
+
+
+def test_what_is_absent_is_said_with_the_reason(tmp_path: Path) -> None:
+    printed = run("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml")
+    assert re.search(r"^absent: barrier: .*it takes next to nothing$", printed.stderr, re.M)
+    device = lpp.load_device(tmp_path / "my-cpu.toml")
+    assert "barrier" not in [each.name for each in device.instructions]
+    assert "a warp is one work-item" in device.note
+
+
+def test_every_number_says_how_it_was_measured(tmp_path: Path) -> None:
+    run("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml")
+    device = lpp.load_device(tmp_path / "my-cpu.toml")
+    sources = {quantity.source for part in device.parts for _, quantity in part.numbers}
+    measured = [source for source in sources if source != "reported by the driver"]
+    assert all(re.match(r"measured \d{4}-\d\d-\d\d, .*; opencl driver 3.0", source) for source in measured)
+    assert len(measured) > 20
+
+
+def test_a_clock_that_is_given_scales_all_cycles(tmp_path: Path) -> None:
+    run("--from-archive", RECORDED, "-o", tmp_path / "one.toml")
+    run("--from-archive", RECORDED, "-o", tmp_path / "two.toml", "--clock", 2 * 2596)
+    one, two = (lpp.load_device(tmp_path / f"{name}.toml") for name in ("one", "two"))
+    assert two.level("L1").latency == pytest.approx(2 * one.level("L1").latency, rel=1e-3)
+    assert two.level("L2").sustained_bandwidth == one.level("L2").sustained_bandwidth
+
+
+def test_the_file_is_named_after_the_device_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("--from-archive", RECORDED).exit_code == 0
+    assert [path.name for path in tmp_path.glob("*.toml")] == ["pocl-amd-epyc.toml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--from-archive", "nowhere.jsonl"), "nowhere.jsonl cannot be read"),
+        (("--from-archive", RECORDED, "-o", "no/such/folder.toml"), "cannot write the description"),
+        (("--from-archive", __file__), "is not a measurement archive|line 1"),
+        (("--backend", "metal"), "no backend is called 'metal'"),
+        (("--from-archive", RECORDED, "--quick"), "--from-archive measures nothing"),
+    ],
+)
+def test_bad_input_is_answered_by_one_line_and_status_2(arguments, message: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = run(*arguments)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert re.search(f"^Error: .*({message})", refused.stderr, re.M)
+
+
+def test_it_runs_through_on_pocl(tmp_path: Path, own_data: Path) -> None:
+    path, archive = tmp_path / "measured.toml", tmp_path / "raw.jsonl"
+    printed = run("--quick", "--archive", archive, "-o", path)
+    assert printed.exit_code == 0, printed.stderr
+    device = lpp.load_device(path)
+    # Which of them are found depends on what else the machine does; each that is not is said to be absent.
+    found = {each.name for each in device.instructions}
+    told = found | set(re.findall(r"^absent: ([^:]+):", printed.stderr, re.M))
+    assert {"fma f32", "div f64", "mul i32", "load local b32", "barrier", "loop"} <= told
+    assert device.launch_overhead > 0
+    assert not own_data.exists()
+    again = run("--from-archive", archive, "-o", tmp_path / "again.toml")
+    assert again.exit_code == 0
+    assert (tmp_path / "again.toml").read_text(encoding="utf-8") == path.read_text(encoding="utf-8")

@@ -1,0 +1,56 @@
+"""A description that is written is read back as it was."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from loopyperf.device.description import Device, Limits, Throughput
+from loopyperf.device.device_files import load_description
+from loopyperf.device.device_text import description_text
+from loopyperf.device.library import BUNDLED
+from loopyperf.device.quantity import Quantity
+
+CATALOG = sorted(BUNDLED.glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
+def test_every_device_of_the_catalog_survives(path: Path, tmp_path: Path) -> None:
+    device = load_description(path)
+    written = tmp_path / path.name
+    written.write_text(description_text(device), encoding="utf-8")
+    assert load_description(written) == device
+
+
+def test_the_catalog_has_all_there_is_to_write() -> None:
+    devices = [load_description(path) for path in CATALOG]
+    assert any(device.pipelines for device in devices)
+    assert any(device.register_allocation == "group" for device in devices)
+    assert any(level.holds_local_memory for device in devices for level in device.memory)
+
+
+def small(**changes: object) -> Device:
+    device = Device(
+        slug="small",
+        name="Small",
+        vendor="nobody",
+        architecture="none",
+        limits=Limits(slug="small", place="limits"),
+        throughput=Throughput(slug="small", place="throughput"),
+    )
+    return replace(device, **changes)
+
+
+@pytest.mark.parametrize(
+    "words", ['a "quoted" word', "back\\slash", "two\nlines\ttabbed", "λ ± 1 %", "\x7f", "[x] # y"]
+)
+def test_words_of_any_kind_survive(words: str, tmp_path: Path) -> None:
+    device = small(note=words, numbers=(("cores", Quantity(3, "cores", words)),))
+    written = tmp_path / "small.toml"
+    written.write_text(description_text(device), encoding="utf-8")
+    assert load_description(written) == device
+
+
+def test_the_source_of_shared_pipelines_is_the_one_that_is_given() -> None:
+    text = description_text(small(pipelines=(("sfu", "alu"),)), shared="measured by me")
+    assert 'sfu = { pipeline = "alu", source = "measured by me" }' in text

@@ -1,0 +1,67 @@
+"""What mixes tell of pipelines and issue limits that the simulator was given."""
+
+from dataclasses import replace
+
+import pytest
+
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.errors import MeasurementError
+from loopyperf.idg import Idg
+from loopyperf.measurement.microbenchmarks.estimated import Estimated
+from loopyperf.measurement.microbenchmarks.instruction_mix import instruction_mix
+from loopyperf.pipeline import Execution, simulate
+
+BETAS = (1, 2, 4, 6, 8, 12, 16, 24)
+ROUNDS = 30
+WARPS = 40
+LATENCIES = {"fma": Lambdas(1, 18), "special": Lambdas(6, 40)}
+
+
+def cycles(beta: int, subsystems: tuple[str, str], limit: float | None = None) -> float:
+    """Return a core's cycles for a round of one of its warps."""
+    kinds = [*["fma"] * beta, "special"]
+    graph = Idg.from_edges(kinds, [*((n, n + 1) for n in range(beta)), (beta, 0, 1)], trips=ROUNDS)
+    of = dict(zip(("fma", "special"), subsystems, strict=True))
+    graph = replace(graph, instructions=tuple(replace(each, subsystem=of[each.kind]) for each in graph.instructions))
+    execution = Execution(1, WARPS, WARPS)
+    return simulate(graph, lambda each: LATENCIES[each.kind], execution, issue_limit=limit).cycles / ROUNDS / WARPS
+
+
+def test_one_pipeline_takes_longer_with_every_instruction() -> None:
+    mix = instruction_mix(BETAS, [cycles(beta, ("alu", "alu")) for beta in BETAS])
+    assert mix.separate is False
+    # The pipeline fills and drains once in 30 rounds.
+    assert mix.slope.value == pytest.approx(1, rel=0.01)
+
+
+def test_two_pipelines_hide_the_shorter_work() -> None:
+    mix = instruction_mix(BETAS, [cycles(beta, ("alu", "sfu")) for beta in BETAS])
+    assert mix.separate is True
+    assert mix.slope.value == pytest.approx(1, rel=0.05)
+    # The first kind alone takes as much of a cycle: no limit is seen.
+    assert mix.issue_limit(Estimated(1, 0.01)) is None
+
+
+def test_an_issue_limit_is_seen_where_it_is_slower_than_the_pipeline() -> None:
+    # The pipeline would take two multiply-adds in a cycle, the core issues one instruction.
+    mix = instruction_mix(BETAS, [cycles(beta, ("alu", "sfu"), limit=1.0) for beta in BETAS])
+    limit = mix.issue_limit(Estimated(0.5, 0.005))
+    assert limit.value == pytest.approx(1, rel=0.05)
+    assert abs(limit.value - 1) < 4 * limit.error
+
+
+def test_instructions_that_the_compiler_adds_only_move_the_line() -> None:
+    times = [max(6, (beta + 3) * 1.0) for beta in BETAS]
+    mix = instruction_mix(BETAS, times)
+    assert (mix.separate, mix.slope.value) == (True, pytest.approx(1))
+
+
+def test_times_that_tell_neither_are_said_to_tell_neither() -> None:
+    mix = instruction_mix((1, 2, 4, 8, 16), (5, 9, 7, 20, 18))
+    assert mix.separate is None
+    assert mix.issue_limit(Estimated(0.1, 0.01)) is None
+
+
+def test_too_few_mixes_are_refused() -> None:
+    with pytest.raises(MeasurementError, match="three places"):
+        instruction_mix((1, 2), (3, 4))
