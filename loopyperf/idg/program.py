@@ -40,6 +40,8 @@ class Operand:
     is_negated: bool = False
     element: Element | None = None
     """of a private array, where it is one"""
+    is_integer: bool = False
+    """it is known, no number, and made of loop variables, hardware indices and sizes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Instruction:
     """of loads and stores: the place in the launch's program of the access that this is, or is a copy of"""
     defines: tuple[Element, ...] = ()
     """elements of private arrays that its result becomes"""
+    scalar: str = ""
+    """of loads and stores: the type of the array's numbers, e.g. ``"f32"``"""
 
 
 WORK_ITEM, WORK_GROUP = "the work-item", "the work-group"

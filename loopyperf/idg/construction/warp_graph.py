@@ -6,7 +6,8 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
-from loopyperf.counts.memory import element_strides, symbolic_strides
+from loopyperf.counts.memory import element_strides, element_type, symbolic_strides
+from loopyperf.counts.number_type import number_type
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.edges import edges
@@ -62,14 +63,23 @@ def _instruction(executed: Executed, place: int) -> Instruction:
         tests=executed.program.tests(draft.statement.inames),
         is_index=draft.expression is not None,
         origin=None if draft.reference is None else place,
+        scalar=_scalar(executed, draft),
         defines=executed.program.private.defined(place, _to_passes(executed, draft)),
     )
 
 
 def _operand(executed: Executed, value: Value, draft: Draft) -> Operand:
     known = value.known if value.node is None else executed.draft(value.node).expression
+    is_integer = isinstance(known, prim.ExpressionNode) and executed.kernel.is_known(known)
     known = None if known is None else executed.in_passes(known, draft.statement)
-    return Operand(known, value.is_negated, executed.program.private.read(value, _to_passes(executed, draft)))
+    element = executed.program.private.read(value, _to_passes(executed, draft))
+    return Operand(known, value.is_negated, element, is_integer)
+
+
+def _scalar(executed: Executed, draft: Draft) -> str:
+    """Return the type of the numbers in the array that *draft* accesses, empty where it accesses none."""
+    array = None if draft.reference is None else executed.kernel.array(draft.reference.array)
+    return "" if array is None else number_type(element_type(array)).scalar
 
 
 def _to_passes(executed: Executed, draft: Draft) -> Callable[[Any], Any]:

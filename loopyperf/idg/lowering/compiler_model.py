@@ -8,9 +8,12 @@ from collections.abc import Callable, Collection
 from loopyperf.errors import ParameterError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
+from loopyperf.idg.lowering.conversions import with_conversions
 from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.lowering.doubling import with_doubled_values
 from loopyperf.idg.lowering.entry import HOPPER, Capability, with_entry
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
+from loopyperf.idg.lowering.forwarding import with_forwarded_stores
 from loopyperf.idg.lowering.functions import with_function_sequences, with_squares
 from loopyperf.idg.lowering.gathers import with_gathered_addresses
 from loopyperf.idg.lowering.hoisting import without_invariants
@@ -51,13 +54,16 @@ PASSES: dict[str, Pass] = {
     "private memory": with_private_memory,
     "address folding": without_index_arithmetic,
     "copy propagation": without_moves,
+    "conversions": with_conversions,
     "squares": with_squares,
     "tested copies": with_tested_copies,
     "unrolling": with_unrolled_loops,
+    "forwarded stores": with_forwarded_stores,
     "hoisting": without_invariants,
     "common subexpressions": without_common_subexpressions,
     "function sequences": with_function_sequences,
     "fused multiply-adds": with_fused_multiply_adds,
+    "doubled values": with_doubled_values,
     "wide local loads": with_wide_loads,
     "dead code": without_unused,
     "gathered addresses": with_gathered_addresses,

@@ -18,6 +18,14 @@ SLOW_PATH = ("branch", "branch", "branch")
 """around what is called for operands that are denormal, infinite or no number: agree to meet, branch, meet"""
 CONSTANT = "constant"
 """moved into a register: before the loops, where there are any"""
+
+
+def _kinds(**numbers: int) -> Kinds:
+    """Return so many instructions of each kind; ``slow_path=1`` for what stands around one."""
+    slow_path = SLOW_PATH if numbers.pop("slow_path", 0) else ()
+    return (*(kind for kind, number in numbers.items() for _ in range(number)), *slow_path)
+
+
 PRECISE: Mapping[tuple[str, str], Kinds] = {
     ("div", "f32"): ("mufu", "fchk", "fma", "fma", "fma", "fma", "fma", *SLOW_PATH),
     (RECIPROCAL, "f32"): ("mufu", "fma", "fma", "add", "integer", "integer", "integer", *SLOW_PATH),
@@ -25,10 +33,24 @@ PRECISE: Mapping[tuple[str, str], Kinds] = {
     ("rsqrt", "f32"): ("compare", "mul", "mufu", "mul"),
     ("exp", "f32"): ("fma", "fma", "fma", "fma", "add", CONSTANT, CONSTANT, "integer", "mufu", "mul"),
     ("log", "f32"): (*["fma"] * 12, "mul", "mul", "add", *["compare"] * 2, *["select"] * 2, *["integer"] * 7),
+    ("log10", "f32"): (*["fma"] * 12, "mul", "mul", "mul", "add", *["compare"] * 2, *["select"] * 2, *["integer"] * 9),
+    ("sin", "f32"): _kinds(fma=9, mul=2, convert=2, compare=1, select=3, integer=8, slow_path=1),
+    ("cos", "f32"): _kinds(fma=9, mul=2, convert=2, compare=1, select=3, integer=9, slow_path=1),
+    ("tan", "f32"): _kinds(fma=9, mul=3, mufu=1, convert=2, compare=2, integer=5, slow_path=1),
+    ("pow", "f32"): _kinds(mufu=1, fma=19, add=11, mul=9, convert=2, compare=6, select=4, integer=11, slow_path=1),
+    ("tanh", "f32"): _kinds(mul=2, mufu=2, add=1, fma=6, compare=2, select=1, integer=3),
+    ("sinh", "f32"): _kinds(add=1, fma=7, mul=6, mufu=2, compare=2, select=2, integer=5),
+    ("cosh", "f32"): _kinds(add=1, fma=3, mul=4, mufu=2, compare=1, select=2, integer=3),
+    ("atan2", "f32"): _kinds(mufu=1, fma=15, mul=2, add=1, compare=5, select=5, integer=8, branch=3, slow_path=1),
     ("div", "f64"): ("mufu", *["fma"] * 7, "mul", "compare", "compare", "select", "integer", *SLOW_PATH),
     (RECIPROCAL, "f64"): ("mufu", *["fma"] * 5, "compare", "integer", *SLOW_PATH),
     ("sqrt", "f64"): ("mufu", "mul", "mul", "mul", *["fma"] * 5, *["integer"] * 6, *SLOW_PATH),
     ("rsqrt", "f64"): ("mufu", "mul", "mul", *["fma"] * 3, *["integer"] * 5, *SLOW_PATH),
+    ("exp", "f64"): _kinds(fma=14, add=1, compare=1, integer=6, constant=2, slow_path=1),
+    ("log", "f64"): _kinds(mufu=1, fma=17, add=8, mul=5, compare=1, select=2, integer=14, constant=10, slow_path=1),
+    ("sin", "f64"): _kinds(fma=9, mul=2, compare=1, select=2, integer=12, slow_path=1),
+    ("cos", "f64"): _kinds(fma=9, mul=2, compare=1, select=2, integer=13, slow_path=1),
+    ("min/max", "f64"): _kinds(compare=1, select=1, integer=6),
 }
 """(function or kind, type) -> the instructions, each waiting for the one before"""
 OPEN = ("exp",)
@@ -42,6 +64,9 @@ FAST: Mapping[tuple[str, str], Kinds] = {
     ("log", "f32"): ("mufu", "mul"),
     ("sin", "f32"): ("mul", "mufu"),
     ("cos", "f32"): ("mul", "mufu"),
+    ("tan", "f32"): ("mul", "mufu", "mufu", "mufu", "mul"),
+    ("tanh", "f32"): ("mufu",),
+    ("log10", "f32"): ("mufu", "mul"),
     ("pow", "f32"): ("mufu", "mul", "mufu"),
 }
 
