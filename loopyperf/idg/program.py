@@ -81,8 +81,14 @@ class Instruction:
     """elements of private arrays that its result becomes"""
     scalar: str = ""
     """of loads and stores: the type of the array's numbers, e.g. ``"f32"``"""
+    predicates: frozenset[str] = frozenset()
+    """the conditions written in the source that decide which work-items execute it, see :data:`NOT`"""
+    is_idle: bool = False
+    """it is issued, but no lane of the warp takes part: it takes time to issue, and nothing else"""
 
 
+NOT = "not "
+"""what a predicate begins with that is the opposite of another"""
 WORK_ITEM, WORK_GROUP = "the work-item", "the work-group"
 
 
@@ -163,6 +169,18 @@ class Edge:
     def is_carried(self) -> bool:
         """Return whether *source* is in an earlier pass of a loop than *target*."""
         return any(self.distance)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """What a warp comes by without any of its lanes taking part, in the order of the program."""
+
+    instructions: tuple[Instruction, ...]
+    """executed as often as the warp comes by"""
+    edges: tuple[Edge, ...]
+    """between them, within one pass"""
+    places: tuple[tuple[int, tuple[str, ...]], ...]
+    """of each: the instruction of the graph before which it stands, and the loops around it by name"""
 
 
 def is_innermost(loop: Loop) -> bool:

@@ -41,6 +41,15 @@ class Executed:
         found = self.launch.by_place(draft.statement, draft.conditions)
         return found & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), len(draft.statement.loops))
 
+    def of_launch_is_empty(self, place: int) -> bool:
+        """Return whether no warp of the launch executes the draft at *place*."""
+        draft = self.program.drafts[place]
+        return self.launch.by_place(draft.statement, draft.conditions).is_empty()
+
+    def is_entered(self, loops: tuple[Nest, ...]) -> bool:
+        """Return whether the warp comes to the innermost of *loops*."""
+        return not any(self.warp.visited(loops[:depth]).is_empty for depth in range(1, len(loops) + 1))
+
     def draft(self, place: int) -> Draft:
         """Return the draft of the instruction at *place* of the program."""
         return self.program.drafts[place]

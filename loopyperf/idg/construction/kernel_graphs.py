@@ -100,7 +100,7 @@ def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, wa
         launches.append(LaunchGraphs(launch.name, tuple(kinds)))
     longest = max(launches, key=_executed)
     graph = longest.representative.graph if longest.kinds else Idg((), (), ())
-    return KernelIdg(graph.instructions, graph.edges, graph.body, longest.name, tuple(launches))
+    return KernelIdg(graph.instructions, graph.edges, graph.body, graph.idle, longest.name, tuple(launches))
 
 
 def _executed(launch: LaunchGraphs) -> int | Fraction:

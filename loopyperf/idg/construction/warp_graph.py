@@ -1,10 +1,13 @@
 """The instruction dependence graph of one warp."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pymbolic.primitives as prim
+from loopy.symbolic import get_dependencies
+from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.memory import element_strides, element_type, symbolic_strides
 from loopyperf.counts.number_type import number_type
@@ -12,10 +15,11 @@ from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.edges import edges
 from loopyperf.idg.construction.executed import Executed
+from loopyperf.idg.construction.idle import come_by, idle_part
 from loopyperf.idg.construction.values import Value
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.polynomial import Polynomial
-from loopyperf.idg.program import Instruction, Item, Loop, Operand
+from loopyperf.idg.program import NOT, Instruction, Item, Loop, Operand
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.launches import Barrier
 
@@ -23,7 +27,9 @@ from loopyperf.launches import Barrier
 def warp_graph(executed: Executed) -> Idg:
     """Return the source graph of warps of which *executed* says what they execute."""
     instructions = tuple(_instruction(executed, place) for place in executed.numbers)
-    return Idg(instructions, tuple(edges(executed)), tuple(_body(executed, executed.program.nest, ())))
+    body = tuple(_body(executed, executed.program.nest, ()))
+    idle = {place: _idle_instruction(executed, place, number) for place, number in come_by(executed)}
+    return Idg(instructions, tuple(edges(executed)), body, idle_part(executed, idle))
 
 
 def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[Item]:
@@ -64,8 +70,14 @@ def _instruction(executed: Executed, place: int) -> Instruction:
         is_index=draft.expression is not None,
         origin=None if draft.reference is None else place,
         scalar=_scalar(executed, draft),
+        predicates=frozenset(_predicates(executed, draft)),
         defines=executed.program.private.defined(place, _to_passes(executed, draft)),
     )
+
+
+def _idle_instruction(executed: Executed, place: int, number: int) -> Instruction:
+    """Return the instruction at *place* as one that is come by so often; it accesses nothing."""
+    return replace(_instruction(executed, place), executions=number, condition=None, origin=None, is_idle=True)
 
 
 def _operand(executed: Executed, value: Value, draft: Draft) -> Operand:
@@ -74,6 +86,16 @@ def _operand(executed: Executed, value: Value, draft: Draft) -> Operand:
     known = None if known is None else executed.in_passes(known, draft.statement)
     element = executed.program.private.read(value, _to_passes(executed, draft))
     return Operand(known, value.is_negated, element, is_integer)
+
+
+def _predicates(executed: Executed, draft: Draft) -> Iterator[str]:
+    """Yield the conditions written in the source that decide which work-items execute *draft*."""
+    for each in draft.conditions:
+        inames = get_dependencies(each.expression) & executed.kernel.loopy_kernel.all_inames()
+        tags = {name: tag for name in inames if (tag := executed.kernel.hardware_axis(name)) is not None}
+        if executed.kernel.is_known(each.expression) and tags:
+            words = {name: prim.Variable(str(tag).replace(".", "")) for name, tag in tags.items()}
+            yield f"{'' if each.holds else NOT}{substitute(each.expression, words)}"
 
 
 def _scalar(executed: Executed, draft: Draft) -> str:

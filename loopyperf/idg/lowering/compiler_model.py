@@ -20,6 +20,7 @@ from loopyperf.idg.lowering.hoisting import without_invariants
 from loopyperf.idg.lowering.loop_control import with_loop_control
 from loopyperf.idg.lowering.loop_guards import with_loop_guards
 from loopyperf.idg.lowering.nvcc_unrolling import copies
+from loopyperf.idg.lowering.predication import with_predication
 from loopyperf.idg.lowering.private_memory import with_private_memory
 from loopyperf.idg.lowering.tested_copies import with_tested_copies
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
@@ -51,6 +52,7 @@ def _loops(body: Collection[Item]) -> list[Loop]:
 
 
 PASSES: dict[str, Pass] = {
+    "predication": with_predication,
     "private memory": with_private_memory,
     "address folding": without_index_arithmetic,
     "copy propagation": without_moves,

@@ -12,7 +12,7 @@ from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.polynomial import Monomial, Polynomial, is_axis
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import NOT, Instruction
 
 Capability = tuple[int, int]
 """of a device: major and minor version"""
@@ -21,6 +21,8 @@ ENDING_TEST = 5
 """of which work-items of the grid have something to do: its sides, a comparison, and the end of the others"""
 TEST = 2
 """of which have something to do in a part of the kernel: its left-hand side and a comparison"""
+PREDICATE = 1
+"""a comparison that the source has: one of both sides of a condition serves the other, too"""
 FIXED = 3
 """the stack pointer, what describes memory, the end"""
 LOCAL_MEMORY = 3
@@ -52,6 +54,7 @@ class _Entry:
         self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
         """the tests that all instructions are under"""
         self.tests = frozenset[str]().union(*tests) - self.ending
+        self.predicates = {each.removeprefix(NOT) for access in self.accesses for each in access.predicates}
         self.loads_constants = loads_constants
         """pointers, sizes and the like are loaded into registers before they are used"""
 
@@ -72,6 +75,7 @@ class _Entry:
             FIXED
             + ENDING_TEST * len(self.ending)
             + TEST * len(self.tests)
+            + PREDICATE * len(self.predicates)
             + len(axes)
             + sum(self._index_arithmetic(indices))
             + addresses

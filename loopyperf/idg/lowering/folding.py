@@ -87,7 +87,7 @@ def without_unused(graph: Idg) -> Idg:
     for edge in graph.edges:
         sources.setdefault(edge.target, []).append(edge)
     needed: set[int] = set()
-    pending = [place for place, each in enumerate(graph.instructions) if each.kind in LASTING]
+    pending = [place for place, each in enumerate(graph.instructions) if each.kind in LASTING or each.is_idle]
     while pending:
         place = pending.pop()
         if place not in needed:

@@ -81,7 +81,8 @@ class _Finder:
 
 def _what(access: Instruction) -> tuple[Any, ...]:
     """Return what tells which element *access* is of, and when it is done; the condition is one on passes."""
-    return access.symbolic, access.reference.bits, access.tests, access.condition
+    under = access.tests, access.predicates, access.condition, access.is_idle
+    return access.symbolic, access.reference.bits, under
 
 
 def _forwarded(graph: Idg, stored_by: dict[int, int], dead: set[int]) -> Idg:

@@ -48,7 +48,8 @@ class _Merger:
             elif instruction.kind == "store" and instruction.reference is not None:
                 versions[instruction.reference.array] = item
             elif (key := self._key(item, instruction, versions)) is not None:
-                self.same[item] = found.setdefault(key, item)
+                # What no lane computes is there for nobody else.
+                self.same[item] = found.get(key, item) if instruction.is_idle else found.setdefault(key, item)
 
     def _key(self, place: int, instruction: Instruction, versions: dict[str, int]) -> Any:
         """Return what tells apart what is computed; None for what is never merged."""

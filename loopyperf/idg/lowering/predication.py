@@ -1,0 +1,147 @@
+"""Conditions on work-items: a short part under one is predicated, a long one branched around.
+
+What is predicated is issued by each warp that comes by, though none of its lanes may take part: in the stages of a tree
+of sums, most warps. Around a longer part lanes agree to meet again, branch and meet; at the end of the kernel the others
+just end (docs/compiler.md, section 6).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.unrolling import number_of_runs
+
+SHORT = {"lanes": 8, "groups": 6}
+"""instructions at most of a predicated part, under a condition on the lane, and on the group or on sizes alone"""
+SHORT_WITH_LOADS = 13
+"""of one that loads from global memory"""
+AROUND = {"lanes": 3, "groups": 1}
+"""instructions around a part that is not predicated: agree to meet, branch, meet; a group branches together"""
+LONG = ("div", "special", "pow", "barrier")
+"""kinds with a slow path of their own, or what lanes cannot skip: they are not predicated"""
+
+
+def with_predication(graph: Idg) -> Idg:
+    """Return *graph* with what is issued for no lane, and with branches around what is not predicated."""
+    return _Predication(graph).predicated()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Instructions one after the other under the same conditions."""
+
+    instructions: tuple[Instruction, ...]
+    tests: frozenset[str]
+
+    @property
+    def decided_by(self) -> str:
+        """Return whether the conditions are on ``lanes`` or on ``groups``."""
+        return "lanes" if any(_names_lanes(test) for test in self.tests) else "groups"
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether nvcc predicates it."""
+        body = [each for each in self.instructions if not each.is_index and each.kind != "move"]
+        if any(each.kind in LONG for each in body):
+            return False
+        fused = min(sum(each.kind == kind for each in body) for kind in ("add", "mul"))
+        loads = any(each.kind == "load" and each.subsystem == "global" for each in body)
+        return len(body) - fused <= (SHORT_WITH_LOADS if loads else SHORT[self.decided_by])
+
+
+class _Predication:
+    def __init__(self, graph: Idg) -> None:
+        self.graph = graph
+        idle = () if graph.idle is None else graph.idle.instructions
+        self.instructions = [*graph.instructions, *idle]
+        tests = [each.tests for each in self.instructions if each.reference is not None]
+        self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
+        """what all of the kernel is under"""
+        self.kept = set(range(len(graph.instructions)))
+
+    def predicated(self) -> Idg:
+        body = tuple(self._with_branches(self._with_idle(self.graph.body, ()), ()))
+        edges = [*self.graph.edges, *self._idle_edges()]
+        numbers = {place: number for number, place in enumerate(sorted(self.kept))}
+        instructions = tuple(self.instructions[place] for place in sorted(self.kept))
+        left = (edge for edge in edges if edge.source in numbers and edge.target in numbers)
+        renamed = tuple(edge.between(numbers[edge.source], numbers[edge.target]) for edge in left)
+        return Idg(instructions, renamed, tuple(_renamed(body, numbers)))
+
+    def _idle_edges(self) -> Iterator[Edge]:
+        first = len(self.graph.instructions)
+        for edge in () if self.graph.idle is None else self.graph.idle.edges:
+            yield edge.between(first + edge.source, first + edge.target)
+
+    def _with_idle(self, body: Sequence[Item], loops: tuple[str, ...]) -> Iterator[Item]:
+        """Yield the items of *body*, inside these *loops*, with the idle instructions where they stand."""
+        places = () if self.graph.idle is None else self.graph.idle.places
+        first = len(self.graph.instructions)
+        waiting = [(after, first + number) for number, (after, around) in enumerate(places) if around == loops]
+        for item in body:
+            here = _first(item)
+            yield from (place for after, place in waiting if after <= here)
+            waiting = [(after, place) for after, place in waiting if after > here]
+            if isinstance(item, Loop):
+                yield replace(item, body=tuple(self._with_idle(item.body, (*loops, item.name))))
+            else:
+                yield item
+        yield from (place for _, place in waiting)
+
+    def _with_branches(self, items: Iterator[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
+        """Yield *items* with what stands around long parts, and without those long parts that no lane executes."""
+        parts = [(under, tuple(together)) for under, together in groupby(items, self._under)]
+        for number, ((tests, is_idle), part) in enumerate(parts):
+            plain = [item for item in part if not isinstance(item, Loop)]
+            is_last = not around and number + 1 == len(parts)
+            if not tests:
+                yield from (self._inside(item, around) for item in part)
+            elif is_last or not (found := self._part(plain, tests)).is_short:
+                yield from self._branches(1 if is_last else AROUND[found.decided_by], around)
+                yield from () if is_idle else part
+            else:
+                self.kept.update(plain)
+                yield from part
+
+    def _inside(self, item: Item, around: tuple[Loop, ...]) -> Item:
+        if not isinstance(item, Loop):
+            return item
+        return replace(item, body=tuple(self._with_branches(iter(item.body), (*around, item))))
+
+    def _part(self, places: Sequence[int], tests: frozenset[str]) -> _Part:
+        return _Part(tuple(self.instructions[place] for place in places), tests)
+
+    def _under(self, item: Item) -> tuple[frozenset[str], bool]:
+        """Return the conditions that *item* is under, and whether it is idle."""
+        if isinstance(item, Loop):
+            return frozenset(), False
+        each = self.instructions[item]
+        return (each.tests | each.predicates) - self.ending, each.is_idle
+
+    def _branches(self, number: int, around: tuple[Loop, ...]) -> list[int]:
+        passes = number_of_runs(None, around)
+        branch = Instruction("branch", "", "control", text="under a condition", executions=passes)
+        first = len(self.instructions)
+        self.instructions.extend([branch] * number)
+        self.kept.update(range(first, len(self.instructions)))
+        return list(range(first, len(self.instructions)))
+
+
+def _first(item: Item) -> int:
+    while isinstance(item, Loop):
+        item = item.body[0]
+    return item
+
+
+def _renamed(body: Sequence[Item], numbers: dict[int, int]) -> Iterator[Item]:
+    for item in body:
+        if isinstance(item, Loop):
+            yield replace(item, body=tuple(_renamed(item.body, numbers)))
+        else:
+            yield numbers[item]
+
+
+def _names_lanes(test: str) -> bool:
+    return any(f"l{axis}" in test for axis in range(3))
