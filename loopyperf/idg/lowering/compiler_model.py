@@ -12,7 +12,12 @@ from loopyperf.idg.lowering.conversions import with_conversions
 from loopyperf.idg.lowering.copies import copied
 from loopyperf.idg.lowering.doubling import with_doubled_values
 from loopyperf.idg.lowering.entry import HOPPER, Capability, with_entry
-from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
+from loopyperf.idg.lowering.folding import (
+    without_index_arithmetic,
+    without_known_choices,
+    without_moves,
+    without_unused,
+)
 from loopyperf.idg.lowering.forwarding import with_forwarded_stores
 from loopyperf.idg.lowering.functions import with_function_sequences, with_squares
 from loopyperf.idg.lowering.gathers import with_gathered_addresses
@@ -23,6 +28,7 @@ from loopyperf.idg.lowering.nvcc_unrolling import copies
 from loopyperf.idg.lowering.predication import with_predication
 from loopyperf.idg.lowering.private_memory import with_private_memory
 from loopyperf.idg.lowering.tested_copies import with_tested_copies
+from loopyperf.idg.lowering.tested_passes import with_tested_passes
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 from loopyperf.idg.lowering.wide_loads import with_wide_loads
 from loopyperf.idg.program import Item, Loop, is_innermost
@@ -53,6 +59,7 @@ def _loops(body: Collection[Item]) -> list[Loop]:
 
 PASSES: dict[str, Pass] = {
     "predication": with_predication,
+    "tested passes": with_tested_passes,
     "private memory": with_private_memory,
     "address folding": without_index_arithmetic,
     "copy propagation": without_moves,
@@ -60,6 +67,7 @@ PASSES: dict[str, Pass] = {
     "squares": with_squares,
     "tested copies": with_tested_copies,
     "unrolling": with_unrolled_loops,
+    "known choices": without_known_choices,
     "forwarded stores": with_forwarded_stores,
     "hoisting": without_invariants,
     "common subexpressions": without_common_subexpressions,

@@ -1,7 +1,7 @@
 """Conversions: what is of one type and used as another is converted by an instruction of its own.
 
 The source graph has none, since counts hold them to be free, as the paper does; the machine executes them: float to
-double and back, integers to floating point (docs/compiler.md, section 4). Integers of several lengths are not told apart.
+double and back, integers to floating point (docs/compiler.md, section 4). Integers of all lengths are one type here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -110,4 +110,3 @@ def _wanted(instruction: Instruction, operand: int | None) -> str:
 
 def _is_integer(dtype: str) -> bool:
     return dtype.startswith(("i", "u"))
-

@@ -14,6 +14,8 @@ from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
 Kinds = Sequence[str]
 RECIPROCAL = "1/"
 """a division whose dividend is the number 1"""
+BY_CONSTANT = "/constant"
+"""an integer division, or what is left of one, by a number"""
 SLOW_PATH = ("branch", "branch", "branch")
 """around what is called for operands that are denormal, infinite or no number: agree to meet, branch, meet"""
 CONSTANT = "constant"
@@ -42,7 +44,7 @@ PRECISE: Mapping[tuple[str, str], Kinds] = {
     ("sinh", "f32"): _kinds(add=1, fma=7, mul=6, mufu=2, compare=2, select=2, integer=5),
     ("cosh", "f32"): _kinds(add=1, fma=3, mul=4, mufu=2, compare=1, select=2, integer=3),
     ("atan2", "f32"): _kinds(mufu=1, fma=15, mul=2, add=1, compare=5, select=5, integer=8, branch=3, slow_path=1),
-    ("div", "f64"): ("mufu", *["fma"] * 7, "mul", "compare", "compare", "select", "integer", *SLOW_PATH),
+    ("div", "f64"): ("mufu", *["fma"] * 7, "mul", "compare", "compare", "fma f32", "integer", *SLOW_PATH),
     (RECIPROCAL, "f64"): ("mufu", *["fma"] * 5, "compare", "integer", *SLOW_PATH),
     ("sqrt", "f64"): ("mufu", "mul", "mul", "mul", *["fma"] * 5, *["integer"] * 6, *SLOW_PATH),
     ("rsqrt", "f64"): ("mufu", "mul", "mul", *["fma"] * 3, *["integer"] * 5, *SLOW_PATH),
@@ -50,6 +52,9 @@ PRECISE: Mapping[tuple[str, str], Kinds] = {
     ("log", "f64"): _kinds(mufu=1, fma=17, add=8, mul=5, compare=1, select=2, integer=14, constant=10, slow_path=1),
     ("sin", "f64"): _kinds(fma=9, mul=2, compare=1, select=2, integer=12, slow_path=1),
     ("cos", "f64"): _kinds(fma=9, mul=2, compare=1, select=2, integer=13, slow_path=1),
+    ("tanh", "f64"): _kinds(fma=12, mul=1, compare=1, integer=4, slow_path=1),
+    (BY_CONSTANT, "i32"): _kinds(integer=6),
+    ("div", "i32"): _kinds(convert=2, mufu=1, integer=19),
     ("min/max", "f64"): _kinds(compare=1, select=1, integer=6),
 }
 """(function or kind, type) -> the instructions, each waiting for the one before"""
@@ -97,7 +102,7 @@ class _Expansion:
     def expanded(self) -> Idg:
         for place, each in enumerate(self.graph.instructions):
             sequence = self.sequences.get((_function(each), each.dtype))
-            if sequence is not None and each.dtype.startswith("f"):
+            if sequence is not None:
                 self._expand(place, each, sequence)
         last = {place: chain[-1] for place, chain in self.after.items() if chain}
         moved = [replace(edge, source=last.get(edge.source, edge.source)) for edge in self.graph.edges]
@@ -109,7 +114,8 @@ class _Expansion:
         chain = [place]
         sequence = ["integer" if kind == CONSTANT else kind for kind in sequence if kind != CONSTANT or not loops]
         for number, kind in enumerate(sequence):
-            new = replace(old, kind=kind, subsystem=_subsystem(kind, old.dtype))
+            name, _, dtype = kind.partition(" ")
+            new = replace(old, kind=name, dtype=dtype or old.dtype, subsystem=_subsystem(name, dtype or old.dtype))
             if number:
                 is_open = kind == "mul" and number + 1 == len(sequence) and _function(old) in OPEN
                 chain.append(len(self.instructions))
@@ -128,8 +134,11 @@ class _Expansion:
 
 
 def _function(instruction: Instruction) -> str:
-    if instruction.kind == "div" and instruction.operands and instruction.operands[0].known in (1, -1):
+    known = [operand.known for operand in instruction.operands]
+    if instruction.kind == "div" and instruction.dtype.startswith("f") and known and known[0] in (1, -1):
         return RECIPROCAL
+    if instruction.kind == "div" and instruction.dtype == "i32" and any(isinstance(each, int) for each in known[1:]):
+        return BY_CONSTANT
     return instruction.text.partition("(")[0] if instruction.kind == "special" else instruction.kind
 
 

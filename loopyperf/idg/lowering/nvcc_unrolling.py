@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.tested_passes import on_loop
 from loopyperf.idg.polynomial import Polynomial
 from loopyperf.idg.program import Instruction, Loop, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
@@ -84,7 +85,8 @@ def _at_run_time(body: Sequence[Instruction], size: int, loop: Loop) -> int:
     factor = min(RUNTIME, _power_of_two(PARTIAL // size))
     spaces = {each.reference.space for each in body if each.kind == "load" and each.reference is not None}
     most = PTX_RUNTIME[min(spaces & PTX_RUNTIME.keys(), default="")]  # "global" is before "local"
-    if factor == RUNTIME and 16 * _ptx_weight(body) <= most and not steps_are_far(body, loop):
+    is_tested = any(on_loop(each, loop.name) for each in body)
+    if factor == RUNTIME and 16 * _ptx_weight(body) <= most and not steps_are_far(body, loop) and not is_tested:
         factor = 16
     while factor > loop.trips:
         factor //= 4

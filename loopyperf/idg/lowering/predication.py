@@ -1,11 +1,11 @@
 """Conditions on work-items: a short part under one is predicated, a long one branched around.
 
 What is predicated is issued by each warp that comes by, though none of its lanes may take part: in the stages of a tree
-of sums, most warps. Around a longer part lanes agree to meet again, branch and meet; at the end of the kernel the others
-just end (docs/compiler.md, section 6).
+of sums, most warps do so. Around a longer part lanes agree to meet again, branch and meet; at the end of the kernel,
+those that take no part just end (docs/compiler.md, section 6).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -29,7 +29,7 @@ def with_predication(graph: Idg) -> Idg:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class Part:
     """Instructions one after the other under the same conditions."""
 
     instructions: tuple[Instruction, ...]
@@ -95,10 +95,11 @@ class _Predication:
         parts = [(under, tuple(together)) for under, together in groupby(items, self._under)]
         for number, ((tests, is_idle), part) in enumerate(parts):
             plain = [item for item in part if not isinstance(item, Loop)]
+            found = Part(tuple(self.instructions[place] for place in plain), tests)
             is_last = not around and number + 1 == len(parts)
             if not tests:
                 yield from (self._inside(item, around) for item in part)
-            elif is_last or not (found := self._part(plain, tests)).is_short:
+            elif is_last or not found.is_short:
                 yield from self._branches(1 if is_last else AROUND[found.decided_by], around)
                 yield from () if is_idle else part
             else:
@@ -109,9 +110,6 @@ class _Predication:
         if not isinstance(item, Loop):
             return item
         return replace(item, body=tuple(self._with_branches(iter(item.body), (*around, item))))
-
-    def _part(self, places: Sequence[int], tests: frozenset[str]) -> _Part:
-        return _Part(tuple(self.instructions[place] for place in places), tests)
 
     def _under(self, item: Item) -> tuple[frozenset[str], bool]:
         """Return the conditions that *item* is under, and whether it is idle."""

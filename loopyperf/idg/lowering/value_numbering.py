@@ -1,5 +1,6 @@
 """Common subexpressions: instructions of one straight piece of code that compute the same are one."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from loopyperf.idg.lowering.rewriting import rewritten
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 
 UNIQUE = ("store", "barrier", "move", "integer")
+COMMUTATIVE = ("add", "mul", "min/max")
 
 
 def without_common_subexpressions(graph: Idg) -> Idg:
@@ -62,12 +64,20 @@ class _Merger:
             ref = instruction.reference
             barrier = versions.get("") if ref.space == "local" or ref.array in self.stored else None
             return (*what, ref.array, ref.bits, _canonical(instruction.address), versions.get(ref.array), barrier)
-        operands = tuple((_canonical(each.known), each.is_negated) for each in instruction.operands)
+        operands = tuple(self._operand(place, slot) for slot in range(len(instruction.operands)))
+        rest = frozenset(map(self._definition, (e for e in self.graph.definitions[place] if e.operand is None)))
         function = instruction.text.partition("(")[0] if instruction.kind == "special" else ""
-        return (*what, function, operands, frozenset(map(self._definition, self.graph.definitions[place])))
+        in_any_order = frozenset(Counter(operands).items()) if instruction.kind in COMMUTATIVE else operands
+        return (*what, function, in_any_order, rest)
+
+    def _operand(self, place: int, slot: int) -> Any:
+        """Return what tells apart an operand: what is known of it, and where it comes from."""
+        each = self.graph.instructions[place].operands[slot]
+        before = (edge for edge in self.graph.definitions[place] if edge.operand == slot)
+        return _canonical(each.known), each.is_negated, frozenset(map(self._definition, before))
 
     def _definition(self, edge: Edge) -> Any:
-        return self.same[edge.source], edge.operand, edge.passes, edge.condition
+        return self.same[edge.source], edge.passes, edge.condition
 
 
 def _canonical(expression: Any) -> Any:
