@@ -121,6 +121,8 @@ class Loop:
     """what its code says of the number of passes, whatever the sizes and the warp"""
     copies: int = 1
     """how many passes of the loop of the source a pass of this one stands for"""
+    lanes: tuple[int, ...] = ()
+    """how many passes each lane makes, where that depends on the lane and on nothing else"""
 
     @property
     def is_constant(self) -> bool:

@@ -9,6 +9,7 @@ from pymbolic.mapper.substitutor import CachedSubstitutionMapper
 
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
+from loopyperf.idg.program import WORK_ITEM
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind
 from loopyperf.idg.warps.nest import Nest, Statement
@@ -40,6 +41,21 @@ class Executed:
         draft = self.program.drafts[place]
         found = self.launch.by_place(draft.statement, draft.conditions)
         return found & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), len(draft.statement.loops))
+
+    def passes_of_lanes(self, loops: tuple[Nest, ...]) -> tuple[int, ...]:
+        """Return how many passes each lane makes through the innermost of *loops*, if its bounds depend on the lane.
+
+        Empty where they do not, and where they differ with the passes of the loops around.
+        """
+        bounds = self.program.bounds
+        if WORK_ITEM not in bounds.of(loops).depends_on:
+            return ()
+        used = frozenset[str]().union(*(statement.inames for statement in loops[-1].statements()))
+        lanes = iname_values(self.kernel, self.warp.warp, used, self.launch.sizes)
+        fixed = dict(self.launch.sizes) | self.warp.host
+        each = ({name: int(values[lane]) for name, values in lanes.items()} for lane in range(self.warp.warp.lanes))
+        found = tuple(bounds.passes(loops, fixed | values) for values in each)
+        return tuple(passes for passes in found if passes is not None)
 
     def of_launch_is_empty(self, place: int) -> bool:
         """Return whether no warp of the launch executes the draft at *place*."""

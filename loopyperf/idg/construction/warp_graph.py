@@ -42,7 +42,7 @@ def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[I
             body = tuple(_body(executed, item, inside))
             if body:
                 trips, bound = executed.warp.trips(inside), executed.program.bounds.of(inside)
-                yield Loop(item.iname, trips, body, item.is_unrolled, bound)
+                yield Loop(item.iname, trips, body, item.is_unrolled, bound, lanes=executed.passes_of_lanes(inside))
 
 
 # {{{ instructions

@@ -25,6 +25,7 @@ from loopyperf.idg.lowering.hoisting import without_invariants
 from loopyperf.idg.lowering.loop_control import with_loop_control
 from loopyperf.idg.lowering.loop_guards import with_loop_guards
 from loopyperf.idg.lowering.nvcc_unrolling import copies
+from loopyperf.idg.lowering.parting_lanes import with_parting_lanes
 from loopyperf.idg.lowering.predication import with_predication
 from loopyperf.idg.lowering.private_memory import with_private_memory
 from loopyperf.idg.lowering.tested_copies import with_tested_copies
@@ -66,6 +67,7 @@ PASSES: dict[str, Pass] = {
     "conversions": with_conversions,
     "squares": with_squares,
     "tested copies": with_tested_copies,
+    "parting lanes": with_parting_lanes,
     "unrolling": with_unrolled_loops,
     "known choices": without_known_choices,
     "forwarded stores": with_forwarded_stores,

@@ -76,6 +76,18 @@ FAST: Mapping[tuple[str, str], Kinds] = {
 }
 
 
+INSTRUCTIONS_OF_PTX = ("sqrt", "rsqrt")
+"""functions that PTX has an instruction for; what is called of the others is written out before"""
+
+
+def length(instruction: Instruction) -> int:
+    """Return about how many instructions of PTX *instruction* is: functions are written out before loops are."""
+    function = _function(instruction)
+    if instruction.kind not in ("special", "pow") or function in INSTRUCTIONS_OF_PTX:
+        return 1
+    return len(PRECISE.get((function, instruction.dtype), (function,)))
+
+
 def with_squares(graph: Idg) -> Idg:
     """Return *graph* with squares as products: so Loopy writes them."""
     products = {"f64": "fp64"}

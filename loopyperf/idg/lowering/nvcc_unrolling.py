@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.functions import length
 from loopyperf.idg.lowering.tested_passes import on_loop
 from loopyperf.idg.polynomial import Polynomial
 from loopyperf.idg.program import Instruction, Loop, is_innermost
@@ -114,14 +115,14 @@ def _ptx_weight(body: Sequence[Instruction]) -> float:
     sums = sum(each.kind == "add" for each in body)
     products = sum(each.kind == "mul" for each in body)
     loads = sum(each.kind == "load" for each in body)
-    others = len(body) - sums - products - loads
+    others = sum(length(each) for each in body if each.kind not in ("add", "mul", "load"))
     return max(sums, products) + LOAD_WEIGHT * loads + others
 
 
 def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     """Return the instructions of LLVM in a pass of *loop*; what does not depend on the pass is hoisted before."""
     if instruction.reference is None:
-        return {"div": 4, "fma": 2, "barrier": 0, "move": 0}.get(instruction.kind, 1)
+        return {"div": 4, "fma": 2, "barrier": 0, "move": 0}.get(instruction.kind, length(instruction))
     address = Affine.of(instruction.address)
     if address is None or loop not in address.factors:
         return 2
