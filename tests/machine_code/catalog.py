@@ -11,6 +11,7 @@ from test_kernels.convolution import convolution
 from test_kernels.finite_difference import finite_difference
 from test_kernels.skinny_matrix_multiplication import skinny_matrix_multiplication
 
+from . import engineering_kernels as engineering
 from . import varied_kernels as varied
 from .kernels import n_body, naive_multiplication, tiled_multiplication, transposition
 
@@ -59,4 +60,24 @@ VARIED: Mapping[str, Entry] = MappingProxyType(
     }
 )
 """kernels that show one rule of the compiler each"""
-KNOWN: Mapping[str, Entry] = MappingProxyType({**CATALOG, **VARIED})
+ENGINEERING: Mapping[str, Entry] = MappingProxyType(
+    {
+        "tree sum": Entry(engineering.tree_sum, {"n": 64}),
+        "tree of products": Entry(engineering.tree_of_products, {"n": 64}),
+        "prefix sums": Entry(engineering.prefix_sums, {"n": 64}),
+        "softmax": Entry(engineering.softmax, {"n": 256, "m": 64}),
+        "layer normalization": Entry(engineering.layer_normalization, {"n": 512, "m": 64}),
+        "mixed precision": Entry(engineering.mixed_precision, {"n": 4096, "m": 32}),
+        "masked rows": Entry(engineering.masked_rows, {"n": 256, "m": 64}),
+        "triangle": Entry(engineering.triangle, {"n": 256}),
+        "by columns": Entry(engineering.by_columns, {"n": 1024}),
+        "activation": Entry(engineering.activation, {"n": 4096}),
+        "waves": Entry(engineering.waves, {"n": 4096}),
+        "polynomial": Entry(engineering.polynomial, {"n": 4096}),
+        "chain": Entry(engineering.chain, {"n": 4096}),
+        "two sources": Entry(engineering.two_sources, {"n": 4096}),
+        "remainders": Entry(engineering.remainders, {"n": 4096}),
+    }
+)
+"""kernels of the kind that people write"""
+KNOWN: Mapping[str, Entry] = MappingProxyType({**CATALOG, **VARIED, **ENGINEERING})

@@ -11,9 +11,9 @@ from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.idg.lowering import lowered
 from loopyperf.kernel import load_kernel
 
-from .catalog import KNOWN
+from .catalog import ENGINEERING, KNOWN
 from .conftest import Build
-from .data_branches import around_calls
+from .data_branches import usual
 from .graph_classes import COMPARED, executed
 from .tally import Tally
 
@@ -40,6 +40,7 @@ EXACT = [
     "line stencil 1",
     "line stencil 3",
     "line stencil 40",
+    *ENGINEERING,
 ]
 IDLE = ("finite difference", "finite difference 32x8", "finite difference 64x4", "written-out line stencil")
 """the machine issues copies in which no lane takes part"""
@@ -81,5 +82,5 @@ def both(launch: Build, name: str, architecture: str) -> tuple[Idg, Tally]:
     graphs = kernel_graphs(load_kernel(unit), entry.sizes, Typical({}))
     example = graphs.launches[0].representative.example
     group = tuple(example.groups.get(axis, 0) for axis in range(3))
-    machine = launch(unit, architecture).run(dict(entry.sizes), group, example.number, around_calls)
+    machine = launch(unit, architecture).run(dict(entry.sizes), group, example.number, usual)
     return lowered(graphs, capability=ARCHITECTURES[architecture]), machine

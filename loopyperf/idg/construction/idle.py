@@ -3,6 +3,7 @@
 The machine issues some of it all the same (:mod:`loopyperf.idg.lowering.predication`).
 """
 
+from bisect import bisect
 from collections.abc import Iterator
 
 import pymbolic.primitives as prim
@@ -20,7 +21,7 @@ def idle_part(executed: Executed, instructions: dict[int, Instruction]) -> Idle 
     if not numbers:
         return None
     alive = sorted(executed.numbers)
-    after = [sum(1 for other in alive if other < place) for place in instructions]
+    after = [bisect(alive, place) for place in instructions]
     loops = [tuple(nest.iname for nest in executed.draft(place).statement.loops) for place in instructions]
     edges = tuple(edge for place in instructions for edge in _operands(executed, place, numbers))
     return Idle(tuple(instructions.values()), edges, tuple(zip(after, loops, strict=True)))

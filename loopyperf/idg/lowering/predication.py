@@ -37,8 +37,8 @@ class Part:
 
     @property
     def decided_by(self) -> str:
-        """Return whether the conditions are on ``lanes`` or on ``groups``."""
-        return "lanes" if any(_names_lanes(test) for test in self.tests) else "groups"
+        """Return whether the conditions are on ``lanes``, as those on data are, or on ``groups``."""
+        return "groups" if self.tests and not any(map(_names_lanes, self.tests)) else "lanes"
 
     @property
     def is_short(self) -> bool:
@@ -92,31 +92,40 @@ class _Predication:
 
     def _with_branches(self, items: Iterator[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
         """Yield *items* with what stands around long parts, and without those long parts that no lane executes."""
-        parts = [(under, tuple(together)) for under, together in groupby(items, self._under)]
-        for number, ((tests, is_idle), part) in enumerate(parts):
+        parts = [(under, tuple(part)) for under, part in groupby(items, lambda item: self._under(item, around))]
+        for number, ((tests, is_idle, on_data), part) in enumerate(parts):
             plain = [item for item in part if not isinstance(item, Loop)]
             found = Part(tuple(self.instructions[place] for place in plain), tests)
             is_last = not around and number + 1 == len(parts)
-            if not tests:
+            if not tests and not on_data:
                 yield from (self._inside(item, around) for item in part)
             elif is_last or not found.is_short:
                 yield from self._branches(1 if is_last else AROUND[found.decided_by], around)
                 yield from () if is_idle else part
             else:
                 self.kept.update(plain)
+                if on_data:
+                    self._execute_always(plain, around)
                 yield from part
+
+    def _execute_always(self, places: Sequence[int], around: tuple[Loop, ...]) -> None:
+        """Execute what data decide of in all passes: the machine issues it for the lanes that take part."""
+        for place in places:
+            each = self.instructions[place]
+            self.instructions[place] = replace(each, executions=number_of_runs(each.condition, around))
 
     def _inside(self, item: Item, around: tuple[Loop, ...]) -> Item:
         if not isinstance(item, Loop):
             return item
         return replace(item, body=tuple(self._with_branches(iter(item.body), (*around, item))))
 
-    def _under(self, item: Item) -> tuple[frozenset[str], bool]:
-        """Return the conditions that *item* is under, and whether it is idle."""
+    def _under(self, item: Item, around: tuple[Loop, ...]) -> tuple[frozenset[str], bool, bool]:
+        """Return the conditions that *item* is under, whether it is idle, and whether data decide of it."""
         if isinstance(item, Loop):
-            return frozenset(), False
+            return frozenset(), False, False
         each = self.instructions[item]
-        return (each.tests | each.predicates) - self.ending, each.is_idle
+        on_data = not each.is_idle and each.executions < number_of_runs(each.condition, around)
+        return (each.tests | each.predicates) - self.ending, each.is_idle, on_data
 
     def _branches(self, number: int, around: tuple[Loop, ...]) -> list[int]:
         passes = number_of_runs(None, around)
