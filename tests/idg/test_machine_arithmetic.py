@@ -8,6 +8,7 @@ from patterns import flat
 from loopyperf.idg import Idg
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.functions import with_function_sequences
+from loopyperf.idg.lowering.reciprocals import with_exact_reciprocals
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 
 LANES = "{[i]: 0<=i<32}"
@@ -65,3 +66,35 @@ def test_a_condition_that_a_copy_knows_is_decided() -> None:
     mix = graph.mix()
     assert (mix["load", "b32"], mix["add", "f32"], mix["fma", "f32"]) == (4, 2, 2)
     assert ("select", "") not in mix
+
+
+@pytest.mark.parametrize(("divisor", "kind"), [("8", "mul"), ("0.25", "mul"), ("3", "div"), ("b[i]", "div")])
+def test_a_division_by_a_power_of_two_is_a_product(divisor: str, kind: str) -> None:
+    graph = with_exact_reciprocals(folded(pointwise(f"out[i] = a[i]/{divisor}")))
+    (found,) = (each for each in graph.instructions if each.kind in ("mul", "div"))
+    assert found.kind == kind
+    if kind == "mul":
+        assert found.operands[1].known == 1 / float(divisor)
+
+
+def test_a_product_with_a_reciprocal_is_part_of_a_multiply_add() -> None:
+    mix = lowered(pointwise("out[i] = a[i]/128 + b[i]/0.25")).mix()
+    assert (mix["fma", "f32"], mix["mul", "f32"]) == (1, 1)
+
+
+def test_what_the_same_data_tell_is_loaded_once() -> None:
+    graph = source(LANES, "out[i] = a[k[i]]*a[k[i]] + b[k[i]]", *map(flat, ("a", "b", "out")), flat("k", np.int32))
+    loads = [
+        each.reference.array
+        for each in without_common_subexpressions(folded(graph)).instructions
+        if each.kind == "load"
+    ]
+    assert sorted(loads) == ["a", "b", "k"]
+
+
+def test_work_items_are_the_same_by_whatever_name() -> None:
+    # i and j are both the number of the work-item, but that j begins with one: a[i] and a[j - 1] are loaded together.
+    code = "b[i] = a[i] + 1\nout[j] = a[j - 1]*a[j]"
+    domain = "{[i,j]: 0<=i<32 and 1<=j<=32}"
+    graph = source(domain, code, flat("a"), flat("b"), flat("out"), tags={"i": "l.0", "j": "l.0"})
+    assert kinds(without_common_subexpressions(folded(graph))).count("load b32") == 2

@@ -58,10 +58,10 @@ def prefix_sums() -> lp.TranslationUnit:
 
 
 def _stage(number: int) -> str:
-    apart = 1 << number
+    apart, before, after = 1 << number, number, number + 1
     return f"""
-        t{number + 1}[i] = t{number}[i] + (t{number}[i-{apart}] if i >= {apart} else 0) {{id=s{number + 1}, dep=b{number}}}
-        ... lbarrier {{id=b{number + 1}, dep=s{number + 1}}}
+        t{after}[i] = t{before}[i] + (t{before}[i-{apart}] if i >= {apart} else 0) {{id=s{after}, dep=b{before}}}
+        ... lbarrier {{id=b{after}, dep=s{after}}}
         """
 
 

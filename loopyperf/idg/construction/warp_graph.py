@@ -21,6 +21,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.polynomial import Polynomial
 from loopyperf.idg.program import NOT, Instruction, Item, Loop, Operand
 from loopyperf.idg.warps.nest import Nest, Statement
+from loopyperf.idg.warps.warp import first_value
 from loopyperf.launches import Barrier
 
 
@@ -122,8 +123,9 @@ def _symbolic_address(executed: Executed, draft: Draft) -> Polynomial | None:
     known = Polynomial.of(executed.launch.lockstep(draft.statement.inames).in_passes(elements))
     inames = known.variables & executed.kernel.loopy_kernel.all_inames()
     axes = {name: axis for name in inames if (axis := executed.kernel.hardware_axis(name)) is not None}
+    first = {name: first_value(executed.kernel, name, executed.launch.sizes) for name in axes}
     passes = executed.values_in_passes(draft.statement.loops)
-    return known.in_terms_of({name: prim.Variable(str(axis)) for name, axis in axes.items()} | passes)
+    return known.in_terms_of({name: prim.Variable(str(axis)) + first[name] for name, axis in axes.items()} | passes)
 
 
 def _elements(executed: Executed, draft: Draft, strides: Callable[..., Iterable[Any]]) -> Any:

@@ -28,6 +28,7 @@ from loopyperf.idg.lowering.nvcc_unrolling import copies
 from loopyperf.idg.lowering.parting_lanes import with_parting_lanes
 from loopyperf.idg.lowering.predication import with_predication
 from loopyperf.idg.lowering.private_memory import with_private_memory
+from loopyperf.idg.lowering.reciprocals import with_exact_reciprocals
 from loopyperf.idg.lowering.tested_copies import with_tested_copies
 from loopyperf.idg.lowering.tested_passes import with_tested_passes
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
@@ -66,6 +67,7 @@ PASSES: dict[str, Pass] = {
     "copy propagation": without_moves,
     "conversions": with_conversions,
     "squares": with_squares,
+    "exact reciprocals": with_exact_reciprocals,
     "tested copies": with_tested_copies,
     "parting lanes": with_parting_lanes,
     "unrolling": with_unrolled_loops,

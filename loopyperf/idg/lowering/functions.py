@@ -15,7 +15,7 @@ Kinds = Sequence[str]
 RECIPROCAL = "1/"
 """a division whose dividend is the number 1"""
 BY_CONSTANT = "/constant"
-"""an integer division, or what is left of one, by a number"""
+"""a division by a number, or what is left of one"""
 SLOW_PATH = ("branch", "branch", "branch")
 """around what is called for operands that are denormal, infinite or no number: agree to meet, branch, meet"""
 CONSTANT = "constant"
@@ -54,6 +54,7 @@ PRECISE: Mapping[tuple[str, str], Kinds] = {
     ("cos", "f64"): _kinds(fma=9, mul=2, compare=1, select=2, integer=13, slow_path=1),
     ("tanh", "f64"): _kinds(fma=12, mul=1, compare=1, integer=4, slow_path=1),
     (BY_CONSTANT, "i32"): _kinds(integer=6),
+    (BY_CONSTANT, "f32"): _kinds(fchk=1, fma=5, integer=2, slow_path=1),
     ("div", "i32"): _kinds(convert=2, mufu=1, integer=19),
     ("min/max", "f64"): _kinds(compare=1, select=1, integer=6),
 }
@@ -61,6 +62,7 @@ PRECISE: Mapping[tuple[str, str], Kinds] = {
 OPEN = ("exp",)
 """functions that end with a product which a sum takes in: a multiply-add does both"""
 FAST: Mapping[tuple[str, str], Kinds] = {
+    (BY_CONSTANT, "f32"): ("mul",),
     ("div", "f32"): ("mufu", "mul"),
     (RECIPROCAL, "f32"): ("mufu",),
     ("sqrt", "f32"): ("mufu",),
@@ -149,7 +151,8 @@ def _function(instruction: Instruction) -> str:
     known = [operand.known for operand in instruction.operands]
     if instruction.kind == "div" and instruction.dtype.startswith("f") and known and known[0] in (1, -1):
         return RECIPROCAL
-    if instruction.kind == "div" and instruction.dtype == "i32" and any(isinstance(each, int) for each in known[1:]):
+    is_constant = any(isinstance(each, (int, float)) for each in known[1:])
+    if instruction.kind == "div" and instruction.dtype in ("i32", "f32") and is_constant:
         return BY_CONSTANT
     return instruction.text.partition("(")[0] if instruction.kind == "special" else instruction.kind
 

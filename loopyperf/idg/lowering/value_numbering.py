@@ -59,16 +59,24 @@ class _Merger:
             return None
         what = (instruction.kind, instruction.dtype, str(instruction.condition))
         if instruction.kind == "load":
-            if instruction.reference is None or instruction.address is None:
+            if instruction.reference is None:
                 return None
             ref = instruction.reference
             barrier = versions.get("") if ref.space == "local" or ref.array in self.stored else None
-            return (*what, ref.array, ref.bits, _canonical(instruction.address), versions.get(ref.array), barrier)
+            where = self._where(place, instruction)
+            return (*what, ref.array, ref.bits, where, versions.get(ref.array), barrier)
         operands = tuple(self._operand(place, slot) for slot in range(len(instruction.operands)))
         rest = frozenset(map(self._definition, (e for e in self.graph.definitions[place] if e.operand is None)))
         function = instruction.text.partition("(")[0] if instruction.kind == "special" else ""
         in_any_order = frozenset(Counter(operands).items()) if instruction.kind in COMMUTATIVE else operands
         return (*what, function, in_any_order, rest)
+
+    def _where(self, place: int, instruction: Instruction) -> Any:
+        """Return which element a load is of: its address in terms of the hardware, or the data that tell it."""
+        if instruction.address is None:
+            return tuple(self._operand(place, slot) for slot in range(len(instruction.operands)))
+        known = instruction.symbolic
+        return _canonical(instruction.address) if known is None else known
 
     def _operand(self, place: int, slot: int) -> Any:
         """Return what tells apart an operand: what is known of it, and where it comes from."""
