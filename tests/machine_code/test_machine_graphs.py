@@ -17,6 +17,8 @@ from .data_branches import usual
 from .graph_classes import COMPARED, executed
 from .tally import Tally
 
+SLOW = ("prefix sums", "layer normalization", "by columns", "waves", "polynomial", "chain", "remainders")
+"""to compile all would take too long"""
 EXACT = [
     *(f"tiled {tile}" for tile in (8, 16, 32)),
     *(f"n-body {group}" for group in (64, 128, 256)),
@@ -40,7 +42,7 @@ EXACT = [
     "line stencil 1",
     "line stencil 3",
     "line stencil 40",
-    *ENGINEERING,
+    *(pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in ENGINEERING),
 ]
 IDLE = ("finite difference", "finite difference 32x8", "finite difference 64x4", "written-out line stencil")
 """the machine issues copies in which no lane takes part"""

@@ -99,7 +99,7 @@ class _Control:
                 yield place
             else:
                 known[place] = address.without_constant
-        if loop.is_counted and steps_are_far([self.graph.instructions[place] for place in moved], loop):
+        if not meets and loop.is_counted and steps_are_far([self.graph.instructions[place] for place in moved], loop):
             yield from _far_pointers(known)
             return
         shared = Counter(known.values())
