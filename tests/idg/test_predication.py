@@ -58,6 +58,11 @@ def test_a_long_part_is_branched_around() -> None:
     assert added(graph, with_predication(graph)) == {"branch": 3}
 
 
+def test_branches_are_part_of_the_machine_graph() -> None:
+    terms = " + ".join(f"b[i + {place}]" for place in range(9))
+    assert lowered(conditional(f"c[i] = {terms}")).mix()["branch", ""] == 3
+
+
 def test_groups_branch_together() -> None:
     terms = " + ".join(f"b[i + {place}]" for place in range(9))
     graph = conditional(f"c[i] = {terms}", condition="g > 2")

@@ -1,7 +1,7 @@
 """The kernels that ``python -m machine_code`` knows by name, and sizes at which each of its loops runs a few times."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
@@ -22,6 +22,8 @@ class Entry:
 
     program: Callable[[], lp.TranslationUnit]
     sizes: Mapping[str, int]
+    typical: Mapping[str, float] = field(default_factory=dict[str, float])
+    """how often conditions on data hold"""
 
 
 CATALOG: Mapping[str, Entry] = MappingProxyType(
@@ -69,6 +71,7 @@ ENGINEERING: Mapping[str, Entry] = MappingProxyType(
         "layer normalization": Entry(engineering.layer_normalization, {"n": 512, "m": 64}),
         "mixed precision": Entry(engineering.mixed_precision, {"n": 4096, "m": 32}),
         "masked rows": Entry(engineering.masked_rows, {"n": 256, "m": 64}),
+        "sums where": Entry(engineering.sums_where, {"n": 4096, "m": 64}, {"sum": 0.25}),
         "triangle": Entry(engineering.triangle, {"n": 256}),
         "by columns": Entry(engineering.by_columns, {"n": 1024}),
         "activation": Entry(engineering.activation, {"n": 4096}),

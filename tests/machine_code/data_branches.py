@@ -45,10 +45,12 @@ def around_calls(function: Function, branch: Instruction) -> bool:
 
 
 def usual(function: Function, branch: Instruction) -> bool:
-    """Decide for the way without a call, or else without what a branch forward leaves out.
+    """Decide for the way without a call, or else without what a branch forward leaves out; no lane ends early.
 
     What libdevice's functions do for large arguments alone stands between such a branch and its target.
     """
+    if branch.base == "EXIT":
+        return False
     try:
         return around_calls(function, branch)
     except UnknownBranchError:

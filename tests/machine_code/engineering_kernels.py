@@ -132,6 +132,23 @@ def masked_rows() -> lp.TranslationUnit:
     return by_groups("{[i, k]: 0 <= i < n and 0 <= k < m}", code, arrays)
 
 
+def sums_where() -> lp.TranslationUnit:
+    """Return sums of products of those pairs of which the first is greater."""
+    code = """
+        for i
+            <> s = 0 {id=zero}
+            for k
+                if a[k, i] > b[k]
+                    s = s + a[k, i]*b[k] {id=sum, dep=zero}
+                end
+            end
+            out[i] = s {dep=sum}
+        end
+        """
+    arrays = [_array("a", "m, n"), _array("b", "m"), "out", M]
+    return by_groups("{[i, k]: 0 <= i < n and 0 <= k < m}", code, arrays)
+
+
 def triangle() -> lp.TranslationUnit:
     """Return the product of a lower triangular matrix with a vector."""
     domain = "{[i, j]: 0 <= i < n and 0 <= j <= i}"

@@ -81,7 +81,7 @@ def both(launch: Build, name: str, architecture: str) -> tuple[Idg, Tally]:
     """Return the machine graph of a kernel's representative warp, and what that warp executes."""
     entry = KNOWN[name]
     unit = entry.program()
-    graphs = kernel_graphs(load_kernel(unit), entry.sizes, Typical({}))
+    graphs = kernel_graphs(load_kernel(unit), entry.sizes, Typical(entry.typical))
     example = graphs.launches[0].representative.example
     group = tuple(example.groups.get(axis, 0) for axis in range(3))
     machine = launch(unit, architecture).run(dict(entry.sizes), group, example.number, usual)

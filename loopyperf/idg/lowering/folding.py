@@ -6,7 +6,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import composed, rewritten
 from loopyperf.idg.program import Edge, Instruction, Operand
 
-LASTING = ("store", "barrier", "integer")
+LASTING = ("store", "barrier", "integer", "branch")
 """instructions that are kept, whether another one uses a result of theirs or not: integers are of the machine alone"""
 
 
@@ -106,13 +106,19 @@ def _constant(graph: Idg, place: int) -> Operand | None:
     return move.operands[0] if move.operands[0].known is not None else None
 
 
+def _lasts(instruction: Instruction) -> bool:
+    """Return whether *instruction* is kept, used or not: a comparison of data decides whether others are executed."""
+    is_decision = instruction.kind == "compare" and len(instruction.operands) == 2
+    return instruction.kind in LASTING or instruction.is_idle or is_decision
+
+
 def without_unused(graph: Idg) -> Idg:
     """Return *graph* without the instructions on whose results nothing that lasts depends."""
     sources: dict[int, list[Edge]] = {}
     for edge in graph.edges:
         sources.setdefault(edge.target, []).append(edge)
     needed: set[int] = set()
-    pending = [place for place, each in enumerate(graph.instructions) if each.kind in LASTING or each.is_idle]
+    pending = [place for place, each in enumerate(graph.instructions) if _lasts(each)]
     while pending:
         place = pending.pop()
         if place not in needed:
