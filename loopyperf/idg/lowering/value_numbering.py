@@ -9,7 +9,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import rewritten
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 
-UNIQUE = ("store", "barrier", "move", "integer")
+UNIQUE = ("store", "barrier", "move", "integer", "branch")
 COMMUTATIVE = ("add", "mul", "min/max")
 
 
