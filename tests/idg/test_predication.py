@@ -97,3 +97,12 @@ def test_both_sides_of_a_condition_are_issued_and_tested_for_once() -> None:
     graph = lowered(source(GROUPS, code, flat("a"), flat("b"), flat("out"), tags=TAGS))
     assert graph.mix()["load", "b32"] == 2
     assert [each.is_idle for each in graph.instructions if each.kind == "load"] == [False, True]
+
+
+def test_what_is_asked_around_a_loop_is_not_asked_in_its_passes() -> None:
+    # j is on the same axis as i but shorter: all that is in the loop over k is under j < 32, a load and a store a pass.
+    code = "out[i] = 1 {id=all}\nfor k\n    c[j] = b[j + 32*k] {dep=all}\nend\nout[i] = 2"
+    domain = "{[i,j,k]: 0<=i<128 and 0<=j<32 and 0<=k<5}"
+    graph = source(domain, code, flat("b"), flat("c"), flat("out"), tags={"i": "l.0", "j": "l.0"})
+    (working,) = (kind.graph for kind in graph.launches[0].kinds if kind.graph.mix().get(("load", "b32")))
+    assert added(working, with_predication(working)) == {"branch": 3}

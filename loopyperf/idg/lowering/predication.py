@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
 from loopyperf.idg.unrolling import number_of_runs
 
 SHORT = {"lanes": 8, "groups": 6}
@@ -62,7 +62,7 @@ class _Predication:
         self.kept = set(range(len(graph.instructions)))
 
     def predicated(self) -> Idg:
-        body = tuple(self._with_branches(self._with_idle(self.graph.body, ()), ()))
+        body = tuple(self._with_branches(self._with_idle(self.graph.body, ()), (), self.ending))
         edges = [*self.graph.edges, *self._idle_edges()]
         numbers = {place: number for number, place in enumerate(sorted(self.kept))}
         instructions = tuple(self.instructions[place] for place in sorted(self.kept))
@@ -90,23 +90,29 @@ class _Predication:
                 yield item
         yield from (place for _, place in waiting)
 
-    def _with_branches(self, items: Iterator[Item], around: tuple[Loop, ...]) -> Iterator[Item]:
-        """Yield *items* with what stands around long parts, and without those long parts that no lane executes."""
-        parts = [(under, tuple(part)) for under, part in groupby(items, lambda item: self._under(item, around))]
+    def _with_branches(self, items: Iterator[Item], around: tuple[Loop, ...], given: frozenset[str]) -> Iterator[Item]:
+        """Yield *items* with what stands around long parts, and without those long parts that no lane executes.
+
+        What is *given* has been asked already, around the loop that the items are in.
+        """
+        parts = [(under, tuple(part)) for under, part in groupby(items, lambda item: self._under(item, around, given))]
         for number, ((tests, is_idle, on_data), part) in enumerate(parts):
             plain = [item for item in part if not isinstance(item, Loop)]
             found = Part(tuple(self.instructions[place] for place in plain), tests)
             is_last = not around and number + 1 == len(parts)
-            if not tests and not on_data:
-                yield from (self._inside(item, around) for item in part)
-            elif is_last or not found.is_short:
-                yield from self._branches(1 if is_last else AROUND[found.decided_by], around)
-                yield from () if is_idle else part
-            else:
-                self.kept.update(plain)
-                if on_data:
-                    self._execute_always(plain, around)
-                yield from part
+            if tests or on_data:
+                if is_last or len(plain) < len(part) or not found.is_short:
+                    yield from self._branches(1 if is_last else AROUND[found.decided_by], around)
+                    part = () if is_idle else part
+                else:
+                    self.kept.update(plain)
+                    self._execute_always(plain if on_data else (), around)
+            yield from (self._inside(item, around, given | tests) for item in part)
+
+    def _inside(self, item: Item, around: tuple[Loop, ...], given: frozenset[str]) -> Item:
+        if not isinstance(item, Loop):
+            return item
+        return replace(item, body=tuple(self._with_branches(iter(item.body), (*around, item), given)))
 
     def _execute_always(self, places: Sequence[int], around: tuple[Loop, ...]) -> None:
         """Execute what data decide of in all passes: the machine issues it for the lanes that take part."""
@@ -114,18 +120,17 @@ class _Predication:
             each = self.instructions[place]
             self.instructions[place] = replace(each, executions=number_of_runs(each.condition, around))
 
-    def _inside(self, item: Item, around: tuple[Loop, ...]) -> Item:
-        if not isinstance(item, Loop):
-            return item
-        return replace(item, body=tuple(self._with_branches(iter(item.body), (*around, item))))
+    def _under(self, item: Item, around: tuple[Loop, ...], given: frozenset[str]) -> tuple[frozenset[str], bool, bool]:
+        """Return the conditions that *item* is under, whether it is idle, and whether data decide of it.
 
-    def _under(self, item: Item, around: tuple[Loop, ...]) -> tuple[frozenset[str], bool, bool]:
-        """Return the conditions that *item* is under, whether it is idle, and whether data decide of it."""
+        A loop is under what all in it are under; Loopy asks for that around the loop.
+        """
         if isinstance(item, Loop):
-            return frozenset(), False, False
+            tests = [self.instructions[place].tests for place, _ in placed(item.body)]
+            return tests[0].intersection(*tests) - given, False, False
         each = self.instructions[item]
         on_data = not each.is_idle and each.executions < number_of_runs(each.condition, around)
-        return (each.tests | each.predicates) - self.ending, each.is_idle, on_data
+        return (each.tests | each.predicates) - given, each.is_idle, on_data
 
     def _branches(self, number: int, around: tuple[Loop, ...]) -> list[int]:
         passes = number_of_runs(None, around)
