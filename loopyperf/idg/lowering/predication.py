@@ -133,8 +133,10 @@ class _Predication:
         return (each.tests | each.predicates) - given, each.is_idle, on_data
 
     def _branches(self, number: int, around: tuple[Loop, ...]) -> list[int]:
-        passes = number_of_runs(None, around)
-        branch = Instruction("branch", "", "control", text="under a condition", executions=passes)
+        """Add the branches around a part; in a loop, parts under the same condition share them, and there are none."""
+        if around:
+            return []
+        branch = Instruction("branch", "", "control", text="under a condition")
         first = len(self.instructions)
         self.instructions.extend([branch] * number)
         self.kept.update(range(first, len(self.instructions)))
