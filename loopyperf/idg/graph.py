@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 import pymbolic.primitives as prim
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
+from loopyperf.idg.program import Edge, Idle, Instruction, Item, Loop, placed
 from loopyperf.idg.unrolling import LIMIT, flattened
 
 
@@ -26,6 +26,8 @@ class Idg:
     edges: tuple[Edge, ...]
     body: tuple[Item, ...]
     """instructions and loops in the order of the program"""
+    idle: Idle | None = None
+    """of a source graph: what the warp comes by without any of its lanes taking part, where there is such"""
 
     def __post_init__(self) -> None:
         number = len(self.instructions)

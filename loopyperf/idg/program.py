@@ -40,6 +40,8 @@ class Operand:
     is_negated: bool = False
     element: Element | None = None
     """of a private array, where it is one"""
+    is_integer: bool = False
+    """it is known, no number, and made of loop variables, hardware indices and sizes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,16 @@ class Instruction:
     """of loads and stores: the place in the launch's program of the access that this is, or is a copy of"""
     defines: tuple[Element, ...] = ()
     """elements of private arrays that its result becomes"""
+    scalar: str = ""
+    """of loads and stores: the type of the array's numbers, e.g. ``"f32"``"""
+    predicates: frozenset[str] = frozenset()
+    """the conditions written in the source that decide which work-items execute it, see :data:`NOT`"""
+    is_idle: bool = False
+    """it is issued, but no lane of the warp takes part: it takes time to issue, and nothing else"""
 
 
+NOT = "not "
+"""what a predicate begins with that is the opposite of another"""
 WORK_ITEM, WORK_GROUP = "the work-item", "the work-group"
 
 
@@ -111,6 +121,8 @@ class Loop:
     """what its code says of the number of passes, whatever the sizes and the warp"""
     copies: int = 1
     """how many passes of the loop of the source a pass of this one stands for"""
+    lanes: tuple[int, ...] = ()
+    """how many passes each lane makes, where that depends on the lane and on nothing else"""
 
     @property
     def is_constant(self) -> bool:
@@ -159,6 +171,18 @@ class Edge:
     def is_carried(self) -> bool:
         """Return whether *source* is in an earlier pass of a loop than *target*."""
         return any(self.distance)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """What a warp comes by without any of its lanes taking part, in the order of the program."""
+
+    instructions: tuple[Instruction, ...]
+    """executed as often as the warp comes by"""
+    edges: tuple[Edge, ...]
+    """between them, within one pass"""
+    places: tuple[tuple[int, tuple[str, ...]], ...]
+    """of each: the instruction of the graph before which it stands, and the loops around it by name"""
 
 
 def is_innermost(loop: Loop) -> bool:

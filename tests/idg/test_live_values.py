@@ -94,7 +94,7 @@ def test_elements_of_a_private_array_that_a_loop_defines_are_alive_together() ->
     ("work_items", "limit"), [(1, 255), (256, 255), (512, 128), (1024, 64), (384, 168), (290, 168)]
 )
 def test_a_group_shares_the_registers_of_a_multiprocessor(work_items: int, limit: int) -> None:
-    # 65536 / 384 = 170.7, in steps of 8: 168. Of 290 work-items' ten warps three are in some of four parts, as of twelve.
+    # 65536 / 384 = 170.7, in steps of 8: 168. Ten warps of 290 work-items are dealt out as twelve would be.
     assert estimated_registers(flat("load store", [(0, 1)]), work_items).limit == limit
 
 

@@ -1,7 +1,7 @@
 """The kernels that ``python -m machine_code`` knows by name, and sizes at which each of its loops runs a few times."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
@@ -11,6 +11,7 @@ from test_kernels.convolution import convolution
 from test_kernels.finite_difference import finite_difference
 from test_kernels.skinny_matrix_multiplication import skinny_matrix_multiplication
 
+from . import engineering_kernels as engineering
 from . import varied_kernels as varied
 from .kernels import n_body, naive_multiplication, tiled_multiplication, transposition
 
@@ -21,6 +22,8 @@ class Entry:
 
     program: Callable[[], lp.TranslationUnit]
     sizes: Mapping[str, int]
+    typical: Mapping[str, float] = field(default_factory=dict[str, float])
+    """how often conditions on data hold"""
 
 
 CATALOG: Mapping[str, Entry] = MappingProxyType(
@@ -59,4 +62,25 @@ VARIED: Mapping[str, Entry] = MappingProxyType(
     }
 )
 """kernels that show one rule of the compiler each"""
-KNOWN: Mapping[str, Entry] = MappingProxyType({**CATALOG, **VARIED})
+ENGINEERING: Mapping[str, Entry] = MappingProxyType(
+    {
+        "tree sum": Entry(engineering.tree_sum, {"n": 64}),
+        "tree of products": Entry(engineering.tree_of_products, {"n": 64}),
+        "prefix sums": Entry(engineering.prefix_sums, {"n": 64}),
+        "softmax": Entry(engineering.softmax, {"n": 256, "m": 64}),
+        "layer normalization": Entry(engineering.layer_normalization, {"n": 512, "m": 64}),
+        "mixed precision": Entry(engineering.mixed_precision, {"n": 4096, "m": 32}),
+        "masked rows": Entry(engineering.masked_rows, {"n": 256, "m": 64}),
+        "sums where": Entry(engineering.sums_where, {"n": 4096, "m": 64}, {"sum": 0.25}),
+        "triangle": Entry(engineering.triangle, {"n": 256}),
+        "by columns": Entry(engineering.by_columns, {"n": 1024}),
+        "activation": Entry(engineering.activation, {"n": 4096}),
+        "waves": Entry(engineering.waves, {"n": 4096}),
+        "polynomial": Entry(engineering.polynomial, {"n": 4096}),
+        "chain": Entry(engineering.chain, {"n": 4096}),
+        "two sources": Entry(engineering.two_sources, {"n": 4096}),
+        "remainders": Entry(engineering.remainders, {"n": 4096}),
+    }
+)
+"""kernels of the kind that people write"""
+KNOWN: Mapping[str, Entry] = MappingProxyType({**CATALOG, **VARIED, **ENGINEERING})

@@ -11,12 +11,14 @@ from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.idg.lowering import lowered
 from loopyperf.kernel import load_kernel
 
-from .catalog import KNOWN
+from .catalog import ENGINEERING, KNOWN
 from .conftest import Build
-from .data_branches import around_calls
+from .data_branches import usual
 from .graph_classes import COMPARED, executed
 from .tally import Tally
 
+SLOW = ("prefix sums", "layer normalization", "by columns", "waves", "polynomial", "chain", "remainders")
+"""to compile all would take too long"""
 EXACT = [
     *(f"tiled {tile}" for tile in (8, 16, 32)),
     *(f"n-body {group}" for group in (64, 128, 256)),
@@ -40,6 +42,7 @@ EXACT = [
     "line stencil 1",
     "line stencil 3",
     "line stencil 40",
+    *(pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in ENGINEERING),
 ]
 IDLE = ("finite difference", "finite difference 32x8", "finite difference 64x4", "written-out line stencil")
 """the machine issues copies in which no lane takes part"""
@@ -78,8 +81,8 @@ def both(launch: Build, name: str, architecture: str) -> tuple[Idg, Tally]:
     """Return the machine graph of a kernel's representative warp, and what that warp executes."""
     entry = KNOWN[name]
     unit = entry.program()
-    graphs = kernel_graphs(load_kernel(unit), entry.sizes, Typical({}))
+    graphs = kernel_graphs(load_kernel(unit), entry.sizes, Typical(entry.typical))
     example = graphs.launches[0].representative.example
     group = tuple(example.groups.get(axis, 0) for axis in range(3))
-    machine = launch(unit, architecture).run(dict(entry.sizes), group, example.number, around_calls)
+    machine = launch(unit, architecture).run(dict(entry.sizes), group, example.number, usual)
     return lowered(graphs, capability=ARCHITECTURES[architecture]), machine

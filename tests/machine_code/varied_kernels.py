@@ -11,12 +11,12 @@ N = lp.ValueArg("n", np.int32)
 
 def scaled_sum(is_bounded: bool = False) -> lp.TranslationUnit:
     """Return y = a·x + y; *is_bounded* where n need not be a multiple of the group."""
-    return _by_groups("{[i]: 0 <= i < n}", "y[i] = a*x[i] + y[i]", ["x, y", lp.ValueArg("a", np.float32)], is_bounded)
+    return by_groups("{[i]: 0 <= i < n}", "y[i] = a*x[i] + y[i]", ["x, y", lp.ValueArg("a", np.float32)], is_bounded)
 
 
 def gather() -> lp.TranslationUnit:
     """Return out[i] = b[index[i]]."""
-    return _by_groups("{[i]: 0 <= i < n}", "out[i] = b[index[i]]", ["b, out", _integers("index", "n")])
+    return by_groups("{[i]: 0 <= i < n}", "out[i] = b[index[i]]", ["b, out", _integers("index", "n")])
 
 
 def sparse_rows(length: int | str = 8) -> lp.TranslationUnit:
@@ -24,7 +24,7 @@ def sparse_rows(length: int | str = 8) -> lp.TranslationUnit:
     arrays = [lp.GlobalArg("a", np.float32, shape=f"n, {length}"), _integers("column", f"n, {length}"), "x, y"]
     sizes = [lp.ValueArg("m", np.int32)] if length == "m" else []
     domain = f"{{[i, k]: 0 <= i < n and 0 <= k < {length}}}"
-    return _by_groups(domain, "y[i] = sum(k, a[i, k]*x[column[i, k]])", [*arrays, *sizes])
+    return by_groups(domain, "y[i] = sum(k, a[i, k]*x[column[i, k]])", [*arrays, *sizes])
 
 
 def small_products(length: int = 8, dtype: type = np.float32) -> lp.TranslationUnit:
@@ -34,19 +34,19 @@ def small_products(length: int = 8, dtype: type = np.float32) -> lp.TranslationU
         lp.GlobalArg("x, y", dtype, shape=f"{length}, n"),
     ]
     domain = f"{{[i, j, k]: 0 <= i < n and 0 <= j, k < {length}}}"
-    return lp.tag_inames(_by_groups(domain, "y[j, i] = sum(k, a[j, k, i]*x[k, i])", arrays), {"k": "unr"})
+    return lp.tag_inames(by_groups(domain, "y[j, i] = sum(k, a[j, k, i]*x[k, i])", arrays), {"k": "unr"})
 
 
 def sums_of_rows() -> lp.TranslationUnit:
     """Return the sums of the rows of an n × m matrix, one to a work-item."""
     arrays = [lp.GlobalArg("a", np.float32, shape="n, m"), "out", lp.ValueArg("m", np.int32)]
-    return _by_groups("{[i, j]: 0 <= i < n and 0 <= j < m}", "out[i] = sum(j, a[i, j])", arrays)
+    return by_groups("{[i, j]: 0 <= i < n and 0 <= j < m}", "out[i] = sum(j, a[i, j])", arrays)
 
 
 def sums_of_columns() -> lp.TranslationUnit:
     """Return the sums of the columns of an m × n matrix, one to a work-item."""
     arrays = [lp.GlobalArg("a", np.float32, shape="m, n"), "out", lp.ValueArg("m", np.int32)]
-    return _by_groups("{[i, j]: 0 <= i < n and 0 <= j < m}", "out[i] = sum(j, a[j, i])", arrays)
+    return by_groups("{[i, j]: 0 <= i < n and 0 <= j < m}", "out[i] = sum(j, a[j, i])", arrays)
 
 
 def products_of_vectors() -> lp.TranslationUnit:
@@ -58,7 +58,7 @@ def products_of_vectors() -> lp.TranslationUnit:
         lp.ValueArg("m, p", np.int32),
     ]
     domain = "{[i, r, k]: 0 <= i < n and 0 <= r < p and 0 <= k < m}"
-    return lp.prioritize_loops(_by_groups(domain, "out[r, i] = sum(k, a[k, i]*b[r, k])", arrays), "r, k")
+    return lp.prioritize_loops(by_groups(domain, "out[r, i] = sum(k, a[k, i]*b[r, k])", arrays), "r, k")
 
 
 def forces() -> lp.TranslationUnit:
@@ -66,18 +66,18 @@ def forces() -> lp.TranslationUnit:
     arrays = [lp.GlobalArg("x, y, force", np.float64, shape="n")]
     square = "(x[j] - x[i])*(x[j] - x[i]) + (y[j] - y[i])*(y[j] - y[i]) + 1e-3"
     domain = "{[i, j]: 0 <= i, j < n}"
-    return _by_groups(domain, f"force[i] = sum(j, (x[j] - x[i])*rsqrt({square}))", arrays)
+    return by_groups(domain, f"force[i] = sum(j, (x[j] - x[i])*rsqrt({square}))", arrays)
 
 
 def pointwise() -> lp.TranslationUnit:
     """Return out = exp(a)/(1 + b²) + sqrt(a)."""
-    return _by_groups("{[i]: 0 <= i < n}", "out[i] = exp(a[i])/(1 + b[i]*b[i]) + sqrt(a[i])", ["a, b, out"])
+    return by_groups("{[i]: 0 <= i < n}", "out[i] = exp(a[i])/(1 + b[i]*b[i]) + sqrt(a[i])", ["a, b, out"])
 
 
 def integer_products() -> lp.TranslationUnit:
     """Return y = A·x for an n × 64 matrix of integers."""
     arrays = [_integers("a", "n, 64"), _integers("x", "64"), _integers("y", "n")]
-    return _by_groups("{[i, j]: 0 <= i < n and 0 <= j < 64}", "y[i] = sum(j, a[i, j]*x[j])", arrays)
+    return by_groups("{[i, j]: 0 <= i < n and 0 <= j < 64}", "y[i] = sum(j, a[i, j]*x[j])", arrays)
 
 
 def recurrence() -> lp.TranslationUnit:
@@ -92,14 +92,14 @@ def recurrence() -> lp.TranslationUnit:
         end
         """
     arrays = ["a, b, out", lp.GlobalArg("w", np.float32, shape="m"), lp.ValueArg("m", np.int32)]
-    return _by_groups("{[i, t]: 0 <= i < n and 0 <= t < m}", steps, arrays)
+    return by_groups("{[i, t]: 0 <= i < n and 0 <= t < m}", steps, arrays)
 
 
 def line_stencil(halo: int = 1, group: int = GROUP, is_written_out: bool = False) -> lp.TranslationUnit:
     """Return weighted sums of 2·halo + 1 neighbours, through local memory; *is_written_out*: fetched so."""
     terms = " + ".join(f"{place + 0.5}*u[i + {place}]" for place in range(2 * halo + 1))
     arrays = [lp.GlobalArg("u", np.float32, shape=f"n + {2 * halo}"), "out"]
-    knl = _by_groups("{[i]: 0 <= i < n}", f"out[i] = {terms}", arrays, group=group)
+    knl = by_groups("{[i]: 0 <= i < n}", f"out[i] = {terms}", arrays, group=group)
     knl = with_local_tile(knl, "u", swept="i_inner", outer="i_outer", axes={"place": "l.0"})
     return lp.tag_inames(knl, {"place_outer": "unr"}) if is_written_out else knl
 
@@ -138,7 +138,7 @@ def _integers(name: str, shape: str) -> lp.GlobalArg:
     return lp.GlobalArg(name, np.int32, shape=shape)
 
 
-def _by_groups(
+def by_groups(
     domain: str, instructions: str, arguments: list, is_bounded: bool = False, group: int = GROUP
 ) -> lp.TranslationUnit:
     """Return a kernel with i in groups; arguments that are texts are vectors of n numbers."""

@@ -63,7 +63,9 @@ def test_each_pass_can_be_left_out() -> None:
     graph = lpp.instruction_graph(multiplication(), n=256)
     assert lowered(graph, leave_out=PASSES).mix() == graph.mix()
     assert ("fma", "f32") not in lowered(graph, leave_out=["fused multiply-adds"]).mix()
-    with pytest.raises(ParameterError, match="unknown pass fma; the passes are: private memory, address folding, "):
+    with pytest.raises(
+        ParameterError, match="unknown pass fma; the passes are: predication, tested passes, private memory, "
+    ):
         lowered(graph, leave_out=["fma"])
 
 

@@ -79,7 +79,8 @@ def _flows(reads: Sequence[CellAccess], writes: Sequence[CellAccess]) -> Iterato
     for each in found:
         source, target = each.get_tuple_name(isl.dim_type.in_), each.get_tuple_name(isl.dim_type.out)
         relation = each.reverse().reset_tuple_id(isl.dim_type.in_).reset_tuple_id(isl.dim_type.out)
-        yield Flow(named[source], named[target], relation)
+        # What data decide of may have been written in any earlier pass: one waits for the last of them.
+        yield Flow(named[source], named[target], relation if relation.is_single_valued() else relation.lexmax())
 
 
 def _times(name: str, access: CellAccess, depth: int) -> isl.Map:

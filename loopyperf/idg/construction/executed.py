@@ -9,6 +9,7 @@ from pymbolic.mapper.substitutor import SubstitutionMapper
 
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
+from loopyperf.idg.program import WORK_ITEM
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind
 from loopyperf.idg.warps.nest import Nest, Statement
@@ -41,6 +42,30 @@ class Executed:
         draft = self.program.drafts[place]
         found = self.launch.by_place(draft.statement, draft.conditions)
         return found & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), len(draft.statement.loops))
+
+    def passes_of_lanes(self, loops: tuple[Nest, ...]) -> tuple[int, ...]:
+        """Return how many passes each lane makes through the innermost of *loops*, if its bounds depend on the lane.
+
+        Empty where they do not, and where they differ with the passes of the loops around.
+        """
+        bounds = self.program.bounds
+        if WORK_ITEM not in bounds.of(loops).depends_on:
+            return ()
+        used = frozenset[str]().union(*(statement.inames for statement in loops[-1].statements()))
+        lanes = iname_values(self.kernel, self.warp.warp, used, self.launch.sizes)
+        fixed = dict(self.launch.sizes) | self.warp.host
+        each = ({name: int(values[lane]) for name, values in lanes.items()} for lane in range(self.warp.warp.lanes))
+        found = tuple(bounds.passes(loops, fixed | values) for values in each)
+        return tuple(passes for passes in found if passes is not None)
+
+    def of_launch_is_empty(self, place: int) -> bool:
+        """Return whether no warp of the launch executes the draft at *place*."""
+        draft = self.program.drafts[place]
+        return self.launch.by_place(draft.statement, draft.conditions).is_empty()
+
+    def is_entered(self, loops: tuple[Nest, ...]) -> bool:
+        """Return whether the warp comes to the innermost of *loops*."""
+        return not any(self.warp.visited(loops[:depth]).is_empty for depth in range(1, len(loops) + 1))
 
     def draft(self, place: int) -> Draft:
         """Return the draft of the instruction at *place* of the program."""

@@ -141,7 +141,9 @@ def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, wa
         launches.append(LaunchGraphs(launch.name, tuple(kinds), grid, launch.local_memory))
     longest = max(launches, key=_executed)
     graph = longest.representative.graph if longest.kinds else Idg((), (), ())
-    return KernelIdg(graph.instructions, graph.edges, graph.body, kernel.name, longest.name, tuple(launches))
+    return KernelIdg(
+        graph.instructions, graph.edges, graph.body, graph.idle, kernel.name, longest.name, tuple(launches)
+    )
 
 
 def _executed(launch: LaunchGraphs) -> int | Fraction:

@@ -5,7 +5,7 @@ A loop is bounded by its own domain, given the loops around it and the hardware'
 is under those that all statements in it have in common.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import islpy as isl
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
@@ -20,22 +20,44 @@ SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 
 
+_Key = tuple[str, frozenset[str], frozenset[str]]
+"""a loop, what bounds it, and what it may depend on"""
+
+
 class LoopBounds:
     """The bounds of the loops of a kernel; those of loops over the same domain are found once."""
 
     def __init__(self, kernel: Kernel) -> None:
         """Take the loops of *kernel*."""
         self._kernel = kernel
-        self._found: dict[tuple[str, frozenset[str], frozenset[str]], Bound] = {}
+        self._found: dict[_Key, Bound] = {}
+        self._trips: dict[_Key, isl.PwAff] = {}
 
     def of(self, loops: Sequence[Nest]) -> Bound:
         """Return how often the innermost of *loops* is passed through, as its code says."""
-        loop, usable = loops[-1], _usable(self._kernel, loops)
-        bounding = _in_all_statements(loop) if loop.is_unrolled else frozenset((loop.iname,))
-        key = loop.iname, bounding, usable
+        key = self._key(loops)
         if key not in self._found:
             self._found[key] = self._bound(*key)
         return self._found[key]
+
+    def passes(self, loops: Sequence[Nest], values: Mapping[str, int]) -> int | None:
+        """Return how often a work-item goes through the innermost of *loops*, whose bounds depend on it.
+
+        *values* are those of the sizes and of the hardware's inames; None where loops around are to be known, too.
+        """
+        if self.of(loops).loops or (trips := self._trips.get(self._key(loops))) is None:
+            return None
+        point = isl.Point.zero(trips.get_domain_space())
+        for place in range(point.get_space().dim(PARAM)):
+            name = trips.get_dim_name(PARAM, place)
+            point = point.set_coordinate_val(PARAM, place, isl.Val(values.get(name or "", 0)))
+        number = trips.eval(point)
+        return max(number.to_python(), 0) if number.is_int() else 0
+
+    def _key(self, loops: Sequence[Nest]) -> _Key:
+        loop = loops[-1]
+        bounding = _in_all_statements(loop) if loop.is_unrolled else frozenset((loop.iname,))
+        return loop.iname, bounding, _usable(self._kernel, loops)
 
     def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str]) -> Bound:
         """Return how many values *iname* has in the domain of *bounding*, where those that are *usable* are given."""
@@ -45,6 +67,7 @@ class LoopBounds:
         domain = _given(self._assumed(tied_to(domain, iname, usable)), usable - {iname})
         _, place = domain.get_var_dict()[iname]
         trips = domain.dim_max(place).sub(domain.dim_min(place)).add_constant_val(isl.Val(1))
+        self._trips[iname, bounding, usable] = trips
         pieces = trips.gist(domain.params()).coalesce().get_pieces()
         names = {name for piece in pieces for name in _names(*piece)}
         axes = {name for name in names & usable if self._kernel.hardware_axis(name) is not None}

@@ -1,28 +1,36 @@
 """The instruction dependence graph of one warp."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pymbolic.primitives as prim
+from loopy.symbolic import get_dependencies
+from pymbolic.mapper.substitutor import substitute
 
-from loopyperf.counts.memory import element_strides, symbolic_strides
+from loopyperf.counts.memory import element_strides, element_type, symbolic_strides
+from loopyperf.counts.number_type import number_type
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.edges import edges
 from loopyperf.idg.construction.executed import Executed
+from loopyperf.idg.construction.idle import come_by, idle_part
 from loopyperf.idg.construction.values import Value
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.polynomial import Polynomial
-from loopyperf.idg.program import Instruction, Item, Loop, Operand
+from loopyperf.idg.program import NOT, Instruction, Item, Loop, Operand
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.points import Points
+from loopyperf.idg.warps.warp import first_value
 from loopyperf.launches import Barrier
 
 
 def warp_graph(executed: Executed) -> Idg:
     """Return the source graph of warps of which *executed* says what they execute."""
     instructions = tuple(_instruction(executed, place) for place in executed.numbers)
-    return Idg(instructions, tuple(edges(executed)), tuple(_body(executed, executed.program.nest, ())))
+    body = tuple(_body(executed, executed.program.nest, ()))
+    idle = {place: _idle_instruction(executed, place, number) for place, number in come_by(executed)}
+    return Idg(instructions, tuple(edges(executed)), body, idle_part(executed, idle))
 
 
 def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[Item]:
@@ -35,7 +43,7 @@ def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[I
             body = tuple(_body(executed, item, inside))
             if body:
                 trips, bound = executed.warp.trips(inside), executed.program.bounds.of(inside)
-                yield Loop(item.iname, trips, body, item.is_unrolled, bound)
+                yield Loop(item.iname, trips, body, item.is_unrolled, bound, lanes=executed.passes_of_lanes(inside))
 
 
 # {{{ instructions
@@ -62,14 +70,39 @@ def _instruction(executed: Executed, place: int) -> Instruction:
         tests=executed.program.tests.of(draft.statement.inames),
         is_index=draft.expression is not None,
         origin=None if draft.reference is None else place,
+        scalar=_scalar(executed, draft),
+        predicates=frozenset(_predicates(executed, draft)),
         defines=executed.program.private.defined(place, _to_passes(executed, draft)),
     )
 
 
+def _idle_instruction(executed: Executed, place: int, number: int) -> Instruction:
+    """Return the instruction at *place* as one that is come by so often; it accesses nothing."""
+    return replace(_instruction(executed, place), executions=number, condition=None, origin=None, is_idle=True)
+
+
 def _operand(executed: Executed, value: Value, draft: Draft) -> Operand:
     known = value.known if value.node is None else executed.draft(value.node).expression
+    is_integer = isinstance(known, prim.ExpressionNode) and executed.kernel.is_known(known)
     known = None if known is None else executed.in_passes(known, draft.statement)
-    return Operand(known, value.is_negated, executed.program.private.read(value, _to_passes(executed, draft)))
+    element = executed.program.private.read(value, _to_passes(executed, draft))
+    return Operand(known, value.is_negated, element, is_integer)
+
+
+def _predicates(executed: Executed, draft: Draft) -> Iterator[str]:
+    """Yield the conditions written in the source that decide which work-items execute *draft*."""
+    for each in draft.conditions:
+        inames = get_dependencies(each.expression) & executed.kernel.loopy_kernel.all_inames()
+        tags = {name: tag for name in inames if (tag := executed.kernel.hardware_axis(name)) is not None}
+        if executed.kernel.is_known(each.expression) and tags:
+            words = {name: prim.Variable(str(tag).replace(".", "")) for name, tag in tags.items()}
+            yield f"{'' if each.holds else NOT}{substitute(each.expression, words)}"
+
+
+def _scalar(executed: Executed, draft: Draft) -> str:
+    """Return the type of the numbers in the array that *draft* accesses, empty where it accesses none."""
+    array = None if draft.reference is None else executed.kernel.array(draft.reference.array)
+    return "" if array is None else number_type(element_type(array)).scalar
 
 
 def _to_passes(executed: Executed, draft: Draft) -> Callable[[Any], Any]:
@@ -90,8 +123,9 @@ def _symbolic_address(executed: Executed, draft: Draft) -> Polynomial | None:
     known = Polynomial.of(executed.launch.lockstep(draft.statement.inames).in_passes(elements))
     inames = known.variables & executed.kernel.loopy_kernel.all_inames()
     axes = {name: axis for name in inames if (axis := executed.kernel.hardware_axis(name)) is not None}
+    first = {name: first_value(executed.kernel, name, executed.launch.sizes) for name in axes}
     passes = executed.values_in_passes(draft.statement.loops)
-    return known.in_terms_of({name: prim.Variable(str(axis)) for name, axis in axes.items()} | passes)
+    return known.in_terms_of({name: prim.Variable(str(axis)) + first[name] for name, axis in axes.items()} | passes)
 
 
 def _elements(executed: Executed, draft: Draft, strides: Callable[..., Iterable[Any]]) -> Any:

@@ -8,17 +8,29 @@ from collections.abc import Callable, Collection
 from loopyperf.errors import ParameterError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
+from loopyperf.idg.lowering.conversions import with_conversions
 from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.lowering.doubling import with_doubled_values
 from loopyperf.idg.lowering.entry import HOPPER, Capability, with_entry
-from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
+from loopyperf.idg.lowering.folding import (
+    without_index_arithmetic,
+    without_known_choices,
+    without_moves,
+    without_unused,
+)
+from loopyperf.idg.lowering.forwarding import with_forwarded_stores
 from loopyperf.idg.lowering.functions import with_function_sequences, with_squares
 from loopyperf.idg.lowering.gathers import with_gathered_addresses
 from loopyperf.idg.lowering.hoisting import without_invariants
 from loopyperf.idg.lowering.loop_control import with_loop_control
 from loopyperf.idg.lowering.loop_guards import with_loop_guards
 from loopyperf.idg.lowering.nvcc_unrolling import copies
+from loopyperf.idg.lowering.parting_lanes import with_parting_lanes
+from loopyperf.idg.lowering.predication import with_predication
 from loopyperf.idg.lowering.private_memory import with_private_memory
+from loopyperf.idg.lowering.reciprocals import with_exact_reciprocals
 from loopyperf.idg.lowering.tested_copies import with_tested_copies
+from loopyperf.idg.lowering.tested_passes import with_tested_passes
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 from loopyperf.idg.lowering.wide_loads import with_wide_loads
 from loopyperf.idg.program import Item, Loop, is_innermost
@@ -48,16 +60,24 @@ def _loops(body: Collection[Item]) -> list[Loop]:
 
 
 PASSES: dict[str, Pass] = {
+    "predication": with_predication,
+    "tested passes": with_tested_passes,
     "private memory": with_private_memory,
     "address folding": without_index_arithmetic,
     "copy propagation": without_moves,
+    "conversions": with_conversions,
     "squares": with_squares,
+    "exact reciprocals": with_exact_reciprocals,
     "tested copies": with_tested_copies,
+    "parting lanes": with_parting_lanes,
     "unrolling": with_unrolled_loops,
+    "known choices": without_known_choices,
+    "forwarded stores": with_forwarded_stores,
     "hoisting": without_invariants,
     "common subexpressions": without_common_subexpressions,
     "function sequences": with_function_sequences,
     "fused multiply-adds": with_fused_multiply_adds,
+    "doubled values": with_doubled_values,
     "wide local loads": with_wide_loads,
     "dead code": without_unused,
     "gathered addresses": with_gathered_addresses,

@@ -6,13 +6,15 @@ each further term of an index, a multiply-add for each product with a size; and 
 """
 
 from collections.abc import Iterable, Iterator
+from struct import pack
 
 import pymbolic.primitives as prim
 from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.tested_passes import on_loop
 from loopyperf.idg.polynomial import Monomial, Polynomial, is_axis
-from loopyperf.idg.program import Instruction
+from loopyperf.idg.program import NOT, Instruction
 
 Capability = tuple[int, int]
 """of a device: major and minor version"""
@@ -21,12 +23,18 @@ ENDING_TEST = 5
 """of which work-items of the grid have something to do: its sides, a comparison, and the end of the others"""
 TEST = 2
 """of which have something to do in a part of the kernel: its left-hand side and a comparison"""
+PREDICATE = 1
+"""a comparison that the source has: one of both sides of a condition serves the other, too"""
 FIXED = 3
 """the stack pointer, what describes memory, the end"""
 LOCAL_MEMORY = 3
 """to know where local memory begins, on Hopper"""
 FURTHER_ARRAY = 2
 """in local memory, on Hopper"""
+DOUBLE_CONSTANT = 2
+"""for both halves, on Hopper: before, instructions take it from the constant bank"""
+CONSTANTS_OF_FUNCTIONS = {"exp": 22, "log": 20, "tanh": 22}
+"""moves of the constants of functions of double precision, on Hopper: those of all calls are the same"""
 STACK = 1
 """to address a private array that is not in registers"""
 ELEMENT_SIZE = 1
@@ -51,7 +59,16 @@ class _Entry:
         tests = [each.tests for each in self.accesses]
         self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
         """the tests that all instructions are under"""
+        self.of_doubles = [o.known for each in arithmetic if each.dtype == "f64" for o in each.operands]
+        used = {each.text.partition("(")[0] for each in arithmetic if each.dtype == "f64"}
+        self.of_functions = sum(number for function, number in CONSTANTS_OF_FUNCTIONS.items() if function in used)
         self.tests = frozenset[str]().union(*tests) - self.ending
+        self.predicates = {
+            predicate.removeprefix(NOT)
+            for each, loops in zip(graph.instructions, graph.loops_around, strict=True)
+            for predicate in each.predicates
+            if each.reference is not None and not (loops and on_loop(each, loops[-1].name))
+        }
         self.loads_constants = loads_constants
         """pointers, sizes and the like are loaded into registers before they are used"""
 
@@ -72,6 +89,7 @@ class _Entry:
             FIXED
             + ENDING_TEST * len(self.ending)
             + TEST * len(self.tests)
+            + PREDICATE * len(self.predicates)
             + len(axes)
             + sum(self._index_arithmetic(indices))
             + addresses
@@ -80,7 +98,8 @@ class _Entry:
         if not self.loads_constants:
             return total + ELEMENT_SIZE
         local = LOCAL_MEMORY + FURTHER_ARRAY * (len(inside) - 1) if inside else 0
-        return total + len(outside) + len(names - axes) + len(self._scalars()) + local
+        constants = DOUBLE_CONSTANT * len(self._constants()) + self.of_functions
+        return total + len(outside) + len(names - axes) + len(self._scalars()) + local + constants
 
     def _index_arithmetic(self, indices: Iterable[Polynomial]) -> Iterator[int]:
         """Yield what computing each of *indices* takes beyond those before: parts that they share are computed once."""
@@ -93,6 +112,11 @@ class _Entry:
                     sums.add(part)
                     is_scaled = any(factor != 1 for _, factor in part)
                     yield max(len(part) - 1, int(is_scaled and len(part) == 1))
+
+    def _constants(self) -> set[float]:
+        """Return the numbers of double precision of which no instruction has room for all digits."""
+        known = {each for each in self.of_doubles if isinstance(each, (int, float))}
+        return {float(each) for each in known if pack("<d", each)[:4] != bytes(4)}
 
     def _scalars(self) -> set[str]:
         """Return the arguments of the kernel that its instructions use as they are."""

@@ -6,7 +6,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import composed, rewritten
 from loopyperf.idg.program import Edge, Instruction, Operand
 
-LASTING = ("store", "barrier", "integer")
+LASTING = ("store", "barrier", "integer", "branch")
 """instructions that are kept, whether another one uses a result of theirs or not: integers are of the machine alone"""
 
 
@@ -52,6 +52,31 @@ def without_moves(graph: Idg) -> Idg:
     return _with_constants(rewritten(graph, kept, edges))
 
 
+def without_known_choices(graph: Idg) -> Idg:
+    """Return *graph* without choices between two values where a condition is known, as in copies of a loop's body."""
+    chosen = {place: slot for place, each in enumerate(graph.instructions) if (slot := _chosen(each)) is not None}
+    if not chosen:
+        return graph
+    moves = {
+        place: replace(graph.instructions[place], kind="move", operands=(graph.instructions[place].operands[slot],))
+        for place, slot in chosen.items()
+    }
+    edges = [
+        replace(edge, operand=0) if edge.target in chosen else edge
+        for edge in graph.edges
+        if edge.target not in chosen or edge.operand == chosen[edge.target]
+    ]
+    return without_moves(rewritten(graph, range(len(graph.instructions)), edges, moves))
+
+
+def _chosen(instruction: Instruction) -> int | None:
+    """Return which operand a choice is; None where that is not known, and for what is no choice between two."""
+    operands = instruction.operands
+    if instruction.kind != "select" or len(operands) != 3 or not isinstance(operands[0].known, bool):
+        return None
+    return 1 if operands[0].known else 2
+
+
 def _with_constants(graph: Idg) -> Idg:
     """Return *graph* with constants as operands of what can have no other value there."""
     feeding: dict[tuple[int, int | None], list[Edge]] = {}
@@ -81,13 +106,19 @@ def _constant(graph: Idg, place: int) -> Operand | None:
     return move.operands[0] if move.operands[0].known is not None else None
 
 
+def _lasts(instruction: Instruction) -> bool:
+    """Return whether *instruction* is kept, used or not: a comparison of data decides whether others are executed."""
+    is_decision = instruction.kind == "compare" and len(instruction.operands) == 2
+    return instruction.kind in LASTING or instruction.is_idle or is_decision
+
+
 def without_unused(graph: Idg) -> Idg:
     """Return *graph* without the instructions on whose results nothing that lasts depends."""
     sources: dict[int, list[Edge]] = {}
     for edge in graph.edges:
         sources.setdefault(edge.target, []).append(edge)
     needed: set[int] = set()
-    pending = [place for place, each in enumerate(graph.instructions) if each.kind in LASTING]
+    pending = [place for place, each in enumerate(graph.instructions) if _lasts(each)]
     while pending:
         place = pending.pop()
         if place not in needed:

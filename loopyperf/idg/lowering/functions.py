@@ -14,10 +14,20 @@ from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
 Kinds = Sequence[str]
 RECIPROCAL = "1/"
 """a division whose dividend is the number 1"""
+BY_CONSTANT = "/constant"
+"""a division by a number, or what is left of one"""
 SLOW_PATH = ("branch", "branch", "branch")
 """around what is called for operands that are denormal, infinite or no number: agree to meet, branch, meet"""
 CONSTANT = "constant"
 """moved into a register: before the loops, where there are any"""
+
+
+def _kinds(**numbers: int) -> Kinds:
+    """Return so many instructions of each kind; ``slow_path=1`` for what stands around one."""
+    slow_path = SLOW_PATH if numbers.pop("slow_path", 0) else ()
+    return (*(kind for kind, number in numbers.items() for _ in range(number)), *slow_path)
+
+
 PRECISE: Mapping[tuple[str, str], Kinds] = {
     ("div", "f32"): ("mufu", "fchk", "fma", "fma", "fma", "fma", "fma", *SLOW_PATH),
     (RECIPROCAL, "f32"): ("mufu", "fma", "fma", "add", "integer", "integer", "integer", *SLOW_PATH),
@@ -25,15 +35,34 @@ PRECISE: Mapping[tuple[str, str], Kinds] = {
     ("rsqrt", "f32"): ("compare", "mul", "mufu", "mul"),
     ("exp", "f32"): ("fma", "fma", "fma", "fma", "add", CONSTANT, CONSTANT, "integer", "mufu", "mul"),
     ("log", "f32"): (*["fma"] * 12, "mul", "mul", "add", *["compare"] * 2, *["select"] * 2, *["integer"] * 7),
-    ("div", "f64"): ("mufu", *["fma"] * 7, "mul", "compare", "compare", "select", "integer", *SLOW_PATH),
+    ("log10", "f32"): (*["fma"] * 12, "mul", "mul", "mul", "add", *["compare"] * 2, *["select"] * 2, *["integer"] * 9),
+    ("sin", "f32"): _kinds(fma=9, mul=2, convert=2, compare=1, select=3, integer=8, slow_path=1),
+    ("cos", "f32"): _kinds(fma=9, mul=2, convert=2, compare=1, select=3, integer=9, slow_path=1),
+    ("tan", "f32"): _kinds(fma=9, mul=3, mufu=1, convert=2, compare=2, integer=5, slow_path=1),
+    ("pow", "f32"): _kinds(mufu=1, fma=19, add=11, mul=9, convert=2, compare=6, select=4, integer=11, slow_path=1),
+    ("tanh", "f32"): _kinds(mul=2, mufu=2, add=1, fma=6, compare=2, select=1, integer=3),
+    ("sinh", "f32"): _kinds(add=1, fma=7, mul=6, mufu=2, compare=2, select=2, integer=5),
+    ("cosh", "f32"): _kinds(add=1, fma=3, mul=4, mufu=2, compare=1, select=2, integer=3),
+    ("atan2", "f32"): _kinds(mufu=1, fma=15, mul=2, add=1, compare=5, select=5, integer=8, branch=3, slow_path=1),
+    ("div", "f64"): ("mufu", *["fma"] * 7, "mul", "compare", "compare", "fma f32", "integer", *SLOW_PATH),
     (RECIPROCAL, "f64"): ("mufu", *["fma"] * 5, "compare", "integer", *SLOW_PATH),
     ("sqrt", "f64"): ("mufu", "mul", "mul", "mul", *["fma"] * 5, *["integer"] * 6, *SLOW_PATH),
     ("rsqrt", "f64"): ("mufu", "mul", "mul", *["fma"] * 3, *["integer"] * 5, *SLOW_PATH),
+    ("exp", "f64"): _kinds(fma=14, add=1, compare=1, integer=6, constant=2, slow_path=1),
+    ("log", "f64"): _kinds(mufu=1, fma=17, add=8, mul=5, compare=1, select=2, integer=14, constant=10, slow_path=1),
+    ("sin", "f64"): _kinds(fma=9, mul=2, compare=1, select=2, integer=12, slow_path=1),
+    ("cos", "f64"): _kinds(fma=9, mul=2, compare=1, select=2, integer=13, slow_path=1),
+    ("tanh", "f64"): _kinds(fma=12, mul=1, compare=1, integer=4, slow_path=1),
+    (BY_CONSTANT, "i32"): _kinds(integer=6),
+    (BY_CONSTANT, "f32"): _kinds(fchk=1, fma=5, integer=2, slow_path=1),
+    ("div", "i32"): _kinds(convert=2, mufu=1, integer=19),
+    ("min/max", "f64"): _kinds(compare=1, select=1, integer=6),
 }
 """(function or kind, type) -> the instructions, each waiting for the one before"""
 OPEN = ("exp",)
 """functions that end with a product which a sum takes in: a multiply-add does both"""
 FAST: Mapping[tuple[str, str], Kinds] = {
+    (BY_CONSTANT, "f32"): ("mul",),
     ("div", "f32"): ("mufu", "mul"),
     (RECIPROCAL, "f32"): ("mufu",),
     ("sqrt", "f32"): ("mufu",),
@@ -42,8 +71,23 @@ FAST: Mapping[tuple[str, str], Kinds] = {
     ("log", "f32"): ("mufu", "mul"),
     ("sin", "f32"): ("mul", "mufu"),
     ("cos", "f32"): ("mul", "mufu"),
+    ("tan", "f32"): ("mul", "mufu", "mufu", "mufu", "mul"),
+    ("tanh", "f32"): ("mufu",),
+    ("log10", "f32"): ("mufu", "mul"),
     ("pow", "f32"): ("mufu", "mul", "mufu"),
 }
+
+
+INSTRUCTIONS_OF_PTX = ("sqrt", "rsqrt")
+"""functions that PTX has an instruction for; what is called of the others is written out before"""
+
+
+def length(instruction: Instruction) -> int:
+    """Return about how many instructions of PTX *instruction* is: functions are written out before loops are."""
+    function = _function(instruction)
+    if instruction.kind not in ("special", "pow") or function in INSTRUCTIONS_OF_PTX:
+        return 1
+    return len(PRECISE.get((function, instruction.dtype), (function,)))
 
 
 def with_squares(graph: Idg) -> Idg:
@@ -72,7 +116,7 @@ class _Expansion:
     def expanded(self) -> Idg:
         for place, each in enumerate(self.graph.instructions):
             sequence = self.sequences.get((_function(each), each.dtype))
-            if sequence is not None and each.dtype.startswith("f"):
+            if sequence is not None:
                 self._expand(place, each, sequence)
         last = {place: chain[-1] for place, chain in self.after.items() if chain}
         moved = [replace(edge, source=last.get(edge.source, edge.source)) for edge in self.graph.edges]
@@ -84,7 +128,8 @@ class _Expansion:
         chain = [place]
         sequence = ["integer" if kind == CONSTANT else kind for kind in sequence if kind != CONSTANT or not loops]
         for number, kind in enumerate(sequence):
-            new = replace(old, kind=kind, subsystem=_subsystem(kind, old.dtype))
+            name, _, dtype = kind.partition(" ")
+            new = replace(old, kind=name, dtype=dtype or old.dtype, subsystem=_subsystem(name, dtype or old.dtype))
             if number:
                 is_open = kind == "mul" and number + 1 == len(sequence) and _function(old) in OPEN
                 chain.append(len(self.instructions))
@@ -103,8 +148,12 @@ class _Expansion:
 
 
 def _function(instruction: Instruction) -> str:
-    if instruction.kind == "div" and instruction.operands and instruction.operands[0].known in (1, -1):
+    known = [operand.known for operand in instruction.operands]
+    if instruction.kind == "div" and instruction.dtype.startswith("f") and known and known[0] in (1, -1):
         return RECIPROCAL
+    is_constant = any(isinstance(each, (int, float)) for each in known[1:])
+    if instruction.kind == "div" and instruction.dtype in ("i32", "f32") and is_constant:
+        return BY_CONSTANT
     return instruction.text.partition("(")[0] if instruction.kind == "special" else instruction.kind
 
 

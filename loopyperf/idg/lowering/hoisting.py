@@ -10,7 +10,7 @@ from pymbolic.mapper.dependency import DependencyMapper
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 
-STAYING = ("store", "barrier", "move", "integer")
+STAYING = ("store", "barrier", "move", "integer", "branch")
 """a move begins anew what the passes of an inner loop change"""
 
 

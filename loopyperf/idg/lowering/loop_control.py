@@ -2,18 +2,19 @@
 
 The rules are measured on executed machine code (docs/compiler.md, section 2): a branch and a comparison; a counter, two
 where the number of passes is not known before; a step for each base in local memory; two for a pointer to a global
-array, five for each where several move on; and one for each access that the passes move by a distance that the compiler
+array, five where several share an index; and one for each access that the passes move by a distance that the compiler
 does not know.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering.nvcc_unrolling import written_out
+from loopyperf.idg.lowering.nvcc_unrolling import steps_are_far, written_out
 from loopyperf.idg.polynomial import Monomial, Polynomial, is_axis
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
@@ -21,7 +22,10 @@ from loopyperf.idg.unrolling import number_of_runs
 AGAIN = 3
 """invariants that are computed once more in a pass with barriers, rather than kept in registers"""
 ONE_POINTER = 2
-SEVERAL_POINTERS = 5
+SHARED_POINTER = 5
+"""of each of several arrays that are accessed by one index that is not the same in all lanes"""
+FAR_AGAIN = 2
+"""in a loop whose steps are far: a pointer from the constant bank, and what the passes left are compared with"""
 POINTERS_ANEW = 2
 """in a pass with barriers: computed from an index that moves on"""
 
@@ -88,16 +92,23 @@ class _Control:
         for place in moved:
             each, address = self.graph.instructions[place], self._address(place)
             apart.setdefault((each.subsystem, each.reference.array, address.without_constant), (place, address))
-        known: list[int] = []
+        known: dict[int, Polynomial] = {}
         for place, address in apart.values():
             is_near = self.graph.instructions[place].subsystem in ("local", "private")
             if is_near or address.factor_of(loop.name).variables:
                 yield place
             else:
-                known.append(place)
-        several = POINTERS_ANEW if meets else SEVERAL_POINTERS
-        for place in known:
-            yield from [place] * (ONE_POINTER if len(known) == 1 else several)
+                known[place] = address.without_constant
+        if not meets and loop.is_counted and steps_are_far([self.graph.instructions[place] for place in moved], loop):
+            yield from _far_pointers(known)
+            return
+        shared = Counter(known.values())
+        for place, index in known.items():
+            if meets:
+                number = POINTERS_ANEW if len(known) > 1 else ONE_POINTER
+            else:
+                number = SHARED_POINTER if shared[index] > 1 and _is_of_lanes(index) else ONE_POINTER
+            yield from [place] * number
 
     def _steps_by_products(self, moved: Sequence[int], loop: Loop) -> int:
         """Return in how many copies addresses move by a product of sizes, which each copy moves to a register anew."""
@@ -129,6 +140,18 @@ class _Control:
         return Edge(source, target, (*[0] * len(outer), distance), passes)
 
     # }}}
+
+
+def _far_pointers(known: Mapping[int, Polynomial]) -> Iterator[int]:
+    """Yield an access for each index that moves on, each address that is made of it, and for what is done anew."""
+    indices = {index: place for place, index in known.items()}
+    yield from indices.values()
+    yield from known
+    yield from list(known)[:1] * FAR_AGAIN
+
+
+def _is_of_lanes(index: Polynomial) -> bool:
+    return any(name.startswith("l.") for name in index.variables)
 
 
 def _is_product(term: tuple[Monomial, int]) -> bool:

@@ -10,6 +10,9 @@ from dataclasses import replace
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.functions import length
+from loopyperf.idg.lowering.tested_passes import on_loop
+from loopyperf.idg.polynomial import Polynomial
 from loopyperf.idg.program import Instruction, Loop, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
 
@@ -26,6 +29,8 @@ PTX_RUNTIME = {"global": 170, "local": 117, "": 67}
 """of the sixteen copies of a body that ptxas makes of cicc's four: where it loads from global memory, from local memory
 alone, and where it loads nothing"""
 LOAD_WEIGHT = 2.5
+FAR = 3
+"""elements"""
 FEW = 9
 """passes left of a loop that cicc then writes out in full after all"""
 
@@ -39,7 +44,7 @@ def copies(graph: Idg, loop: Loop) -> int:
     if loop.is_unrolled:
         return loop.trips
     if not loop.is_constant:
-        return _at_run_time(body, size, loop.trips)
+        return _at_run_time(body, size, loop)
     factor = _by_cicc(body, size, loop.trips)
     return factor * _by_ptxas(body, factor, loop.trips // factor) if factor < loop.trips else loop.trips
 
@@ -77,15 +82,32 @@ def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
     return next((more for more in (6, 5, 4) if left % more == 0 and more * weight <= 370), 1)
 
 
-def _at_run_time(body: Sequence[Instruction], size: int, trips: int) -> int:
+def _at_run_time(body: Sequence[Instruction], size: int, loop: Loop) -> int:
     factor = min(RUNTIME, _power_of_two(PARTIAL // size))
     spaces = {each.reference.space for each in body if each.kind == "load" and each.reference is not None}
     most = PTX_RUNTIME[min(spaces & PTX_RUNTIME.keys(), default="")]  # "global" is before "local"
-    if factor == RUNTIME and 16 * _ptx_weight(body) <= most:
+    is_tested = any(on_loop(each, loop.name) for each in body)
+    if factor == RUNTIME and 16 * _ptx_weight(body) <= most and not steps_are_far(body, loop) and not is_tested:
         factor = 16
-    while factor > trips:
+    while factor > loop.trips:
         factor //= 4
     return max(factor, 1)
+
+
+def steps_are_far(instructions: Sequence[Instruction], loop: Loop) -> bool:
+    """Return whether *loop* moves on in global memory by steps that no pointer makes: ptxas leaves it as it is.
+
+    They are steps of a constant number of elements, of :data:`FAR` or more, or of a product of sizes; a single access
+    with a shorter step is enough for a pointer that counts the passes, too (docs/compiler.md, section 1b).
+    """
+    moved = (each.symbolic for each in instructions if each.subsystem == "global" and each.symbolic is not None)
+    steps = [step for each in moved if (step := each.factor_of(loop.name)).terms]
+    is_near = any(abs(step.constant) < FAR * loop.copies and not step.variables for step in steps)
+    return not is_near and any(map(_is_far, steps))
+
+
+def _is_far(step: Polynomial) -> bool:
+    return not step.variables or any(len(names) > 1 for names, _ in step.terms)
 
 
 def _ptx_weight(body: Sequence[Instruction]) -> float:
@@ -93,14 +115,14 @@ def _ptx_weight(body: Sequence[Instruction]) -> float:
     sums = sum(each.kind == "add" for each in body)
     products = sum(each.kind == "mul" for each in body)
     loads = sum(each.kind == "load" for each in body)
-    others = len(body) - sums - products - loads
+    others = sum(length(each) for each in body if each.kind not in ("add", "mul", "load"))
     return max(sums, products) + LOAD_WEIGHT * loads + others
 
 
 def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     """Return the instructions of LLVM in a pass of *loop*; what does not depend on the pass is hoisted before."""
     if instruction.reference is None:
-        return {"div": 4, "fma": 2, "barrier": 0, "move": 0}.get(instruction.kind, 1)
+        return {"div": 4, "fma": 2, "barrier": 0, "move": 0}.get(instruction.kind, length(instruction))
     address = Affine.of(instruction.address)
     if address is None or loop not in address.factors:
         return 2

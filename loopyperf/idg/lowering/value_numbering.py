@@ -1,5 +1,6 @@
 """Common subexpressions: instructions of one straight piece of code that compute the same are one."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,8 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import rewritten
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 
-UNIQUE = ("store", "barrier", "move", "integer")
+UNIQUE = ("store", "barrier", "move", "integer", "branch")
+COMMUTATIVE = ("add", "mul", "min/max")
 
 
 def without_common_subexpressions(graph: Idg) -> Idg:
@@ -48,7 +50,8 @@ class _Merger:
             elif instruction.kind == "store" and instruction.reference is not None:
                 versions[instruction.reference.array] = item
             elif (key := self._key(item, instruction, versions)) is not None:
-                self.same[item] = found.setdefault(key, item)
+                # What no lane computes is there for nobody else.
+                self.same[item] = found.get(key, item) if instruction.is_idle else found.setdefault(key, item)
 
     def _key(self, place: int, instruction: Instruction, versions: dict[str, int]) -> Any:
         """Return what tells apart what is computed; None for what is never merged."""
@@ -56,17 +59,33 @@ class _Merger:
             return None
         what = (instruction.kind, instruction.dtype, str(instruction.condition))
         if instruction.kind == "load":
-            if instruction.reference is None or instruction.address is None:
+            if instruction.reference is None:
                 return None
             ref = instruction.reference
             barrier = versions.get("") if ref.space == "local" or ref.array in self.stored else None
-            return (*what, ref.array, ref.bits, _canonical(instruction.address), versions.get(ref.array), barrier)
-        operands = tuple((_canonical(each.known), each.is_negated) for each in instruction.operands)
+            where = self._where(place, instruction)
+            return (*what, ref.array, ref.bits, where, versions.get(ref.array), barrier)
+        operands = tuple(self._operand(place, slot) for slot in range(len(instruction.operands)))
+        rest = frozenset(map(self._definition, (e for e in self.graph.definitions[place] if e.operand is None)))
         function = instruction.text.partition("(")[0] if instruction.kind == "special" else ""
-        return (*what, function, operands, frozenset(map(self._definition, self.graph.definitions[place])))
+        in_any_order = frozenset(Counter(operands).items()) if instruction.kind in COMMUTATIVE else operands
+        return (*what, function, in_any_order, rest)
+
+    def _where(self, place: int, instruction: Instruction) -> Any:
+        """Return which element a load is of: its address in terms of the hardware, or the data that tell it."""
+        if instruction.address is None:
+            return tuple(self._operand(place, slot) for slot in range(len(instruction.operands)))
+        known = instruction.symbolic
+        return _canonical(instruction.address) if known is None else known
+
+    def _operand(self, place: int, slot: int) -> Any:
+        """Return what tells apart an operand: what is known of it, and where it comes from."""
+        each = self.graph.instructions[place].operands[slot]
+        before = (edge for edge in self.graph.definitions[place] if edge.operand == slot)
+        return _canonical(each.known), each.is_negated, frozenset(map(self._definition, before))
 
     def _definition(self, edge: Edge) -> Any:
-        return self.same[edge.source], edge.operand, edge.passes, edge.condition
+        return self.same[edge.source], edge.passes, edge.condition
 
 
 def _canonical(expression: Any) -> Any:

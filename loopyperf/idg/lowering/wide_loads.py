@@ -57,7 +57,7 @@ def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
         if each.kind == "load" and each.reference is not None and each.reference.space == "local":
             address = Affine.of(each.address)
             if address is not None:
-                where = (epoch, str(each.condition))
+                where = (epoch, str(each.condition), each.is_idle)
                 key = (each.reference.array, each.reference.bits, tuple(sorted(address.factors.items())), where)
                 groups.setdefault(key, {})[address.constant] = place
     return [part for (_, bits, factors, _), places in groups.items() for part in _parts(places, bits, dict(factors))]

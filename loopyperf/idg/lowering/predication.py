@@ -1,0 +1,161 @@
+"""Conditions on work-items: a short part under one is predicated, a long one branched around.
+
+What is predicated is issued by each warp that comes by, though none of its lanes may take part: in the stages of a tree
+of sums, most warps do so. Around a longer part lanes agree to meet again, branch and meet; at the end of the kernel,
+those that take no part just end (docs/compiler.md, section 6).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
+from loopyperf.idg.unrolling import number_of_runs
+
+SHORT = {"lanes": 8, "groups": 6}
+"""instructions at most of a predicated part, under a condition on the lane, and on the group or on sizes alone"""
+SHORT_WITH_LOADS = 13
+"""of one that loads from global memory"""
+AROUND = {"lanes": 3, "groups": 1}
+"""instructions around a part that is not predicated: agree to meet, branch, meet; a group branches together"""
+LONG = ("div", "special", "pow", "barrier")
+"""kinds with a slow path of their own, or what lanes cannot skip: they are not predicated"""
+
+
+def with_predication(graph: Idg) -> Idg:
+    """Return *graph* with what is issued for no lane, and with branches around what is not predicated."""
+    return _Predication(graph).predicated()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Instructions one after the other under the same conditions."""
+
+    instructions: tuple[Instruction, ...]
+    tests: frozenset[str]
+
+    @property
+    def decided_by(self) -> str:
+        """Return whether the conditions are on ``lanes``, as those on data are, or on ``groups``."""
+        return "groups" if self.tests and not any(map(_names_lanes, self.tests)) else "lanes"
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether nvcc predicates it."""
+        body = [each for each in self.instructions if not each.is_index and each.kind != "move"]
+        if any(each.kind in LONG for each in body):
+            return False
+        fused = min(sum(each.kind == kind for each in body) for kind in ("add", "mul"))
+        loads = any(each.kind == "load" and each.subsystem == "global" for each in body)
+        return len(body) - fused <= (SHORT_WITH_LOADS if loads else SHORT[self.decided_by])
+
+
+class _Predication:
+    def __init__(self, graph: Idg) -> None:
+        self.graph = graph
+        idle = () if graph.idle is None else graph.idle.instructions
+        self.instructions = [*graph.instructions, *idle]
+        tests = [each.tests for each in self.instructions if each.reference is not None]
+        self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
+        """what all of the kernel is under"""
+        self.kept = set(range(len(graph.instructions)))
+
+    def predicated(self) -> Idg:
+        body = tuple(self._with_branches(self._with_idle(self.graph.body, ()), (), self.ending))
+        edges = [*self.graph.edges, *self._idle_edges()]
+        numbers = {place: number for number, place in enumerate(sorted(self.kept))}
+        instructions = tuple(self.instructions[place] for place in sorted(self.kept))
+        left = (edge for edge in edges if edge.source in numbers and edge.target in numbers)
+        renamed = tuple(edge.between(numbers[edge.source], numbers[edge.target]) for edge in left)
+        return Idg(instructions, renamed, tuple(_renamed(body, numbers)))
+
+    def _idle_edges(self) -> Iterator[Edge]:
+        first = len(self.graph.instructions)
+        for edge in () if self.graph.idle is None else self.graph.idle.edges:
+            yield edge.between(first + edge.source, first + edge.target)
+
+    def _with_idle(self, body: Sequence[Item], loops: tuple[str, ...]) -> Iterator[Item]:
+        """Yield the items of *body*, inside these *loops*, with the idle instructions where they stand."""
+        places = () if self.graph.idle is None else self.graph.idle.places
+        first = len(self.graph.instructions)
+        waiting = [(after, first + number) for number, (after, around) in enumerate(places) if around == loops]
+        for item in body:
+            here = _first(item)
+            yield from (place for after, place in waiting if after <= here)
+            waiting = [(after, place) for after, place in waiting if after > here]
+            if isinstance(item, Loop):
+                yield replace(item, body=tuple(self._with_idle(item.body, (*loops, item.name))))
+            else:
+                yield item
+        yield from (place for _, place in waiting)
+
+    def _with_branches(self, items: Iterator[Item], around: tuple[Loop, ...], given: frozenset[str]) -> Iterator[Item]:
+        """Yield *items* with what stands around long parts, and without those long parts that no lane executes.
+
+        What is *given* has been asked already, around the loop that the items are in.
+        """
+        parts = [(under, tuple(part)) for under, part in groupby(items, lambda item: self._under(item, around, given))]
+        for number, ((tests, is_idle, on_data), part) in enumerate(parts):
+            plain = [item for item in part if not isinstance(item, Loop)]
+            found = Part(tuple(self.instructions[place] for place in plain), tests)
+            is_last = not around and number + 1 == len(parts)
+            if tests or on_data:
+                if is_last or len(plain) < len(part) or not found.is_short:
+                    yield from self._branches(1 if is_last else AROUND[found.decided_by], around)
+                    part = () if is_idle else part
+                else:
+                    self.kept.update(plain)
+                    self._execute_always(plain if on_data else (), around)
+            yield from (self._inside(item, around, given | tests) for item in part)
+
+    def _inside(self, item: Item, around: tuple[Loop, ...], given: frozenset[str]) -> Item:
+        if not isinstance(item, Loop):
+            return item
+        return replace(item, body=tuple(self._with_branches(iter(item.body), (*around, item), given)))
+
+    def _execute_always(self, places: Sequence[int], around: tuple[Loop, ...]) -> None:
+        """Execute what data decide of in all passes: the machine issues it for the lanes that take part."""
+        for place in places:
+            each = self.instructions[place]
+            self.instructions[place] = replace(each, executions=number_of_runs(each.condition, around))
+
+    def _under(self, item: Item, around: tuple[Loop, ...], given: frozenset[str]) -> tuple[frozenset[str], bool, bool]:
+        """Return the conditions that *item* is under, whether it is idle, and whether data decide of it.
+
+        A loop is under what all in it are under; Loopy asks for that around the loop.
+        """
+        if isinstance(item, Loop):
+            tests = [self.instructions[place].tests for place, _ in placed(item.body)]
+            return tests[0].intersection(*tests) - given, False, False
+        each = self.instructions[item]
+        on_data = not each.is_idle and each.executions < number_of_runs(each.condition, around)
+        return (each.tests | each.predicates) - given, each.is_idle, on_data
+
+    def _branches(self, number: int, around: tuple[Loop, ...]) -> list[int]:
+        """Add the branches around a part; in a loop, parts under the same condition share them, and there are none."""
+        if around:
+            return []
+        branch = Instruction("branch", "", "control", text="under a condition")
+        first = len(self.instructions)
+        self.instructions.extend([branch] * number)
+        self.kept.update(range(first, len(self.instructions)))
+        return list(range(first, len(self.instructions)))
+
+
+def _first(item: Item) -> int:
+    while isinstance(item, Loop):
+        item = item.body[0]
+    return item
+
+
+def _renamed(body: Sequence[Item], numbers: dict[int, int]) -> Iterator[Item]:
+    for item in body:
+        if isinstance(item, Loop):
+            yield replace(item, body=tuple(_renamed(item.body, numbers)))
+        else:
+            yield numbers[item]
+
+
+def _names_lanes(test: str) -> bool:
+    return any(f"l{axis}" in test for axis in range(3))

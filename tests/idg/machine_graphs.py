@@ -1,0 +1,48 @@
+"""Graphs as the passes of the compiler model make them of kernels in a line."""
+
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+
+import loopy as lp
+from patterns import unit
+
+from loopyperf.counts.typical import Typical
+from loopyperf.idg import Idg
+from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves
+from loopyperf.idg.program import placed
+from loopyperf.kernel import load_kernel
+
+
+def source(
+    domain: str,
+    code: str,
+    *arguments: object,
+    tags: Mapping[str, str] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    typical: Mapping[str, object] | None = None,
+) -> Idg:
+    """Return the source graph of the kernel of *code*, whose iname i is that of the lanes if nothing else is said."""
+    tagged = lp.tag_inames(unit(domain, code, *arguments), dict(tags or {"i": "l.0"}))
+    return kernel_graphs(load_kernel(tagged), dict(sizes or {}), Typical(typical or {}))
+
+
+def folded(graph: Idg) -> Idg:
+    """Return *graph* without index arithmetic and moves."""
+    return without_moves(without_index_arithmetic(graph))
+
+
+def kinds(graph: Idg) -> list[str]:
+    """Return the instructions of *graph* in words, in the order of the program."""
+    found = [graph.instructions[place] for place, _ in placed(graph.body)]
+    return [f"{each.kind} {each.dtype}".strip() for each in found]
+
+
+def added(before: Idg, after: Idg) -> dict[str, int | Fraction]:
+    """Return how many instructions of each kind *after* executes beyond those of *before*."""
+    found: Counter[str] = Counter()
+    for sign, graph in (-1, before), (1, after):
+        for each in graph.instructions:
+            found[each.kind] += sign * each.executions
+    return {kind: number for kind, number in found.items() if number}
