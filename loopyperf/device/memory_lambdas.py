@@ -6,14 +6,14 @@ Global memory (Lemeire, section 6.3): of the bytes that a warp asks for, R come 
     Λ = Λ_DRAM + (R - 1)·λ_DRAM           λ = R·λ_DRAM                          R > 1
 
 where more is moved than asked for. Any number of levels is mixed alike. R comes from a profiler in the paper; here from
-what the kernel touches (:func:`served_by`). Local memory: :meth:`loopyperf.device.lambdas.Lambdas.with_conflicts`.
+what the kernel touches (:mod:`loopyperf.models.traffic`). Local memory:
+:meth:`loopyperf.device.lambdas.Lambdas.with_conflicts`.
 
 A level's Λ is its latency, its λ the time that a core's share of its bandwidth takes to move the bytes. Contention
 needs no term of its own: requests queue for the pipeline, as :func:`latency_in_flight` says in closed form.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from loopyperf.device.description import Device, Instruction, MemoryLevel
 from loopyperf.device.lambdas import Cycles, Lambdas
@@ -96,71 +96,6 @@ def by_dram_ratio(dram: Lambdas, cache: Lambdas, ratio: Cycles) -> Lambdas:
     if ratio > 1:
         return Lambdas(ratio * dram.issue, dram.completion + (ratio - 1) * dram.issue)
     return mixed([(ratio, dram), (1 - ratio, cache)])
-
-
-def global_lambdas(device: Device, moved: Cycles, shares: Mapping[str, Cycles]) -> Lambdas:
-    """Return the latencies, in cycles, of a warp instruction that moves *moved* bytes, sectors of 32 for NVIDIA.
-
-    *shares* tell which level serves how much of them, level -> share, adding up to one. Raises
-    :class:`MissingNumberError` for a number of a level that the description does not state.
-    """
-    return mixed([(share, level_lambdas(device, level, moved)) for level, share in shares.items() if share])
-
-
-# }}}
-
-
-# {{{ which level serves
-
-
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """What is asked for, and how much of it is distinct, in bytes of whole sectors."""
-
-    requested: Cycles
-    """by all warp instructions of the kernel together"""
-    by_core: Cycles
-    """distinct on one core while its groups are resident, summed over cores and generations of groups"""
-    resident: Cycles
-    """of that, at once on one core: what its cache has to hold for anything to be found in it again"""
-    by_wave: Cycles
-    """distinct among all groups that are resident at once, summed over the waves"""
-    wave: Cycles
-    """of that, at once"""
-    distinct: Cycles
-    """of the whole kernel"""
-
-
-def served_by(device: Device, footprint: Footprint, local_memory: Cycles = 0) -> dict[str, Cycles]:
-    """Return which share of the bytes each level serves, the nearest level first; what is not reused comes from DRAM.
-
-    A cache of a core keeps what its resident groups touch if all of it fits beside the *local_memory* that they take
-    from the same cache; else it keeps nothing. A cache of the device keeps what a wave of groups touches if that fits,
-    and what the whole kernel touches if that does.
-    """
-    if not footprint.requested:
-        return {DRAM: 1}
-    left: Cycles = footprint.requested
-    shares: dict[str, Cycles] = {}
-    for memory in device.memory:
-        if memory.name in (DRAM, "local"):
-            continue
-        after = min(left, _not_kept(memory, footprint, local_memory))
-        shares[memory.name] = (left - after) / footprint.requested
-        left = after
-    return {**shares, DRAM: left / footprint.requested}
-
-
-def _not_kept(memory: MemoryLevel, footprint: Footprint, local_memory: Cycles) -> Cycles:
-    """Return the bytes that are asked of the next level behind *memory*."""
-    if not memory.stated("size"):
-        return footprint.requested
-    if memory.per == "core":
-        room = memory.size - (local_memory if memory.holds_local_memory else 0)
-        return footprint.by_core if footprint.resident <= room else footprint.requested
-    if footprint.distinct <= memory.size:
-        return footprint.distinct
-    return footprint.by_wave if footprint.wave <= memory.size else footprint.requested
 
 
 # }}}

@@ -5,52 +5,49 @@ device (:mod:`loopyperf.models.timing`), and a core executes as many groups as f
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from math import gcd
 
 from loopyperf.device.description import Device
-from loopyperf.device.lambdas import Lambdas
-from loopyperf.device.occupancy import Occupancy, occupancy
+from loopyperf.device.occupancy import occupancy
 from loopyperf.errors import UncountableError
-from loopyperf.idg.access.private_stack import private_access
-from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs, WarpKind
-from loopyperf.idg.graph import Idg
+from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.scheduling import with_early_loads
 from loopyperf.idg.metrics.registers import estimated_registers
-from loopyperf.idg.program import Edge, Instruction
+from loopyperf.idg.program import Instruction
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import ModelTime
 from loopyperf.models.result import Breakdown, Row
+from loopyperf.models.timed_graph import TimedGraph
 from loopyperf.models.timing import Timed, Timing, partitions, steady
 from loopyperf.models.traffic import Residence, level_of_private_memory, levels_that_serve
-from loopyperf.pipeline import execution_on, simulate
+from loopyperf.models.warp_accesses import WarpAccesses
+from loopyperf.models.warp_mix import dealt_out
+from loopyperf.pipeline import Execution, execution_on, simulate
 
-MIXED = 8
-"""groups that the kinds of warps are dealt out to, one after the other"""
 ISSUES = 3_000_000
 """instructions that are simulated at most, unless one generation of groups has more"""
 WAITING = 8
 """results of loads that wait when one is used: the middle of what nvcc does in eleven kernels (docs/compiler.md)"""
-START = "start"
-"""the pipeline of the instruction that stands for the begin of a group"""
 
 
-def pipeline_time(kernel: KernelIdg, device: Device) -> ModelTime:
+def pipeline_time(kernel: KernelIdg, device: Device, concurrent_groups: int | None = None) -> ModelTime:
     """Return how long *kernel* takes on *device*, in seconds, by simulating the core that has most to do.
 
     Each launch has a row for every instruction on its busiest pipeline, one for the rest of its time, in which results
-    are waited for, and one for the launch itself. Raises :class:`MissingNumberError` for a number that the device's
+    are waited for, and one for the launch itself. With *concurrent_groups*, no more than so many reside on a core at
+    once, as if something else took the room. Raises :class:`MissingNumberError` for a number that the device's
     description does not state, and :class:`OccupancyError` for a group that fits on no core.
     """
     rows: list[Row] = []
     notes: dict[str, None] = {}
     for launch in kernel.launches:
         if launch.kinds:
-            simulated = _Launch(launch, device)
+            simulated = _Launch(launch, device, concurrent_groups)
             rows += simulated.rows()
             notes.update(simulated.notes)
         if device.stated("launch_overhead"):
@@ -66,17 +63,17 @@ def pipeline_time(kernel: KernelIdg, device: Device) -> ModelTime:
 class _Launch:
     """A launch on a device."""
 
-    def __init__(self, launch: LaunchGraphs, device: Device) -> None:
+    def __init__(self, launch: LaunchGraphs, device: Device, concurrent_groups: int | None) -> None:
         self.launch, self.device = launch, device
         self.notes: dict[str, None] = {}
-        self.order = tuple(_dealt_out(launch))
+        self.order = tuple(dealt_out(launch))
         """the kinds of the warps of one or more groups one after the other"""
         capability = _capability(device)
         self.machine = {kind: lowered(launch.kinds[kind].graph, capability=capability) for kind in set(self.order)}
-        self.occupancy = self._occupancy()
-        on_device = min(launch.groups, self.occupancy.groups * device.cores)
-        self.residence = Residence(min(self.occupancy.groups, -(-launch.groups // device.cores)), on_device)
-        self.accesses = {kind: _Accesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
+        self.execution = self._execution(concurrent_groups)
+        at_once = min(self.execution.concurrent_groups, self.execution.total_groups)
+        self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
+        self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
         self.timing = Timing(device, levels_that_serve(launch, device, self.residence, self._sectors()))
         timed = {kind: self._timed(kind) for kind in self.machine}
         self.graphs = [
@@ -92,19 +89,22 @@ class _Launch:
         order = list(self.order) * (size if len(self.order) == 1 else 1)
         return order * (partitions(self.device) // gcd(len(order), partitions(self.device)))
 
-    def _occupancy(self) -> Occupancy:
+    def _execution(self, most_groups: int | None) -> Execution:
         work_items = self.launch.work_items
         if self.launch.local_memory is None:
             raise UncountableError(f"how much local memory {self.launch.name} takes depends on a parameter")
         found = [estimated_registers(graph, work_items) for graph in self.machine.values()]
-        most = max(each.allocated for each in found)
+        registers = max(each.allocated for each in found)
         limits = self.device.limits
         if limits.stated("registers_per_work_item"):
-            most = min(most, limits.registers_per_work_item)
-        spilled = max(each.needed for each in found) - most
+            registers = min(registers, limits.registers_per_work_item)
+        spilled = max(each.needed for each in found) - registers
         if spilled > 0:
             self.notes[f"{spilled} registers of a work-item may not fit: what they spill is not timed"] = None
-        return occupancy(self.device, work_items, most, self.launch.local_memory)
+        room = occupancy(self.device, work_items, registers, self.launch.local_memory)
+        execution = execution_on(room, self.launch.groups, self.device.cores)
+        groups = execution.concurrent_groups
+        return replace(execution, concurrent_groups=groups if most_groups is None else min(groups, most_groups))
 
     def _sectors(self) -> dict[str, float]:
         """Return array -> the sectors of it that a group asks for, on average."""
@@ -125,12 +125,12 @@ class _Launch:
 
     # {{{ a graph with latencies
 
-    def _timed(self, kind: int) -> "_TimedGraph":
+    def _timed(self, kind: int) -> "TimedGraph":
         accesses, graph = self.accesses[kind], with_early_loads(self.machine[kind], WAITING)
         timed = [steady(self._of(accesses, number, each)) for number, each in enumerate(graph.instructions)]
-        return _TimedGraph.of(graph, timed, self.device)
+        return TimedGraph.of(graph, timed, self.device)
 
-    def _of(self, accesses: "_Accesses", number: int, instruction: Instruction) -> Timed:
+    def _of(self, accesses: "WarpAccesses", number: int, instruction: Instruction) -> Timed:
         if instruction.subsystem == "local" and instruction.reference is not None:
             return self.timing.local_memory(accesses.wavefronts(number))
         if instruction.subsystem == "private" and instruction.reference is not None:
@@ -163,8 +163,7 @@ class _Launch:
 
     def _cycles(self) -> float:
         """Return how long the core with most groups takes, in cycles."""
-        execution = execution_on(self.occupancy, self.launch.groups, self.device.cores)
-        graphs = self.graphs
+        execution, graphs = self.execution, self.graphs
         lambdas = {place: each for graph in graphs for place, each in graph.lambdas.items()}
 
         def cycles(groups: int) -> float:
@@ -182,136 +181,6 @@ class _Launch:
             return cycles(number)
         last = cycles(some)
         return last + (last - cycles(some - at_once)) / at_once * (number - some)
-
-
-@dataclass(frozen=True, eq=False)
-class _TimedGraph:
-    """A machine graph whose subsystems are the pipelines of a device, with the latencies of its instructions."""
-
-    graph: Idg
-    lambdas: Mapping[int, Lambdas]
-    """by the identities of the instructions"""
-    split: frozenset[str]
-    """pipelines of which each partition of the core has its own"""
-
-    @classmethod
-    def of(cls, graph: Idg, timed: Sequence[Timed], device: Device) -> "_TimedGraph":
-        """Take *graph* with what its instructions take, after the begin of its group where the device tells of it."""
-        instructions = [
-            replace(each, subsystem=time.pipeline) for each, time in zip(graph.instructions, timed, strict=True)
-        ]
-        lambdas = [each.lambdas for each in timed]
-        split = frozenset(time.pipeline for time in timed if time.is_split)
-        edges, body = graph.edges, graph.body
-        if device.stated("group_start"):
-            start, first = len(instructions), _first(body)
-            instructions.append(Instruction(START, subsystem=START, text="the begin of a group"))
-            lambdas.append(Lambdas(1 / 64, device.group_start))
-            edges, body = (*edges, Edge(start, first, through="control")), (start, *body)
-        by_identity = {id(each): found for each, found in zip(instructions, lambdas, strict=True)}
-        return cls(Idg(tuple(instructions), edges, body), by_identity, split)
-
-    def in_partition(self, number: int, partitions: int) -> "_TimedGraph":
-        """Return the graph of a warp in partition *number*, whose part of split pipelines is so many times slower."""
-        changed: list[tuple[Instruction, Lambdas]] = []
-        for each, lambdas in self.issued:
-            if each.subsystem in self.split:
-                lambdas = Lambdas(lambdas.issue * partitions, lambdas.completion)
-                each = replace(each, subsystem=f"{each.subsystem} {number}")
-            else:
-                each = replace(each)
-            changed.append((each, lambdas))
-        graph = Idg(tuple(each for each, _ in changed), self.graph.edges, self.graph.body)
-        return _TimedGraph(graph, {id(each): lambdas for each, lambdas in changed}, self.split)
-
-    @property
-    def issued(self) -> Iterator[tuple[Instruction, Lambdas]]:
-        """Yield each instruction with its latencies."""
-        yield from ((each, self.lambdas[id(each)]) for each in self.graph.instructions)
-
-
-class _Accesses:
-    """What the loads and stores of a machine graph ask of memory, each time that they are executed, on average."""
-
-    def __init__(self, kind: WarpKind, graph: Idg) -> None:
-        self.kind, self.graph = kind, graph
-        self.assumed: dict[str, None] = {}
-        self._sources = {each.origin: place for place, each in enumerate(kind.graph.instructions)}
-        self._found: dict[int, tuple[int, float]] = {}
-
-    def sectors(self, number: int) -> float:
-        """Return the sectors of global memory that instruction *number* asks for."""
-        return self._mean(number, "sectors")
-
-    def wavefronts(self, number: int) -> float:
-        """Return the passes through the banks of local memory that instruction *number* takes."""
-        return self._mean(number, "wavefronts")
-
-    def private_sectors(self, number: int) -> float:
-        """Return the sectors of private memory that instruction *number* asks for."""
-        reference = self.graph.instructions[number].reference
-        assert reference is not None
-        return private_access(reference, self.kind.example.lanes).sectors
-
-    @property
-    def sectors_by_array(self) -> Counter[str]:
-        """Return array -> the sectors that a warp asks for."""
-        found: Counter[str] = Counter()
-        for number, each in enumerate(self.graph.instructions):
-            if each.subsystem == "global" and each.reference is not None:
-                found[each.reference.array] += self.sectors(number) * float(each.executions)  # pyright: ignore
-        return found
-
-    def _mean(self, number: int, quantity: str) -> float:
-        """Return the mean of *quantity* over all executions; copies and merged accesses are as their source."""
-        instruction = self.graph.instructions[number]
-        origin = instruction.origin
-        assert origin is not None
-        if origin not in self._found:
-            source = self._sources[origin]
-            pattern = self.kind.access(source)
-            self.assumed.update(dict.fromkeys(pattern.assumed))
-            bits = int(self.kind.graph.instructions[source].dtype.removeprefix("b"))
-            self._found[origin] = bits, float(pattern.profile.mean(quantity))  # pyright: ignore
-        bits, mean = self._found[origin]
-        return mean * int(instruction.dtype.removeprefix("b")) / bits
-
-
-def _dealt_out(launch: LaunchGraphs) -> Iterator[int]:
-    """Yield the kinds of the warps of some groups one after the other, each kind as often as it is among all warps.
-
-    Kinds that meet barriers another number of times are in groups of their own.
-    """
-    if len(launch.kinds) == 1:
-        yield 0
-        return
-    together: dict[float, list[int]] = {}
-    for number, kind in enumerate(launch.kinds):
-        barriers = sum(float(each.executions) for each in kind.graph.instructions if each.kind == "barrier")
-        together.setdefault(barriers, []).append(number)
-    warps = [[launch.kinds[number].warps for number in kinds] for kinds in together.values()]
-    size = launch.warps_per_group
-    for kinds, of_kinds, groups in zip(together.values(), warps, _shared(MIXED, [*map(sum, warps)]), strict=True):
-        numbers = _shared(groups * size, of_kinds)
-        inside = sorted(zip(kinds, numbers, strict=True), key=lambda each: launch.kinds[each[0]].example.number)
-        slots = [kind for kind, number in inside for _ in range(number)]
-        for group in range(groups):
-            yield from slots[group::groups]
-
-
-def _shared(whole: int, weights: Sequence[int]) -> list[int]:
-    """Return *whole* in parts that are to each other as *weights*, rounded by their largest remainders."""
-    exact = [whole * weight / sum(weights) for weight in weights]
-    parts = [int(each) for each in exact]
-    nearest = sorted(range(len(weights)), key=lambda place: parts[place] - exact[place])
-    for place in nearest[: whole - sum(parts)]:
-        parts[place] += 1
-    return parts
-
-
-def _first(body: Sequence[object]) -> int:
-    item = body[0]
-    return item if isinstance(item, int) else _first(item.body)  # pyright: ignore
 
 
 def _capability(device: Device) -> Capability:

@@ -1,4 +1,4 @@
-"""λ and Λ of memory: Lemeire's equations on worked cases, laws, and which level serves what."""
+"""λ and Λ of memory: Lemeire's equations on worked cases, and laws."""
 
 from fractions import Fraction
 
@@ -9,19 +9,15 @@ from hypothesis import strategies as st
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.device.memory_lambdas import (
-    Footprint,
     by_dram_ratio,
     bytes_per_cycle,
-    global_lambdas,
     latency_in_flight,
     level_lambdas,
     mixed,
-    served_by,
 )
 from loopyperf.errors import MissingNumberError, ParameterError
 
 V100 = load_device("nvidia-v100")
-KIB, MIB = 2**10, 2**20
 cycles = st.fractions(min_value=Fraction(1, 8), max_value=1000)
 latencies = st.builds(Lambdas, cycles, cycles)
 
@@ -97,60 +93,6 @@ def test_shares_that_do_not_add_up_are_refused() -> None:
         mixed([(0.5, DRAM_), (0.4, L2)])
     with pytest.raises(ParameterError, match="0 or more"):
         by_dram_ratio(DRAM_, L2, -1)
-
-
-def test_a_level_that_serves_nothing_need_not_be_known() -> None:
-    device = load_device("nvidia-gtx-1060")
-    assert global_lambdas(device, 128, {"L2": 0, "DRAM": 1}) == level_lambdas(device, "DRAM", 128)
-
-
-# }}}
-
-
-# {{{ which level serves
-
-
-def footprint(**changes: int) -> Footprint:
-    """Return that of a kernel that asks for each of 64 MiB four times, in groups that share half of what they touch."""
-    known = {
-        "requested": 256 * MIB,
-        "by_core": 128 * MIB,
-        "resident": 64 * KIB,
-        "by_wave": 80 * MIB,
-        "wave": 5 * MIB,
-        "distinct": 64 * MIB,
-    }
-    return Footprint(**{**known, **changes})
-
-
-def test_each_level_serves_what_it_keeps() -> None:
-    # 128 of 256 MiB are found in L1; of the others all but 80 in L2.
-    shares = served_by(V100, footprint())
-    assert shares == {"L1": 0.5, "L2": 48 / 256, "DRAM": 80 / 256}
-    assert list(shares) == ["L1", "L2", "DRAM"]
-
-
-def test_a_cache_that_is_too_small_keeps_nothing() -> None:
-    assert served_by(V100, footprint(resident=200 * KIB)) == {"L1": 0, "L2": 176 / 256, "DRAM": 80 / 256}
-    assert served_by(V100, footprint(wave=7 * MIB)) == {"L1": 0.5, "L2": 0, "DRAM": 0.5}
-
-
-def test_local_memory_is_taken_from_the_cache_that_holds_it() -> None:
-    # 128 KiB with 96 for local memory leave 32: too little for 64.
-    assert served_by(V100, footprint(), local_memory=96 * KIB)["L1"] == 0
-    assert served_by(V100, footprint(), local_memory=64 * KIB)["L1"] == 0.5
-
-
-def test_a_kernel_that_fits_into_the_last_cache_is_loaded_once() -> None:
-    small = footprint(by_wave=80 * MIB, distinct=6 * MIB)
-    assert served_by(V100, small)["DRAM"] == 6 / 256
-
-
-@given(st.tuples(*[st.integers(0, 2**30)] * 6))
-def test_shares_add_up_to_one(sizes: tuple[int, ...]) -> None:
-    shares = served_by(V100, Footprint(*sizes))
-    assert sum(shares.values()) == pytest.approx(1)
-    assert all(share >= 0 for share in shares.values())
 
 
 # }}}

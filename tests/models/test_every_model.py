@@ -16,13 +16,16 @@ from kernels import doubled, outer_product
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
-from loopyperf.errors import UnknownModelError
+from loopyperf.errors import ParameterError, UnknownModelError
 from loopyperf.models import MODELS, find_model
-from loopyperf.models.interface import FittedModel, ModelTime, Shares, Weights
+from loopyperf.models.interface import DeviceModel, FittedModel, ModelTime, Shares, Weights
 from loopyperf.units import duration
 
 PROPERTIES = ("f32 add", "f32 mul", "global load 32-bit stride 1", "local load 32-bit", "barriers", "launches")
 SOURCES = ("insn", "a_fetch", "barrier before insn", "launch of kernel")
+
+DEVICE = "nvidia-v100"
+"""that models are asked about which need to know one"""
 
 positive = st.floats(min_value=1e-15, max_value=1e-3)
 signed = positive | positive.map(lambda weight: -weight) | st.just(0.0)
@@ -36,12 +39,13 @@ def all_weights(weight: st.SearchStrategy[float]) -> st.SearchStrategy[Weights]:
     return st.fixed_dictionaries(dict.fromkeys(PROPERTIES, weight))
 
 
-every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+FITTED = {name: model for name, model in MODELS.items() if isinstance(model, FittedModel)}
+OF_DEVICE = {name: model for name, model in MODELS.items() if isinstance(model, DeviceModel)}
+every_fitted_model = pytest.mark.parametrize("model", FITTED.values(), ids=FITTED)
 
 
-def asked(model: Any, weights: Weights, shares: Shares) -> ModelTime:
-    """Return the model's answer; a model of a new kind needs a line of its own here."""
-    assert isinstance(model, FittedModel)
+def asked(model: FittedModel, weights: Weights, shares: Shares) -> ModelTime:
+    """Return the model's answer."""
     return model.time(weights, shares)
 
 
@@ -72,26 +76,28 @@ def test_an_unknown_model_is_refused_naming_those_there_are():
 # {{{ the time
 
 
-@every_model
+@every_fitted_model
 @given(weights=all_weights(positive | st.just(0.0)), shares=work)
-def test_no_time_is_negative(model: Any, weights: Weights, shares: Shares):
+def test_no_time_is_negative(model: FittedModel, weights: Weights, shares: Shares):
     answer = asked(model, weights, shares)
     assert answer.seconds >= 0
     assert all(row.seconds >= 0 for row in answer.breakdown.rows)
 
 
-@every_model
+@every_fitted_model
 @given(weights=all_weights(positive), shares=work, extra=counts, data=st.data())
-def test_more_work_never_takes_less_time(model: Any, weights: Weights, shares: Shares, extra: int, data: st.DataObject):
+def test_more_work_never_takes_less_time(
+    model: FittedModel, weights: Weights, shares: Shares, extra: int, data: st.DataObject
+):
     name = data.draw(st.sampled_from(sorted(shares)))
     source = data.draw(st.sampled_from(sorted(shares[name])))
     assert asked(model, weights, shares).seconds <= asked(model, weights, more(shares, name, source, extra)).seconds
 
 
-@every_model
+@every_fitted_model
 @given(weights=all_weights(signed), shares=work, octaves=st.integers(min_value=-10, max_value=10))
 def test_a_clock_that_ticks_faster_by_a_power_of_two_scales_every_time_exactly(
-    model: Any, weights: Weights, shares: Shares, octaves: int
+    model: FittedModel, weights: Weights, shares: Shares, octaves: int
 ):
     factor = 2.0**octaves
     slow = asked(model, weights, shares)
@@ -100,18 +106,18 @@ def test_a_clock_that_ticks_faster_by_a_power_of_two_scales_every_time_exactly(
     assert [row.seconds for row in fast.breakdown.rows] == [row.seconds * factor for row in slow.breakdown.rows]
 
 
-@every_model
+@every_fitted_model
 @given(weights=all_weights(positive), shares=work, factor=st.floats(min_value=0.1, max_value=10))
-def test_the_time_scales_with_the_clock(model: Any, weights: Weights, shares: Shares, factor: float):
+def test_the_time_scales_with_the_clock(model: FittedModel, weights: Weights, shares: Shares, factor: float):
     slow = asked(model, weights, shares).seconds
     fast = asked(model, {name: weight * factor for name, weight in weights.items()}, shares).seconds
     # Each product, the sum and its quantum round once in either: a few units in the last place, 2⁻⁵².
     assert fast == pytest.approx(slow * factor, rel=2**-48, abs=0)
 
 
-@every_model
+@every_fitted_model
 @given(weights=all_weights(signed), shares=work)
-def test_a_batch_takes_the_times_of_its_sizes(model: Any, weights: Weights, shares: Shares):
+def test_a_batch_takes_the_times_of_its_sizes(model: FittedModel, weights: Weights, shares: Shares):
     sizes = [1, 2, 3]
     totals = {name: sum(parts.values()) for name, parts in shares.items()}
     batch = {name: {"": np.array(sizes) * total} for name, total in totals.items()}
@@ -127,9 +133,9 @@ def test_a_batch_takes_the_times_of_its_sizes(model: Any, weights: Weights, shar
 # {{{ the explanation is the estimate
 
 
-@every_model
+@every_fitted_model
 @given(weights=all_weights(signed), shares=work)
-def test_rows_add_up_to_the_time_to_the_last_bit(model: Any, weights: Weights, shares: Shares):
+def test_rows_add_up_to_the_time_to_the_last_bit(model: FittedModel, weights: Weights, shares: Shares):
     answer = asked(model, weights, shares)
     parts = answer.breakdown
     assert math.fsum(row.seconds for row in parts.rows) == answer.seconds
@@ -137,18 +143,18 @@ def test_rows_add_up_to_the_time_to_the_last_bit(model: Any, weights: Weights, s
     assert math.fsum(parts.by_source().values()) == answer.seconds
 
 
-@every_model
+@every_fitted_model
 @given(weights=all_weights(signed), shares=work)
-def test_every_count_is_in_one_row(model: Any, weights: Weights, shares: Shares):
+def test_every_count_is_in_one_row(model: FittedModel, weights: Weights, shares: Shares):
     rows = asked(model, weights, shares).breakdown.rows
     expected = {(name, source): count for name, parts in shares.items() for source, count in parts.items()}
     assert expected == {(row.property, row.source): row.count for row in rows}
     assert len(expected) == len(rows)
 
 
-@every_model
+@every_fitted_model
 @given(weights=all_weights(signed), shares=work)
-def test_the_parts_of_a_batch_add_up_in_their_order(model: Any, weights: Weights, shares: Shares):
+def test_the_parts_of_a_batch_add_up_in_their_order(model: FittedModel, weights: Weights, shares: Shares):
     batch = {name: {"": np.array([sum(parts.values()), 7])} for name, parts in shares.items()}
     answer = asked(model, weights, batch)
     assert in_order(answer.breakdown.by_property().values()) == list(answer.seconds)
@@ -160,13 +166,41 @@ def in_order(parts: Iterable[Any]) -> list[float]:
     return list(sum(rest, start=first))
 
 
-@every_model
-def test_a_property_without_a_weight_is_free_and_named(model: Any):
+@every_fitted_model
+def test_a_property_without_a_weight_is_free_and_named(model: FittedModel):
     weights = {"f32 add": 1e-9}
     with_it = {"f32 add": {"insn": 10}, "f32 mul": {"insn": 5}, "barriers": {"insn": 0}}
     answer = asked(model, weights, with_it)
     assert answer.unfitted == ("f32 mul",)
     assert answer.seconds == asked(model, weights, {"f32 add": {"insn": 10}}).seconds
+
+
+# }}}
+
+
+# {{{ models that know the device
+
+
+@pytest.mark.parametrize("name", OF_DEVICE)
+def test_a_model_that_knows_the_device_takes_no_fit(name: str):
+    with pytest.raises(ParameterError, match="is not fitted: leave fit out"):
+        lpp.estimate(kernel(batch=False), n=1000, model=name, device=DEVICE, fit=made_up_fit(name))
+    with pytest.raises(ParameterError, match="leave counting out"):
+        lpp.estimate(kernel(batch=False), n=1000, model=name, device=DEVICE, counting="paper")
+
+
+@pytest.mark.parametrize("name", OF_DEVICE)
+def test_a_batch_of_a_model_that_knows_the_device_takes_the_times_of_its_sizes(name: str):
+    together = lpp.estimate(kernel(batch=False), n=np.array([1000, 4096]), model=name, device=DEVICE)
+    alone = [lpp.estimate(kernel(batch=False), n=n, model=name, device=DEVICE).seconds for n in (1000, 4096)]
+    assert together.seconds == pytest.approx(alone, rel=1e-15)
+
+
+@pytest.mark.parametrize("name", OF_DEVICE)
+def test_rows_of_a_model_that_knows_the_device_add_up_to_the_last_bit(name: str):
+    answer = lpp.estimate(kernel(batch=False), n=100_000, model=name, device=lpp.load_device(DEVICE))
+    assert math.fsum(row.seconds for row in answer.breakdown.rows) == answer.seconds > 0
+    assert math.fsum(answer.breakdown.by_source().values()) == answer.seconds
 
 
 # }}}
@@ -191,17 +225,22 @@ def made_up_fit(model: str) -> Fit:
     )
 
 
+def needed(model: str) -> dict[str, Any]:
+    """Return what *model* must be given besides the kernel."""
+    return {"fit": made_up_fit(model)} if model in FITTED else {"device": DEVICE}
+
+
 @pytest.fixture(params=MODELS)
 def estimate(request: pytest.FixtureRequest) -> lpp.Estimate:
     """An estimate of every model, at one size."""
-    return lpp.estimate(kernel(batch=False), n=1000, model=request.param, fit=made_up_fit(request.param))
+    return lpp.estimate(kernel(batch=False), n=1000, model=request.param, **needed(request.param))
 
 
 @pytest.fixture(params=MODELS)
 def batch(request: pytest.FixtureRequest) -> lpp.Estimate:
     """An estimate of every model, at many sizes."""
     sizes = {"n": np.array([[1], [2]]), "m": np.array([16, 32, 48])}
-    return lpp.estimate(kernel(batch=True), model=request.param, fit=made_up_fit(request.param), **sizes)
+    return lpp.estimate(kernel(batch=True), model=request.param, **needed(request.param), **sizes)
 
 
 def test_an_estimate_survives_json(estimate: lpp.Estimate):
@@ -248,7 +287,7 @@ def test_the_bound_is_the_property_that_costs_most(estimate: lpp.Estimate):
 def test_printed_an_estimate_says_what_where_how_long_and_why(estimate: lpp.Estimate):
     text = str(replace(estimate, notes=("first", "second")))
     assert text.splitlines() == [
-        f"doubled(n=1000) on made-up-1, model {estimate.model}: {duration(float(estimate))}, "
+        f"doubled(n=1000) on {estimate.device}, model {estimate.model}: {duration(float(estimate))}, "
         f"most of it for {estimate.bound}",
         "  note: first",
         "  note: second",

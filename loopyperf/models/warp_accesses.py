@@ -1,0 +1,54 @@
+"""What the loads and stores of a machine graph ask of memory."""
+
+from loopyperf.idg.access.private_stack import private_access
+from loopyperf.idg.access.profile import Quantity
+from loopyperf.idg.construction.kernel_graphs import WarpKind
+from loopyperf.idg.graph import Idg
+
+
+class WarpAccesses:
+    """What the loads and stores of a machine graph ask of memory, each time that they are executed, on average."""
+
+    def __init__(self, kind: WarpKind, graph: Idg) -> None:
+        self.kind, self.graph = kind, graph
+        self.assumed: dict[str, None] = {}
+        self._sources = {each.origin: place for place, each in enumerate(kind.graph.instructions)}
+        self._found: dict[int, tuple[int, float]] = {}
+
+    def sectors(self, number: int) -> float:
+        """Return the sectors of global memory that instruction *number* asks for."""
+        return self._mean(number, "sectors")
+
+    def wavefronts(self, number: int) -> float:
+        """Return the passes through the banks of local memory that instruction *number* takes."""
+        return self._mean(number, "wavefronts")
+
+    def private_sectors(self, number: int) -> float:
+        """Return the sectors of private memory that instruction *number* asks for."""
+        reference = self.graph.instructions[number].reference
+        assert reference is not None
+        return private_access(reference, self.kind.example.lanes).sectors
+
+    @property
+    def sectors_by_array(self) -> dict[str, float]:
+        """Return array -> the sectors that a warp asks for."""
+        found: dict[str, float] = {}
+        for number, each in enumerate(self.graph.instructions):
+            if each.subsystem == "global" and each.reference is not None:
+                number_of_sectors = self.sectors(number) * float(each.executions)
+                found[each.reference.array] = found.get(each.reference.array, 0.0) + number_of_sectors
+        return found
+
+    def _mean(self, number: int, quantity: Quantity) -> float:
+        """Return the mean of *quantity* over all executions; copies and merged accesses are as their source."""
+        instruction = self.graph.instructions[number]
+        origin = instruction.origin
+        assert origin is not None
+        if origin not in self._found:
+            source = self._sources[origin]
+            pattern = self.kind.access(source)
+            self.assumed.update(dict.fromkeys(pattern.assumed))
+            bits = int(self.kind.graph.instructions[source].dtype.removeprefix("b"))
+            self._found[origin] = bits, float(pattern.profile.mean(quantity))
+        bits, mean = self._found[origin]
+        return mean * int(instruction.dtype.removeprefix("b")) / bits

@@ -1,0 +1,40 @@
+"""Groups that stand for all groups of a launch whose warps do not execute alike."""
+
+from collections.abc import Iterator, Sequence
+
+from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
+
+MIXED = 8
+"""groups that the kinds of warps are dealt out to, one after the other"""
+
+
+def dealt_out(launch: LaunchGraphs) -> Iterator[int]:
+    """Yield the kinds of the warps of some groups one after the other, each kind as often as it is among all warps.
+
+    Kinds that meet barriers another number of times are in groups of their own.
+    """
+    if len(launch.kinds) == 1:
+        yield 0
+        return
+    together: dict[float, list[int]] = {}
+    for number, kind in enumerate(launch.kinds):
+        barriers = sum(float(each.executions) for each in kind.graph.instructions if each.kind == "barrier")
+        together.setdefault(barriers, []).append(number)
+    warps = [[launch.kinds[number].warps for number in kinds] for kinds in together.values()]
+    size = launch.warps_per_group
+    for kinds, of_kinds, groups in zip(together.values(), warps, shared_out(MIXED, [*map(sum, warps)]), strict=True):
+        numbers = shared_out(groups * size, of_kinds)
+        inside = sorted(zip(kinds, numbers, strict=True), key=lambda each: launch.kinds[each[0]].example.number)
+        slots = [kind for kind, number in inside for _ in range(number)]
+        for group in range(groups):
+            yield from slots[group::groups]
+
+
+def shared_out(whole: int, weights: Sequence[int]) -> list[int]:
+    """Return *whole* in parts that are to each other as *weights*, rounded by their largest remainders."""
+    exact = [whole * weight / sum(weights) for weight in weights]
+    parts = [int(each) for each in exact]
+    nearest = sorted(range(len(weights)), key=lambda place: parts[place] - exact[place])
+    for place in nearest[: whole - sum(parts)]:
+        parts[place] += 1
+    return parts

@@ -1,0 +1,144 @@
+"""The pipeline model on kernels whose time is known: by a bandwidth, by a throughput, by a latency."""
+
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+from kernels import doubled
+
+import loopyperf as lpp
+from loopyperf.device.description import Device
+from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
+from loopyperf.models import pipeline
+from loopyperf.models.warp_mix import shared_out
+
+V100 = lpp.load_device("nvidia-v100")
+CORES, CLOCK = 80, 1.38e9
+
+
+def kernel(domain: str, code: str, *arguments: Any, group: int = 256, dtype: Any = np.float32) -> lp.TranslationUnit:
+    """Return a kernel of *code*, of which ``i`` is split into groups."""
+    unit = lp.make_kernel(domain, code, [*arguments, ...], lang_version=(2018, 2), target=lp.PyOpenCLTarget())
+    unit = lp.add_and_infer_dtypes(unit, dict.fromkeys(("a", "b"), dtype)) if not arguments else unit
+    return lp.split_iname(unit, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def seconds(unit: lp.TranslationUnit, device: Device | str = V100, **sizes: int) -> float:
+    return float(lpp.estimate(unit, model="pipeline", device=device, **sizes))
+
+
+# {{{ what bounds a kernel
+
+
+def test_a_copy_of_a_large_array_takes_what_memory_takes() -> None:
+    # 2 · 4 bytes for each of 2^26 elements at the sustained 869 GB/s.
+    unit = kernel("{[i]: 0<=i<n}", "b[i] = a[i]", *_arrays("n"))
+    estimate = lpp.estimate(unit, model="pipeline", device=V100, n=2**26)
+    assert float(estimate) == pytest.approx(8 * 2**26 / 869e9, rel=0.03)
+    assert estimate.bound == "DRAM"
+
+
+def test_a_copy_that_fits_into_the_second_cache_does_not_come_from_memory() -> None:
+    unit = kernel("{[i]: 0<=i<n}", "b[i] = a[i] + a[i+1]", *_arrays("n + 1"))
+    small, large = seconds(unit, n=2**18), seconds(unit, n=2**26)
+    assert small < large / 2**8 * 1.5
+
+
+def test_polynomials_take_what_arithmetic_takes() -> None:
+    # 2048 multiply-adds by each work-item: 64 a cycle and core.
+    code = "b[i] = reduce(sum, k, a[i]*1.5f) {id=sum}"
+    unit = kernel("{[i,k]: 0<=i<n and 0<=k<2048}", code, *_arrays("n"))
+    estimate = lpp.estimate(unit, model="pipeline", device=V100, n=2**18)
+    additions = 2**18 * 2048 / (64 * CORES * CLOCK)
+    assert additions <= float(estimate) <= 1.6 * additions  # loop control has its share
+    assert estimate.bound.startswith("alu")
+
+
+def test_one_warp_waits_for_each_load() -> None:
+    # A chain of 100 loads, each of a line of its own: 100 latencies of memory.
+    code = "<> t = 0 {id=start}\n for k\n t = m[32*t + k] {id=chase,dep=start}\n end\n b[i] = t {dep=chase}"
+    index = lp.GlobalArg("m", np.int32, shape=(2**24,))
+    unit = kernel("{[i,k]: 0<=i<32 and 0<=k<100}", code, index, lp.GlobalArg("b", np.int32, shape=(32,)), group=32)
+    cycles = seconds(unit) * CLOCK
+    assert 100 * 212 <= cycles <= 100 * 480
+
+
+# }}}
+
+
+# {{{ launches, grids, kinds of warps
+
+
+def test_times_grow_in_steps_of_full_devices() -> None:
+    # Groups of 1024: two a core. 160 of them are one wave of all cores, 161 begin a second one.
+    code = "b[i] = reduce(sum, k, a[i]*1.5f)"
+    unit = kernel("{[i,k]: 0<=i<n and 0<=k<2000}", code, *_arrays("n"), group=1024)
+    within, whole, more = (seconds(unit, n=1024 * groups) for groups in (81, 160, 161))
+    assert within == pytest.approx(whole, rel=0.01)
+    assert more > 1.4 * whole
+
+
+def test_an_extrapolated_grid_is_near_the_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = kernel("{[i]: 0<=i<n}", "b[i] = a[i]*a[i]", *_arrays("n"))
+    whole = seconds(unit, n=2**22)
+    monkeypatch.setattr(pipeline, "ISSUES", 1000)
+    assert seconds(unit, n=2**22) == pytest.approx(whole, rel=0.02)
+
+
+def test_launches_add_up() -> None:
+    code = "b[i] = 2*a[i] {id=one}\n ... gbarrier {id=all,dep=one}\n c[j] = 3*b[j] {dep=all}"
+    arrays = lp.GlobalArg("a,b,c", np.float32, shape="n")
+    both = lp.make_kernel("{[i,j]: 0<=i,j<n}", code, [arrays, ...], lang_version=(2018, 2), target=lp.PyOpenCLTarget())
+    for name in "ij":
+        both = lp.split_iname(both, name, 256, outer_tag="g.0", inner_tag="l.0")
+    estimate = lpp.estimate(both, model="pipeline", device=V100, n=2**22)
+    launches = {row.source for row in estimate.breakdown.rows if row.source.startswith("launch")}
+    assert len(launches) == 2
+    one = seconds(kernel("{[i]: 0<=i<n}", "b[i] = 2*a[i]", *_arrays("n")), n=2**22)
+    assert float(estimate) == pytest.approx(2 * one, rel=0.01)
+
+
+def test_parts_are_shared_by_the_largest_remainders() -> None:
+    assert shared_out(8, [1, 1, 1]) == [3, 3, 2]
+    assert shared_out(8, [1000, 1]) == [8, 0]
+
+
+# }}}
+
+
+# {{{ what is refused
+
+
+def test_a_group_that_fits_on_no_core_is_refused() -> None:
+    with pytest.raises(OccupancyError, match="2,048 work-items where there are 1,024"):
+        seconds(doubled(group=2048), n=2**20)
+
+
+def test_a_number_that_nobody_published_is_named() -> None:
+    code = "b[i] = reduce(sum, k, a[i]*1.5)"
+    unit = kernel("{[i,k]: 0<=i<n and 0<=k<8}", code, lp.GlobalArg("a,b", np.float64, shape="n"))
+    with pytest.raises(MissingNumberError, match="completion"):
+        seconds(unit, "nvidia-gtx-280", n=2**20)
+
+
+def test_a_device_that_is_not_described_is_refused() -> None:
+    with pytest.raises(UnknownDeviceError, match="nearest first"):
+        seconds(doubled(), "nvidia-v1000", n=2**20)
+
+
+# }}}
+
+
+def test_the_same_kernel_takes_the_same_time() -> None:
+    unit = doubled(group=256)
+    assert seconds(unit, n=2**20) == seconds(unit, n=2**20)
+
+
+def test_what_is_not_known_is_said() -> None:
+    notes = lpp.estimate(doubled(group=256), model="pipeline", device=V100, n=2**20).notes
+    assert any("what a launch costs on nvidia-v100 is not described" in note for note in notes)
+
+
+def _arrays(length: str) -> tuple[Any, ...]:
+    return (lp.GlobalArg("a,b", np.float32, shape=length),)
