@@ -131,13 +131,13 @@ class _Launch:
         return TimedGraph.of(graph, timed, self.device)
 
     def _of(self, accesses: "WarpAccesses", number: int, instruction: Instruction) -> Timed:
-        if instruction.subsystem == "local" and instruction.reference is not None:
+        if instruction.reference is None or instruction.is_idle:
+            return self.timing.arithmetic(instruction)
+        if instruction.subsystem == "local":
             return self.timing.local_memory(accesses.wavefronts(number))
-        if instruction.subsystem == "private" and instruction.reference is not None:
+        if instruction.subsystem == "private":
             return self.timing.private_memory(accesses.private_sectors(number), self._private_level)
-        if instruction.subsystem == "global" and instruction.reference is not None:
-            return self.timing.global_memory(instruction, instruction.reference.array, accesses.sectors(number))
-        return self.timing.arithmetic(instruction)
+        return self.timing.global_memory(instruction, instruction.reference.array, accesses.sectors(number))
 
     # }}}
 

@@ -21,6 +21,8 @@ WAVEFRONT = 128
 """bytes that a pass through the banks moves"""
 INTEGER = frozenset({"integer", "move", "branch", "select", "logic", "fchk", "constant"})
 """kinds of the graph that are timed as integer additions"""
+BY_ADDITIONS = frozenset({("compare", "f64"), ("min/max", "f64")})
+"""done by the lanes that add in double precision"""
 STEADY = 64
 """parts of a cycle that latencies are told to, so that what repeats is seen to repeat"""
 
@@ -45,16 +47,29 @@ class Timing:
         """sentences on numbers that are not stated, and what was taken for them"""
 
     def arithmetic(self, instruction: Instruction) -> Timed:
-        """Return how long an instruction takes that accesses no memory."""
-        kind, dtype = instruction.kind, instruction.dtype
+        """Return how long an instruction takes that accesses no memory, or that no lane takes part in."""
         if instruction.subsystem == "barrier":
             return self._barrier()
-        if kind in INTEGER or not dtype.startswith("f"):
-            kind, dtype = ("add" if kind in INTEGER else kind), "i32"
-        if kind == "mufu":
+        kind, dtype, pipeline = instruction.kind, instruction.dtype, instruction.subsystem
+        if instruction.is_idle or kind in INTEGER or not dtype.startswith("f"):
+            # What no lane takes part in is issued, and looked at no further.
+            kind, dtype = ("add" if instruction.is_idle or kind in INTEGER else kind), "i32"
+        elif kind == "mufu":
             kind, dtype = "special", "f32"
+        elif kind == "convert":
+            return self._conversion()
+        elif (kind, dtype) in BY_ADDITIONS:
+            kind, pipeline = "add", "fp64"
         lambdas = Lambdas(self.device.issue_latency(kind, dtype), self.device.completion_latency(kind, dtype))
-        return Timed(self._pipeline(instruction.subsystem), lambdas, self._is_split(lambdas))
+        pipeline = "alu" if instruction.is_idle else pipeline
+        return Timed(self._pipeline(pipeline), lambdas, self._is_split(lambdas))
+
+    def _conversion(self) -> Timed:
+        """Return how long a conversion takes: no published latency is known, and special functions' lanes do both."""
+        self.missing["the latency of conversions is not described: taken as that of special functions"] = None
+        completion = self.device.completion_latency("special", "f32")
+        lambdas = Lambdas(self.device.issue_latency("convert", "f32"), completion)
+        return Timed(self._pipeline("sfu"), lambdas, self._is_split(lambdas))
 
     def _is_split(self, lambdas: Lambdas) -> bool:
         """Return whether a pipeline of that throughput can be one in each partition, no lane shared, none too many.

@@ -34,7 +34,7 @@ class WarpAccesses:
         """Return array -> the sectors that a warp asks for."""
         found: dict[str, float] = {}
         for number, each in enumerate(self.graph.instructions):
-            if each.subsystem == "global" and each.reference is not None:
+            if each.subsystem == "global" and each.reference is not None and not each.is_idle:
                 number_of_sectors = self.sectors(number) * float(each.executions)
                 found[each.reference.array] = found.get(each.reference.array, 0.0) + number_of_sectors
         return found

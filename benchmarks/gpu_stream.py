@@ -1,0 +1,126 @@
+"""Bandwidth against occupancy on six GPUs, predicted by the pipeline model from the catalog alone, beside measurements.
+
+The data are those of RRZE-HPC/gpu-benches and te42kyfo/gpu-benches, ``gpu-stream.csv``: six kernels that access arrays
+of doubles, one element for each work-item, in groups of 32 to 1024 of which 1 or 2 reside on a core. Errors are the
+mean absolute percentage error over occupancies, and the same after the best linear fit of the differences is taken away
+(Lemeire, section 6.4).
+
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/gpu_stream.py [--every N] [DEVICE ...]
+"""
+
+import argparse
+import csv
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import loopy as lp
+import numpy as np
+from measured import SHARED_DATA
+from rich.console import Console
+from rich.table import Table
+
+import loopyperf as lpp
+from loopyperf.errors import MissingNumberError
+from loopyperf.idg.construction.kernel_graphs import KernelIdg
+from loopyperf.models.pipeline import pipeline_time
+
+DEVICES = {
+    "v100": "nvidia-v100",
+    "a100_40": "nvidia-a100-40",
+    "a40": "nvidia-a40",
+    "h100_pcie": "nvidia-h100-pcie",
+    "mi210": "amd-mi210",
+    "rx6900xt": "amd-rx-6900-xt",
+}
+ELEMENTS = 2**27
+STATEMENTS = {
+    "init": "a[i] = 0.23",
+    "read": "if b[i] == 123.0\n a[i] = b[i]\n end",
+    "scale": "a[i] = b[i]*1.2",
+    "triad": "a[i] = b[i]*1.2 + c[i]",
+    "3pt": "a[i] = 0.5*b[i] - 1.0*b[i+1] + 0.5*b[i+2]",
+    "5pt": "a[i] = 0.25*b[i] + 0.25*b[i+1] - 1.0*b[i+2] + 0.5*b[i+3] + 0.5*b[i+4]",
+}
+STREAMS = {"init": 1, "read": 1, "scale": 2, "triad": 3, "3pt": 2, "5pt": 2}
+"""arrays that the measured bandwidth counts"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A bandwidth, in GB/s."""
+
+    predicted: float
+    measured: float
+
+
+@cache
+def graphs(kernel: str, work_items: int, warp_size: int) -> KernelIdg:
+    """Return the graphs of a kernel in groups of so many work-items."""
+    arrays = [lp.GlobalArg(name, np.float64, shape="n + 4") for name in "abc" if f"{name}[" in STATEMENTS[kernel]]
+    unit = lp.make_kernel("{[i]: 0 <= i < n}", STATEMENTS[kernel], [*arrays, ...], target=lp.PyOpenCLTarget())
+    unit = lp.split_iname(unit, "i", work_items, outer_tag="g.0", inner_tag="l.0")
+    typical = {"insn": 0} if kernel == "read" else None
+    return lpp.instruction_graph(unit, warp_size=warp_size, typical=typical, n=ELEMENTS // work_items * work_items)
+
+
+def predicted(device: str, kernel: str, work_items: int, groups: int) -> float:
+    """Return the bandwidth in GB/s with so many groups on a core."""
+    described = lpp.load_device(device)
+    time = pipeline_time(graphs(kernel, work_items, described.warp_size), described, concurrent_groups=groups)
+    return 8 * STREAMS[kernel] * (ELEMENTS // work_items * work_items) / float(time.seconds) / 1e9
+
+
+def rows(devices: Sequence[str], every: int) -> Iterator[tuple[tuple[str, str, str], Row]]:
+    """Yield source, device and kernel with what was predicted and measured."""
+    known = cache(predicted)
+    with (SHARED_DATA / "gpu-stream.csv").open() as file:
+        for row in csv.DictReader(file):
+            work_items = int(row["block_size"])
+            if row["device"] in devices and work_items % (32 * every) == 0 and float(row["GBps"]) > 0:
+                bandwidth = known(DEVICES[row["device"]], row["kernel"], work_items, int(float(row["blocks_per_sm"])))
+                yield (row["source"].split("@")[0], row["device"], row["kernel"]), Row(bandwidth, float(row["GBps"]))
+
+
+def errors(found: Sequence[Row]) -> tuple[float, float]:
+    """Return MAPE and MAPE_shape."""
+    measured = np.array([row.measured for row in found])
+    apart = np.array([row.predicted for row in found]) - measured
+    line = np.vstack([np.ones_like(measured), measured]).T
+    shape = apart - line @ np.linalg.lstsq(line, apart, rcond=None)[0]
+    return float(np.mean(np.abs(apart) / measured)), float(np.mean(np.abs(shape) / measured))
+
+
+def table(by_kernel: Mapping[tuple[str, str, str], Sequence[Row]]) -> Table:
+    """Return the errors by device and kernel, and their means by device."""
+    found = Table("measured by", "device", "kernel", "points", "MAPE", "MAPE shape")
+    means: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for (source, device, kernel), points in by_kernel.items():
+        both = errors(points)
+        means[device].append(both)
+        found.add_row(source, device, kernel, str(len(points)), *(f"{each:.1%}" for each in both))
+    for device, each in means.items():
+        found.add_row("mean", device, "", "", *(f"{value:.1%}" for value in np.mean(each, axis=0)), style="bold")
+    return found
+
+
+def main() -> None:
+    """Print the errors of the devices that are named, of all without names."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("devices", nargs="*", metavar="DEVICE", help=", ".join(DEVICES))
+    parser.add_argument("--every", type=int, default=1, help="only groups of multiples of so many times 32")
+    asked = parser.parse_args()
+    by_kernel: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    console = Console(width=120)
+    for device in asked.devices or DEVICES:
+        try:
+            for key, row in rows([device], asked.every):
+                by_kernel[key].append(row)
+        except MissingNumberError as error:
+            console.print(f"{device}: {error}")
+    console.print(table(by_kernel))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""Predictions beside measurements of others, in ``../shared/data``."""
+
+import os
+from pathlib import Path
+
+SHARED_DATA = Path(os.environ.get("LOOPYPERF_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
+"""beside the repository, unless the environment says where"""
