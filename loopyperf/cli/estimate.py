@@ -20,7 +20,7 @@ from loopyperf.units import duration
 @click.command(epilog="\b\nExample: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")
 @click.argument("kernel", metavar="FILE.py:FUNCTION")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A size of the kernel; repeat for more.")
-@click.option("--device", help="Short name of a device that there is a fit for (see `loopyperf devices`).")
+@click.option("--device", help="Short name of a device (see `loopyperf devices`), for models without a fit also the path of a description.")
 @click.option("--model", default=DEFAULT_MODEL, show_default=True, help="Which model answers.")
 @click.option("--fit", help="Path of a fit file, instead of the one for the device.")
 @click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")
@@ -59,7 +59,9 @@ def show_estimate(answer: Estimate, console: Console) -> None:
     for name in sorted(costs, key=lambda name: -abs(float(costs[name]))):
         rows = [row for row in answer.breakdown.rows if row.property == name]
         number = sum(row.count for row in rows)
-        table.add_row(name, f"{number:,}", duration(rows[0].weight), duration(float(costs[name])))
+        alike = len({row.weight for row in rows}) == 1
+        each = duration(rows[0].weight) if alike else "differs"
+        table.add_row(name, f"{number:,}", each, duration(float(costs[name])))
     console.print(table)
 
 
