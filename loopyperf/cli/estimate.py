@@ -20,7 +20,7 @@ from loopyperf.units import duration
 @click.command(epilog="\b\nExample: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")
 @click.argument("kernel", metavar="FILE.py:FUNCTION")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A size of the kernel; repeat for more.")
-@click.option("--device", help="Short name of a device (see `loopyperf devices`), for models without a fit also the path of a description.")
+@click.option("--device", help="Short name (see `loopyperf devices`), or without a fit also a description's path.")
 @click.option("--model", default=DEFAULT_MODEL, show_default=True, help="Which model answers.")
 @click.option("--fit", help="Path of a fit file, instead of the one for the device.")
 @click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")

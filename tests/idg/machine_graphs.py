@@ -16,7 +16,7 @@ from loopyperf.kernel import load_kernel
 
 
 def source(
-    domain: str,
+    domain: str | list[str],
     code: str,
     *arguments: object,
     tags: Mapping[str, str] | None = None,

@@ -84,6 +84,26 @@ def test_a_warp_beyond_the_last_work_item_executes_nothing() -> None:
     assert all(kind.graph.idle is None for kind in kinds_of_warps)
 
 
+def test_a_warp_that_only_meets_barriers_is_issued_nothing_else() -> None:
+    # 96 work-items in groups of 64: of the last warp none has anything to do, and it meets the barriers of the others.
+    tags = {"i_outer": "g.0", "i_inner": "l.0"}
+    bounded = ["{[i_outer,i_inner]: 0<=i_outer and 0<=i_inner<64 and i_inner + 64*i_outer < n}", "{[k]: 0<=k<4}"]
+    code = """
+        <> acc = 0 {id=init}
+        for k
+            t[i_inner] = a[64*k + i_inner] {id=fetch}
+            acc = acc + t[63 - i_inner] {id=sum, dep=fetch:init}
+        end
+        b[i_inner + 64*i_outer] = acc {dep=sum}
+        """
+    local = lp.TemporaryVariable("t", np.float32, shape=(64,), address_space=lp.AddressSpace.LOCAL)
+    n = lp.ValueArg("n", np.int32)
+    graph = source(bounded, code, flat("a"), flat("b"), local, n, tags=tags, sizes={"n": 96})
+    beyond = graph.launches[0].kinds[-1].graph
+    assert beyond.idle is not None
+    assert {each.kind for each in with_predication(beyond).instructions} == {"barrier"}
+
+
 @pytest.mark.parametrize("share", [0.25, 1])
 def test_what_data_decide_is_issued_whatever_they_are(share: float) -> None:
     code = "out[i] = if(a[i] > 0, 3*a[i], b[i])"

@@ -107,6 +107,8 @@ class _Predication:
                 else:
                     self.kept.update(plain)
                     self._execute_always(plain if on_data else (), around)
+            elif is_idle:  # the whole kernel is under what it is under: such warps have ended
+                part = ()
             yield from (self._inside(item, around, given | tests) for item in part)
 
     def _inside(self, item: Item, around: tuple[Loop, ...], given: frozenset[str]) -> Item:
