@@ -16,7 +16,6 @@ from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.entry import HOPPER, Capability
-from loopyperf.idg.lowering.scheduling import with_early_loads
 from loopyperf.idg.metrics.registers import estimated_registers
 from loopyperf.idg.program import Instruction
 from loopyperf.models.exact_sum import adding_up
@@ -31,8 +30,6 @@ from loopyperf.pipeline import Execution, execution_on, simulate
 
 ISSUES = 3_000_000
 """instructions that are simulated at most, unless one generation of groups has more"""
-WAITING = 8
-"""results of loads that wait when one is used: the middle of what nvcc does in eleven kernels (docs/compiler.md)"""
 
 
 def pipeline_time(kernel: KernelIdg, device: Device, concurrent_groups: int | None = None) -> ModelTime:
@@ -126,7 +123,7 @@ class _Launch:
     # {{{ a graph with latencies
 
     def _timed(self, kind: int) -> "TimedGraph":
-        accesses, graph = self.accesses[kind], with_early_loads(self.machine[kind], WAITING)
+        accesses, graph = self.accesses[kind], self.machine[kind]
         timed = [steady(self._of(accesses, number, each)) for number, each in enumerate(graph.instructions)]
         return TimedGraph.of(graph, timed, self.device)
 
