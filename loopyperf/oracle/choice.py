@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Sequence
 from functools import cache
 
 from loopyperf.calibration.fits import Fit
@@ -29,8 +30,9 @@ def chosen_device(device: DeviceChoice | None) -> Device:
     """
     if isinstance(device, Device):
         return device
-    named = device if device is not None else os.environ.get(DEVICE_VARIABLE)
-    return load_device(named if named is not None else _described_local_device())
+    if device is None:
+        device = os.environ.get(DEVICE_VARIABLE) or _described_local_device()
+    return load_device(device)
 
 
 def chosen_fit(model: str, device: str | None, fit: FitChoice | None) -> Fit:
@@ -84,26 +86,30 @@ def _meant(device: str | None) -> str:
 
 def _fitted_local_device() -> str:
     """Return the short name of this machine's OpenCL device, if there is a fit for it."""
-    try:
-        local = _local_device(os.environ.get("PYOPENCL_CTX"))
-    except BackendError as error:
-        raise UnknownDeviceError(f"no device was named and this machine has none ({error}); {_how()}") from error
-    if local not in fitted_devices():
-        raise UnknownDeviceError(f"no device was named and there is no fit for this machine's {local!r}; {_how()}")
-    return local
+    known = fitted_devices()
+    how = f"{_name_one(known)}, or make a fit for this machine with `loopyperf calibrate`"
+    return _local_device_among(known, "there is no fit for this machine's {!r}", how)
 
 
 def _described_local_device() -> str:
     """Return the short name of this machine's OpenCL device, if it is described."""
-    described = [known.slug for known in known_descriptions()]
-    how = f"name one of {', '.join(described)} with device=... or in {DEVICE_VARIABLE}"
+    known = tuple(each.slug for each in known_descriptions())
+    return _local_device_among(known, "this machine's {!r} is not described", _name_one(known))
+
+
+def _local_device_among(known: Sequence[str], otherwise: str, how: str) -> str:
+    """Return the short name of this machine's OpenCL device, if it is *known*; *otherwise* says what it lacks."""
     try:
         local = _local_device(os.environ.get("PYOPENCL_CTX"))
     except BackendError as error:
         raise UnknownDeviceError(f"no device was named and this machine has none ({error}); {how}") from error
-    if local not in described:
-        raise UnknownDeviceError(f"no device was named and this machine's {local!r} is not described; {how}")
+    if local not in known:
+        raise UnknownDeviceError(f"no device was named and {otherwise.format(local)}; {how}")
     return local
+
+
+def _name_one(known: Sequence[str]) -> str:
+    return f"name one of {', '.join(known)} with device=... or in {DEVICE_VARIABLE}"
 
 
 @cache
@@ -113,13 +119,6 @@ def _local_device(pyopencl_choice: str | None) -> str:
         # Backends warn of settings that spoil measurements; nothing is measured here.
         warnings.simplefilter("ignore", LoopyperfWarning)
         return open_backend("opencl").environment.slug
-
-
-def _how() -> str:
-    return (
-        f"name one of {', '.join(fitted_devices())} with device=... or in {DEVICE_VARIABLE}, "
-        "or make a fit for this machine with `loopyperf calibrate`"
-    )
 
 
 # }}}

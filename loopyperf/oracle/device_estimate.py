@@ -13,6 +13,7 @@ from loopyperf.models.interface import DeviceModel, ModelTime
 from loopyperf.models.result import Breakdown, Estimate, Row
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.sizes import common_shape
 
 COUNTING = "executed"
 """graphs have what is executed"""
@@ -55,12 +56,8 @@ def _at_all(
     arrays: Mapping[str, NDArray[Any]],
 ) -> tuple[str, ModelTime]:
     """Return the answers at all sizes as one; costs are by property alone."""
-    try:
-        every = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))
-    except ValueError as error:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise ParameterError(f"arrays of sizes must broadcast together, received the shapes {shapes}") from error
-    shape = next(iter(every.values())).shape
+    shape = common_shape({name: array.shape for name, array in arrays.items()})
+    every = {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
     points = [{name: array.flat[place].item() for name, array in every.items()} for place in range(int(np.prod(shape)))]
     if not points:
         raise ParameterError("there is no size in the arrays of sizes")

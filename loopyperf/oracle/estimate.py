@@ -19,6 +19,7 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit
 from loopyperf.oracle.device_estimate import estimate_on_device
+from loopyperf.oracle.sizes import common_shape, merged_sizes
 from loopyperf.properties.counted_kernel import KernelCounts
 
 DEFAULT_MODEL = "linear"
@@ -54,7 +55,7 @@ def estimate(
     """
     _check(device, model, parameters)
     asked = find_model(model)
-    merged = _merged(parameters, sizes)
+    merged = merged_sizes(parameters, sizes)
     if isinstance(asked, DeviceModel):
         _check_needs_no_fit(asked, fit, counting, on_unknown)
         return estimate_on_device(program, asked, chosen_device(device), typical, merged)
@@ -111,21 +112,12 @@ def _check_needs_no_fit(
 # {{{ sizes
 
 
-def _merged(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
-    if parameters is None:
-        return sizes
-    twice = sorted(set(parameters) & set(sizes))
-    if twice:
-        raise ParameterError(f"size {', '.join(twice)} is given twice, as a keyword and in parameters")
-    return {**parameters, **sizes}
-
-
 def _shares(counted: KernelCounts, sizes: Mapping[str, Any]) -> Shares:
     """Return the counts by property and source at one size; by property alone in a batch."""
     shapes = {name: cast("NDArray[Any]", size).shape for name, size in sizes.items() if isinstance(size, np.ndarray)}
     if not shapes:
         return counted.shares(sizes)
-    shape = _common_shape(shapes)
+    shape = common_shape(shapes)
     counts = counted.properties().evaluate(**sizes)
     return {name: {"": _spread(np.asarray(count), shape)} for name, count in counts.items()}
 
@@ -133,14 +125,6 @@ def _shares(counted: KernelCounts, sizes: Mapping[str, Any]) -> Shares:
 def _spread(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64] | NDArray[np.float64]:
     """Return *counts*, one number where no array of sizes matters for them, in the shape of the batch."""
     return np.broadcast_to(counts.astype(np.float64) if counts.dtype == object else counts, shape)
-
-
-def _common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(*shapes.values())
-    except ValueError as error:
-        received = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ParameterError(f"arrays of sizes must broadcast together, received the shapes {received}") from error
 
 
 # }}}

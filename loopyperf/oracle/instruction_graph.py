@@ -11,6 +11,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, kernel_graphs
 from loopyperf.kernel import Program
 from loopyperf.oracle.analysis import admitted_sizes, prepared
+from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.properties.unified import item_named
 
 LANES = 32
@@ -40,12 +41,10 @@ def instruction_graph(
     :class:`ParameterError` for wrong sizes and options.
     """
     lanes = _lanes(device, warp_size)
-    twice = sorted(set(parameters or {}) & set(sizes))
-    if twice:
-        raise ParameterError(f"size {', '.join(twice)} is given twice, as a keyword and in parameters")
+    merged = merged_sizes(parameters, sizes)
     kernel = prepared(program)
     stated = Typical(typical or {}, item_named)
-    graphs = kernel_graphs(kernel, admitted_sizes(kernel, {**(parameters or {}), **sizes}), stated, lanes)
+    graphs = kernel_graphs(kernel, admitted_sizes(kernel, merged), stated, lanes)
     stated.check_all_asked(kernel.name)
     return graphs
 

@@ -66,6 +66,24 @@ def integers(names: str, sizes: Sizes) -> Arguments:
     return {name: np.int32(sizes[name]) for name in names.split(", ")}
 
 
+def halving(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return the arguments of steps x = x*p + q: p = 1/2, q = 1, and an out of zeros; nothing is random."""
+    return {
+        "p": np.float32(0.5),
+        "q": np.float32(1),
+        **integers("groups, rounds", sizes),
+        "out": np.zeros((sizes["groups"], sizes["lanes"]), np.float32),
+    }
+
+
+def halved(steps: int, arguments: Arguments) -> dict[str, Array]:
+    """Return out after rounds of *steps* steps x = x/2 + 1, which begin with x₀ = 1/2 + l: x₀/2ⁿ + 2·(1 − 1/2ⁿ)."""
+    out = np.asarray(arguments["out"])
+    start = 0.5 + numbers_in_group(out)
+    left = 0.5 ** min(1000, steps * int(arguments["rounds"]))
+    return in_all_groups(start * left + 2 * (1 - left), out)
+
+
 def written_out(unit: lp.TranslationUnit) -> lp.TranslationUnit:
     """Return *unit* in groups, the loop over s written out, so that a round is one straight piece of code."""
     return lp.tag_inames(in_groups(unit), {"s": "unr"})

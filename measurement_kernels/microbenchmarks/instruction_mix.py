@@ -10,9 +10,9 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
 
-from ._rounds import configuration, in_all_groups, integers, numbers_in_group, occupied, rounds, written_out
+from ._rounds import configuration, halving, in_all_groups, numbers_in_group, occupied, rounds, written_out
 
 NAME = "instruction mix"
 
@@ -29,7 +29,7 @@ def configurations(limits: Limits) -> list[Configuration]:
             f"beta {beta}, group {lanes}",
             partial(instruction_mix, beta, lanes),
             (rounds({"groups": groups[-1], "lanes": lanes, "beta": beta, "steps": repeats(beta)}),),
-            arguments,
+            halving,
             partial(last_values, beta),
         )
         for beta in BETAS
@@ -66,16 +66,6 @@ def instruction_mix(beta: int, lanes: int) -> lp.TranslationUnit:
         lang_version=(2018, 2),
     )
     return written_out(unit)
-
-
-def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return p = 1/2, q = 1, and an out of zeros."""
-    return {
-        "p": np.float32(0.5),
-        "q": np.float32(1),
-        **integers("groups, rounds", sizes),
-        "out": np.zeros((sizes["groups"], sizes["lanes"]), np.float32),
-    }
 
 
 def last_values(beta: int, arguments: Arguments) -> dict[str, Array]:

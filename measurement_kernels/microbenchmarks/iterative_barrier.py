@@ -10,9 +10,9 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Configuration, Limits
 
-from ._rounds import configuration, in_all_groups, in_groups, integers, numbers_in_group, rounds
+from ._rounds import configuration, halved, halving, in_groups, rounds
 
 NAME = "iterative barrier"
 
@@ -33,8 +33,8 @@ def configurations(limits: Limits) -> list[Configuration]:
                 rounds({"groups": limits.cores * number, "lanes": warps * limits.warp_size, "steps": STEPS})
                 for number in on_each_core
             ),
-            arguments,
-            last_values,
+            halving,
+            partial(halved, STEPS),
         )
         for warps, on_each_core in GROUPS.items()
         if warps * limits.warp_size <= limits.group_size
@@ -65,21 +65,3 @@ def iterative_barrier(lanes: int) -> lp.TranslationUnit:
         lang_version=(2018, 2),
     )
     return in_groups(unit)
-
-
-def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return p = 1/2, q = 1, and an out of zeros."""
-    return {
-        "p": np.float32(0.5),
-        "q": np.float32(1),
-        **integers("groups, rounds", sizes),
-        "out": np.zeros((sizes["groups"], sizes["lanes"]), np.float32),
-    }
-
-
-def last_values(arguments: Arguments) -> dict[str, Array]:
-    """Return out: after n steps, x₀/2ⁿ + 2·(1 − 1/2ⁿ)."""
-    out = np.asarray(arguments["out"])
-    start = 0.5 + numbers_in_group(out)
-    left = 0.5 ** min(1000, STEPS * int(arguments["rounds"]))
-    return in_all_groups(start * left + 2 * (1 - left), out)

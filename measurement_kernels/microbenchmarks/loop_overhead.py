@@ -10,9 +10,9 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.configuration import Configuration, Limits
 
-from ._rounds import configuration, in_all_groups, integers, numbers_in_group, occupied, rounds, written_out
+from ._rounds import configuration, halved, halving, occupied, rounds, written_out
 
 NAME = "loop overhead"
 
@@ -28,8 +28,8 @@ def configurations(limits: Limits) -> list[Configuration]:
             f"{steps} steps, group {lanes}",
             partial(loop_overhead, steps, lanes),
             (rounds({"groups": groups, "lanes": lanes, "steps": steps}),),
-            arguments,
-            partial(last_values, steps),
+            halving,
+            partial(halved, steps),
         )
         for steps in BODIES
         for lanes, groups in ((few[0], few[1][0]), (many[0], many[1][-1]))
@@ -60,21 +60,3 @@ def loop_overhead(steps: int, lanes: int) -> lp.TranslationUnit:
         lang_version=(2018, 2),
     )
     return written_out(unit)
-
-
-def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return p = 1/2, q = 1, and an out of zeros."""
-    return {
-        "p": np.float32(0.5),
-        "q": np.float32(1),
-        **integers("groups, rounds", sizes),
-        "out": np.zeros((sizes["groups"], sizes["lanes"]), np.float32),
-    }
-
-
-def last_values(steps: int, arguments: Arguments) -> dict[str, Array]:
-    """Return out: after n steps, x₀/2ⁿ + 2·(1 − 1/2ⁿ)."""
-    out = np.asarray(arguments["out"])
-    start = 0.5 + numbers_in_group(out)
-    left = 0.5 ** min(1000, steps * int(arguments["rounds"]))
-    return in_all_groups(start * left + 2 * (1 - left), out)

@@ -1,0 +1,27 @@
+"""Sizes as users state them: as keywords or in a mapping, numbers or arrays."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from loopyperf.errors import ParameterError
+
+
+def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the sizes given as keywords and in *parameters*; raises :class:`ParameterError` for one given twice."""
+    if parameters is None:
+        return sizes
+    twice = sorted(set(parameters) & set(sizes))
+    if twice:
+        raise ParameterError(f"size {', '.join(twice)} is given twice, as a keyword and in parameters")
+    return {**parameters, **sizes}
+
+
+def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the shape that arrays of these *shapes* broadcast to; raises :class:`ParameterError` if there is none."""
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError as error:
+        received = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ParameterError(f"arrays of sizes must broadcast together, received the shapes {received}") from error
