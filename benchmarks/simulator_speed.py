@@ -1,13 +1,22 @@
-"""How many warp instructions the simulator issues in a second, on one core, with 64 warps.
+"""How quick the simulator is: warp instructions a second with 64 warps, long runs beside short ones, the first call.
 
-Every issue is made: nothing is skipped that repeats.
+In a second of warp instructions every issue is made: nothing is skipped that repeats. The long runs have a loop of a
+million iterations or a million groups; beside them stand those of a hundred.
 """
 
+import os
+import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.pipeline import SCHEDULERS, Execution
+from loopyperf.idg.program import Loop
+from loopyperf.pipeline import SCHEDULERS, Execution, simulate
 from loopyperf.pipeline.core import run
 from loopyperf.pipeline.scenario import Scenario
 
@@ -26,25 +35,72 @@ GRAPHS = {
 }
 
 
+FIRST_CALL = """
+import time
+import numpy
+from loopyperf.pipeline.machine_code import machine_code
+start = time.perf_counter()
+machine_code()(numpy.zeros(0, dtype=numpy.int64), 0)
+print(f"{time.perf_counter() - start:.1f} s")
+"""
+SHORT, LONG = 100, 1_000_000
+
+
 def main() -> None:
-    """Print the speed of each graph with each policy, once machine code has taken over."""
+    """Print the speed of each graph with each policy, then how much longer the long runs take, and the first call."""
     timing = {**TIMING, "store": TIMING["local"]}
     for words, graph in GRAPHS.items():
         for name in SCHEDULERS:
             short, long = (_issues(graph, timing, groups, name) for groups in (8, 40))
             speed = (long[1] - short[1]) / (long[0] - short[0])
             print(f"{words:20} {name:20} {speed / 1e6:6.2f} million warp instructions a second")
+    for words, graph in GRAPHS.items():
+        once = _with_trips(graph, 1)
+        for what, runs in {
+            "iterations": [(_with_trips(graph, trips), 8) for trips in (SHORT, LONG)],
+            "groups": [(once, SHORT), (once, LONG)],
+        }.items():
+            few, many = (_seconds(partial(_simulated, *each, timing)) for each in runs)
+            took = f"{few * 1e3:4.1f} and {many * 1e3:4.1f} ms"
+            print(f"{words:20} {SHORT} and {LONG} {what:10} {took}: {many / few:.1f}x")
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"first call, compiled: {_first_call(folder)}; loaded from the cache: {_first_call(folder)}")
+
+
+def _with_trips(graph: Idg, trips: int) -> Idg:
+    """Return *graph*, a single loop, with so many passes."""
+    (loop,) = graph.body
+    assert isinstance(loop, Loop)
+    return replace(graph, body=(replace(loop, trips=trips),))
+
+
+def _simulated(graph: Idg, groups: int, timing: dict[str, Lambdas]) -> float:
+    return simulate(graph, timing, Execution(8, 8, groups), issue_limit=1).cycles
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    """Return how many seconds *call* takes, the best of three times."""
+    seconds: list[float] = []
+    for _ in range(3):
+        start = time.process_time()
+        call()
+        seconds.append(time.process_time() - start)
+    return min(seconds)
+
+
+def _first_call(folder: str) -> str:
+    """Return how long machine code takes to come, in a process of its own whose cache is *folder*."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+    return subprocess.run(
+        [sys.executable, "-c", FIRST_CALL], env=environment, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def _issues(graph: Idg, timing: dict[str, Lambdas], groups: int, scheduler: str) -> tuple[float, int]:
     """Return how many seconds the processor takes, the best of three times, and how many instructions are issued."""
     scenario = Scenario((graph,), timing, Execution(8, 8, groups), SCHEDULERS[scheduler], 1)
-    seconds: list[float] = []
-    for _ in range(3):
-        start = time.process_time()
-        issued = run(scenario, scenario.clock, is_steady_sought=False).issued
-        seconds.append(time.process_time() - start)
-    return min(seconds), issued
+    issued = run(scenario, scenario.clock, is_steady_sought=False).issued
+    return _seconds(lambda: run(scenario, scenario.clock, is_steady_sought=False)), issued
 
 
 if __name__ == "__main__":

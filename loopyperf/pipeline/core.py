@@ -17,6 +17,8 @@ from loopyperf.pipeline.steady_state import SteadyState
 
 SHORT = 20_000
 """issues in Python before machine code takes over: about as long as numba takes to load"""
+SOON = 2_000
+"""issues before states are compared, where machine code is loaded: about as long as to compare two"""
 CHUNK = 500_000
 """issues in machine code at a time, so that a run can be interrupted"""
 
@@ -42,10 +44,13 @@ def run(
     What repeats after that is done once, unless it is traced or no steady state is sought. Raises
     :class:`SimulationError` for a run whose times do not fit, since the graph told less than it executes.
     """
-    memory: Any = encoded(scenario, clock, chunk * is_traced)
-    loop, issued, traces, steady = issue_in_order, 0, [np.empty((0, COLUMNS), dtype=np.int64)], SteadyState(scenario)
+    loop = issue_in_order
     if is_loaded():
-        loop, memory = machine_code(), np.array(memory, dtype=np.int64)
+        loop, chunk = machine_code(), min(chunk, SOON)
+    memory: Any = encoded(scenario, clock, chunk * is_traced)
+    if loop is not issue_in_order:
+        memory = np.array(memory, dtype=np.int64)
+    issued, traces, steady = 0, [np.empty((0, COLUMNS), dtype=np.int64)], SteadyState(scenario)
     while True:
         number = loop(memory, chunk)
         issued += number
@@ -55,19 +60,17 @@ def run(
             raise SimulationError("the run is longer than its graph says, and its times no longer fit into 62 bits")
         if memory[PAUSED]:
             if (skipped := steady.skipped(memory, issued)) is not None:
-                memory, issued = skipped[0].tolist() if isinstance(memory, list) else skipped[0], skipped[1]
+                memory, issued = skipped
             memory[PAUSED] = 0
-            memory[IS_WATCHED] = int(steady.is_looked_for)
-            continue
-        if number < chunk:
+        elif number < chunk:
             busy = tuple(int(each) for each in memory[memory[BUSY] : memory[BUSY] + memory[SUBSYSTEMS]])
             return Run(int(memory[FINISH]), issued, busy, np.concatenate(traces))
-        if loop is issue_in_order:
+        elif chunk < CHUNK:
             loop, chunk = machine_code(), CHUNK
-            room = [0] * (chunk * COLUMNS * is_traced)
-            memory = np.array(memory[: memory[TRACE]] + room, dtype=np.int64)
-        memory[IS_WATCHED] = int(is_steady_sought and not is_traced)
-        steady.look_again()
+            memory = np.array([*memory[: memory[TRACE]], *[0] * (chunk * COLUMNS * is_traced)], dtype=np.int64)
+        else:
+            steady.goes_on(number)
+        memory[IS_WATCHED] = int(is_steady_sought and not is_traced and steady.is_looked_for)
 
 
 def _rows(memory: Any, number: int) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import pymbolic.primitives as prim
 
@@ -43,7 +43,8 @@ def _program(scenario: Scenario, clock: Clock) -> tuple[Numbers, Tables]:
     numbers: Numbers = {
         at.WARPS_PER_GROUP: scenario.execution.warps_per_group,
         at.TOTAL_GROUPS: scenario.execution.total_groups,
-        at.WARPS: scenario.execution.concurrent_warps,
+        at.WARPS: (warps := scenario.execution.concurrent_warps),
+        at.QUEUES: warps + warps // scenario.execution.warps_per_group,
         at.SUBSYSTEMS: len(scenario.subsystems),
         at.DEEPEST: steps.deepest,
         at.RESULTS: rings[-1],
@@ -81,21 +82,29 @@ def _instructions(scenario: Scenario, clock: Clock) -> Tables:
 def _state(numbers: Numbers, tables: Tables, rows: int) -> Tables:
     """Return what changes, as it is at time 0, when all slots are vacant."""
     warps, subsystems, deepest = numbers[at.WARPS], numbers[at.SUBSYSTEMS], numbers[at.DEEPEST]
-    slots, queues = warps // numbers[at.WARPS_PER_GROUP], 2 * subsystems + 1
+    slots = warps // numbers[at.WARPS_PER_GROUP]
     kept = warps * numbers[at.RESULTS]
     lengths = {at.FREE: subsystems, at.BUSY: subsystems}
     lengths |= dict.fromkeys((at.NUMBER, at.STEP, at.STAMP, at.RANK, at.READY, at.SINCE, at.WHY, at.CULPRIT), warps)
     lengths |= {at.QUEUE: warps, at.IS_HELD: warps, at.PASSES: warps * deepest, at.TRIPS: warps * deepest}
-    lengths |= {at.HEAP: queues * warps, at.SIZES: queues, at.AT: warps + slots}
     lengths |= {at.RESULT_TIME: kept, at.RESULT_PASSES: kept * deepest, at.NEWEST: warps * numbers[at.PLACES]}
     lengths |= dict.fromkeys((at.UNFINISHED, at.HELD, at.RELEASE, at.ENDS, at.VACANT), slots)
-    lengths |= {at.STACK: len(tables[at.OPERATIONS]), at.WANTED: deepest, at.TRACE: rows * at.COLUMNS}
+    lengths |= {at.STACK: len(tables[at.OPERATIONS]), at.WANTED: deepest}
     state = {name: [0] * length for name, length in lengths.items()}
-    state[at.HEAP][(queues - 1) * warps :] = [warps + slot for slot in range(slots)] + [0] * (warps - slots)
-    state[at.SIZES][-1] = slots
-    state[at.AT][warps:] = range(slots)
     state[at.QUEUE] = [-1] * warps
+    state[at.SLOT] = [x // numbers[at.WARPS_PER_GROUP] for x in range(warps)]
+    waiting = range(warps, numbers[at.QUEUES])
+    state[at.NEXT], state[at.PREVIOUS] = _links(waiting, numbers[at.QUEUES] + 2 * subsystems)
+    state[at.TRACE] = [0] * (rows * at.COLUMNS)
     return state
+
+
+def _links(waiting: range, last: int) -> tuple[Memory, Memory]:
+    """Return what comes after and before each item: all queues are empty but for the last, which closes in *last*."""
+    after, before = list(range(last + 1)), list(range(last + 1))
+    for one, other in pairwise([last, *waiting, last]):
+        after[one], before[other] = other, one
+    return after, before
 
 
 @dataclass

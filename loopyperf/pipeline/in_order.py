@@ -8,7 +8,6 @@ waited for.
 """
 
 from loopyperf.pipeline.clock import NEVER
-from loopyperf.pipeline.heaps import first_in, push, remove
 from loopyperf.pipeline.memory import (
     ABLE,
     ARGUMENTS,
@@ -26,7 +25,6 @@ from loopyperf.pipeline.memory import (
     FREE,
     GAP,
     GOES_ON,
-    HEAP,
     HELD,
     IN_ORDER,
     IS_BARRIER,
@@ -36,6 +34,7 @@ from loopyperf.pipeline.memory import (
     IS_WATCHED,
     ISSUE,
     KINDS,
+    NEXT,
     NOW,
     NUMBER,
     NUMBER_OF_KINDS,
@@ -43,14 +42,15 @@ from loopyperf.pipeline.memory import (
     PAUSED,
     PLACE,
     QUEUE,
+    QUEUES,
     RANK,
     READY,
     REASON,
     RELEASE,
     RESULT,
     SINCE,
-    SIZES,
     SLICE,
+    SLOT,
     SOURCE,
     STAMP,
     STEP,
@@ -70,6 +70,7 @@ from loopyperf.pipeline.memory import (
     WHY,
     Memory,
 )
+from loopyperf.pipeline.queues import first_in, is_empty, push, remove
 from loopyperf.pipeline.warp_steps import remember, to_next, wait_for_results
 
 
@@ -78,7 +79,7 @@ def issue_in_order(m: Memory, limit: int) -> int:
     issued = 0
     while issued < limit and m[PAUSED] == 0:
         time = next_issue(m)
-        if m[m[SIZES] + 2 * m[SUBSYSTEMS]] > 0 and vacancy(m) <= time:
+        if not is_empty(m, 2 * m[SUBSYSTEMS]) and vacancy(m) <= time:
             begin_group(m, first_in(m, 2 * m[SUBSYSTEMS]) - m[WARPS])
         elif time == NEVER:
             break
@@ -101,9 +102,9 @@ def next_issue(m: Memory) -> int:
     time = NEVER
     for q in range(m[SUBSYSTEMS]):
         free = max(m[m[FREE] + q], m[VALVE])
-        if m[m[SIZES] + 2 * q + 1] > 0:
+        if not is_empty(m, 2 * q + 1):
             time = min(time, free)
-        elif m[m[SIZES] + 2 * q] > 0:
+        elif not is_empty(m, 2 * q):
             time = min(time, max(free, m[m[READY] + first_in(m, 2 * q)]))
     return time
 
@@ -111,7 +112,7 @@ def next_issue(m: Memory) -> int:
 def chosen(m: Memory, time: int) -> int:
     """Return the warp that issues at *time*, when one can."""
     for q in range(m[SUBSYSTEMS]):
-        while m[m[FREE] + q] <= time and m[m[SIZES] + 2 * q] > 0 and m[m[READY] + first_in(m, 2 * q)] <= time:
+        while m[m[FREE] + q] <= time and not is_empty(m, 2 * q) and m[m[READY] + first_in(m, 2 * q)] <= time:
             line_up(m, q, first_in(m, 2 * q))
     current = m[CURRENT]
     queue = -1 if current < 0 else m[m[QUEUE] + current]
@@ -126,7 +127,7 @@ def chosen(m: Memory, time: int) -> int:
 
 def line_up(m: Memory, q: int, x: int) -> None:
     """Let warp *x*, which has become ready for subsystem *q*, wait for its turn."""
-    remove(m, m[READY], 2 * q, x)
+    remove(m, x)
     push(m, m[RANK], 2 * q + 1, x)
     m[m[QUEUE] + x] = 2 * q + 1
 
@@ -135,7 +136,7 @@ def first_in_rank(m: Memory, time: int) -> int:
     """Return the warp of the lowest rank of those that can issue at *time*."""
     best = -1
     for q in range(m[SUBSYSTEMS]):
-        if m[m[FREE] + q] <= time and m[m[SIZES] + 2 * q + 1] > 0:
+        if m[m[FREE] + q] <= time and not is_empty(m, 2 * q + 1):
             x = first_in(m, 2 * q + 1)
             if best < 0 or m[m[RANK] + x] < m[m[RANK] + best]:
                 best = x
@@ -147,11 +148,11 @@ def longest_waiting(m: Memory, time: int) -> int:
     best = -1
     for q in range(m[SUBSYSTEMS]):
         if m[m[FREE] + q] <= time:
-            queue = m[HEAP] + (2 * q + 1) * m[WARPS]
-            for at in range(queue, queue + m[m[SIZES] + 2 * q + 1]):
-                x = m[at]
+            x = first_in(m, 2 * q + 1)
+            while x < m[QUEUES]:
                 if best < 0 or m[m[STAMP] + x] < m[m[STAMP] + best]:
                     best = x
+                x = m[m[NEXT] + x]
     return best
 
 
@@ -162,9 +163,9 @@ def longest_waiting(m: Memory, time: int) -> int:
 
 def issue(m: Memory, x: int, time: int) -> None:
     """Let warp *x* issue its next instruction at *time*."""
-    place, slot = m[m[ARGUMENTS] + m[m[STEP] + x]], x // m[WARPS_PER_GROUP]
+    place, slot = m[m[ARGUMENTS] + m[m[STEP] + x]], m[m[SLOT] + x]
     q = m[m[SUBSYSTEM] + place]
-    remove(m, m[RANK], 2 * q + 1, x)
+    remove(m, x)
     m[m[QUEUE] + x] = -1
     if m[IS_TRACED]:
         record(m, x, place, time)
@@ -208,7 +209,7 @@ def record(m: Memory, x: int, place: int, time: int) -> None:
 def advance(m: Memory, x: int, step: int, since: int, reason: int) -> None:
     """Lead warp *x* from *step* on to its next instruction, which it can issue at *since* unless it waits for more."""
     if not to_next(m, x, step):
-        m[m[UNFINISHED] + x // m[WARPS_PER_GROUP]] -= 1
+        m[m[UNFINISHED] + m[m[SLOT] + x]] -= 1
         return
     place = m[m[ARGUMENTS] + m[m[STEP] + x]]
     wait_for_results(m, x, place, since)
@@ -227,7 +228,7 @@ def advance(m: Memory, x: int, step: int, since: int, reason: int) -> None:
 def begin_group(m: Memory, slot: int) -> None:
     """Begin the next group at *slot*, which is vacant, if any is waiting."""
     time = m[m[VACANT] + slot]
-    remove(m, m[VACANT] - m[WARPS], 2 * m[SUBSYSTEMS], m[WARPS] + slot)
+    remove(m, m[WARPS] + slot)
     if m[BEGUN] == m[TOTAL_GROUPS]:
         return
     m[NOW] = time
@@ -237,7 +238,7 @@ def begin_group(m: Memory, slot: int) -> None:
     m[BEGUN] += 1
     m[m[UNFINISHED] + slot] = m[WARPS_PER_GROUP]
     m[m[ENDS] + slot] = time
-    if m[CURRENT] // m[WARPS_PER_GROUP] == slot:
+    if m[CURRENT] >= 0 and m[m[SLOT] + m[CURRENT]] == slot:
         m[CURRENT] = -1
     for warp in range(m[WARPS_PER_GROUP]):
         x = slot * m[WARPS_PER_GROUP] + warp

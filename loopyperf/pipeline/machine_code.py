@@ -4,7 +4,7 @@ A short run never pays for it: numba takes half a second to load, so the loop ru
 machine code where it is. The machine code is kept in numba's cache, under a name that changes with the source.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -12,15 +12,14 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
-from loopyperf.pipeline import expressions, heaps, in_order, warp_steps
+from loopyperf.pipeline import expressions, in_order, queues, warp_steps
 
 FUNCTIONS = (
-    heaps.is_before,
-    heaps.first_in,
-    heaps.rise,
-    heaps.sink,
-    heaps.push,
-    heaps.remove,
+    queues.is_before,
+    queues.first_in,
+    queues.is_empty,
+    queues.push,
+    queues.remove,
     expressions.applied,
     expressions.evaluate,
     warp_steps.value,
@@ -50,17 +49,26 @@ Loop = Callable[[Any, int], int]
 
 @cache
 def machine_code() -> Loop:
-    """Return :func:`loopyperf.pipeline.in_order.issue_in_order` for an array, as machine code."""
-    njit: Any = import_module("numba").njit
+    """Return :func:`loopyperf.pipeline.in_order.issue_in_order` for an array, as machine code.
+
+    It is given the bare pointer: with an array each access would ask whether it counts from the end, and each call
+    would count a reference.
+    """
+    numba: Any = import_module("numba")
     digest = _digest()
-    found: Any = None
     compiled: dict[str, Any] = {}
-    for function in FUNCTIONS:
-        names = {**function.__globals__, **compiled}
-        copy = FunctionType(cast("FunctionType", function).__code__, names, f"{function.__name__}_{digest}")
-        copy.__qualname__, copy.__module__ = copy.__name__, function.__module__
-        found = compiled[function.__name__] = njit(copy, cache=True)
-    return found
+    for function in FUNCTIONS[:-1]:
+        compiled[function.__name__] = numba.njit(_copy(function, compiled, digest), cache=True)
+    entry = numba.cfunc("int64(CPointer(int64), int64)", cache=True)(_copy(FUNCTIONS[-1], compiled, digest)).ctypes
+    return lambda memory, limit: entry(memory.ctypes.data_as(entry.argtypes[0]), limit)
+
+
+def _copy(function: Callable[..., Any], compiled: Mapping[str, Any], digest: str) -> FunctionType:
+    """Return *function* under a name of its own, which calls what is *compiled*."""
+    names = {**function.__globals__, **compiled}
+    copy = FunctionType(cast("FunctionType", function).__code__, names, f"{function.__name__}_{digest}")
+    copy.__qualname__, copy.__module__ = copy.__name__, function.__module__
+    return copy
 
 
 def is_loaded() -> bool:

@@ -51,26 +51,27 @@ VALVE, COUNTER, CURRENT, SLICE, BEGUN, FINISH, TRACED = range(32, 39)
 groups that have begun; when all is complete; rows of the trace"""
 FREE, BUSY = range(39, 41)
 """subsystems: from when on it is free; for how long it was not"""
-NUMBER, STEP, PASSES, TRIPS, STAMP, RANK, READY, SINCE, WHY, CULPRIT, QUEUE, IS_HELD = range(41, 53)
+NUMBER, STEP, PASSES, TRIPS, STAMP, RANK, READY, SINCE, WHY, CULPRIT, QUEUE, IS_HELD, SLOT = range(41, 54)
 """warps: its number, as they begin; the step of its next instruction; loops' passes; when it last did something, in the
 order in which they did; the lower, the sooner it is asked; when what it waits for is complete; from when on it could
 issue but for results, and why then; the source of the last result; the queue that it is in (2q: it is not ready for
-subsystem q, 2q + 1: it is, -1: none); whether a barrier holds it"""
-HEAP, SIZES, AT = range(53, 56)
-"""queues: those of warps, and a last one of slots by when they are vacant, in which items are ``m[WARPS] + slot``"""
-RESULT_TIME, RESULT_PASSES, NEWEST = range(56, 59)
+subsystem q, 2q + 1: it is, -1: none); whether a barrier holds it; the place of its group"""
+NEXT, PREVIOUS, QUEUES = range(54, 57)
+"""queues: those of warps, and a last one of slots by when they are vacant, in which items are ``m[WARPS] + slot``; the
+items after and before each, and the number of the item in which the first queue closes"""
+RESULT_TIME, RESULT_PASSES, NEWEST = range(57, 60)
 """results that may still be waited for: when they are complete, of which passes; the latest one of each instruction"""
-UNFINISHED, HELD, RELEASE, ENDS, VACANT = range(59, 64)
+UNFINISHED, HELD, RELEASE, ENDS, VACANT = range(60, 65)
 """groups: warps that have not issued everything; that a barrier holds, and its Λ; when all that was issued is complete;
 when the slot is vacant"""
-STACK, WANTED, TRACE = range(64, 67)
+STACK, WANTED, TRACE = range(65, 68)
 """scratch, and at last the trace"""
 
-NOW, IS_WATCHED, PAUSED = range(67, 70)
+NOW, IS_WATCHED, PAUSED = range(68, 71)
 """when something was done last; whether the hot loop is to pause where the first warp on the core begins the next pass
 of an outermost loop, or its group; why it does: 1 for the one, 2 for the other"""
 
-HEADER = 70
+HEADER = 71
 
 # }}}
 

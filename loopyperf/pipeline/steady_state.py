@@ -25,7 +25,10 @@ Cells = NDArray[np.int64]
 OF_PASS, OF_GROUP = 1, 2
 """why the run pauses"""
 PATIENCE = 500
-"""comparisons at a time, a tenth of a second: after them the run goes on without for as long or longer"""
+"""comparisons at a time, a tenth of a second"""
+WITHOUT = 1_000_000
+"""issues without comparisons after the first ones, a tenth of a second in machine code; after the next ones twice as
+many, and so on: so a run in which nothing repeats takes little longer"""
 
 
 @dataclass
@@ -48,15 +51,18 @@ class SteadyState:
         self.scenario = scenario
         self._kept = {OF_PASS: _Kept(), OF_GROUP: _Kept()}
         self._left = PATIENCE
+        self._without, self._until = 0, WITHOUT
 
     @property
     def is_looked_for(self) -> bool:
         """Return whether states are to be compared, or rather the run to go on for a while."""
         return self._left > 0
 
-    def look_again(self) -> None:
-        """Look for a steady state again, after a while."""
-        self._left = PATIENCE
+    def goes_on(self, issued: int) -> None:
+        """Note that so many were *issued*: after many without comparisons, states are compared again."""
+        self._without += 0 if self.is_looked_for else issued
+        if self._without >= self._until:
+            self._left, self._without, self._until = PATIENCE, 0, 2 * self._until
 
     def skipped(self, memory: Any, issued: int) -> tuple[Any, int] | None:
         """Return the memory after all repetitions but the last, and what was issued by then; None if nothing repeats.
