@@ -6,7 +6,8 @@ mean absolute percentage error over occupancies, and the same after the best lin
 (Lemeire, section 6.4). How long it takes to begin a group is known from the ``init`` kernel at its lowest occupancy
 (docs/devices.md), so that errors of ``init`` are no test of the model, and not in the means.
 
-    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/gpu_stream.py [--every N] [DEVICE ...]
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/gpu_stream.py [--every N] [--picture FILE] \
+        [DEVICE ...]
 """
 
 import argparse
@@ -18,6 +19,7 @@ from functools import cache
 
 import loopy as lp
 import numpy as np
+from matplotlib.figure import Figure
 from measured import SHARED_DATA
 from rich.console import Console
 from rich.table import Table
@@ -26,6 +28,7 @@ import loopyperf as lpp
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg
 from loopyperf.models.pipeline import pipeline_time
+from loopyperf.plots import plot_over_occupancy
 
 DEVICES = {
     "v100": "nvidia-v100",
@@ -50,8 +53,9 @@ STREAMS = {"init": 1, "read": 1, "scale": 2, "triad": 3, "3pt": 2, "5pt": 2}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A bandwidth, in GB/s."""
+    """A bandwidth, in GB/s, with so many warps on a core."""
 
+    warps: int
     predicted: float
     measured: float
 
@@ -82,8 +86,11 @@ def rows(devices: Sequence[str], every: int) -> Iterator[tuple[tuple[str, str, s
             # Some rows of the A100 are of groups larger than any core takes.
             is_possible = work_items <= 1024 and float(row["GBps"]) > 0
             if row["device"] in devices and work_items % (32 * every) == 0 and is_possible:
-                bandwidth = known(DEVICES[row["device"]], row["kernel"], work_items, int(float(row["blocks_per_sm"])))
-                yield (row["source"].split("@")[0], row["device"], row["kernel"]), Row(bandwidth, float(row["GBps"]))
+                groups = int(float(row["blocks_per_sm"]))
+                bandwidth = known(DEVICES[row["device"]], row["kernel"], work_items, groups)
+                warps = groups * -(-work_items // lpp.load_device(DEVICES[row["device"]]).warp_size)
+                key = row["source"].split("@")[0], row["device"], row["kernel"]
+                yield key, Row(warps, bandwidth, float(row["GBps"]))
 
 
 def errors(found: Sequence[Row]) -> tuple[float, float]:
@@ -109,11 +116,27 @@ def table(by_kernel: Mapping[tuple[str, str, str], Sequence[Row]]) -> Table:
     return found
 
 
+def picture(by_kernel: Mapping[tuple[str, str, str], Sequence[Row]]) -> Figure:
+    """Return a figure with a panel for each source and device: bandwidth over warps, a line for each kernel."""
+    places = list(dict.fromkeys((source, device) for source, device, _ in by_kernel))
+    columns = min(3, len(places))
+    lines = -(-len(places) // columns)
+    figure = Figure(figsize=(5 * columns, 3.6 * lines), layout="constrained")
+    for place, ax in zip(places, figure.subplots(lines, columns, squeeze=False).flat, strict=False):
+        own = {kernel: found for (*where, kernel), found in by_kernel.items() if tuple(where) == place}
+        predicted = {kernel: [(row.warps, row.predicted) for row in found] for kernel, found in own.items()}
+        measured = {kernel: [(row.warps, row.measured) for row in found] for kernel, found in own.items()}
+        plot_over_occupancy(predicted, measured=measured, ylabel="bandwidth (GB/s)", ax=ax)
+        ax.set_title(", ".join(reversed(place)), fontsize="medium")
+    return figure
+
+
 def main() -> None:
     """Print the errors of the devices that are named, of all without names."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("devices", nargs="*", metavar="DEVICE", help=", ".join(DEVICES))
     parser.add_argument("--every", type=int, default=1, help="only groups of multiples of so many times 32")
+    parser.add_argument("--picture", metavar="FILE", help="draw them there too")
     asked = parser.parse_args()
     by_kernel: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     console = Console(width=120)
@@ -124,6 +147,8 @@ def main() -> None:
         except MissingNumberError as error:
             console.print(f"{device}: {error}", markup=False)
     console.print(table(by_kernel))
+    if asked.picture:
+        picture(by_kernel).savefig(asked.picture)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The data of figures of three papers, simulated: a table for each figure on the terminal, and a CSV file.
+"""The figures of three papers, simulated: a table for each on the terminal, a CSV file, and a picture.
 
     python benchmarks/paper_figures.py [FOLDER]
 
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from papers import barriers, matrix_multiplication, staircase
+from papers.pictures import PICTURES, Row
 
 from loopyperf.device.library import load_device
 from loopyperf.pipeline import what_if
 
-Row = dict[str, object]
 BARRIER_GPUS = {"Fermi": "nvidia-tesla-c2050", "Kepler": "nvidia-gtx-650-ti", "Pascal": "nvidia-gtx-1060"}
 """Lemeire et al., Table 8; Fig. 16 has the first and the last"""
 STAIRCASES: tuple[tuple[str, int, staircase.Precision, int | None], ...] = (
@@ -74,7 +74,7 @@ FIGURES: dict[str, Callable[[], Iterable[Row]]] = {
 
 
 def main(folder: Path) -> None:
-    """Write the data of all figures to *folder*, and print it."""
+    """Write the data and the pictures of all figures to *folder*, and print the data."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in FIGURES.items():
         begin = time.perf_counter()
@@ -83,6 +83,7 @@ def main(folder: Path) -> None:
             writer = csv.DictWriter(file, fieldnames=list(found[0]))
             writer.writeheader()
             writer.writerows(found)
+        PICTURES[name](found).savefig(folder / f"{name}.svg")
         print(f"\n{name}: {len(found)} rows in {time.perf_counter() - begin:.0f} s")
         print(" | ".join(found[0]))
         for row in found:

@@ -11,13 +11,14 @@ import pytest
 def test_rows_are_written_and_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(paper_figures, "FIGURES", {"waves": lambda: islice(paper_figures.stairs(), 96)})
+    monkeypatch.setattr(paper_figures, "FIGURES", {"dao-5-to-8": lambda: islice(paper_figures.stairs(), 96)})
     paper_figures.main(tmp_path / "new")
-    with (tmp_path / "new" / "waves.csv").open(newline="", encoding="utf-8") as file:
+    with (tmp_path / "new" / "dao-5-to-8.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["group"]) for row in rows] == list(range(96))
     moments = [[float(row[name]) for name in ("start", "20%", "40%", "60%", "80%", "finish")] for row in rows]
     assert all(each == sorted(each) for each in moments)
+    assert (tmp_path / "new" / "dao-5-to-8.svg").read_text(encoding="utf-8").startswith("<?xml")
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 3 + len(rows)  # an empty line, what the figure is, and its columns
 

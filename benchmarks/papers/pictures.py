@@ -1,0 +1,80 @@
+"""The papers' figures, drawn from the rows that are simulated here: a panel for each of the papers' panels."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from loopyperf.pipeline import GroupTimes
+from loopyperf.plots import plot_groups, plot_over_occupancy
+
+Row = dict[str, Any]
+PANEL = 4.2, 3.2
+"""inches"""
+
+
+def by(rows: Iterable[Row], *columns: str) -> dict[str, list[Row]]:
+    """Return the rows in the parts that these columns tell apart."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[", ".join(str(row[column]) for column in columns)].append(row)
+    return found
+
+
+def panels(parts: Mapping[str, list[Row]], columns: int, draw: Callable[..., object]) -> Figure:
+    """Return a figure with a panel for each part, so many in a row, each drawn by *draw*."""
+    lines = -(-len(parts) // columns)
+    figure = Figure(figsize=(PANEL[0] * columns, PANEL[1] * lines), layout="constrained")
+    for (title, rows), ax in zip(parts.items(), figure.subplots(lines, columns, squeeze=False).flat, strict=False):
+        draw(rows, ax=ax)
+        ax.set_title(title, fontsize="medium")
+    return figure
+
+
+def products(rows: Sequence[Row]) -> Figure:
+    """Return Fig. 3 of Cornelis and Lemeire."""
+
+    def draw(part: Sequence[Row], ax: Axes) -> None:
+        lines = {f"{answer} conflicts": _points(each, "Gflop/s") for answer, each in by(part, "conflicts").items()}
+        plot_over_occupancy({name.replace("yes ", ""): line for name, line in lines.items()}, ylabel="Gflop/s", ax=ax)
+
+    return panels(by(rows, "gpu", "group"), 2, draw)
+
+
+def rounds(rows: Sequence[Row]) -> Figure:
+    """Return Fig. 16 of Lemeire et al., and the same of a third GPU."""
+
+    def draw(part: Sequence[Row], ax: Axes) -> None:
+        lines = {f"groups of {n} warps": _points(each, "computations/cycle") for n, each in by(part, SIZE).items()}
+        plot_over_occupancy(lines, ylabel="computations a cycle", ax=ax)
+
+    return panels(by(rows, "gpu"), 3, draw)
+
+
+def stairs(rows: Sequence[Row]) -> Figure:
+    """Return Fig. 5a, 6a, 6b and 8 of Dao et al., in both readings of what blocks a warp."""
+
+    def draw(part: Sequence[Row], ax: Axes) -> None:
+        plot_groups({row["group"]: _times(row) for row in part}, ax=ax)
+
+    return panels(by(rows, "figure", "blocks"), 5, draw)
+
+
+SIZE = "warps of a group"
+PICTURES: dict[str, Callable[[Sequence[Row]], Figure]] = {
+    "cornelis-3": products,
+    "lemeire-16": rounds,
+    "dao-5-to-8": stairs,
+}
+
+
+def _points(rows: Sequence[Row], column: str) -> list[tuple[float, float]]:
+    return [(row["warps"], row[column]) for row in rows]
+
+
+def _times(row: Row) -> GroupTimes:
+    moments = tuple(Fraction(moment) for name, moment in row.items() if name.endswith("%"))
+    return GroupTimes(row["group"], Fraction(row["start"]), moments, Fraction(row["finish"]))

@@ -1,0 +1,36 @@
+"""When groups start and finish: the staircase of Dao, section 4."""
+
+from collections.abc import Mapping
+
+from loopyperf.pipeline import GroupTimes
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, line_styles
+
+
+def plot_groups(groups: Mapping[int, GroupTimes], *, ax: Axes | None = None) -> Figure:
+    """Return a figure with a bar for each group, from its start to its finish, in cycles.
+
+    *groups* are the times of each by its number, as on one core or on a device
+    (:func:`loopyperf.pipeline.group_times`). Shares of a group's instructions that were asked for are points on its
+    bar: where they lie close together, it went quickly. The data are those of Dao et al., Fig. 5 to 8.
+    """
+    ax = axes(ax)
+    styles = line_styles()
+    bar, point = next(styles)["color"], next(styles)["color"]
+    starts = [float(each.start) for each in groups.values()]
+    ax.barh(
+        list(groups),
+        [float(each.finish) - start for each, start in zip(groups.values(), starts, strict=True)],
+        left=starts,
+        height=1,
+        color=bar,
+        label="start to finish",
+    )
+    reached = [(float(time), number) for number, each in groups.items() for time in each.milestones]
+    if reached:
+        at, numbers = zip(*reached, strict=True)
+        ax.plot(at, numbers, "o", color=point, markersize=2, label="shares of its instructions issued")
+        ax.legend(framealpha=0.9, fontsize="small")
+    ax.set(xlabel="time (cycles)", ylabel="group")
+    ax.set_xlim(left=0)
+    ax.invert_yaxis()
+    return figure_of(ax)

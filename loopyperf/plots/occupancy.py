@@ -1,0 +1,47 @@
+"""Performance against occupancy: whether more warps at once would help, and from how many on they do not."""
+
+from collections.abc import Mapping, Sequence
+
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, line_styles
+
+Points = Sequence[tuple[float, float]]
+"""concurrent warps of a core, performance"""
+
+
+def plot_over_occupancy(
+    lines: Mapping[str, Points],
+    *,
+    measured: Mapping[str, Points] | None = None,
+    bounds: Mapping[str, float] | None = None,
+    ylabel: str = "performance",
+    xlabel: str = "concurrent warps of a core",
+    ax: Axes | None = None,
+) -> Figure:
+    """Return a figure with a line for each of *lines*, over the warps that are on a core at once.
+
+    What was *measured* is drawn as hollow points, in the colour of the line of the same name. *bounds*, what cannot be
+    exceeded, are dashed. *ylabel* names the performance and its unit. The layout is that of Fig. 3 of Cornelis and
+    Lemeire, and Fig. 16 of Lemeire et al.
+    """
+    ax = axes(ax)
+    known = measured or {}
+    names = [*lines, *(name for name in known if name not in lines)]
+    for name, style in zip(names, line_styles(), strict=False):
+        if lines.get(name):
+            ax.plot(*_sorted(lines[name]), **style, linewidth=1.5, markersize=4, label=name)
+        if known.get(name):
+            ax.plot(*_sorted(known[name]), **style, linestyle="none", fillstyle="none", label=f"{name}, measured")
+    for name, bound in (bounds or {}).items():
+        ax.axhline(bound, color="black", linestyle="--", linewidth=1)
+        ax.annotate(name, (0.01, bound), xycoords=("axes fraction", "data"), va="bottom", fontsize="small")
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.set_xlim(left=0)
+    ax.set_ylim(bottom=0)
+    if names:
+        ax.legend(frameon=False, fontsize="small")
+    return figure_of(ax)
+
+
+def _sorted(points: Points) -> tuple[list[float], list[float]]:
+    ordered = sorted(points)
+    return [warps for warps, _ in ordered], [found for _, found in ordered]

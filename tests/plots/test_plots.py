@@ -1,0 +1,69 @@
+"""Pictures: what is on the axes is what was given."""
+
+import subprocess
+import sys
+from fractions import Fraction
+
+import pytest
+from matplotlib.figure import Figure
+
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.idg import Idg
+from loopyperf.pipeline import Execution, group_times, simulate
+from loopyperf.plots import plot_groups, plot_over_occupancy
+
+POINTS = [(8, 2.0), (4, 1.0), (16, 2.5)]
+
+
+def test_lines_are_drawn_by_warps_and_measurements_as_points_of_their_colour() -> None:
+    figure = plot_over_occupancy(
+        {"a": POINTS, "b": [(4, 3.0)]}, measured={"a": [(4, 1.1)]}, bounds={"alu": 4.0}, ylabel="Gflop/s"
+    )
+    (ax,) = figure.axes
+    line, points, other, bound = ax.lines
+    assert list(line.get_xdata()) == [4, 8, 16]
+    assert list(line.get_ydata()) == [1.0, 2.0, 2.5]
+    assert line.get_color() == points.get_color() != other.get_color()
+    assert (points.get_linestyle(), points.get_fillstyle()) == ("None", "none")
+    assert list(bound.get_ydata()) == [4.0, 4.0]
+    assert [text.get_text() for text in ax.texts] == ["alu"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "a, measured", "b"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("concurrent warps of a core", "Gflop/s")
+
+
+def test_what_was_measured_alone_is_drawn_too() -> None:
+    (ax,) = plot_over_occupancy({}, measured={"a": POINTS}).axes
+    assert [list(line.get_xdata()) for line in ax.lines] == [[4, 8, 16]]
+
+
+def test_groups_are_bars_from_start_to_finish() -> None:
+    graph = Idg.from_edges(["alu", "alu"], [(0, 1)])
+    found = simulate(graph, {"alu": Lambdas(1, 18)}, Execution(1, 1, 2))
+    times = {each.group: each for each in group_times(found, [Fraction(1, 2)])}
+    (ax,) = plot_groups(times).axes
+    assert [(bar.get_x(), bar.get_width()) for bar in ax.patches] == [(0, 36), (36, 36)]
+    assert [bar.get_y() + bar.get_height() / 2 for bar in ax.patches] == [0, 1]
+    (reached,) = ax.lines
+    assert list(reached.get_xdata()) == [0, 36]
+
+
+@pytest.mark.parametrize("draw", [lambda ax: plot_groups({}, ax=ax), lambda ax: plot_over_occupancy({}, ax=ax)])
+def test_axes_that_are_given_are_drawn_on(draw) -> None:
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    assert draw(right) is figure
+    assert right.get_xlabel()
+    assert not left.get_xlabel()
+
+
+def test_figure_of_axes_in_a_subfigure_is_the_whole_one() -> None:
+    figure = Figure()
+    (part,) = figure.subfigures(1, 1, squeeze=False).flat
+    assert plot_groups({}, ax=part.subplots()) is figure
+
+
+def test_without_matplotlib_the_extra_is_named() -> None:
+    lines = "import sys; sys.modules['matplotlib'] = None; import loopyperf.plots"
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("pip install 'loopyperf[plots]'")
