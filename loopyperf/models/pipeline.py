@@ -22,7 +22,7 @@ from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import ModelTime
 from loopyperf.models.result import Breakdown, Row
 from loopyperf.models.timed_graph import TimedGraph
-from loopyperf.models.timing import Timed, Timing, partitions, steady
+from loopyperf.models.timing import Asked, Timed, Timing, partitions, steady
 from loopyperf.models.traffic import Residence, level_of_private_memory, levels_that_serve
 from loopyperf.models.warp_accesses import WarpAccesses
 from loopyperf.models.warp_mix import dealt_out
@@ -72,11 +72,10 @@ class _Launch:
         self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
         self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
         self.timing = Timing(device, levels_that_serve(launch, device, self.residence, self._sectors()))
+        order = [(kind, number % partitions(device)) for number, kind in enumerate(self._repeated())]
         timed = {kind: self._timed(kind) for kind in self.machine}
-        self.graphs = [
-            timed[kind].in_partition(number % partitions(device), partitions(device))
-            for number, kind in enumerate(self._repeated())
-        ]
+        parts = {(kind, part): timed[kind].in_partition(part, partitions(device)) for kind, part in set(order)}
+        self.graphs = [parts[each] for each in order]
         self.notes.update(self.timing.missing)
         self.notes.update((sentence, None) for each in self.accesses.values() for sentence in each.assumed)
 
@@ -124,17 +123,21 @@ class _Launch:
 
     def _timed(self, kind: int) -> "TimedGraph":
         accesses, graph = self.accesses[kind], self.machine[kind]
-        timed = [steady(self._of(accesses, number, each)) for number, each in enumerate(graph.instructions)]
+        timed = [
+            [steady(time) for time in self._of(accesses, number, each)]
+            for number, each in enumerate(graph.instructions)
+        ]
         return TimedGraph.of(graph, timed, self.device)
 
-    def _of(self, accesses: "WarpAccesses", number: int, instruction: Instruction) -> Timed:
+    def _of(self, accesses: "WarpAccesses", number: int, instruction: Instruction) -> tuple[Timed, ...]:
         if instruction.reference is None or instruction.is_idle:
-            return self.timing.arithmetic(instruction)
+            return (self.timing.arithmetic(instruction),)
         if instruction.subsystem == "local":
-            return self.timing.local_memory(accesses.wavefronts(number))
+            return (self.timing.local_memory(accesses.wavefronts(number)),)
         if instruction.subsystem == "private":
             return self.timing.private_memory(accesses.private_sectors(number), self._private_level)
-        return self.timing.global_memory(instruction, instruction.reference.array, accesses.sectors(number))
+        asked = Asked(accesses.sectors(number), accesses.lines(number))
+        return self.timing.global_memory(instruction, instruction.reference.array, asked)
 
     # }}}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from loopyperf.device.description import Device
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item
+from loopyperf.idg.program import Edge, Instruction, Item, Loop
 from loopyperf.models.timing import STEADY, Timed
 
 START = "start"
@@ -24,21 +24,34 @@ class TimedGraph:
     """pipelines of which each partition of the core has its own"""
 
     @classmethod
-    def of(cls, graph: Idg, timed: Sequence[Timed], device: Device) -> "TimedGraph":
-        """Take *graph* with what its instructions take, after the begin of its group where the device tells of it."""
-        instructions = [
-            replace(each, subsystem=time.pipeline) for each, time in zip(graph.instructions, timed, strict=True)
+    def of(cls, graph: Idg, timed: Sequence[Sequence[Timed]], device: Device) -> "TimedGraph":
+        """Take *graph* with what each instruction takes on every pipeline that it needs.
+
+        One that needs several becomes as many, one after the other, and what waits for it waits for all of them. Before
+        them is the begin of the group, where the device tells of it.
+        """
+        instructions, lambdas = list[Instruction](), list[Lambdas]()
+        places: list[list[int]] = []
+        for each, times in zip(graph.instructions, timed, strict=True):
+            places.append(list(range(len(instructions), len(instructions) + len(times))))
+            instructions += [replace(each, subsystem=time.pipeline) for time in times]
+            lambdas += [time.lambdas for time in times]
+        edges = [
+            edge.between(source, target)
+            for edge in graph.edges
+            for source in places[edge.source]
+            for target in places[edge.target]
         ]
-        lambdas = [each.lambdas for each in timed]
-        split = frozenset(time.pipeline for time in timed if time.is_split)
-        edges, body = graph.edges, graph.body
+        body = _in_parts(graph.body, places)
         if device.stated("group_start"):
-            start, first = len(instructions), _first(body)
+            start = len(instructions)
             instructions.append(Instruction(START, subsystem=START, text="the begin of a group"))
             lambdas.append(Lambdas(1 / STEADY, device.group_start))
-            edges, body = (*edges, Edge(start, first, through="control")), (start, *body)
+            edges.append(Edge(start, _first(body), through="control"))
+            body = (start, *body)
         by_identity = {id(each): found for each, found in zip(instructions, lambdas, strict=True)}
-        return cls(Idg(tuple(instructions), edges, body), by_identity, split)
+        split = frozenset(time.pipeline for times in timed for time in times if time.is_split)
+        return cls(Idg(tuple(instructions), tuple(edges), body), by_identity, split)
 
     def in_partition(self, number: int, partitions: int) -> "TimedGraph":
         """Return the graph of a warp in partition *number*, whose part of split pipelines is so many times slower."""
@@ -57,6 +70,17 @@ class TimedGraph:
     def issued(self) -> Iterator[tuple[Instruction, Lambdas]]:
         """Yield each instruction with its latencies."""
         yield from ((each, self.lambdas[id(each)]) for each in self.graph.instructions)
+
+
+def _in_parts(body: Sequence[Item], places: Sequence[Sequence[int]]) -> tuple[Item, ...]:
+    """Return *body* with the new *places* of each instruction."""
+    found: list[Item] = []
+    for item in body:
+        if isinstance(item, Loop):
+            found.append(replace(item, body=_in_parts(item.body, places)))
+        else:
+            found += places[item]
+    return tuple(found)
 
 
 def _first(body: Sequence[Item]) -> int:

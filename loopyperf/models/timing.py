@@ -1,7 +1,7 @@
 """How long each instruction of a machine graph takes on a device, and on which pipeline (mapper g of Lemeire, 3.1.3).
 
-Global memory: an instruction moves its sectors through all levels down to the one that serves them; it runs on the
-pipeline of the level that takes longest for it, and completes after the mean latency of the levels that serve it.
+Global memory: an instruction moves its sectors through all levels down to the one that serves them, and takes the
+pipeline of each for its part; it completes after the mean latency of the levels that serve it.
 Local memory: a pass through the banks for each wavefront. Arithmetic: as the device's description says.
 """
 
@@ -12,7 +12,7 @@ from loopyperf.device.description import Device, MemoryLevel
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, level_lambdas, level_latency
 from loopyperf.errors import MissingNumberError
-from loopyperf.idg.access.sectors import SECTOR
+from loopyperf.idg.access.sectors import LINE, SECTOR
 from loopyperf.idg.program import Instruction
 from loopyperf.models.traffic import Served
 
@@ -25,6 +25,24 @@ BY_ADDITIONS = frozenset({("compare", "f64"), ("min/max", "f64")})
 """done by the lanes that add in double precision"""
 STEADY = 64
 """parts of a cycle that latencies are told to, so that what repeats is seen to repeat"""
+
+
+LINES_A_CYCLE = 1
+"""that a cache of a core looks up. NVIDIA says of Volta's that it looks up four tags a cycle at most (Nsight Compute's
+developers, in the forum, on the tag stage); lines of strided accesses share banks of it. With one, simulations are
+nearer to measurements (docs/pipeline.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an access asks of a level."""
+
+    sectors: float
+    lines: float
+
+    def times(self, share: float) -> "Asked":
+        """Return a *share* of it."""
+        return Asked(self.sectors * share, self.lines * share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,35 +105,46 @@ class Timing:
             one = level_lambdas(self.device, "local", WAVEFRONT)
         return Timed(self._pipeline("local"), one.with_conflicts(max(0, wavefronts - 1)))
 
-    def global_memory(self, instruction: Instruction, array: str, sectors: float) -> Timed:
-        """Return how long an access of *sectors* of *array* takes."""
-        asked, waited = self.served[array].asked, list(self.served[array].waited.values())
-        moved = max(sectors, 1e-3) * SECTOR
-        names = list(asked)
-        reaching = [1.0 if instruction.kind == "store" and name != DRAM else asked[name] for name in names]
+    def global_memory(self, instruction: Instruction, array: str, asked: Asked) -> tuple[Timed, ...]:
+        """Return how long an access of *array* takes on each level that moves some of it, the nearest first."""
+        moved, waited = self.served[array].asked, list(self.served[array].waited.values())
+        # What is stored goes through all caches, which write to memory what they have gathered.
+        reaching = {
+            name: 1.0 if instruction.kind == "store" and name != DRAM else share for name, share in moved.items()
+        }
         served = [here - there for here, there in zip(waited, [*waited[1:], 0.0], strict=True)]
-        issue, pipeline = 0.0, names[0]
-        for name, share in zip(names, reaching, strict=True):
-            needed = self._issue(self.device.level(name), moved * share)
-            if needed > issue:
-                issue, pipeline = needed, name
-        completion = sum(share * self._latency(name) for name, share in zip(names, served, strict=True) if share > 0)
-        return Timed(self._pipeline(pipeline), Lambdas(max(issue, 1 / STEADY), max(completion, 1.0)))
+        completion = sum(share * self._latency(name) for name, share in zip(moved, served, strict=True) if share > 0)
+        return self._on_levels(reaching, asked, completion)
 
-    def private_memory(self, sectors: float, level: str) -> Timed:
-        """Return how long an access of *sectors* of private memory takes that *level* serves."""
-        issue = self._issue(self.device.level(level), sectors * SECTOR)
-        return Timed(self._pipeline(level), Lambdas(max(issue, 1 / STEADY), self._latency(level)))
+    def private_memory(self, sectors: float, level: str) -> tuple[Timed, ...]:
+        """Return how long an access of *sectors* of private memory takes, on each level up to that which serves it."""
+        names = [each.name for each in self.device.memory if each.name != "local"]
+        reaching = dict.fromkeys(names[: names.index(level) + 1], 1.0)
+        return self._on_levels(reaching, Asked(sectors, sectors * SECTOR / LINE), self._latency(level))
 
-    def _issue(self, level: MemoryLevel, moved: float) -> float:
-        """Return for how many cycles moving so many bytes takes what a core has of a level."""
+    def _on_levels(self, reaching: Mapping[str, float], asked: Asked, completion: float) -> tuple[Timed, ...]:
+        """Return how long the share of an access takes that reaches each level; it is complete everywhere at once."""
+        return tuple(
+            Timed(
+                self._pipeline(name),
+                Lambdas(
+                    max(self._issue(self.device.level(name), asked.times(share)), 1 / STEADY), max(completion, 1.0)
+                ),
+            )
+            for name, share in reaching.items()
+            if share > 0
+        )
+
+    def _issue(self, level: MemoryLevel, asked: Asked) -> float:
+        """Return for how many cycles that takes what a core has of a level."""
+        moved = max(asked.sectors, 1e-3) * SECTOR
         if level.name == DRAM:
             return float(level_lambdas(self.device, DRAM, moved).issue)
         if not any(map(level.stated, ("bandwidth_per_core", "sustained_bandwidth", "bandwidth"))):
             self.missing[f"the bandwidth of {level.name} is not described: taken as no limit"] = None
             return 0.0
         cycles = moved / bytes_per_cycle(self.device, level)
-        return max(cycles, 1.0) if level.per == "core" else cycles
+        return max(cycles, asked.lines / LINES_A_CYCLE, 1.0) if level.per == "core" else cycles
 
     def _latency(self, name: str) -> float:
         return level_latency(self.device, name)

@@ -13,11 +13,15 @@ class WarpAccesses:
         self.kind, self.graph = kind, graph
         self.assumed: dict[str, None] = {}
         self._sources = {each.origin: place for place, each in enumerate(kind.graph.instructions)}
-        self._found: dict[int, tuple[int, float]] = {}
+        self._found: dict[tuple[int, Quantity], tuple[int, float]] = {}
 
     def sectors(self, number: int) -> float:
         """Return the sectors of global memory that instruction *number* asks for."""
         return self._mean(number, "sectors")
+
+    def lines(self, number: int) -> float:
+        """Return the lines of global memory that instruction *number* asks for."""
+        return self._mean(number, "lines")
 
     def wavefronts(self, number: int) -> float:
         """Return the passes through the banks of local memory that instruction *number* takes."""
@@ -44,11 +48,11 @@ class WarpAccesses:
         instruction = self.graph.instructions[number]
         origin = instruction.origin
         assert origin is not None
-        if origin not in self._found:
+        if (origin, quantity) not in self._found:
             source = self._sources[origin]
             pattern = self.kind.access(source)
             self.assumed.update(dict.fromkeys(pattern.assumed))
             bits = int(self.kind.graph.instructions[source].dtype.removeprefix("b"))
-            self._found[origin] = bits, float(pattern.profile.mean(quantity))
-        bits, mean = self._found[origin]
+            self._found[origin, quantity] = bits, float(pattern.profile.mean(quantity))
+        bits, mean = self._found[origin, quantity]
         return mean * int(instruction.dtype.removeprefix("b")) / bits

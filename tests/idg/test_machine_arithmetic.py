@@ -98,3 +98,17 @@ def test_work_items_are_the_same_by_whatever_name() -> None:
     domain = "{[i,j]: 0<=i<32 and 1<=j<=32}"
     graph = source(domain, code, flat("a"), flat("b"), flat("out"), tags={"i": "l.0", "j": "l.0"})
     assert kinds(without_common_subexpressions(folded(graph))).count("load b32") == 2
+
+
+@pytest.mark.parametrize(("between", "name", "number"), [("barrier", "i", 2), ("nop", "i", 1), ("barrier", "j", 1)])
+def test_no_value_goes_from_behind_a_test_past_a_barrier_to_behind_the_same_test(
+    between: str, name: str, number: int
+) -> None:
+    # Of the 32 work-items, i has 20 and asks which they are; j has all. nvcc (sm_80 and sm_90) loads as often.
+    middle = {"barrier": "... lbarrier {id=b, dep=x}", "nop": "... nop {id=b, dep=x}"}[between]
+    code = (
+        f"out[{name}] = 2*a[{name}] {{id=x}}\n{middle}\nmore[{name}] = 3*a[{name}] {{id=y, dep=b}}\nb[j] = 1 {{dep=y}}"
+    )
+    arguments = map(flat, ("a", "b", "out", "more"))
+    graph = source("{[i,j]: 0<=i<20 and 0<=j<32}", code, *arguments, tags={"i": "l.0", "j": "l.0"})
+    assert kinds(without_common_subexpressions(folded(graph))).count("load b32") == number

@@ -63,7 +63,8 @@ def test_more_resident_groups_leave_less_of_the_cache() -> None:
     found = launch(domain, code, floats("a", "32*n"), floats("b", "n"), order="r,k", n=2**20)
     few, many = (served(found, Residence(groups, 80 * groups), a=4 * 1024, b=32)["a"] for groups in (3, 8))
     assert few.asked["L2"] == pytest.approx(1 / 4)
-    assert many.asked["L2"] == 1
+    # With eight, 16 KiB are left for each: half of it is there still.
+    assert many.asked["L2"] == pytest.approx(1 / 2 * 1 / 4 + 1 / 2, abs=0.02)
 
 
 def test_stacks_go_to_the_nearest_level_that_has_room() -> None:

@@ -33,6 +33,10 @@ class Touched:
         """Return the larger of the two, in sectors and in lines."""
         return Touched(max(self.sectors, other.sectors), max(self.lines, other.lines))
 
+    def at_most(self, other: "Touched") -> "Touched":
+        """Return the smaller of the two, in sectors and in lines."""
+        return Touched(min(self.sectors, other.sectors), min(self.lines, other.lines))
+
 
 def touched(first: int, axes: Sequence[tuple[int, int]], width: int) -> Touched:
     """Return the sectors and lines that a box of elements touches, of which the lowest begins at byte *first*.

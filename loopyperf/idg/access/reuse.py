@@ -2,12 +2,19 @@
 
 A cache that holds all that a loop touches fetches it once. One that holds what two passes of the loop touch fetches,
 after the first pass, what a pass touches beyond the one before. One that holds less fetches in every pass what the
-body fetches, and there the loops inside are asked the same. Capacity is counted in lines, of all arrays together
-(papers on layer conditions: Stengel, Treibig, Hager and Wellein, Quantifying performance bottlenecks of stencil
-computations using the Execution-Cache-Memory model, 2015).
+body fetches, and there the loops inside are asked the same. Of what is in a body one after the other, each part fetches
+what it touches beyond the latest part before it that touches the array, if the cache holds all that both and the parts
+between them touch. Capacity is counted in lines, of all arrays together (papers on layer conditions: Stengel, Treibig,
+Hager and Wellein, Quantifying performance bottlenecks of stencil computations using the Execution-Cache-Memory model,
+2015).
+
+A cache that is too small by a little holds most of it all the same: warps do not run in lockstep, and lines are not
+replaced strictly in the order of their use. On GPUs, misses rise slowly with what is too much (Ernst, Holzer, Hager,
+Knorr and Wellein, Analytical performance estimation during code generation on modern GPUs, 2023, who fit curves to it).
+Here, of what is reused, the part that a cache holds is its capacity over what it would have to hold.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,6 +25,9 @@ from loopyperf.idg.warps.nest import Nest, Statement
 
 PASSES = LINE // 4 + 1
 """over which new lines are counted: so many that one which moves on by elements comes to a new line"""
+
+PARTS = 1000
+"""to which the part that a cache holds is told, at least"""
 
 ByArray = Mapping[str, Touched]
 
@@ -31,39 +41,72 @@ class Cache:
 
     def fetched(self, window: Window) -> ByArray:
         """Return array -> what the cache fetches of it while the launch runs in *window*, which it begins empty."""
-        return self._once(self.sets.program.nest, window) or self._body(self.sets.program.nest, window)
+        nest = self.sets.program.nest
+        whole = self.sets.touched(nest, window)
+        return whole if self._held(whole) == 1 else self._body(nest, window)
 
-    def _once(self, part: Part, window: Window) -> ByArray | None:
-        """Return what *part* touches, where the cache holds it all."""
-        whole = self.sets.touched(part, window)
-        return whole if sum(each.lines for each in whole.values()) * LINE <= self.capacity else None
+    def _held(self, touched: ByArray) -> Fraction:
+        """Return the part of what is *touched* that the cache still holds when it is touched again."""
+        needed = sum(each.lines for each in touched.values()) * LINE
+        share = Fraction(self.capacity) / needed if needed else Fraction(1)
+        return min(share, Fraction(1)).limit_denominator(PARTS)
 
     def _body(self, nest: Nest, window: Window) -> ByArray:
-        """Return what is fetched in one pass of *nest*: by the loops in it one by one, and by all between them."""
-        statements = [item for item in nest.body if isinstance(item, Statement)]
-        loops = [item for item in nest.body if isinstance(item, Nest)]
-        parts: list[ByArray] = [self._loop(loop, window) for loop in loops]
-        if statements:
-            parts.append(self.sets.touched(statements, window))
-        return _at_least(_sum(parts), self.sets.touched(nest, window))
+        """Return what is fetched in one pass of *nest*: by what is in it one after the other."""
+        parts = list(_parts(nest))
+        whole = self.sets.touched(nest, window)
+        touched = [self.sets.touched(part, window) for part in parts]
+        fetched: list[ByArray] = []
+        latest: dict[str, int] = {}
+        for number, part in enumerate(parts):
+            found = dict(self._loop(part, window) if isinstance(part, Nest) else touched[number])
+            for array in found:
+                if (before := latest.get(array)) is not None:
+                    both = self.sets.touched([*_items(parts[before]), *_items(part)], window, array)[array]
+                    held = self._held(_at_most(_sum(touched[before : number + 1]), whole))
+                    more = (both - touched[before][array]).at_least(Touched())
+                    found[array] = more.times(held) + found[array].times(1 - held)
+                latest[array] = number
+            fetched.append(found)
+        return _at_least(_sum(fetched), whole)
 
     def _loop(self, loop: Nest, window: Window) -> ByArray:
-        if (once := self._once(loop, window)) is not None:
-            return once
-        values = self.sets.values(loop, window)
+        whole, values = self.sets.touched(loop, window), self.sets.values(loop, window)
+        in_all = self._held(whole)
+        if in_all == 1 or not values:
+            return whole
         one = {**window, loop.iname: middle(values, 1)}
-        two = {**window, loop.iname: middle(values, 2)}
-        pass_ = self._once(loop, one)
-        if pass_ is None:
-            fetched = _times(self._body(loop, one), len(values))
-        elif len(values) > 1 and self._once(loop, two) is not None:
+        pass_ = self.sets.touched(loop, one)
+        anew = _times(pass_ if self._held(pass_) == 1 else self._body(loop, one), len(values))
+        in_two, following = in_all, whole
+        if len(values) > 1:
+            in_two = self._held(self.sets.touched(loop, {**window, loop.iname: middle(values, 2)}))
             number = min(len(values), PASSES)
             several = self.sets.touched(loop, {**window, loop.iname: middle(values, number)})
             more = {array: several[array] - pass_[array] for array in several}
-            fetched = _sum([pass_, _times(more, Fraction(len(values) - 1, number - 1))])
-        else:
-            fetched = _times(pass_, len(values))
-        return _at_least(fetched, self.sets.touched(loop, window))
+            following = _sum([pass_, _times(more, Fraction(len(values) - 1, number - 1))])
+        in_two = max(in_all, in_two)
+        fetched = [_times(whole, in_all), _times(following, in_two - in_all), _times(anew, 1 - in_two)]
+        return _at_least(_sum(fetched), whole)
+
+
+def _parts(nest: Nest) -> Iterator[Part]:
+    """Yield what is in *nest* in its order: each loop, and the statements between two of them together."""
+    between: list[Statement] = []
+    for item in nest.body:
+        if isinstance(item, Statement):
+            between.append(item)
+            continue
+        if between:
+            yield between
+        yield item
+        between = []
+    if between:
+        yield between
+
+
+def _items(part: Part) -> Sequence[Nest | Statement]:
+    return [part] if isinstance(part, Nest) else part
 
 
 def _times(parts: ByArray, number: int | Fraction) -> ByArray:
@@ -81,3 +124,8 @@ def _sum(parts: Iterable[ByArray]) -> ByArray:
 def _at_least(fetched: ByArray, touched: ByArray) -> ByArray:
     """Return *fetched*, of each array no less than what is *touched* of it."""
     return {array: fetched.get(array, Touched()).at_least(each) for array, each in touched.items()}
+
+
+def _at_most(parts: ByArray, touched: ByArray) -> ByArray:
+    """Return *parts*, of each array no more than what is *touched* of it."""
+    return {array: each.at_most(touched[array]) for array, each in parts.items()}

@@ -35,7 +35,7 @@ APART = 2**40
 
 Window = Mapping[str, range]
 """iname -> the values that are looked at; all of those that are not named"""
-Part = Nest | Sequence[Statement]
+Part = Nest | Sequence[Nest | Statement]
 """what of the program is looked at"""
 
 
@@ -79,12 +79,15 @@ class WorkingSets:
                 window[name] = range(groups[axis].start + first, groups[axis].stop + first)
         return window
 
-    def touched(self, part: Part, window: Window) -> dict[str, Touched]:
-        """Return array -> what *part* of the program touches of it, all its passes in *window* together."""
+    def touched(self, part: Part, window: Window, array: str | None = None) -> dict[str, Touched]:
+        """Return array -> what *part* of the program touches of it, all its passes in *window* together.
+
+        Where an *array* is named, the others are left out.
+        """
         inside = frozenset({id(part)} if isinstance(part, Nest) else map(id, part))
-        key = (inside, tuple(sorted((name, values.start, values.stop) for name, values in window.items())))
+        key = (inside, array, tuple(sorted((name, values.start, values.stop) for name, values in window.items())))
         if key not in self._known:
-            self._known[key] = dict(self._touched(inside, window))
+            self._known[key] = self._touched(inside, window, array)
         return self._known[key]
 
     def values(self, loop: Nest, window: Window) -> range:
@@ -119,10 +122,10 @@ class WorkingSets:
         for accesses in self._accesses.values():
             yield from (access for access in accesses if access.statements & inside)
 
-    def _touched(self, inside: frozenset[int], window: Window) -> Iterator[tuple[str, Touched]]:
+    def _touched(self, inside: frozenset[int], window: Window, only: str | None) -> dict[str, Touched]:
         found: dict[str, Touched] = {}
         for (array, axes), accesses in self._accesses.items():
-            here = [access for access in accesses if access.statements & inside]
+            here = [access for access in accesses if access.statements & inside and only in (None, array)]
             if not here:
                 continue
             known = [access for access in here if access.cells is not None]
@@ -134,7 +137,7 @@ class WorkingSets:
                 if access.cells is None:
                     total += self._anywhere(access, window)
             found[array] = total
-        yield from found.items()
+        return found
 
     def _anywhere(self, access: _Access, window: Window) -> Touched:
         """Return what *access* touches where each execution may touch another sector, up to the whole array."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from loopyperf.idg.affine import Affine
@@ -21,6 +22,24 @@ def without_common_subexpressions(graph: Idg) -> Idg:
     return _Merger(graph).merged()
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was computed before."""
+
+    place: int
+    tests: frozenset[str]
+    barrier: int | None
+    """the latest one before it"""
+
+    def reaches(self, later: "_Known") -> bool:
+        """Return whether it was computed wherever *later* is.
+
+        Where the test of both is one, since no barrier is between, both are behind it; no value goes from what is
+        behind one test to what is behind the next.
+        """
+        return not self.tests or (self.tests <= later.tests and self.barrier == later.barrier)
+
+
 class _Merger:
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
@@ -37,7 +56,7 @@ class _Merger:
         return rewritten(self.graph, kept, [edge for edge in edges if self.same[edge.target] == edge.target])
 
     def _merge(self, body: Sequence[Item]) -> None:
-        found: dict[Any, int] = {}
+        found: dict[Any, list[_Known]] = {}
         versions: dict[str, int] = {}
         for item in body:
             if isinstance(item, Loop):
@@ -50,8 +69,12 @@ class _Merger:
             elif instruction.kind == "store" and instruction.reference is not None:
                 versions[instruction.reference.array] = item
             elif (key := self._key(item, instruction, versions)) is not None:
+                own = _Known(item, instruction.tests, versions.get(""))
+                known = found.setdefault(key, [])
+                self.same[item] = next((each.place for each in known if each.reaches(own)), item)
                 # What no lane computes is there for nobody else.
-                self.same[item] = found.get(key, item) if instruction.is_idle else found.setdefault(key, item)
+                if self.same[item] == item and not instruction.is_idle:
+                    known.append(own)
 
     def _key(self, place: int, instruction: Instruction, versions: dict[str, int]) -> Any:
         """Return what tells apart what is computed; None for what is never merged."""

@@ -1,0 +1,58 @@
+"""Machine graphs on the pipelines of a device: an access takes the pipeline of each level that moves some of it."""
+
+import pytest
+
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.device.library import load_device
+from loopyperf.idg import Idg
+from loopyperf.idg.program import Instruction
+from loopyperf.models.timed_graph import TimedGraph
+from loopyperf.models.timing import Asked, Timed, Timing
+from loopyperf.models.traffic import Served
+from loopyperf.pipeline import Execution, simulate
+
+ALU, NEAR, FAR = (Timed(name, Lambdas(issue, 20)) for name, issue in (("alu", 1), ("near", 2), ("far", 10)))
+SERVED = Served({"L1": 1.0, "L2": 0.5, "DRAM": 0.25}, {"L1": 1.0, "L2": 1.0, "DRAM": 0.5})
+
+
+def test_an_access_takes_all_its_pipelines_and_what_waits_for_it_waits_for_all() -> None:
+    graph = Idg.from_edges(["load", "alu"], [(0, 1), (1, 0, 1)], trips=3)
+    timed = TimedGraph.of(graph, [[NEAR, FAR], [ALU]], load_device("gtx-280"))
+    places = timed.graph.body[-1].body
+    assert [timed.graph.instructions[place].subsystem for place in places] == ["near", "far", "alu"]
+    near, far, alu = places
+    sources = {(edge.source, edge.target, edge.distance) for edge in timed.graph.edges}
+    assert {(near, alu, (0,)), (far, alu, (0,)), (alu, near, (1,)), (alu, far, (1,))} <= sources
+
+
+def test_warps_are_as_slow_as_the_slowest_level() -> None:
+    graph = Idg.from_edges(["load"], [], trips=100)
+    timed = TimedGraph.of(graph, [[NEAR, FAR]], load_device("gtx-280"))
+    found = simulate(timed.graph, lambda each: timed.lambdas[id(each)], Execution(8, 1, 1))
+    assert found.cycles == pytest.approx(8 * 100 * 10, rel=0.01)
+
+
+def test_levels_move_the_shares_that_reach_them() -> None:
+    timing = Timing(load_device("v100"), {"a": SERVED})
+    load = Instruction("load", "b64", "global")
+    coalesced, strided = (timing.global_memory(load, "a", Asked(8, lines)) for lines in (2, 8))
+    assert [each.pipeline for each in coalesced] == ["local", "L2", "DRAM"]
+    # 256 bytes at 128 a cycle; a line a cycle where the lanes are far apart, and the rest is the same.
+    assert [each[0].lambdas.issue for each in (coalesced, strided)] == [2, 8]
+    assert coalesced[1:] == strided[1:]
+    whole = Timing(load_device("v100"), {"a": Served(dict.fromkeys(SERVED.asked, 1.0), SERVED.waited)})
+    moved = [each.lambdas.issue for each in whole.global_memory(load, "a", Asked(8, 2))]
+    assert [each.lambdas.issue for each in coalesced] == pytest.approx([moved[0], moved[1] / 2, moved[2] / 4])
+    assert len({each.lambdas.completion for each in coalesced}) == 1
+
+
+def test_what_is_stored_reaches_all_caches_and_what_hits_goes_no_further() -> None:
+    timing = Timing(load_device("v100"), {"a": Served({"L1": 1.0, "L2": 0.0, "DRAM": 0.0}, SERVED.waited)})
+    assert [each.pipeline for each in timing.global_memory(Instruction("load"), "a", Asked(8, 2))] == ["local"]
+    assert [each.pipeline for each in timing.global_memory(Instruction("store"), "a", Asked(8, 2))] == ["local", "L2"]
+
+
+def test_stacks_pass_the_levels_before_the_one_that_serves_them() -> None:
+    timing = Timing(load_device("v100"), {})
+    assert [each.pipeline for each in timing.private_memory(8, "L1")] == ["local"]
+    assert [each.pipeline for each in timing.private_memory(8, "DRAM")] == ["local", "L2", "DRAM"]
