@@ -14,8 +14,10 @@ from loopyperf.device.description import Device
 from loopyperf.device.occupancy import occupancy
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
+from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.entry import HOPPER, Capability
+from loopyperf.idg.lowering.reloading import with_reloads
 from loopyperf.idg.metrics.registers import estimated_registers
 from loopyperf.idg.program import Instruction
 from loopyperf.models.exact_sum import adding_up
@@ -66,7 +68,7 @@ class _Launch:
         self.order = tuple(dealt_out(launch))
         """the kinds of the warps of one or more groups one after the other"""
         capability = _capability(device)
-        self.machine = {kind: lowered(launch.kinds[kind].graph, capability=capability) for kind in set(self.order)}
+        self.machine = {kind: self._machine(launch.kinds[kind].graph, capability) for kind in set(self.order)}
         self.execution = self._execution(concurrent_groups)
         at_once = min(self.execution.concurrent_groups, self.execution.total_groups)
         self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
@@ -78,6 +80,12 @@ class _Launch:
         self.graphs = [parts[each] for each in order]
         self.notes.update(self.timing.missing)
         self.notes.update((sentence, None) for each in self.accesses.values() for sentence in each.assumed)
+
+    def _machine(self, source: Idg, capability: Capability) -> Idg:
+        """Return what the compiler makes of a graph: what it has no registers to keep, it loads again."""
+        graph = lowered(source, capability=capability)
+        registers = estimated_registers(graph, self.launch.work_items)
+        return with_reloads(graph, registers.room) if registers.spilled else graph
 
     def _repeated(self) -> list[int]:
         """Return the kinds of the warps of so many groups that the next ones begin in the first partition again."""

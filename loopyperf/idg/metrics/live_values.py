@@ -30,14 +30,14 @@ def live_registers(graph: Idg) -> int:
     for edge in graph.edges:
         if edge.through == "data":
             intervals.setdefault(webs[edge.source], []).extend(_alive(text, edge))
-    widths: dict[int, int] = {}
-    for place, width in enumerate(_widths(graph)):
-        widths[webs[place]] = max(width * _copies(graph, place), widths.get(webs[place], 0))
+    taken: dict[int, int] = {}
+    for place, width in enumerate(widths(graph)):
+        taken[webs[place]] = max(width * _copies(graph, place), taken.get(webs[place], 0))
     change = [0] * (len(graph.instructions) + 1)
     for web, alive in intervals.items():
         for interval in _united(alive):
-            change[interval.start] += widths[web]
-            change[interval.stop] -= widths[web]
+            change[interval.start] += taken[web]
+            change[interval.stop] -= taken[web]
     return max(accumulate(change), default=0)
 
 
@@ -89,7 +89,7 @@ def _webs(graph: Idg) -> list[int]:
 # {{{ how many registers a result takes
 
 
-def _widths(graph: Idg) -> list[int]:
+def widths(graph: Idg) -> list[int]:
     """Return for each instruction the registers of its result; a selection or a move takes those of its operands."""
     found = [_width(instruction) for instruction in graph.instructions]
     for place in graph.order:

@@ -38,6 +38,8 @@ class Registers:
     """an estimate of all, whether there are so many or not"""
     limit: int
     """how many a work-item can have"""
+    room: int
+    """that there is for values among them"""
 
     @property
     def allocated(self) -> int:
@@ -62,4 +64,4 @@ def estimated_registers(graph: Idg, work_items: int = 1) -> Registers:
     allocated = -(-work_items // TOGETHER) * TOGETHER
     limit = min(MOST, FILE // allocated // GRAIN * GRAIN)
     others = LOOPS if any(isinstance(item, Loop) for item in graph.body) else STRAIGHT
-    return Registers(live, round(others + ALIVE * live), limit)
+    return Registers(live, round(others + ALIVE * live), limit, int((limit - others) / ALIVE))
