@@ -135,7 +135,7 @@ class _Launch:
             [steady(time) for time in self._of(accesses, number, each)]
             for number, each in enumerate(graph.instructions)
         ]
-        return TimedGraph.of(graph, timed, self.device)
+        return TimedGraph.of(graph, timed, self.timing.start(self.launch.warps_per_group))
 
     def _of(self, accesses: "WarpAccesses", number: int, instruction: Instruction) -> tuple[Timed, ...]:
         if instruction.reference is None or instruction.is_idle:

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from loopyperf.device.description import Device
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
-from loopyperf.models.timing import STEADY, Timed
+from loopyperf.models.timing import Timed
 
 START = "start"
 """the pipeline of the instruction that stands for the begin of a group"""
@@ -24,11 +23,11 @@ class TimedGraph:
     """pipelines of which each partition of the core has its own"""
 
     @classmethod
-    def of(cls, graph: Idg, timed: Sequence[Sequence[Timed]], device: Device) -> "TimedGraph":
+    def of(cls, graph: Idg, timed: Sequence[Sequence[Timed]], start: Lambdas | None = None) -> "TimedGraph":
         """Take *graph* with what each instruction takes on every pipeline that it needs.
 
         One that needs several becomes as many, one after the other, and what waits for it waits for all of them. Before
-        them is the begin of the group, where the device tells of it.
+        them a warp takes *start* to begin, if that is known.
         """
         instructions, lambdas = list[Instruction](), list[Lambdas]()
         places: list[list[int]] = []
@@ -43,12 +42,12 @@ class TimedGraph:
             for target in places[edge.target]
         ]
         body = _in_parts(graph.body, places)
-        if device.stated("group_start"):
-            start = len(instructions)
+        if start is not None:
+            first = len(instructions)
             instructions.append(Instruction(START, subsystem=START, text="the begin of a group"))
-            lambdas.append(Lambdas(1 / STEADY, device.group_start))
-            edges.append(Edge(start, _first(body), through="control"))
-            body = (start, *body)
+            lambdas.append(start)
+            edges.append(Edge(first, _first(body), through="control"))
+            body = (first, *body)
         by_identity = {id(each): found for each, found in zip(instructions, lambdas, strict=True)}
         split = frozenset(time.pipeline for times in timed for time in times if time.is_split)
         return cls(Idg(tuple(instructions), tuple(edges), body), by_identity, split)

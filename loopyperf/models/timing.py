@@ -64,6 +64,17 @@ class Timing:
         self.missing: dict[str, None] = {}
         """sentences on numbers that are not stated, and what was taken for them"""
 
+    def start(self, warps_per_group: int) -> Lambdas | None:
+        """Return how long a warp takes to begin, None if nothing is known: its part of what its group takes.
+
+        Groups follow each other on their places after ``group_start``, and on all cores together at the ``group_rate``.
+        """
+        stated = self.device.stated
+        if not (stated("group_start") or stated("group_rate")):
+            return None
+        issue = self.device.cores / self.device.group_rate / warps_per_group if stated("group_rate") else 0.0
+        return Lambdas(max(issue, 1 / STEADY), self.device.group_start if stated("group_start") else 1)
+
     def arithmetic(self, instruction: Instruction) -> Timed:
         """Return how long an instruction takes that accesses no memory, or that no lane takes part in."""
         if instruction.subsystem == "barrier":

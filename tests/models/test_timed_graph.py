@@ -17,7 +17,7 @@ SERVED = Served({"L1": 1.0, "L2": 0.5, "DRAM": 0.25}, {"L1": 1.0, "L2": 1.0, "DR
 
 def test_an_access_takes_all_its_pipelines_and_what_waits_for_it_waits_for_all() -> None:
     graph = Idg.from_edges(["load", "alu"], [(0, 1), (1, 0, 1)], trips=3)
-    timed = TimedGraph.of(graph, [[NEAR, FAR], [ALU]], load_device("gtx-280"))
+    timed = TimedGraph.of(graph, [[NEAR, FAR], [ALU]])
     places = timed.graph.body[-1].body
     assert [timed.graph.instructions[place].subsystem for place in places] == ["near", "far", "alu"]
     near, far, alu = places
@@ -27,7 +27,7 @@ def test_an_access_takes_all_its_pipelines_and_what_waits_for_it_waits_for_all()
 
 def test_warps_are_as_slow_as_the_slowest_level() -> None:
     graph = Idg.from_edges(["load"], [], trips=100)
-    timed = TimedGraph.of(graph, [[NEAR, FAR]], load_device("gtx-280"))
+    timed = TimedGraph.of(graph, [[NEAR, FAR]])
     found = simulate(timed.graph, lambda each: timed.lambdas[id(each)], Execution(8, 1, 1))
     assert found.cycles == pytest.approx(8 * 100 * 10, rel=0.01)
 
@@ -56,3 +56,14 @@ def test_stacks_pass_the_levels_before_the_one_that_serves_them() -> None:
     timing = Timing(load_device("v100"), {})
     assert [each.pipeline for each in timing.private_memory(8, "L1")] == ["local"]
     assert [each.pipeline for each in timing.private_memory(8, "DRAM")] == ["local", "L2", "DRAM"]
+
+
+def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places() -> None:
+    # 80 cores, half a group a cycle: a core begins one every 160 cycles, each of its 4 warps after 40.
+    assert Timing(load_device("v100"), {}).start(4) == Lambdas(40, 350)
+    assert Timing(load_device("h100-pcie"), {}).start(4) == Lambdas(1 / 64, 437)
+    assert Timing(load_device("gtx-280"), {}).start(4) is None
+    graph = Idg.from_edges(["alu"], [])
+    timed = TimedGraph.of(graph, [[ALU]], Lambdas(40, 350))
+    found = simulate(timed.graph, lambda each: timed.lambdas[id(each)], Execution(4, 32, 1000))
+    assert found.cycles == pytest.approx(160 * 1000, rel=0.01)
