@@ -21,7 +21,7 @@ def coefficients(expression: Any) -> dict[str | None, int] | None:
     """Return loop -> the factor of its pass in *expression*, and None -> the constant; None if it is not affine."""
     try:
         found: dict[Any, Any] = dict(CoefficientCollector()(expression))
-    except (RuntimeError, ValueError, NotImplementedError):
+    except (RuntimeError, ValueError, NotImplementedError, AssertionError):  # the last is a product with a sum
         return None
     named = {key.name if isinstance(key, prim.Variable) else None: value for key, value in found.items()}
     return named if all(isinstance(value, int) for value in named.values()) else None

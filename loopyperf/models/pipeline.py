@@ -15,7 +15,7 @@ from loopyperf.device.occupancy import occupancy
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering import lowered
+from loopyperf.idg.lowering import lowered, private_arrays
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.reloading import with_reloads
 from loopyperf.idg.metrics.registers import estimated_registers
@@ -83,7 +83,10 @@ class _Launch:
 
     def _machine(self, source: Idg, capability: Capability) -> Idg:
         """Return what the compiler makes of a graph: what it has no registers to keep, it loads again."""
-        graph = lowered(source, capability=capability)
+        unsure = {each.name for each in private_arrays(source) if each.home == "unsure"}
+        for name in sorted(unsure):
+            self.notes[f"whether the private array {name} is registers is not sure: taken as in memory"] = None
+        graph = lowered(source, capability=capability, in_memory=unsure)
         registers = estimated_registers(graph, self.launch.work_items)
         return with_reloads(graph, registers.room) if registers.spilled else graph
 

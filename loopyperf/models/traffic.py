@@ -62,13 +62,12 @@ def level_of_private_memory(launch: LaunchGraphs, device: Device, residence: Res
 
     Each warp has a stack, on which neighbouring lanes are neighbours.
     """
-    kind = launch.representative
-    elements = {
-        element.array: element.length * line_bytes(kind.example.lanes * element.bits // 8)
-        for instruction in kind.graph.instructions
-        for element in elements_of(instruction)
-        if element.array in arrays
-    }
+    elements: dict[str, int] = {}
+    for kind in launch.kinds:
+        for element in (each for instruction in kind.graph.instructions for each in elements_of(instruction)):
+            if element.array in arrays:
+                size = element.length * line_bytes(kind.example.lanes * element.bits // 8)
+                elements[element.array] = max(size, elements.get(element.array, 0))
     on_core = sum(elements.values()) * launch.warps_per_group * residence.on_core
     for level in _levels(device):
         if level.stated("size"):

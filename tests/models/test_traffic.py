@@ -67,6 +67,16 @@ def test_more_resident_groups_leave_less_of_the_cache() -> None:
     assert many.asked["L2"] == pytest.approx(1 / 2 * 1 / 4 + 1 / 2, abs=0.02)
 
 
+def test_stacks_of_warps_of_any_kind_count() -> None:
+    # Of the 8 warps of the group, 7 do nothing but meet the other one, which has a stack.
+    code = "for k\n t[k] = a[i + k] {id=w}\n end\n ... lbarrier {id=x,dep=w}\n for j\n b[i] = b[i] + t[j] {dep=x}\n end"
+    stack = lp.TemporaryVariable("t", np.float32, shape=(100,), address_space=lp.AddressSpace.PRIVATE)
+    found = launch("{[i,k,j]: 0<=i<n and 0<=k,j<100}", code, floats("a", "n + 100"), floats("b", "n"), stack, n=32)
+    assert not any(each.reference for each in found.representative.graph.instructions)
+    # 100 lines of each warp, 8 warps a group: two groups a core are more than 128 KiB.
+    assert level_of_private_memory(found, V100, Residence(2, 20), ["t"]) == "L2"
+
+
 def test_stacks_go_to_the_nearest_level_that_has_room() -> None:
     # 100 floats of each of 32 lanes: 12,800 bytes a warp, 8 warps a group. One group fits into L1, 80 of them, on as
     # many cores, fit into neither 128 KiB each with two a core nor 6 MiB.

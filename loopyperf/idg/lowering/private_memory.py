@@ -28,12 +28,18 @@ SPACE = "private"
 """the space of the references, and the subsystem"""
 
 
-def with_private_memory(graph: Idg, arrays: Collection[str] | None = None) -> Idg:
+def with_private_memory(graph: Idg, arrays: Collection[str] | None = None, *, unsure: Collection[str] = ()) -> Idg:
     """Return the source *graph* with loads and stores of the private *arrays* that live in memory.
 
-    Without *arrays*, they are those that surely do; where :func:`private_arrays` is unsure, either may be tried.
+    Without *arrays*, they are those that surely do, and of those of which :func:`private_arrays` is unsure the ones
+    that are named.
     """
-    names = {each.name for each in private_arrays(graph) if each.home == "private memory"} if arrays is None else arrays
+    names = arrays
+    if names is None:
+        homes = {each.name: each.home for each in private_arrays(graph)}
+        names = {
+            name for name, home in homes.items() if home == "private memory" or (home == "unsure" and name in unsure)
+        }
     if not names:
         return graph
     written = _with_constant_indices(graph, names)
