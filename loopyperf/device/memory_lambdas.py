@@ -34,10 +34,15 @@ def level_lambdas(device: Device, level: str, moved: Cycles) -> Lambdas:
     Of DRAM they are those measured of a coalesced load of 32 bits where the level's own are not stated. Raises
     :class:`MissingNumberError` where the device's description states neither.
     """
-    memory, measured = device.level(level), _stand_in(device, level)
+    return Lambdas(level_issue(device, level, moved), level_latency(device, level))
+
+
+def level_issue(device: Device, level: str, moved: Cycles) -> Cycles:
+    """Return the λ of :func:`level_lambdas`, in cycles; raises as that does, but for a latency."""
+    measured = _stand_in(device, level)
     if measured is not None:
-        return Lambdas(measured.issue * moved / (BYTES * device.warp_size), measured.completion)
-    return Lambdas(moved / bytes_per_cycle(device, memory), memory.latency)
+        return measured.issue * moved / (BYTES * device.warp_size)
+    return moved / bytes_per_cycle(device, device.level(level))
 
 
 def level_latency(device: Device, level: str) -> float:

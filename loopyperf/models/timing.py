@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from loopyperf.device.description import Device, MemoryLevel
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, level_lambdas, level_latency
+from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, level_issue, level_lambdas, level_latency
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.access.sectors import LINE, SECTOR
 from loopyperf.idg.program import Instruction
@@ -150,7 +150,7 @@ class Timing:
         """Return for how many cycles that takes what a core has of a level."""
         moved = max(asked.sectors, 1e-3) * SECTOR
         if level.name == DRAM:
-            return float(level_lambdas(self.device, DRAM, moved).issue)
+            return float(level_issue(self.device, DRAM, moved))
         if not any(map(level.stated, ("bandwidth_per_core", "sustained_bandwidth", "bandwidth"))):
             self.missing[f"the bandwidth of {level.name} is not described: taken as no limit"] = None
             return 0.0
@@ -158,7 +158,15 @@ class Timing:
         return max(cycles, asked.lines / LINES_A_CYCLE, 1.0) if level.per == "core" else cycles
 
     def _latency(self, name: str) -> float:
-        return level_latency(self.device, name)
+        """Return the latency of a level; where it is not described, that of the level before it, which is less."""
+        try:
+            return level_latency(self.device, name)
+        except MissingNumberError:
+            nearer = [each.name for each in self.device.memory if each.name != "local" and each.stated("latency")]
+            if not nearer:
+                raise
+            self.missing[f"the latency of {name} is not described: taken as that of {nearer[-1]}, which is less"] = None
+            return level_latency(self.device, nearer[-1])
 
     def _barrier(self) -> Timed:
         try:

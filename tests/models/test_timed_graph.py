@@ -67,3 +67,12 @@ def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places
     timed = TimedGraph.of(graph, [[ALU]], Lambdas(40, 350))
     found = simulate(timed.graph, lambda each: timed.lambdas[id(each)], Execution(4, 32, 1000))
     assert found.cycles == pytest.approx(160 * 1000, rel=0.01)
+
+
+def test_a_latency_that_nobody_published_is_that_of_the_level_before_and_said_to_be() -> None:
+    device = load_device("rx-6900-xt")
+    everywhere = dict.fromkeys(("L0", "L2", "L3", "DRAM"), 1.0)
+    timing = Timing(device, {"a": Served(everywhere, everywhere)})
+    (*_, farthest) = timing.global_memory(Instruction("load"), "a", Asked(8, 2))
+    assert farthest.lambdas.completion == device.level("L3").latency
+    assert list(timing.missing) == ["the latency of DRAM is not described: taken as that of L3, which is less"]
