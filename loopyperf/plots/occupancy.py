@@ -30,7 +30,10 @@ def plot_over_occupancy(
         if lines.get(name):
             ax.plot(*_sorted(lines[name]), **style, linewidth=1.5, markersize=4, label=name)
         if known.get(name):
-            ax.plot(*_sorted(known[name]), **style, linestyle="none", fillstyle="none", label=f"{name}, measured")
+            label = None if lines.get(name) else f"{name}, measured"
+            ax.plot(*_sorted(known[name]), **style, linestyle="none", fillstyle="none", label=label)
+    if any(lines.get(name) for name in known):
+        ax.plot([], [], "o", color="grey", fillstyle="none", label="measured")
     for name, bound in (bounds or {}).items():
         ax.axhline(bound, color="black", linestyle="--", linewidth=1)
         ax.annotate(name, (0.01, bound), xycoords=("axes fraction", "data"), va="bottom", fontsize="small")
