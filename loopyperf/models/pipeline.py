@@ -5,7 +5,7 @@ device (:mod:`loopyperf.models.timing`), and a core executes as many groups as f
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import gcd
@@ -20,18 +20,20 @@ from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.reloading import with_reloads
 from loopyperf.idg.metrics.registers import estimated_registers
 from loopyperf.idg.program import Instruction
+from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import ModelTime
 from loopyperf.models.result import Breakdown, Row
+from loopyperf.models.shortened import FEW, shortened
 from loopyperf.models.timed_graph import TimedGraph
 from loopyperf.models.timing import Asked, Timed, Timing, partitions, steady
 from loopyperf.models.traffic import Residence, level_of_private_memory, levels_that_serve
 from loopyperf.models.warp_accesses import WarpAccesses
 from loopyperf.models.warp_mix import dealt_out
-from loopyperf.pipeline import Execution, execution_on, simulate
+from loopyperf.pipeline import Execution, Simulation, execution_on, simulate
 
 ISSUES = 3_000_000
-"""instructions that are simulated at most, unless one generation of groups has more"""
+"""instructions that are simulated, about, at most"""
 
 
 def pipeline_time(kernel: KernelIdg, device: Device, concurrent_groups: int | None = None) -> ModelTime:
@@ -173,25 +175,56 @@ class _Launch:
         yield Row("latency", f"launch of {launch.name}", launch.times, rest / launch.times, rest)
 
     def _cycles(self) -> float:
-        """Return how long the core with most groups takes, in cycles."""
-        execution, graphs = self.execution, self.graphs
-        lambdas = {place: each for graph in graphs for place, each in graph.lambdas.items()}
+        """Return how long the core with most groups takes, in cycles.
 
-        def cycles(groups: int) -> float:
+        Where the groups that reside at once have too many instructions to be simulated, programs with fewer passes of
+        their loops are, two of them, and each further instruction takes as long as what the longer one has more.
+        """
+        at_once, number = self.execution.concurrent_groups, self.execution.total_groups
+        issued = {id(each.graph): _issued(each.graph) for each in self.graphs}
+        executed = sum(issued[id(each.graph)] for each in self.graphs) / len(self.graphs)
+        executed *= self.execution.warps_per_group * min(at_once, number)
+        if executed <= ISSUES:
+            return self._of_all_groups([each.graph for each in self.graphs], executed)[0]
+        (some, cycles), (fewer, before) = (self._shortened(ISSUES / executed / part, FEW // part) for part in (1, 2))
+        whole = executed / min(at_once, number) * number
+        return cycles + (cycles - before) / (some - fewer) * (whole - some) if some > fewer else cycles / some * whole
+
+    def _shortened(self, share: float, fewest: int) -> tuple[float, float]:
+        """Return how many instructions of a core are left with a *share* of passes, and how many cycles they take."""
+        short = {id(each.graph): shortened(each.graph, share, fewest) for each in self.graphs}
+        cycles, issued = self._of_all_groups([short[id(each.graph)] for each in self.graphs], ISSUES)
+        return issued, cycles
+
+    def _of_all_groups(self, graphs: Sequence[Idg], executed: float) -> tuple[float, float]:
+        """Return how many cycles all groups of a core take, and how many instructions they have.
+
+        The groups that reside at once have about so many *executed*. Where all together have too many, the last ones
+        stand for all others.
+        """
+        lambdas = {place: each for graph in self.graphs for place, each in graph.lambdas.items()}
+
+        def simulated(groups: int) -> Simulation:
             return simulate(
-                [each.graph for each in graphs],
+                graphs,
                 lambda instruction: lambdas[id(instruction)],
-                replace(execution, total_groups=groups),
+                replace(self.execution, total_groups=groups),
                 issue_limit=self.device.issue_limit if self.device.stated("issue_limit") else None,
-            ).cycles
+            )
 
-        at_once, number = execution.concurrent_groups, execution.total_groups
-        issued = sum(float(each.graph.executed) for each in graphs) / len(graphs) * execution.warps_per_group
-        some = max(2, int(ISSUES // (issued * at_once))) * at_once
+        at_once, number = self.execution.concurrent_groups, self.execution.total_groups
+        some = max(2, int(ISSUES // executed)) * at_once
+        last = simulated(min(some, number))
         if number <= some:
-            return cycles(number)
-        last = cycles(some)
-        return last + (last - cycles(some - at_once)) / at_once * (number - some)
+            return last.cycles, last.instructions
+        more = (last.cycles - simulated(some - at_once).cycles) / at_once * (number - some)
+        return last.cycles + more, last.instructions / some * number
+
+
+def _issued(graph: Idg) -> int:
+    """Return how many instructions a warp issues when the program of *graph* is run."""
+    places = enumerate(graph.instructions)
+    return sum(number_of_runs(each.condition, graph.loops_around[place]) for place, each in places)
 
 
 def _capability(device: Device) -> Capability:

@@ -86,6 +86,20 @@ def test_an_extrapolated_grid_is_near_the_whole_one(monkeypatch: pytest.MonkeyPa
     assert seconds(unit, n=2**22) == pytest.approx(whole, rel=0.02)
 
 
+@pytest.mark.parametrize(("code", "order"), [("k, a[i]*b[k]", ""), ("[j,k], a[i]*b[k + 100*j]", "j,k")])
+def test_a_group_with_many_passes_is_extrapolated_from_fewer(
+    monkeypatch: pytest.MonkeyPatch, code: str, order: str
+) -> None:
+    domain = "{[i,j,k]: 0<=i<n and 0<=j<300 and 0<=k<m}"
+    arrays = lp.GlobalArg("a,b,c", np.float32, shape="n + m + 30000")
+    unit = kernel(domain, f"c[i] = sum({code})", arrays)
+    unit = lp.prioritize_loops(unit, order) if order else unit
+    sizes = {"n": 2**14, "m": 1000}
+    whole = seconds(unit, **sizes)
+    monkeypatch.setattr(pipeline, "ISSUES", 20_000)
+    assert seconds(unit, **sizes) == pytest.approx(whole, rel=0.02)
+
+
 def test_launches_add_up() -> None:
     code = "b[i] = 2*a[i] {id=one}\n ... gbarrier {id=all,dep=one}\n c[j] = 3*b[j] {dep=all}"
     arrays = lp.GlobalArg("a,b,c", np.float32, shape="n")
