@@ -85,10 +85,12 @@ class _Launch:
 
     def _machine(self, source: Idg, capability: Capability) -> Idg:
         """Return what the compiler makes of a graph: what it has no registers to keep, it loads again."""
-        unsure = {each.name for each in private_arrays(source) if each.home == "unsure"}
-        for name in sorted(unsure):
-            self.notes[f"whether the private array {name} is registers is not sure: taken as in memory"] = None
-        graph = lowered(source, capability=capability, in_memory=unsure)
+        unsure = [each for each in private_arrays(source) if each.home == "unsure"]
+        for each in unsure:
+            home = "memory" if each.is_likely_in_memory else "registers"
+            self.notes[f"where the private array {each.name} is, is not sure: taken as in {home}"] = None
+        in_memory = {each.name for each in unsure if each.is_likely_in_memory}
+        graph = lowered(source, capability=capability, in_memory=in_memory)
         registers = estimated_registers(graph, self.launch.work_items)
         return with_reloads(graph, registers.room) if registers.spilled else graph
 
@@ -137,7 +139,7 @@ class _Launch:
     def _timed(self, kind: int) -> "TimedGraph":
         accesses, graph = self.accesses[kind], self.machine[kind]
         timed = [
-            [steady(time) for time in self._of(accesses, number, each)]
+            [steady(time.times(_share_of_runs(graph, number))) for time in self._of(accesses, number, each)]
             for number, each in enumerate(graph.instructions)
         ]
         return TimedGraph.of(graph, timed, self.timing.start(self.launch.warps_per_group))
@@ -219,6 +221,16 @@ class _Launch:
             return last.cycles, last.instructions
         more = (last.cycles - simulated(some - at_once).cycles) / at_once * (number - some)
         return last.cycles + more, last.instructions / some * number
+
+
+def _share_of_runs(graph: Idg, place: int) -> float:
+    """Return in which share of its runs in the program an instruction is executed.
+
+    It is less than one where a condition on data seldom holds, or where nvcc writes out a loop that the graph has.
+    """
+    instruction = graph.instructions[place]
+    runs = number_of_runs(instruction.condition, graph.loops_around[place])
+    return min(1.0, float(instruction.executions) / runs) if runs else 1.0
 
 
 def _issued(graph: Idg) -> int:

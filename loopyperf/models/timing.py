@@ -54,6 +54,10 @@ class Timed:
     is_split: bool = False
     """each partition of the core has a part of the pipeline, for its own warps"""
 
+    def times(self, share: float) -> "Timed":
+        """Return a *share* of it: what it takes on average, if it is executed so often."""
+        return replace(self, lambdas=Lambdas(self.lambdas.issue * share, self.lambdas.completion * share))
+
 
 class Timing:
     """Times the instructions of a launch on a device."""

@@ -8,6 +8,8 @@ calls local memory, which is a part of device memory. The rules are measured on 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from math import gcd
 from typing import Literal
 
 from loopyperf.idg.graph import Idg
@@ -32,6 +34,8 @@ class PrivateArray:
     home: Home
     reason: str
     """in words"""
+    is_likely_in_memory: bool = False
+    """what is more likely, where that is unsure"""
 
     @property
     def nbytes(self) -> int:
@@ -45,6 +49,8 @@ class Verdict:
 
     home: Home
     reason: str
+    is_likely_in_memory: bool = True
+    """where that is unsure"""
 
 
 CONSTANT = Verdict("registers", "every index is a constant")
@@ -64,7 +70,10 @@ def private_arrays(graph: Idg) -> tuple[PrivateArray, ...]:
 
 def _array(element: Element, verdicts: list[Verdict]) -> PrivateArray:
     decisive = max(verdicts, key=lambda each: (HOMES.index(each.home), each != CONSTANT))
-    return PrivateArray(element.array, element.length, element.bits, decisive.home, decisive.reason)
+    is_likely = decisive.home == "unsure" and any(
+        each.home == "unsure" and each.is_likely_in_memory for each in verdicts
+    )
+    return PrivateArray(element.array, element.length, element.bits, decisive.home, decisive.reason, is_likely)
 
 
 def _of_size(element: Element) -> Verdict:
@@ -100,7 +109,9 @@ def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
         return _of_varying(loop)
     passes = f"the loop over {loop.name} makes {' or '.join(map(str, numbers))} pass{'es' if numbers != (1,) else ''}"
     if len(numbers) > 1 and numbers[-1] > FEW:
-        return Verdict("unsure", f"{passes}; some of such loops are written out")
+        # Of those that were tried, 8 or 12 passes are the one exception (docs/compiler.md, section 10, rule 5).
+        is_kept = reduce(gcd, numbers) % 2 != 0
+        return Verdict("unsure", f"{passes}; some of such loops are written out", is_kept)
     size = loops.size(loop)
     if numbers == (1,) or size <= SURELY:
         return Verdict("registers", f"{passes}, which nvcc writes out")
