@@ -19,8 +19,10 @@ from functools import cache
 
 import loopy as lp
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from measured import SHARED_DATA
+from papers.pictures import panels
 from rich.console import Console
 from rich.table import Table
 
@@ -118,17 +120,16 @@ def table(by_kernel: Mapping[tuple[str, str, str], Sequence[Row]]) -> Table:
 
 def picture(by_kernel: Mapping[tuple[str, str, str], Sequence[Row]]) -> Figure:
     """Return a figure with a panel for each source and device: bandwidth over warps, a line for each kernel."""
-    places = list(dict.fromkeys((source, device) for source, device, _ in by_kernel))
-    columns = min(3, len(places))
-    lines = -(-len(places) // columns)
-    figure = Figure(figsize=(5 * columns, 3.6 * lines), layout="constrained")
-    for place, ax in zip(places, figure.subplots(lines, columns, squeeze=False).flat, strict=False):
-        own = {kernel: found for (*where, kernel), found in by_kernel.items() if tuple(where) == place}
-        predicted = {kernel: [(row.warps, row.predicted) for row in found] for kernel, found in own.items()}
-        measured = {kernel: [(row.warps, row.measured) for row in found] for kernel, found in own.items()}
+    parts: dict[str, dict[str, Sequence[Row]]] = defaultdict(dict)
+    for (source, device, kernel), found in by_kernel.items():
+        parts[f"{device}, {source}"][kernel] = found
+
+    def draw(part: Mapping[str, Sequence[Row]], ax: Axes) -> None:
+        predicted = {kernel: [(row.warps, row.predicted) for row in found] for kernel, found in part.items()}
+        measured = {kernel: [(row.warps, row.measured) for row in found] for kernel, found in part.items()}
         plot_over_occupancy(predicted, measured=measured, ylabel="bandwidth (GB/s)", ax=ax)
-        ax.set_title(", ".join(reversed(place)), fontsize="medium")
-    return figure
+
+    return panels(parts, min(3, len(parts)), draw)
 
 
 def main() -> None:

@@ -28,6 +28,11 @@ BYTES = 4
 # {{{ one level
 
 
+def global_levels(device: Device) -> list[MemoryLevel]:
+    """Return the levels that serve global memory, the nearest first."""
+    return [level for level in device.memory if level.name != "local"]
+
+
 def level_lambdas(device: Device, level: str, moved: Cycles) -> Lambdas:
     """Return the latencies, in cycles, of a warp instruction for which *level* serves *moved* bytes.
 

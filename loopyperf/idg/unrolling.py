@@ -102,6 +102,18 @@ def number_of_runs(condition: Any, loops: Sequence[Loop]) -> int:
     return _runs(condition, loops, {})
 
 
+def runs_of_all(instructions: Sequence[Instruction], around: Sequence[Sequence[Loop]]) -> list[int]:
+    """Return how often the program runs each of *instructions*, given the loops *around* each, the outermost first."""
+    known: dict[Any, int] = {}
+    found: list[int] = []
+    for each, loops in zip(instructions, around, strict=True):
+        key = (each.condition, tuple(map(id, loops)))
+        if key not in known:
+            known[key] = number_of_runs(each.condition, loops)
+        found.append(known[key])
+    return found
+
+
 def _runs(condition: Any, loops: Sequence[Loop], passes: Passes) -> int:
     if not loops:
         return int(holds(condition, passes))

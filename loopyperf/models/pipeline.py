@@ -20,7 +20,7 @@ from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.reloading import with_reloads
 from loopyperf.idg.metrics.registers import estimated_registers
 from loopyperf.idg.program import Instruction
-from loopyperf.idg.unrolling import number_of_runs
+from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import ModelTime
 from loopyperf.models.result import Breakdown, Row
@@ -138,9 +138,14 @@ class _Launch:
 
     def _timed(self, kind: int) -> "TimedGraph":
         accesses, graph = self.accesses[kind], self.machine[kind]
+        # Less than all runs where a condition on data seldom holds, or where nvcc writes out a loop that the graph has.
+        shares = [
+            min(1.0, float(each.executions) / runs) if runs else 1.0
+            for each, runs in zip(graph.instructions, runs_of_all(graph.instructions, graph.loops_around), strict=True)
+        ]
         timed = [
-            [steady(time.times(_share_of_runs(graph, number))) for time in self._of(accesses, number, each)]
-            for number, each in enumerate(graph.instructions)
+            [steady(time.times(share)) for time in self._of(accesses, number, each)]
+            for number, (each, share) in enumerate(zip(graph.instructions, shares, strict=True))
         ]
         return TimedGraph.of(graph, timed, self.timing.start(self.launch.warps_per_group))
 
@@ -183,20 +188,20 @@ class _Launch:
         their loops are, two of them, and each further instruction takes as long as what the longer one has more.
         """
         at_once, number = self.execution.concurrent_groups, self.execution.total_groups
-        issued = {id(each.graph): _issued(each.graph) for each in self.graphs}
+        graphs = {id(each.graph): each.graph for each in self.graphs}
+        issued = {key: sum(runs_of_all(graph.instructions, graph.loops_around)) for key, graph in graphs.items()}
         executed = sum(issued[id(each.graph)] for each in self.graphs) / len(self.graphs)
         executed *= self.execution.warps_per_group * min(at_once, number)
         if executed <= ISSUES:
             return self._of_all_groups([each.graph for each in self.graphs], executed)[0]
-        (some, cycles), (fewer, before) = (self._shortened(ISSUES / executed / part, FEW // part) for part in (1, 2))
+        (cycles, some), (before, fewer) = (self._shortened(ISSUES / executed / part, FEW // part) for part in (1, 2))
         whole = executed / min(at_once, number) * number
         return cycles + (cycles - before) / (some - fewer) * (whole - some) if some > fewer else cycles / some * whole
 
     def _shortened(self, share: float, fewest: int) -> tuple[float, float]:
-        """Return how many instructions of a core are left with a *share* of passes, and how many cycles they take."""
+        """Return how many cycles a core takes for a *share* of passes, and how many instructions they have."""
         short = {id(each.graph): shortened(each.graph, share, fewest) for each in self.graphs}
-        cycles, issued = self._of_all_groups([short[id(each.graph)] for each in self.graphs], ISSUES)
-        return issued, cycles
+        return self._of_all_groups([short[id(each.graph)] for each in self.graphs], ISSUES)
 
     def _of_all_groups(self, graphs: Sequence[Idg], executed: float) -> tuple[float, float]:
         """Return how many cycles all groups of a core take, and how many instructions they have.
@@ -221,22 +226,6 @@ class _Launch:
             return last.cycles, last.instructions
         more = (last.cycles - simulated(some - at_once).cycles) / at_once * (number - some)
         return last.cycles + more, last.instructions / some * number
-
-
-def _share_of_runs(graph: Idg, place: int) -> float:
-    """Return in which share of its runs in the program an instruction is executed.
-
-    It is less than one where a condition on data seldom holds, or where nvcc writes out a loop that the graph has.
-    """
-    instruction = graph.instructions[place]
-    runs = number_of_runs(instruction.condition, graph.loops_around[place])
-    return min(1.0, float(instruction.executions) / runs) if runs else 1.0
-
-
-def _issued(graph: Idg) -> int:
-    """Return how many instructions a warp issues when the program of *graph* is run."""
-    places = enumerate(graph.instructions)
-    return sum(number_of_runs(each.condition, graph.loops_around[place]) for place, each in places)
 
 
 def _capability(device: Device) -> Capability:

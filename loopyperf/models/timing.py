@@ -7,10 +7,18 @@ Local memory: a pass through the banks for each wavefront. Arithmetic: as the de
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from loopyperf.device.description import Device, MemoryLevel
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, level_issue, level_lambdas, level_latency
+from loopyperf.device.memory_lambdas import (
+    DRAM,
+    bytes_per_cycle,
+    global_levels,
+    level_issue,
+    level_lambdas,
+    level_latency,
+)
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.access.sectors import LINE, SECTOR
 from loopyperf.idg.program import Instruction
@@ -133,7 +141,7 @@ class Timing:
 
     def private_memory(self, sectors: float, level: str) -> tuple[Timed, ...]:
         """Return how long an access of *sectors* of private memory takes, on each level up to that which serves it."""
-        names = [each.name for each in self.device.memory if each.name != "local"]
+        names = [each.name for each in global_levels(self.device)]
         reaching = dict.fromkeys(names[: names.index(level) + 1], 1.0)
         return self._on_levels(reaching, Asked(sectors, sectors * SECTOR / LINE), self._latency(level))
 
@@ -166,11 +174,12 @@ class Timing:
         try:
             return level_latency(self.device, name)
         except MissingNumberError:
-            nearer = [each.name for each in self.device.memory if each.name != "local" and each.stated("latency")]
-            if not nearer:
+            before = takewhile(lambda level: level.name != name, global_levels(self.device))
+            stated = [level.name for level in before if level.stated("latency")]
+            if not stated:
                 raise
-            self.missing[f"the latency of {name} is not described: taken as that of {nearer[-1]}, which is less"] = None
-            return level_latency(self.device, nearer[-1])
+            self.missing[f"the latency of {name} is not described: taken as that of {stated[-1]}, which is less"] = None
+            return level_latency(self.device, stated[-1])
 
     def _barrier(self) -> Timed:
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from loopyperf.device.description import Device, MemoryLevel
-from loopyperf.device.memory_lambdas import DRAM
+from loopyperf.device.memory_lambdas import DRAM, global_levels
 from loopyperf.idg.access.reuse import Cache
 from loopyperf.idg.access.sectors import LINE
 from loopyperf.idg.access.working_sets import WorkingSets
@@ -43,10 +43,10 @@ def levels_that_serve(
     """Return array -> how far its accesses go; *sectors* are those that a group asks for, by array."""
     sets = launch.representative.working_sets()
     at_once = sets.at_once(sets.window(_around(launch, 1), launch.representative.host))
-    nearest = _levels(device)[0].name
+    nearest = global_levels(device)[0].name
     asked, waited = ({array: {nearest: 1.0} for array in sectors} for _ in range(2))
     left = dict(sectors)
-    for level, farther in zip(_levels(device), _levels(device)[1:], strict=False):
+    for level, farther in zip(global_levels(device), global_levels(device)[1:], strict=False):
         fetched = _fetched_by_group(launch, level, residence, sets)
         for array, number in sectors.items():
             left[array] = min(left[array], fetched.get(array, left[array]))
@@ -69,7 +69,7 @@ def level_of_private_memory(launch: LaunchGraphs, device: Device, residence: Res
                 size = element.length * line_bytes(kind.example.lanes * element.bits // 8)
                 elements[element.array] = max(size, elements.get(element.array, 0))
     on_core = sum(elements.values()) * launch.warps_per_group * residence.on_core
-    for level in _levels(device):
+    for level in global_levels(device):
         if level.stated("size"):
             is_one = level.per == "device"
             local = (launch.local_memory or 0) * residence.on_core if level.holds_local_memory else 0
@@ -82,11 +82,6 @@ def level_of_private_memory(launch: LaunchGraphs, device: Device, residence: Res
 def line_bytes(number: int) -> int:
     """Return so many bytes in whole lines."""
     return -(-number // LINE) * LINE
-
-
-def _levels(device: Device) -> list[MemoryLevel]:
-    """Return the levels that serve global memory, the nearest first."""
-    return [level for level in device.memory if level.name != "local"]
 
 
 def _fetched_by_group(

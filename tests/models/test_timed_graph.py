@@ -1,7 +1,11 @@
 """Machine graphs on the pipelines of a device: an access takes the pipeline of each level that moves some of it."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import loopyperf
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.idg import Idg
@@ -76,3 +80,17 @@ def test_a_latency_that_nobody_published_is_that_of_the_level_before_and_said_to
     (*_, farthest) = timing.global_memory(Instruction("load"), "a", Asked(8, 2))
     assert farthest.lambdas.completion == device.level("L3").latency
     assert list(timing.missing) == ["the latency of DRAM is not described: taken as that of L3, which is less"]
+
+
+def test_no_level_that_is_farther_stands_in_for_a_latency(tmp_path: Path) -> None:
+    text = (Path(loopyperf.__file__).parent / "device" / "catalog" / "nvidia-v100.toml").read_text(encoding="utf-8")
+    before, level, after = text.partition("[memory.L2]")
+    described = tmp_path / "v100.toml"
+    described.write_text(before + level + re.sub(r"latency = .*\n", "", after, count=1), encoding="utf-8")
+    everywhere = dict.fromkeys(("L1", "L2"), 1.0)
+    timing = Timing(
+        load_device(str(described)), {"a": Served({**everywhere, "DRAM": 0.0}, {**everywhere, "DRAM": 0.0})}
+    )
+    (*_, farthest) = timing.global_memory(Instruction("load"), "a", Asked(8, 2))
+    assert farthest.lambdas.completion == load_device("v100").level("L1").latency
+    assert list(timing.missing) == ["the latency of L2 is not described: taken as that of L1, which is less"]

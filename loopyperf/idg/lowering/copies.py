@@ -17,7 +17,7 @@ import pymbolic.primitives as prim
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
-from loopyperf.idg.unrolling import addressed, in_terms_of, number_of_runs
+from loopyperf.idg.unrolling import addressed, in_terms_of, runs_of_all
 
 Choose = Callable[[Loop], int]
 """tells into how many copies a loop is written out: 1 for none, its number of passes for all.
@@ -91,7 +91,7 @@ class _Copier:
     def _with_shares(self, body: Sequence[Item]) -> Iterator[Instruction]:
         """Yield the new instructions, each with its share of what the old one executes."""
         loops = dict(placed(body))
-        runs = [number_of_runs(each.condition, loops[place]) for place, each in enumerate(self.instructions)]
+        runs = runs_of_all(self.instructions, [loops[place] for place in range(len(self.instructions))])
         old = [place for place, _ in self.places]
         total: dict[int, int] = {}
         for place, number in zip(old, runs, strict=True):
