@@ -102,6 +102,8 @@ class Bound:
     """of what is known at run time only: sizes by name, :data:`WORK_ITEM`, :data:`WORK_GROUP`"""
     loops: frozenset[str] = frozenset()
     """around it, by name, in whose passes it differs"""
+    has_or: bool = False
+    """the code chooses between several values by a condition with an *or* in it"""
 
 
 AT_RUN_TIME = Bound(None, frozenset(("what is not known when it is compiled",)))

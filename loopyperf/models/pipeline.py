@@ -85,12 +85,11 @@ class _Launch:
 
     def _machine(self, source: Idg, capability: Capability) -> Idg:
         """Return what the compiler makes of a graph: what it has no registers to keep, it loads again."""
-        unsure = [each for each in private_arrays(source) if each.home == "unsure"]
-        for each in unsure:
-            home = "memory" if each.is_likely_in_memory else "registers"
-            self.notes[f"where the private array {each.name} is, is not sure: taken as in {home}"] = None
-        in_memory = {each.name for each in unsure if each.is_likely_in_memory}
-        graph = lowered(source, capability=capability, in_memory=in_memory)
+        for each in private_arrays(source, capability):
+            if each.home == "unsure":
+                home = "memory" if each.is_in_memory else "registers"
+                self.notes[f"where the private array {each.name} is, is not sure: taken as in {home}"] = None
+        graph = lowered(source, capability=capability)
         registers = estimated_registers(graph, self.launch.work_items)
         return with_reloads(graph, registers.room) if registers.spilled else graph
 

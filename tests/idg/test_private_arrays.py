@@ -8,7 +8,7 @@ from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg, Instruction, Loop
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.idg.lowering.private_arrays import PrivateArray, private_arrays
-from loopyperf.idg.program import AT_RUN_TIME, Bound, Element
+from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Bound, Element
 from loopyperf.kernel import load_kernel
 
 
@@ -68,3 +68,29 @@ def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
     for bound, home in ((Bound((4,)), "registers"), (AT_RUN_TIME, "private memory")):
         graph = Idg((store,), (), (Loop("i", 4, (0,), bound=bound),))
         assert [each.home for each in private_arrays(graph)] == [home]
+
+
+GROUPS = frozenset({WORK_GROUP})
+VOLTA, TURING = (7, 0), (7, 5)
+
+
+@pytest.mark.parametrize(
+    ("bound", "tests", "capability", "is_in_memory"),
+    [
+        (Bound((8, 16), GROUPS), frozenset[str](), VOLTA, False),
+        (Bound((8, 16), GROUPS), frozenset({"l0 < n"}), TURING, False),
+        (Bound((8, 16), GROUPS), frozenset({"l0 < n"}), VOLTA, True),
+        (Bound((8, 16), loops=frozenset("o")), frozenset({"l0 < n"}), VOLTA, False),
+        (Bound((8, 16), GROUPS, has_or=True), frozenset[str](), TURING, True),
+        (Bound((12, 15), GROUPS), frozenset[str](), TURING, True),
+        (Bound((4, 8), GROUPS), frozenset({"l0 < n"}), VOLTA, False),
+    ],
+)
+def test_in_a_loop_of_several_numbers_of_passes_it_depends_on_the_numbers_their_condition_and_the_compiler(
+    bound: Bound, tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
+) -> None:
+    """titan-v rows 404 and 410 differ in nothing else than the condition on the work-item, and 30 times in time."""
+    store = Instruction("move", defines=(Element("a", var("i"), 64, 16),), executions=16, tests=tests)
+    graph = Idg((store,), (), (Loop("i", 16, (0,), bound=bound),))
+    (found,) = private_arrays(graph, capability)
+    assert found.is_in_memory == is_in_memory

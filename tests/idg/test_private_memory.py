@@ -56,13 +56,13 @@ def _before(flat: Idg, names: list[tuple[str, str, int] | None], place: int) -> 
 @pytest.mark.parametrize("name", [name for name in ALL if name != "an index that is data"])
 def test_each_execution_waits_for_the_same_definitions_through_memory(name: str) -> None:
     graph = graph_of(ALL[name]())
-    assert waits(with_private_memory(graph, {"a"})) == waits(graph)
+    assert waits(with_private_memory(graph, arrays={"a"})) == waits(graph)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_same_is_stored_in_global_memory(name: str) -> None:
     graph = graph_of(ALL[name]())
-    assert stored(with_private_memory(graph, {"a"}).unrolled()) == stored(graph.unrolled())
+    assert stored(with_private_memory(graph, arrays={"a"}).unrolled()) == stored(graph.unrolled())
 
 
 def test_an_array_that_is_copied_is_stored_and_loaded_once_for_each_element() -> None:

@@ -74,7 +74,8 @@ class LoopBounds:
         causes = frozenset(self._in_words(name) for name in names - usable | axes)
         values = {value.get_constant_val().to_python() for _, value in pieces if value.is_cst()}
         is_known = all(value.is_cst() for _, value in pieces)
-        return Bound(tuple(sorted(values)) if is_known else None, causes, frozenset(names & usable - axes))
+        has_or = any(where.n_basic_set() > 1 for where, _ in pieces[:-1])
+        return Bound(tuple(sorted(values)) if is_known else None, causes, frozenset(names & usable - axes), has_or)
 
     def _assumed(self, domain: isl.BasicSet) -> isl.Set:
         assumed = isl.Set.from_basic_set(self._kernel.assumptions).align_params(domain.get_space())

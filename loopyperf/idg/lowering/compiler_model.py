@@ -88,24 +88,19 @@ PASSES: dict[str, Pass] = {
 """in the order in which they are applied"""
 
 
-OF_DEVICE: dict[str, PassOnDevice] = {"entry": with_entry}
+OF_DEVICE: dict[str, PassOnDevice] = {"private memory": with_private_memory, "entry": with_entry}
 """passes that are not the same on all devices"""
 
 
-def lowered(
-    graph: Idg, leave_out: Collection[str] = (), capability: Capability = HOPPER, *, in_memory: Collection[str] = ()
-) -> Idg:
+def lowered(graph: Idg, leave_out: Collection[str] = (), capability: Capability = HOPPER) -> Idg:
     """Return the machine graph of the source *graph*: all of :data:`PASSES` applied, save for those left out.
 
     *capability* is that of the device, e.g. ``(7, 0)``. Private arrays of which it is unsure whether they are registers
-    are taken as such, but for those *in_memory*. Raises :class:`ParameterError` for the name of no pass.
+    are what they more likely are. Raises :class:`ParameterError` for the name of no pass.
     """
     unknown = sorted(set(leave_out) - PASSES.keys())
     if unknown:
         raise ParameterError(f"unknown pass {', '.join(unknown)}; the passes are: {', '.join(PASSES)}")
     for name in (name for name in PASSES if name not in leave_out):
-        if name == "private memory":
-            graph = with_private_memory(graph, unsure=in_memory)
-        else:
-            graph = OF_DEVICE[name](graph, capability) if name in OF_DEVICE else PASSES[name](graph)
+        graph = OF_DEVICE[name](graph, capability) if name in OF_DEVICE else PASSES[name](graph)
     return graph

@@ -7,20 +7,23 @@ calls local memory, which is a part of device memory. The rules are measured on 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd
 from typing import Literal
 
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.indexed_loops import FEW, NEVER, SURELY, IndexedLoops, elements_of
-from loopyperf.idg.program import Element, Loop
+from loopyperf.idg.program import WORK_GROUP, Element, Loop
 
 Home = Literal["registers", "unsure", "private memory"]
 HOMES: tuple[Home, ...] = ("registers", "unsure", "private memory")
 """the later one decides: one index that is no constant puts the whole array in memory"""
 MOST_REGISTERS = 255
 """of 32 bits, that a work-item can have"""
+TURING: Capability = (7, 5)
+"""the first devices that nvcc 13 builds for"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,11 @@ class PrivateArray:
     """in words"""
     is_likely_in_memory: bool = False
     """what is more likely, where that is unsure"""
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Return whether it lives in memory, likely or surely."""
+        return self.home == "private memory" or self.is_likely_in_memory
 
     @property
     def nbytes(self) -> int:
@@ -56,15 +64,19 @@ class Verdict:
 CONSTANT = Verdict("registers", "every index is a constant")
 
 
-def private_arrays(graph: Idg) -> tuple[PrivateArray, ...]:
-    """Return the private arrays that the warp of the source *graph* uses, by name, each with where it lives."""
+def private_arrays(graph: Idg, capability: Capability = HOPPER) -> tuple[PrivateArray, ...]:
+    """Return the private arrays that the warp of the source *graph* uses, by name, each with where it lives.
+
+    *capability* is that of the device, e.g. ``(7, 0)``: compilers of several years build for the devices.
+    """
     loops = IndexedLoops(graph)
     elements: dict[str, Element] = {}
     verdicts: dict[str, list[Verdict]] = {}
     for instruction, around in zip(graph.instructions, graph.loops_around, strict=True):
         for element in elements_of(instruction):
             elements[element.array] = element
-            verdicts.setdefault(element.array, [_of_size(element)]).extend(_of_index(element, around, loops))
+            found = verdicts.setdefault(element.array, [_of_size(element)])
+            found += _of_index(element, around, loops, bool(instruction.tests) and capability < TURING)
     return tuple(_array(elements[name], verdicts[name]) for name in sorted(elements))
 
 
@@ -83,8 +95,11 @@ def _of_size(element: Element) -> Verdict:
     return CONSTANT
 
 
-def _of_index(element: Element, around: tuple[Loop, ...], loops: IndexedLoops) -> Iterator[Verdict]:
-    """Yield what each variable in the index of *element* says of its array."""
+def _of_index(element: Element, around: tuple[Loop, ...], loops: IndexedLoops, is_kept: bool) -> Iterator[Verdict]:
+    """Yield what each variable in the index of *element* says of its array.
+
+    *is_kept* says that the compiler is likely to keep loops whose number of passes differs between groups.
+    """
     if element.address is None:
         yield Verdict("private memory", "an index is data")
         return
@@ -95,7 +110,9 @@ def _of_index(element: Element, around: tuple[Loop, ...], loops: IndexedLoops) -
     by_name = {loop.name: loop for loop in around}
     for name in sorted(address.factors):
         if name in by_name:
-            yield of_loop(by_name[name], loops)
+            found, loop = of_loop(by_name[name], loops), by_name[name]
+            is_likely = found.is_likely_in_memory or (is_kept and WORK_GROUP in loop.bound.depends_on)
+            yield replace(found, is_likely_in_memory=is_likely)
         else:
             yield Verdict("private memory", f"an index depends on {name}, which differs between work-items or groups")
 
@@ -110,7 +127,7 @@ def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
     passes = f"the loop over {loop.name} makes {' or '.join(map(str, numbers))} pass{'es' if numbers != (1,) else ''}"
     if len(numbers) > 1 and numbers[-1] > FEW:
         # Of those that were tried, 8 or 12 passes are the one exception (docs/compiler.md, section 10, rule 5).
-        is_kept = reduce(gcd, numbers) % 2 != 0
+        is_kept = loop.bound.has_or or reduce(gcd, numbers) % 2 != 0
         return Verdict("unsure", f"{passes}; some of such loops are written out", is_kept)
     size = loops.size(loop)
     if numbers == (1,) or size <= SURELY:

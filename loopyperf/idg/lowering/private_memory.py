@@ -19,6 +19,7 @@ from loopyperf.counts.item import Direction
 from loopyperf.counts.memory import Reference
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.indexed_loops import IndexedLoops, elements_of
 from loopyperf.idg.lowering.private_arrays import of_loop, private_arrays
 from loopyperf.idg.program import Edge, Element, Instruction, Item, Loop, Operand
@@ -28,18 +29,14 @@ SPACE = "private"
 """the space of the references, and the subsystem"""
 
 
-def with_private_memory(graph: Idg, arrays: Collection[str] | None = None, *, unsure: Collection[str] = ()) -> Idg:
+def with_private_memory(graph: Idg, capability: Capability = HOPPER, *, arrays: Collection[str] | None = None) -> Idg:
     """Return the source *graph* with loads and stores of the private *arrays* that live in memory.
 
-    Without *arrays*, they are those that surely do, and of those of which :func:`private_arrays` is unsure the ones
-    that are named.
+    Without *arrays*, they are those that :func:`private_arrays` says are there, surely or likely.
     """
     names = arrays
     if names is None:
-        homes = {each.name: each.home for each in private_arrays(graph)}
-        names = {
-            name for name, home in homes.items() if home == "private memory" or (home == "unsure" and name in unsure)
-        }
+        names = {each.name for each in private_arrays(graph, capability) if each.is_in_memory}
     if not names:
         return graph
     written = _with_constant_indices(graph, names)
