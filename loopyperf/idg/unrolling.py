@@ -118,12 +118,13 @@ def _runs(condition: Any, loops: Sequence[Loop], passes: Passes) -> int:
     if not loops:
         return int(holds(condition, passes))
     (outer, *inner), trips = loops, valued(loops[0].trips, passes)
-    if outer.name not in _names([condition, *(loop.trips for loop in inner)]):
+    if outer.name not in names_in([condition, *(loop.trips for loop in inner)]):
         return trips * _runs(condition, inner, passes)
     return sum(_runs(condition, inner, {**passes, outer.name: number}) for number in range(trips))
 
 
-def _names(expressions: Sequence[Any]) -> set[str]:
+def names_in(expressions: Sequence[Any]) -> set[str]:
+    """Return the names of what *expressions* depend on."""
     nodes = [each for each in expressions if isinstance(each, prim.ExpressionNode)]
     return {str(variable) for each in nodes for variable in DependencyMapper()(each)}
 

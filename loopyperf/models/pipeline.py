@@ -5,7 +5,7 @@ device (:mod:`loopyperf.models.timing`), and a core executes as many groups as f
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import gcd
@@ -13,10 +13,12 @@ from math import gcd
 from loopyperf.device.description import Device
 from loopyperf.device.occupancy import occupancy
 from loopyperf.errors import UncountableError
+from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering import lowered, private_arrays
 from loopyperf.idg.lowering.entry import HOPPER, Capability
+from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.lowering.reloading import with_reloads
 from loopyperf.idg.metrics.registers import estimated_registers
 from loopyperf.idg.program import Instruction
@@ -26,8 +28,8 @@ from loopyperf.models.interface import ModelTime
 from loopyperf.models.result import Breakdown, Row
 from loopyperf.models.shortened import FEW, shortened
 from loopyperf.models.timed_graph import TimedGraph
-from loopyperf.models.timing import Asked, Timed, Timing, partitions, steady
-from loopyperf.models.traffic import Residence, level_of_private_memory, levels_that_serve
+from loopyperf.models.timing import Timed, Timing, partitions, steady
+from loopyperf.models.traffic import Residence, Served, levels_that_serve, levels_that_serve_stacks
 from loopyperf.models.warp_accesses import WarpAccesses
 from loopyperf.models.warp_mix import dealt_out
 from loopyperf.pipeline import Execution, Simulation, execution_on, simulate
@@ -75,7 +77,8 @@ class _Launch:
         at_once = min(self.execution.concurrent_groups, self.execution.total_groups)
         self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
         self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
-        self.timing = Timing(device, levels_that_serve(launch, device, self.residence, self._sectors()))
+        self.timing = Timing(device)
+        self.served = levels_that_serve(launch, device, self.residence, self._sectors())
         order = [(kind, number % partitions(device)) for number, kind in enumerate(self._repeated())]
         timed = {kind: self._timed(kind) for kind in self.machine}
         parts = {(kind, part): timed[kind].in_partition(part, partitions(device)) for kind, part in set(order)}
@@ -127,11 +130,11 @@ class _Launch:
         return {array: number / groups for array, number in total.items()}
 
     @cached_property
-    def _private_level(self) -> str:
-        """Return the level of memory that serves private arrays."""
-        spaces = [each for graph in self.machine.values() for each in graph.instructions if each.subsystem == "private"]
-        arrays = {each.reference.array for each in spaces if each.reference is not None}
-        return level_of_private_memory(self.launch, self.device, self.residence, arrays)
+    def _stacks_served(self) -> Mapping[str, Served]:
+        """Return how far loads and stores of private memory go."""
+        of_kind = {kind: StackReuse.of(graph) for kind, graph in self.machine.items()}
+        stacks = [of_kind[kind] for kind in self.order]
+        return levels_that_serve_stacks(self.launch, self.device, self.residence, stacks)
 
     # {{{ a graph with latencies
 
@@ -153,10 +156,11 @@ class _Launch:
             return (self.timing.arithmetic(instruction),)
         if instruction.subsystem == "local":
             return (self.timing.local_memory(accesses.wavefronts(number)),)
-        if instruction.subsystem == "private":
-            return self.timing.private_memory(accesses.private_sectors(number), self._private_level)
-        asked = Asked(accesses.sectors(number), accesses.lines(number))
-        return self.timing.global_memory(instruction, instruction.reference.array, asked)
+        if instruction.subsystem == SPACE:
+            served = self._stacks_served[instruction.kind]
+        else:
+            served = self.served[instruction.reference.array]
+        return self.timing.memory(instruction.kind, served, accesses.asked(number))
 
     # }}}
 

@@ -20,7 +20,7 @@ from loopyperf.device.memory_lambdas import (
     level_latency,
 )
 from loopyperf.errors import MissingNumberError
-from loopyperf.idg.access.sectors import LINE, SECTOR
+from loopyperf.idg.access.sectors import SECTOR
 from loopyperf.idg.program import Instruction
 from loopyperf.models.traffic import Served
 
@@ -68,11 +68,10 @@ class Timed:
 
 
 class Timing:
-    """Times the instructions of a launch on a device."""
+    """Times instructions on a device."""
 
-    def __init__(self, device: Device, served: Mapping[str, Served]) -> None:
-        """Take array -> how far its accesses go."""
-        self.device, self.served = device, served
+    def __init__(self, device: Device) -> None:
+        self.device = device
         self.missing: dict[str, None] = {}
         """sentences on numbers that are not stated, and what was taken for them"""
 
@@ -128,22 +127,20 @@ class Timing:
             one = level_lambdas(self.device, "local", WAVEFRONT)
         return Timed(self._pipeline("local"), one.with_conflicts(max(0, wavefronts - 1)))
 
-    def global_memory(self, instruction: Instruction, array: str, asked: Asked) -> tuple[Timed, ...]:
-        """Return how long an access of *array* takes on each level that moves some of it, the nearest first."""
-        moved, waited = self.served[array].asked, list(self.served[array].waited.values())
-        # What is stored goes through all caches, which write to memory what they have gathered.
-        reaching = {
-            name: 1.0 if instruction.kind == "store" and name != DRAM else share for name, share in moved.items()
-        }
-        served = [here - there for here, there in zip(waited, [*waited[1:], 0.0], strict=True)]
-        completion = sum(share * self._latency(name) for name, share in zip(moved, served, strict=True) if share > 0)
-        return self._on_levels(reaching, asked, completion)
+    def memory(self, kind: str, served: Served, asked: Asked) -> tuple[Timed, ...]:
+        """Return how long a load or store takes on each level that moves some of it, the nearest first.
 
-    def private_memory(self, sectors: float, level: str) -> tuple[Timed, ...]:
-        """Return how long an access of *sectors* of private memory takes, on each level up to that which serves it."""
-        names = [each.name for each in global_levels(self.device)]
-        reaching = dict.fromkeys(names[: names.index(level) + 1], 1.0)
-        return self._on_levels(reaching, Asked(sectors, sectors * SECTOR / LINE), self._latency(level))
+        Global and private memory alike: what is stored goes through all caches, which write to device memory what they
+        have gathered.
+        """
+        reaching = {name: 1.0 if kind == "store" and name != DRAM else share for name, share in served.asked.items()}
+        return self._on_levels(reaching, asked, self._completion(served))
+
+    def _completion(self, served: Served) -> float:
+        """Return the mean latency of the levels that serve accesses."""
+        waited = list(served.waited.values())
+        here = [this - farther for this, farther in zip(waited, [*waited[1:], 0.0], strict=True)]
+        return sum(share * self._latency(name) for name, share in zip(served.waited, here, strict=True) if share > 0)
 
     def _on_levels(self, reaching: Mapping[str, float], asked: Asked, completion: float) -> tuple[Timed, ...]:
         """Return how long the share of an access takes that reaches each level; it is complete everywhere at once."""

@@ -5,17 +5,18 @@ is taken from it; a cache of the device, what all groups that reside at once tou
 conditions of :mod:`loopyperf.idg.access.reuse`, is asked of the next level (the R of Lemeire, section 6.3).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 from loopyperf.device.description import Device, MemoryLevel
 from loopyperf.device.memory_lambdas import DRAM, global_levels
+from loopyperf.idg.access.private_reuse import Moved, StackReuse
 from loopyperf.idg.access.reuse import Cache
 from loopyperf.idg.access.sectors import LINE
 from loopyperf.idg.access.working_sets import WorkingSets
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
-from loopyperf.idg.lowering.indexed_loops import elements_of
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def levels_that_serve(
     nearest = global_levels(device)[0].name
     asked, waited = ({array: {nearest: 1.0} for array in sectors} for _ in range(2))
     left = dict(sectors)
-    for level, farther in zip(global_levels(device), global_levels(device)[1:], strict=False):
+    for level, farther in pairwise(global_levels(device)):
         fetched = _fetched_by_group(launch, level, residence, sets)
         for array, number in sectors.items():
             left[array] = min(left[array], fetched.get(array, left[array]))
@@ -57,31 +58,32 @@ def levels_that_serve(
     return {array: Served(asked[array], waited[array]) for array in sectors}
 
 
-def level_of_private_memory(launch: LaunchGraphs, device: Device, residence: Residence, arrays: Collection[str]) -> str:
-    """Return the level that serves the private *arrays* of a launch, which are no registers: the nearest that has room.
+def levels_that_serve_stacks(
+    launch: LaunchGraphs, device: Device, residence: Residence, stacks: Sequence[StackReuse]
+) -> dict[str, Served]:
+    """Return ``"load"`` and ``"store"`` -> how far accesses of private memory go, given those of warps of each kind.
 
-    Each warp has a stack, on which neighbouring lanes are neighbours.
+    The caches keep as much of the *stacks* of all warps. Where the size of one is not stated, it keeps them.
     """
-    elements: dict[str, int] = {}
-    for kind in launch.kinds:
-        for element in (each for instruction in kind.graph.instructions for each in elements_of(instruction)):
-            if element.array in arrays:
-                size = element.length * line_bytes(kind.example.lanes * element.bits // 8)
-                elements[element.array] = max(size, elements.get(element.array, 0))
-    on_core = sum(elements.values()) * launch.warps_per_group * residence.on_core
-    for level in global_levels(device):
+    levels = global_levels(device)
+    asked: dict[str, dict[str, float]] = {kind: {levels[0].name: 1.0} for kind in ("load", "store")}
+    fetched = written = 1.0
+    for level, farther in pairwise(levels):
         if level.stated("size"):
-            is_one = level.per == "device"
-            local = (launch.local_memory or 0) * residence.on_core if level.holds_local_memory else 0
-            taken = on_core * residence.on_device / residence.on_core if is_one else on_core + local
-            if taken <= level.size:
-                return level.name
-    return DRAM
+            groups = residence.on_device if level.per == "device" else residence.on_core
+            room = _room(launch, level, residence) / (groups * launch.warps_per_group)
+            moved = sum((stack.moved(room) for stack in stacks), Moved())
+            fetched = min(fetched, moved.fetched / moved.loads) if moved.loads else 0.0
+            # A core's cache writes each store on at once, so that the next level forgets on its own.
+            written = moved.written / moved.stores if moved.stores else 0.0
+        asked["load"][farther.name], asked["store"][farther.name] = fetched, written
+    return {kind: Served(shares, shares) for kind, shares in asked.items()}
 
 
-def line_bytes(number: int) -> int:
-    """Return so many bytes in whole lines."""
-    return -(-number // LINE) * LINE
+def _room(launch: LaunchGraphs, level: MemoryLevel, residence: Residence) -> float:
+    """Return the bytes of *level* that local memory leaves."""
+    local = (launch.local_memory or 0) * residence.on_core if level.holds_local_memory else 0
+    return max(level.size - local, 0)
 
 
 def _fetched_by_group(
@@ -92,8 +94,7 @@ def _fetched_by_group(
         return {}
     host = launch.representative.host
     if level.per == "core":
-        local = (launch.local_memory or 0) * residence.on_core if level.holds_local_memory else 0
-        cache = Cache(sets, max(level.size - local, 0) / residence.on_core)
+        cache = Cache(sets, _room(launch, level, residence) / residence.on_core)
         fetched = cache.fetched(sets.window(_around(launch, 1), host))
         return {array: float(each.sectors) for array, each in fetched.items()}
     around = {axis: range(length) for axis, length in launch.grid.items()}

@@ -4,6 +4,8 @@ from loopyperf.idg.access.private_stack import private_access
 from loopyperf.idg.access.profile import Quantity
 from loopyperf.idg.construction.kernel_graphs import WarpKind
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.private_memory import SPACE
+from loopyperf.models.timing import Asked
 
 
 class WarpAccesses:
@@ -27,11 +29,14 @@ class WarpAccesses:
         """Return the passes through the banks of local memory that instruction *number* takes."""
         return self._mean(number, "wavefronts")
 
-    def private_sectors(self, number: int) -> float:
-        """Return the sectors of private memory that instruction *number* asks for."""
-        reference = self.graph.instructions[number].reference
-        assert reference is not None
-        return private_access(reference, self.kind.example.lanes).sectors
+    def asked(self, number: int) -> Asked:
+        """Return what instruction *number* asks of global or private memory."""
+        instruction = self.graph.instructions[number]
+        if instruction.subsystem != SPACE:
+            return Asked(self.sectors(number), self.lines(number))
+        # Lines of stacks are moved whole: groups of 6 and 12 lanes take as long as full warps (docs/pipeline.md).
+        access = private_access(instruction.reference)
+        return Asked(access.sectors, access.lines)
 
     @property
     def sectors_by_array(self) -> dict[str, float]:

@@ -9,7 +9,6 @@ import loopyperf
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.idg import Idg
-from loopyperf.idg.program import Instruction
 from loopyperf.models.timed_graph import TimedGraph
 from loopyperf.models.timing import Asked, Timed, Timing
 from loopyperf.models.traffic import Served
@@ -37,36 +36,30 @@ def test_warps_are_as_slow_as_the_slowest_level() -> None:
 
 
 def test_levels_move_the_shares_that_reach_them() -> None:
-    timing = Timing(load_device("v100"), {"a": SERVED})
-    load = Instruction("load", "b64", "global")
-    coalesced, strided = (timing.global_memory(load, "a", Asked(8, lines)) for lines in (2, 8))
+    timing = Timing(load_device("v100"))
+    coalesced, strided = (timing.memory("load", SERVED, Asked(8, lines)) for lines in (2, 8))
     assert [each.pipeline for each in coalesced] == ["local", "L2", "DRAM"]
     # 256 bytes at 128 a cycle; a line a cycle where the lanes are far apart, and the rest is the same.
     assert [each[0].lambdas.issue for each in (coalesced, strided)] == [2, 8]
     assert coalesced[1:] == strided[1:]
-    whole = Timing(load_device("v100"), {"a": Served(dict.fromkeys(SERVED.asked, 1.0), SERVED.waited)})
-    moved = [each.lambdas.issue for each in whole.global_memory(load, "a", Asked(8, 2))]
+    whole = Served(dict.fromkeys(SERVED.asked, 1.0), SERVED.waited)
+    moved = [each.lambdas.issue for each in timing.memory("load", whole, Asked(8, 2))]
     assert [each.lambdas.issue for each in coalesced] == pytest.approx([moved[0], moved[1] / 2, moved[2] / 4])
     assert len({each.lambdas.completion for each in coalesced}) == 1
 
 
 def test_what_is_stored_reaches_all_caches_and_what_hits_goes_no_further() -> None:
-    timing = Timing(load_device("v100"), {"a": Served({"L1": 1.0, "L2": 0.0, "DRAM": 0.0}, SERVED.waited)})
-    assert [each.pipeline for each in timing.global_memory(Instruction("load"), "a", Asked(8, 2))] == ["local"]
-    assert [each.pipeline for each in timing.global_memory(Instruction("store"), "a", Asked(8, 2))] == ["local", "L2"]
-
-
-def test_stacks_pass_the_levels_before_the_one_that_serves_them() -> None:
-    timing = Timing(load_device("v100"), {})
-    assert [each.pipeline for each in timing.private_memory(8, "L1")] == ["local"]
-    assert [each.pipeline for each in timing.private_memory(8, "DRAM")] == ["local", "L2", "DRAM"]
+    timing = Timing(load_device("v100"))
+    hits = Served({"L1": 1.0, "L2": 0.0, "DRAM": 0.0}, SERVED.waited)
+    assert [each.pipeline for each in timing.memory("load", hits, Asked(8, 2))] == ["local"]
+    assert [each.pipeline for each in timing.memory("store", hits, Asked(8, 2))] == ["local", "L2"]
 
 
 def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places() -> None:
     # 80 cores, half a group a cycle: a core begins one every 160 cycles, each of its 4 warps after 40.
-    assert Timing(load_device("v100"), {}).start(4) == Lambdas(40, 350)
-    assert Timing(load_device("h100-pcie"), {}).start(4) == Lambdas(1 / 64, 437)
-    assert Timing(load_device("gtx-280"), {}).start(4) is None
+    assert Timing(load_device("v100")).start(4) == Lambdas(40, 350)
+    assert Timing(load_device("h100-pcie")).start(4) == Lambdas(1 / 64, 437)
+    assert Timing(load_device("gtx-280")).start(4) is None
     graph = Idg.from_edges(["alu"], [])
     timed = TimedGraph.of(graph, [[ALU]], Lambdas(40, 350))
     found = simulate(timed.graph, lambda each: timed.lambdas[id(each)], Execution(4, 32, 1000))
@@ -76,8 +69,8 @@ def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places
 def test_a_latency_that_nobody_published_is_that_of_the_level_before_and_said_to_be() -> None:
     device = load_device("rx-6900-xt")
     everywhere = dict.fromkeys(("L0", "L2", "L3", "DRAM"), 1.0)
-    timing = Timing(device, {"a": Served(everywhere, everywhere)})
-    (*_, farthest) = timing.global_memory(Instruction("load"), "a", Asked(8, 2))
+    timing = Timing(device)
+    (*_, farthest) = timing.memory("load", Served(everywhere, everywhere), Asked(8, 2))
     assert farthest.lambdas.completion == device.level("L3").latency
     assert list(timing.missing) == ["the latency of DRAM is not described: taken as that of L3, which is less"]
 
@@ -87,10 +80,8 @@ def test_no_level_that_is_farther_stands_in_for_a_latency(tmp_path: Path) -> Non
     before, level, after = text.partition("[memory.L2]")
     described = tmp_path / "v100.toml"
     described.write_text(before + level + re.sub(r"latency = .*\n", "", after, count=1), encoding="utf-8")
-    everywhere = dict.fromkeys(("L1", "L2"), 1.0)
-    timing = Timing(
-        load_device(str(described)), {"a": Served({**everywhere, "DRAM": 0.0}, {**everywhere, "DRAM": 0.0})}
-    )
-    (*_, farthest) = timing.global_memory(Instruction("load"), "a", Asked(8, 2))
+    near = {"L1": 1.0, "L2": 1.0, "DRAM": 0.0}
+    timing = Timing(load_device(str(described)))
+    (*_, farthest) = timing.memory("load", Served(near, near), Asked(8, 2))
     assert farthest.lambdas.completion == load_device("v100").level("L1").latency
     assert list(timing.missing) == ["the latency of L2 is not described: taken as that of L1, which is less"]

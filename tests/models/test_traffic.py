@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
+from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
-from loopyperf.models.traffic import Residence, Served, level_of_private_memory, levels_that_serve
+from loopyperf.idg.lowering import lowered
+from loopyperf.models.traffic import Residence, Served, levels_that_serve, levels_that_serve_stacks
 
 V100 = lpp.load_device("nvidia-v100")
 """128 KiB of L1 on a core, 6 MiB of L2"""
@@ -67,24 +69,52 @@ def test_more_resident_groups_leave_less_of_the_cache() -> None:
     assert many.asked["L2"] == pytest.approx(1 / 2 * 1 / 4 + 1 / 2, abs=0.02)
 
 
-def test_stacks_of_warps_of_any_kind_count() -> None:
-    # Of the 8 warps of the group, 7 do nothing but meet the other one, which has a stack.
-    code = "for k\n t[k] = a[i + k] {id=w}\n end\n ... lbarrier {id=x,dep=w}\n for j\n b[i] = b[i] + t[j] {dep=x}\n end"
-    stack = lp.TemporaryVariable("t", np.float32, shape=(100,), address_space=lp.AddressSpace.PRIVATE)
-    found = launch("{[i,k,j]: 0<=i<n and 0<=k,j<100}", code, floats("a", "n + 100"), floats("b", "n"), stack, n=32)
-    assert not any(each.reference for each in found.representative.graph.instructions)
-    # 100 lines of each warp, 8 warps a group: two groups a core are more than 128 KiB.
-    assert level_of_private_memory(found, V100, Residence(2, 20), ["t"]) == "L2"
+# {{{ private memory
+
+
+def stacks(found: LaunchGraphs) -> list[StackReuse]:
+    """Return the accesses of private memory of one warp of each kind."""
+    return [StackReuse.of(lowered(kind.graph)) for kind in found.kinds]
+
+
+def walked(passes: int, elements: int) -> LaunchGraphs:
+    """Return a launch whose work-items add to each element of a private array in each pass."""
+    code = "for p,k\n t[k] = t[k] + a[i + p] {id=w}\n end\n for j\n b[i] = b[i] + t[j] {dep=w}\n end"
+    stack = lp.TemporaryVariable("t", np.float32, shape=(elements,), address_space=lp.AddressSpace.PRIVATE)
+    domain = f"{{[i,p,k,j]: 0<=i<n and 0<=p<{passes} and 0<=k<m and 0<=j<m and k,j<{elements}}}"
+    arrays = (floats("a", f"n + {passes}"), floats("b", "n"), lp.ValueArg("m", np.int32), stack)
+    return launch(domain, code, *arrays, order="p,k", n=2**20, m=elements)
 
 
 def test_stacks_go_to_the_nearest_level_that_has_room() -> None:
-    # 100 floats of each of 32 lanes: 12,800 bytes a warp, 8 warps a group. One group fits into L1, 80 of them, on as
-    # many cores, fit into neither 128 KiB each with two a core nor 6 MiB.
-    code = "for k\n t[k] = a[i + k] {id=w}\n end\n for j\n b[i] = b[i] + t[j] {dep=w}\n end"
-    stack = lp.TemporaryVariable("t", np.float32, shape=(100,), address_space=lp.AddressSpace.PRIVATE)
-    domain = "{[i,k,j]: 0<=i<n and 0<=k,j<100}"
-    found = launch(domain, code, floats("a", "n + 100"), floats("b", "n"), stack, n=2**16)
-    assert level_of_private_memory(found, V100, Residence(1, 1), ["t"]) == "L1"
-    assert level_of_private_memory(found, V100, Residence(2, 20), ["t"]) == "L2"
-    assert level_of_private_memory(found, V100, Residence(2, 160), ["t"]) == "DRAM"
-    assert level_of_private_memory(found, V100, Residence(2, 160), []) == "L1"
+    # 100 floats of each of 32 lanes: 12,800 bytes a warp, 8 warps a group. One group fits into L1, two into 128 KiB do
+    # not; 6 MiB have room for 61 groups.
+    found = walked(10, 100)
+    here, both, nowhere = (
+        levels_that_serve_stacks(found, V100, Residence(groups, all_), stacks(found))["load"].asked
+        for groups, all_ in ((1, 60), (2, 60), (2, 160))
+    )
+    assert here == {"L1": 1, "L2": 0, "DRAM": 0}
+    assert both == {"L1": 1, "L2": 1, "DRAM": 0}
+    assert nowhere == {"L1": 1, "L2": 1, "DRAM": 1}
+
+
+def test_what_is_stored_is_written_once_for_each_time_that_it_is_given_up() -> None:
+    found = walked(10, 100)
+    load, store = (
+        levels_that_serve_stacks(found, V100, Residence(2, 160), stacks(found))[kind].asked["DRAM"]
+        for kind in ("load", "store")
+    )
+    assert (load, store) == (1, 1)
+    # The elements are the same 10 again and again: nothing is given up before it is loaded, and stored, again.
+    found = walked(100, 10)
+    assert levels_that_serve_stacks(found, V100, Residence(2, 160), stacks(found))["store"].asked["DRAM"] == 0
+
+
+def test_a_launch_without_stacks_asks_for_nothing_of_them() -> None:
+    found = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats("a", "n"), floats("b", "n"), n=2**20)
+    served = levels_that_serve_stacks(found, V100, Residence(2, 160), stacks(found))
+    assert {kind: each.asked["DRAM"] for kind, each in served.items()} == {"load": 0, "store": 0}
+
+
+# }}}

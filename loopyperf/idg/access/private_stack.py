@@ -1,15 +1,20 @@
 """What one access of a warp asks of private memory.
 
 The stacks of the lanes are interleaved by words of 32 bits, so that lanes which access the same element access
-consecutive words (CUDA C++ Programming Guide, "Device Memory Accesses", local memory). In sectors that is what
-consecutive elements would ask of global memory.
+consecutive words (CUDA C++ Programming Guide, "Device Memory Accesses", local memory). Each word of an element has a
+line of its own, whether all lanes are there or not.
 """
+
+from dataclasses import replace
 
 import numpy as np
 
 from loopyperf.counts.memory import Reference
 from loopyperf.errors import UncountableError
-from loopyperf.idg.access.sectors import SectorAccess, sector_access
+from loopyperf.idg.access.sectors import LINE, SectorAccess, sector_access
+
+WORD = 4
+"""bytes"""
 
 
 def private_access(ref: Reference, lanes: int = 32) -> SectorAccess:
@@ -19,5 +24,6 @@ def private_access(ref: Reference, lanes: int = 32) -> SectorAccess:
     """
     if ref.space != "private":
         raise UncountableError(f"{ref.array!r} lives in {ref.space} memory: take access_pattern(...)")
-    element_bytes = ref.bits // 8
-    return sector_access(np.arange(lanes) * element_bytes, element_bytes)
+    words = max(1, ref.bits // 32)
+    starts = np.arange(lanes) * WORD + LINE * np.arange(words)[:, np.newaxis]
+    return replace(sector_access(starts.ravel(), min(WORD, ref.bits // 8)), lanes=lanes)

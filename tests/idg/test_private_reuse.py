@@ -1,0 +1,49 @@
+"""Reuse distances on the stack against a cache that is simulated, least recently used first out."""
+
+from collections import OrderedDict
+
+import private_array_kernels as kernels
+import pytest
+
+from loopyperf.counts.typical import Typical
+from loopyperf.idg import Idg
+from loopyperf.idg.access.private_reuse import Moved, StackReuse
+from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.lowering import lowered
+from loopyperf.idg.unrolling import executions, valued
+from loopyperf.kernel import load_kernel
+
+LINES = 128
+"""bytes that a float of 32 lanes takes on the stack"""
+
+
+def simulated(graph: Idg, elements: int) -> Moved:
+    """Return what a cache of so many *elements* moves while a warp executes *graph* for the second time."""
+    cache: OrderedDict[tuple[str, int], bool] = OrderedDict()
+    """element -> whether it was stored to, the one that was accessed last comes last"""
+    loads = fetched = stores = written = 0
+    for time in range(2):
+        for place, passes in executions(graph.instructions, graph.body):
+            each = graph.instructions[place]
+            if each.subsystem != "private":
+                continue
+            element, is_store = (each.reference.array, valued(each.address, passes)), each.kind == "store"
+            is_there, was_changed = element in cache, cache.pop(element, False)
+            cache[element] = was_changed or is_store
+            given_up = cache.popitem(last=False)[1] if len(cache) > elements else False
+            if time:
+                loads, fetched = loads + (not is_store), fetched + (not is_store and not is_there)
+                stores, written = stores + is_store, written + given_up
+    return Moved(loads, fetched, stores, written)
+
+
+
+@pytest.mark.parametrize("elements", [1, 2, 3, 4, 7, 8, 16])
+@pytest.mark.parametrize(
+    "build", [lambda: kernels.accumulated("n", 16, 8), lambda: kernels.accumulated("n", 6, 8, order="k,r")]
+)
+def test_what_moves_is_what_moves_into_and_out_of_a_simulated_cache(build: kernels.Build, elements: int) -> None:
+    graph = lowered(kernel_graphs(load_kernel(build()), {"n": 7}, Typical({})))
+    bits = next(int(each.dtype[1:]) for each in graph.instructions if each.subsystem == "private")
+    found, real = StackReuse.of(graph).moved(elements * bits // 32 * LINES), simulated(graph, elements)
+    assert found == real
