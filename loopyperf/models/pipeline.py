@@ -5,7 +5,7 @@ device (:mod:`loopyperf.models.timing`), and a core executes as many groups as f
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import gcd
@@ -17,6 +17,7 @@ from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering import lowered, private_arrays
+from loopyperf.idg.lowering.early_loads import with_early_loads
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.lowering.reloading import with_reloads
@@ -72,8 +73,9 @@ class _Launch:
         self.order = tuple(dealt_out(launch))
         """the kinds of the warps of one or more groups one after the other"""
         capability = _capability(device)
-        self.machine = {kind: self._machine(launch.kinds[kind].graph, capability) for kind in set(self.order)}
-        self.execution = self._execution(concurrent_groups)
+        programs = {kind: self._machine(launch.kinds[kind].graph, capability) for kind in set(self.order)}
+        self.execution = self._execution(programs.values(), concurrent_groups)
+        self.machine = {kind: with_early_loads(graph) for kind, graph in programs.items()}
         at_once = min(self.execution.concurrent_groups, self.execution.total_groups)
         self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
         self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
@@ -102,11 +104,11 @@ class _Launch:
         order = list(self.order) * (size if len(self.order) == 1 else 1)
         return order * (partitions(self.device) // gcd(len(order), partitions(self.device)))
 
-    def _execution(self, most_groups: int | None) -> Execution:
+    def _execution(self, programs: Iterable[Idg], most_groups: int | None) -> Execution:
         work_items = self.launch.work_items
         if self.launch.local_memory is None:
             raise UncountableError(f"how much local memory {self.launch.name} takes depends on a parameter")
-        found = [estimated_registers(graph, work_items) for graph in self.machine.values()]
+        found = [estimated_registers(graph, work_items) for graph in programs]
         registers = max(each.allocated for each in found)
         limits = self.device.limits
         if limits.stated("registers_per_work_item"):

@@ -94,3 +94,28 @@ def test_a_kernel_that_visits_nothing_at_a_size_has_an_empty_graph() -> None:
 def test_a_bound_that_is_no_multiple_of_the_group_is_tested(is_bounded: bool, number: int) -> None:
     graph = kernel_graphs(load_kernel(scaled_sum(is_bounded)), {"n": 1024}, Typical({}))
     assert {len(each.tests) for each in graph.instructions} == {number}
+
+
+ROWS = ["[n] -> {[i, j]: 0 <= i < 3*n and 0 <= j < 1}"]
+SLABS = ((0, 0), (0, 1))
+"""none, and one for the last group"""
+
+
+def test_a_slab_has_bounds_of_its_own() -> None:
+    """Loopy writes the bulk of the groups without the bounds that the last one needs."""
+    units = [lp.split_iname(stores(ROWS, ""), "i", 8, outer_tag="g.0", slabs=slabs) for slabs in SLABS]
+    whole, bulk = (loops_of(unit, n=100)["i_inner"].bound for unit in units)
+    assert whole.values is None
+    assert bulk == Bound((8,))
+    assert "for (int i_inner = 0; i_inner <= 7; ++i_inner)" in text_of(units[1])
+
+
+def test_in_the_bulk_of_the_groups_nothing_is_tested() -> None:
+    """The same condition on the work-item that the last group tests."""
+    tests = {}
+    for slabs in SLABS:
+        unit = lp.split_iname(stores(ROWS, ""), "i", 8, outer_tag="g.0", inner_tag="l.0", slabs=slabs)
+        graph = kernel_graphs(load_kernel(unit), {"n": 100}, Typical({}))
+        (tests[slabs],) = {each.tests for each in graph.instructions if each.kind == "store"}
+    assert tests[0, 0]
+    assert not tests[0, 1]

@@ -37,7 +37,6 @@ def simulated(graph: Idg, elements: int) -> Moved:
     return Moved(loads, fetched, stores, written)
 
 
-
 @pytest.mark.parametrize("elements", [1, 2, 3, 4, 7, 8, 16])
 @pytest.mark.parametrize(
     "build", [lambda: kernels.accumulated("n", 16, 8), lambda: kernels.accumulated("n", 6, 8, order="k,r")]

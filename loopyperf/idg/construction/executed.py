@@ -9,6 +9,7 @@ from pymbolic.mapper.substitutor import SubstitutionMapper
 
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
+from loopyperf.idg.construction.slabs import Slab
 from loopyperf.idg.program import WORK_ITEM
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind
@@ -49,13 +50,13 @@ class Executed:
         Empty where they do not, and where they differ with the passes of the loops around.
         """
         bounds = self.program.bounds
-        if WORK_ITEM not in bounds.of(loops).depends_on:
+        if WORK_ITEM not in bounds.of(loops, self.slabs).depends_on:
             return ()
         used = frozenset[str]().union(*(statement.inames for statement in loops[-1].statements()))
         lanes = iname_values(self.kernel, self.warp.warp, used, self.launch.sizes)
         fixed = dict(self.launch.sizes) | self.warp.host
         each = ({name: int(values[lane]) for name, values in lanes.items()} for lane in range(self.warp.warp.lanes))
-        found = tuple(bounds.passes(loops, fixed | values) for values in each)
+        found = tuple(bounds.passes(loops, self.slabs, fixed | values) for values in each)
         return tuple(passes for passes in found if passes is not None)
 
     def of_launch_is_empty(self, place: int) -> bool:
@@ -70,6 +71,11 @@ class Executed:
     def draft(self, place: int) -> Draft:
         """Return the draft of the instruction at *place* of the program."""
         return self.program.drafts[place]
+
+    @cached_property
+    def slabs(self) -> frozenset[Slab]:
+        """Return the slabs that the warp's group is in."""
+        return self.program.slabs.of(self.uniform)
 
     @cached_property
     def uniform(self) -> dict[str, int]:

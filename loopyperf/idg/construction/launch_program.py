@@ -5,6 +5,7 @@ from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.loop_bounds import LoopBounds
 from loopyperf.idg.construction.private_elements import PrivateElements
+from loopyperf.idg.construction.slabs import Slabs
 from loopyperf.idg.construction.translation import Translator
 from loopyperf.idg.construction.work_item_tests import WorkItemTests
 from loopyperf.idg.warps.executions import LaunchExecutions, naming
@@ -25,8 +26,9 @@ class LaunchProgram:
         self.translator = Translator(kernel, typical)
         self.of_statement: dict[int, range] = {}
         self.places: dict[int, tuple[int, ...]] = {}
-        self.bounds = LoopBounds(kernel)
-        self.tests = WorkItemTests(kernel, launch)
+        self.slabs = Slabs(kernel)
+        self.bounds = LoopBounds(kernel, self.slabs)
+        self.tests = WorkItemTests(kernel, launch, self.slabs)
         self._translate(self.nest, ())
         self.private = PrivateElements(kernel, self.translator.definitions)
 

@@ -11,6 +11,7 @@ import islpy as isl
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
 
 from loopyperf.factors import interval, tied_to
+from loopyperf.idg.construction.slabs import Slab, Slabs, given
 from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, Bound
 from loopyperf.idg.warps.nest import Nest
 from loopyperf.kernel import Kernel
@@ -20,32 +21,32 @@ SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 
 
-_Key = tuple[str, frozenset[str], frozenset[str]]
-"""a loop, what bounds it, and what it may depend on"""
+_Key = tuple[str, frozenset[str], frozenset[str], frozenset[Slab]]
+"""a loop, what bounds it, what it may depend on, and the slabs of the group"""
 
 
 class LoopBounds:
     """The bounds of the loops of a kernel; those of loops over the same domain are found once."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        """Take the loops of *kernel*."""
-        self._kernel = kernel
+    def __init__(self, kernel: Kernel, slabs: Slabs) -> None:
+        """Take the loops of *kernel*, and the *slabs* of its groups."""
+        self._kernel, self._slabs = kernel, slabs
         self._found: dict[_Key, Bound] = {}
         self._trips: dict[_Key, isl.PwAff] = {}
 
-    def of(self, loops: Sequence[Nest]) -> Bound:
-        """Return how often the innermost of *loops* is passed through, as its code says."""
-        key = self._key(loops)
+    def of(self, loops: Sequence[Nest], slabs: frozenset[Slab]) -> Bound:
+        """Return how often the innermost of *loops* is passed through, as its code for *slabs* says."""
+        key = self._key(loops, slabs)
         if key not in self._found:
             self._found[key] = self._bound(*key)
         return self._found[key]
 
-    def passes(self, loops: Sequence[Nest], values: Mapping[str, int]) -> int | None:
+    def passes(self, loops: Sequence[Nest], slabs: frozenset[Slab], values: Mapping[str, int]) -> int | None:
         """Return how often a work-item goes through the innermost of *loops*, whose bounds depend on it.
 
         *values* are those of the sizes and of the hardware's inames; None where loops around are to be known, too.
         """
-        if self.of(loops).loops or (trips := self._trips.get(self._key(loops))) is None:
+        if self.of(loops, slabs).loops or (trips := self._trips.get(self._key(loops, slabs))) is None:
             return None
         point = isl.Point.zero(trips.get_domain_space())
         for place in range(point.get_space().dim(PARAM)):
@@ -54,20 +55,22 @@ class LoopBounds:
         number = trips.eval(point)
         return max(number.to_python(), 0) if number.is_int() else 0
 
-    def _key(self, loops: Sequence[Nest]) -> _Key:
+    def _key(self, loops: Sequence[Nest], slabs: frozenset[Slab]) -> _Key:
         loop = loops[-1]
         bounding = _in_all_statements(loop) if loop.is_unrolled else frozenset((loop.iname,))
-        return loop.iname, bounding, _usable(self._kernel, loops)
+        usable = _usable(self._kernel, loops)
+        return loop.iname, bounding, usable, frozenset(slab for slab in slabs if slab[0] in usable)
 
-    def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str]) -> Bound:
+    def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str], slabs: frozenset[Slab]) -> Bound:
         """Return how many values *iname* has in the domain of *bounding*, where those that are *usable* are given."""
         domain = self._kernel.loopy_kernel.get_inames_domain(bounding)
         if (values := interval(domain, iname, usable)) is not None:
             return Bound((len(values),))
-        domain = _given(self._assumed(tied_to(domain, iname, usable)), usable - {iname})
+        domain = given(self._assumed(tied_to(domain, iname, usable)), usable - {iname})
+        domain = self._slabs.within(domain, slabs)
         _, place = domain.get_var_dict()[iname]
         trips = domain.dim_max(place).sub(domain.dim_min(place)).add_constant_val(isl.Val(1))
-        self._trips[iname, bounding, usable] = trips
+        self._trips[iname, bounding, usable, slabs] = trips
         pieces = trips.gist(domain.params()).coalesce().get_pieces()
         names = {name for piece in pieces for name in _names(*piece)}
         axes = {name for name in names & usable if self._kernel.hardware_axis(name) is not None}
@@ -109,14 +112,6 @@ def _usable(kernel: Kernel, loops: Sequence[Nest]) -> frozenset[str]:
     ours = kernel.loopy_kernel.iname_tags_of_type
     around = {nest.iname for nest in loops[:-1] if not ours(nest.iname, (IlpBaseTag, VectorizeTag))}
     return frozenset(along | around)
-
-
-def _given(domain: isl.Set, names: frozenset[str]) -> isl.Set:
-    """Return *domain* with those of its dimensions as parameters that are among *names*."""
-    for name in sorted(names.intersection(domain.get_var_names_not_none(SET))):
-        kind, place = domain.get_var_dict()[name]
-        domain = domain.move_dims(PARAM, domain.dim(PARAM), kind, place, 1)
-    return domain
 
 
 def _names(where: isl.Set, value: isl.Aff) -> Iterator[str]:

@@ -42,7 +42,7 @@ def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[I
             inside = (*loops, item)
             body = tuple(_body(executed, item, inside))
             if body:
-                trips, bound = executed.warp.trips(inside), executed.program.bounds.of(inside)
+                trips, bound = executed.warp.trips(inside), executed.program.bounds.of(inside, executed.slabs)
                 yield Loop(item.iname, trips, body, item.is_unrolled, bound, lanes=executed.passes_of_lanes(inside))
 
 
@@ -67,7 +67,7 @@ def _instruction(executed: Executed, place: int) -> Instruction:
         operands=tuple(_operand(executed, value, draft) for value in draft.operands),
         address=_address(executed, draft),
         symbolic=_symbolic_address(executed, draft),
-        tests=executed.program.tests.of(draft.statement.inames),
+        tests=executed.program.tests.of(draft.statement.inames, executed.slabs),
         is_index=draft.expression is not None,
         origin=None if draft.reference is None else place,
         scalar=_scalar(executed, draft),

@@ -11,6 +11,7 @@ import islpy as isl
 from loopy.kernel.data import GroupInameTag, LocalInameTag
 
 from loopyperf.factors import projected
+from loopyperf.idg.construction.slabs import Slab, Slabs
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
 from loopyperf.set_memory import SetMemory
@@ -23,27 +24,28 @@ Axes = tuple[GroupInameTag | LocalInameTag | None, ...]
 class WorkItemTests:
     """The conditions of one launch; those of statements for the same work-items are found once."""
 
-    def __init__(self, kernel: Kernel, launch: Launch) -> None:
-        """Look at *launch* of *kernel*."""
-        self._kernel, self._launch = kernel, launch
-        self._found: dict[frozenset[str], frozenset[str]] = {}
+    def __init__(self, kernel: Kernel, launch: Launch, slabs: Slabs) -> None:
+        """Look at *launch* of *kernel*, and at the *slabs* of its groups."""
+        self._kernel, self._launch, self._slabs = kernel, launch, slabs
+        self._found: dict[tuple[frozenset[str], frozenset[Slab]], frozenset[str]] = {}
         self._alike = SetMemory[dict[Axes, frozenset[str]]]()
 
-    def of(self, inames: frozenset[str]) -> frozenset[str]:
-        """Return the conditions that decide which work-items execute what uses *inames*, loops aside.
+    def of(self, inames: frozenset[str], slabs: frozenset[Slab]) -> frozenset[str]:
+        """Return the conditions that decide which work-items of *slabs* execute what uses *inames*, loops aside.
 
         They are in words of isl, with hardware inames called by their axes: those of two statements are the same or
         not.
         """
-        if inames not in self._found:
-            self._found[inames] = self._tests(inames)
-        return self._found[inames]
+        key = (inames, frozenset(slab for slab in slabs if slab[0] in inames))
+        if key not in self._found:
+            self._found[key] = self._tests(*key)
+        return self._found[key]
 
-    def _tests(self, inames: frozenset[str]) -> frozenset[str]:
+    def _tests(self, inames: frozenset[str], slabs: frozenset[Slab]) -> frozenset[str]:
         tags = {name for name in inames if self._kernel.hardware_axis(name) is not None}
         if not tags:
             return frozenset()
-        points = _points(self._kernel, inames, tags)
+        points = self._slabs.within(_points(self._kernel, inames, tags), slabs)
         axes = tuple(map(self._kernel.hardware_axis, points.get_var_names_not_none(SET)))
         alike = self._alike.value(points, lambda _: {})
         if axes not in alike:

@@ -22,6 +22,7 @@ from loopyperf.idg.lowering.forwarding import with_forwarded_stores
 from loopyperf.idg.lowering.functions import with_function_sequences, with_squares
 from loopyperf.idg.lowering.gathers import with_gathered_addresses
 from loopyperf.idg.lowering.hoisting import without_invariants
+from loopyperf.idg.lowering.indexed_loops import with_indexed_loops_written_out
 from loopyperf.idg.lowering.loop_control import with_loop_control
 from loopyperf.idg.lowering.loop_guards import with_loop_guards
 from loopyperf.idg.lowering.nvcc_unrolling import copies
@@ -63,6 +64,7 @@ PASSES: dict[str, Pass] = {
     "predication": with_predication,
     "tested passes": with_tested_passes,
     "private memory": with_private_memory,
+    "indexed loops": with_indexed_loops_written_out,
     "address folding": without_index_arithmetic,
     "copy propagation": without_moves,
     "conversions": with_conversions,

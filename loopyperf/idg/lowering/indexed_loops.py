@@ -3,7 +3,8 @@
 cicc goes much further for such a loop than for others (docs/compiler.md, section 10): it wants the array in registers.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from math import gcd
 
@@ -11,7 +12,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import FULL, PARTIAL, RUNTIME
 from loopyperf.idg.program import Element, Instruction, Item, Loop, placed
 
-SURELY = 2500
+SURELY = 2550
 """LLVM instructions, about: a loop that indexes a private array is written out with no more than so many in all"""
 NEVER = 5000
 """LLVM instructions, about: and not with more than so many"""
@@ -67,6 +68,24 @@ class IndexedLoops:
             for place, _ in placed(loop.body)
             for element in elements_of(self._graph.instructions[place])
         )
+
+
+def with_indexed_loops_written_out(graph: Idg) -> Idg:
+    """Return *graph* with those loops to be written out in full that index private arrays in registers.
+
+    Registers have no addresses. What lives in memory is loaded and stored already, and no array any more.
+    """
+    loops = IndexedLoops(graph)
+
+    def marked(body: Sequence[Item]) -> Iterator[Item]:
+        for item in body:
+            if isinstance(item, Loop):
+                is_written = isinstance(item.trips, int) and item.trips > 1 and loops.indexes(item)
+                yield replace(item, body=tuple(marked(item.body)), is_unrolled=item.is_unrolled or is_written)
+            else:
+                yield item
+
+    return replace(graph, body=tuple(marked(graph.body)))
 
 
 def depends_on(element: Element, name: str) -> bool:

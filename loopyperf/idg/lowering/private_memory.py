@@ -8,6 +8,7 @@ The memory is what OpenCL calls private and CUDA calls local: a part of device m
 stack of its own. Here its space and its subsystem are ``"private"``.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -25,6 +26,8 @@ from loopyperf.idg.lowering.private_arrays import of_loop, private_arrays
 from loopyperf.idg.program import Edge, Element, Instruction, Item, Loop, Operand
 from loopyperf.idg.unrolling import in_terms_of, number_of_runs
 
+KEPT = 128
+"""registers of a work-item that elements may take during a loop, not loaded and stored in it: half of all"""
 SPACE = "private"
 """the space of the references, and the subsystem"""
 
@@ -98,6 +101,20 @@ class _Spilled:
                     found.add(_moved_by(element, around[depth:]))
         self.loads: dict[_Region, int] = {}
         self.stores: dict[_Region, int] = {}
+        self.kept: Counter[int] = Counter()
+        """of a loop: registers that the elements take which nothing inside moves"""
+        for loop, _, bits in self._unmoved():
+            self.kept[loop] += bits // 32
+
+    def _unmoved(self) -> set[tuple[int, str, int]]:
+        """Return the elements that stay the same in all passes of a loop: the loop, the element, its bits."""
+        return {
+            (id(loop), f"{element.array}[{element.affine}]", element.bits)
+            for place, around in enumerate(self.graph.loops_around)
+            for element in self._elements(place)
+            for depth, loop in enumerate(around)
+            if _moved_by(element, around[depth:]) is not None
+        }
 
     def _elements(self, place: int) -> list[Element]:
         return [each for each in elements_of(self.graph.instructions[place]) if each.array in self.arrays]
@@ -120,7 +137,7 @@ class _Spilled:
             moved_by = self.addresses[id(loop), element.array]
             is_loop = not loop.is_unrolled and loop.trips != 1
             is_kept = is_loop or (loop.name, element.array) not in self.guarded
-            if len(moved_by) == 1 and None not in moved_by and is_kept:
+            if len(moved_by) == 1 and None not in moved_by and is_kept and self.kept[id(loop)] <= KEPT:
                 return _Region(element.array, id(loop), address, around[:depth])
         return _Region(element.array, place, address, around)
 
