@@ -5,7 +5,7 @@ device (:mod:`loopyperf.models.timing`), and a core executes as many groups as f
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import gcd
@@ -21,7 +21,7 @@ from loopyperf.idg.lowering.early_loads import with_early_loads
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.lowering.reloading import with_reloads
-from loopyperf.idg.metrics.registers import estimated_registers
+from loopyperf.idg.metrics.registers import Registers, estimated_registers
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.exact_sum import adding_up
@@ -74,8 +74,11 @@ class _Launch:
         """the kinds of the warps of one or more groups one after the other"""
         capability = _capability(device)
         programs = {kind: self._machine(launch.kinds[kind].graph, capability) for kind in set(self.order)}
-        self.execution = self._execution(programs.values(), concurrent_groups)
-        self.machine = {kind: with_early_loads(graph) for kind, graph in programs.items()}
+        registers = {kind: estimated_registers(graph, launch.work_items) for kind, graph in programs.items()}
+        self.execution = self._execution(registers.values(), concurrent_groups)
+        self.machine = {
+            kind: with_early_loads(graph, registers=registers[kind].left) for kind, graph in programs.items()
+        }
         at_once = min(self.execution.concurrent_groups, self.execution.total_groups)
         self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
         self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
@@ -104,11 +107,10 @@ class _Launch:
         order = list(self.order) * (size if len(self.order) == 1 else 1)
         return order * (partitions(self.device) // gcd(len(order), partitions(self.device)))
 
-    def _execution(self, programs: Iterable[Idg], most_groups: int | None) -> Execution:
+    def _execution(self, found: Collection[Registers], most_groups: int | None) -> Execution:
         work_items = self.launch.work_items
         if self.launch.local_memory is None:
             raise UncountableError(f"how much local memory {self.launch.name} takes depends on a parameter")
-        found = [estimated_registers(graph, work_items) for graph in programs]
         registers = max(each.allocated for each in found)
         limits = self.device.limits
         if limits.stated("registers_per_work_item"):

@@ -40,6 +40,12 @@ def test_no_more_results_wait_than_are_allowed(waiting: int) -> None:
     assert most == waiting
 
 
+def test_no_more_results_wait_than_there_are_registers_for() -> None:
+    graph = products(6)
+    assert order(with_early_loads(graph, registers=1)) == order(graph)
+    assert order(with_early_loads(graph, registers=5)) == order(with_early_loads(graph, 2))
+
+
 def test_no_load_passes_a_barrier_or_what_its_address_waits_for() -> None:
     stage = lp.TemporaryVariable("t", np.float32, shape=(32,), address_space=lp.AddressSpace.LOCAL)
     code = "t[i] = a[i] {id=w}\n ... lbarrier {id=x,dep=w}\n out[i] = t[31 - i] + a[i + 32] {dep=x}"

@@ -47,6 +47,11 @@ class Registers:
         return min(self.needed, self.limit)
 
     @property
+    def left(self) -> int:
+        """Return how many it could have beside those that it needs."""
+        return self.limit - self.allocated
+
+    @property
     def spilled(self) -> int:
         """Return how many do not fit, and are expected in private memory."""
         return self.needed - self.allocated
