@@ -68,11 +68,13 @@ def levels_that_serve_stacks(
     levels = global_levels(device)
     asked: dict[str, dict[str, float]] = {kind: {levels[0].name: 1.0} for kind in ("load", "store")}
     fetched = written = 1.0
+    distinct = {id(stack): stack for stack in stacks}
     for level, farther in pairwise(levels):
         if level.stated("size"):
             groups = residence.on_device if level.per == "device" else residence.on_core
             room = _room(launch, level, residence) / (groups * launch.warps_per_group)
-            moved = sum((stack.moved(room) for stack in stacks), Moved())
+            by_stack = {key: stack.moved(room) for key, stack in distinct.items()}
+            moved = sum((by_stack[id(stack)] for stack in stacks), Moved())
             fetched = min(fetched, moved.fetched / moved.loads) if moved.loads else 0.0
             # A core's cache writes each store on at once, so that the next level forgets on its own.
             written = moved.written / moved.stores if moved.stores else 0.0

@@ -69,35 +69,41 @@ class StackReuse:
     def of(cls, graph: Idg) -> "StackReuse":
         """Take the machine *graph* of a warp; of its accesses, only the first :data:`LIMIT` are looked at."""
         sequence = [each for each, _ in zip(_Walk(graph).accesses(graph.body, {}, 1.0), range(LIMIT), strict=False)]
+        touched = {
+            place: private_access(graph.instructions[place].reference).lines * LINE
+            for place in {place for place, _, _ in sequence}
+        }
         last: dict[_Element, int] = {}
         times: list[int] = []
         """of the last accesses of all elements, in ascending order"""
         found: list[StackAccess] = []
         for time, (place, element, executions) in enumerate([*sequence, *sequence]):
-            instruction, distance = graph.instructions[place], None
+            distance = None
             if element in last:
                 position = bisect_left(times, last[element])
-                distance = (len(times) - position) * private_access(instruction.reference).lines * LINE
+                distance = (len(times) - position) * touched[place]
                 del times[position]
             times.append(time)
             last[element] = time
-            found.append(StackAccess(element, instruction.kind == "store", executions, distance))
+            found.append(StackAccess(element, graph.instructions[place].kind == "store", executions, distance))
         return cls(tuple(found))
 
     def moved(self, room: float) -> Moved:
         """Return what the second execution moves if a cache has *room* for so many bytes of the stack."""
-        changed: dict[_Element, float] = {}
-        """how likely each is in the cache with what was stored"""
+        changed: set[_Element] = set()
+        """what is in the cache with something stored that was not written on"""
         loads = fetched = stores = written = 0.0
         for number, each in enumerate(self.accesses):
-            lost = float(each.distance is None or each.distance > room)
-            before = changed.get(each.element, 0.0)
+            is_lost = each.distance is None or each.distance > room
             if number >= len(self.accesses) // 2:
                 loads += 0 if each.is_store else each.executions
-                fetched += 0 if each.is_store else each.executions * lost
+                fetched += each.executions if is_lost and not each.is_store else 0
                 stores += each.executions if each.is_store else 0
-                written += each.executions * before * lost
-            changed[each.element] = 1.0 if each.is_store else before * (1 - lost)
+                written += each.executions if is_lost and each.element in changed else 0
+            if each.is_store:
+                changed.add(each.element)
+            elif is_lost:
+                changed.discard(each.element)
         return Moved(loads, fetched, stores, written)
 
 
