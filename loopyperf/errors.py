@@ -87,6 +87,10 @@ class UnknownModelError(LoopyperfError):
     """No model of that name."""
 
 
+class ModelInputError(LoopyperfError):
+    """A number that a model or a metric is given lies outside its range; names the number and the range."""
+
+
 class FitFileError(LoopyperfError):
     """A fit file that is missing, corrupt or written by a later version."""
 

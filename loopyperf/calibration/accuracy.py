@@ -5,18 +5,13 @@ kernel over its sizes and across kernels over the kernels' means (Stevens and Kl
 prints measured before predicted times, contrary to its caption).
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from loopyperf.errors import CalibrationError
-
-LEAST_ERROR = 1e-3
-"""Smaller errors count as this one. A single exact hit would make a geometric mean 0, whatever the other errors, and to
-leave it out would punish the hit; run times repeat to about 1 %, so an error below 0.1 % is luck and means no more."""
-
+from loopyperf.models.metrics import geometric_mean
 
 MARGIN = 0.2
 """How much smaller, relatively, the plain fit's cross-validated error must be for it to be preferred. Means over so few
@@ -83,17 +78,6 @@ class CrossValidation(msgspec.Struct, frozen=True):
         return "plain" if self.plain < (1 - MARGIN) * self.non_negative else "non-negative"
 
 
-def geometric_mean(errors: Iterable[float]) -> float:
-    """Return the geometric mean of relative errors (dimensionless), those below :data:`LEAST_ERROR` counted as that.
-
-    :raises CalibrationError: there are no errors.
-    """
-    logarithms = [math.log(max(error, LEAST_ERROR)) for error in errors]
-    if not logarithms:
-        raise CalibrationError("the mean of no errors was asked for; predict at least one measured kernel")
-    return math.exp(math.fsum(logarithms) / len(logarithms))
-
-
 def assess(predictions: Iterable[Prediction]) -> Accuracy:
     """Return the geometric mean errors per kernel and across kernels (Stevens and Klöckner, Table 1).
 
@@ -102,5 +86,7 @@ def assess(predictions: Iterable[Prediction]) -> Accuracy:
     errors: dict[str, list[float]] = {}
     for prediction in predictions:
         errors.setdefault(prediction.kernel, []).append(prediction.error)
+    if not errors:
+        raise CalibrationError("there are no predictions to assess; predict at least one measured kernel")
     per_kernel = {kernel: geometric_mean(values) for kernel, values in errors.items()}
     return Accuracy(per_kernel, geometric_mean(per_kernel.values()))

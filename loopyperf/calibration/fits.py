@@ -61,7 +61,7 @@ class ResidualSummary(msgspec.Struct, frozen=True):
     """Relative residuals of all observations in three numbers."""
 
     geometric_mean: float
-    """of magnitudes (:func:`loopyperf.calibration.accuracy.geometric_mean`)"""
+    """of magnitudes (:func:`loopyperf.models.metrics.geometric_mean`)"""
     root_mean_square: float
     """what the plain fit minimises"""
     worst: float

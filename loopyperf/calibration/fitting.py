@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from loopyperf.calibration.accuracy import CrossValidation, geometric_mean
+from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.fits import Fit, Provenance, Residual, ResidualSummary
 from loopyperf.calibration.problem import Problem
 from loopyperf.calibration.solver import Solution
+from loopyperf.models.metrics import geometric_mean
 
 
 def make_fit(

@@ -1,10 +1,11 @@
 """How well fitted weights predict kernel classes that they were not fitted to."""
 
-from loopyperf.calibration.accuracy import ClassErrors, CrossValidation, geometric_mean
+from loopyperf.calibration.accuracy import ClassErrors, CrossValidation
 from loopyperf.calibration.indistinguishable import TOLERANCE
 from loopyperf.calibration.problem import Observation, Problem, pose_problem
 from loopyperf.calibration.solver import Solution, solve
 from loopyperf.errors import CalibrationError
+from loopyperf.models.metrics import geometric_mean
 
 
 def cross_validate(problem: Problem, *, ridge: float | None = None, tolerance: float = TOLERANCE) -> CrossValidation:
