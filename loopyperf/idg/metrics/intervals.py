@@ -25,11 +25,11 @@ ISSUE = "issue"
 class Interval:
     """Instructions that issue without a stall, and the stall after them."""
 
-    instructions: int
+    instructions: float
     """Iᵢ: without memory instructions; 0 where one of these waits for another one"""
     stall: Fraction
     """Sᵢ, in cycles"""
-    number: int
+    number: float
     """how many such intervals there are"""
 
 

@@ -1,0 +1,255 @@
+"""What the analytic models are told: how much one warp asks of a core, and what the core can do.
+
+A model sees a :class:`WarpDemand`: the cycles that a warp keeps each subsystem busy, how long it takes alone, its
+shares of computation and of memory, its work flow, its intervals. Plain numbers, such as a paper's example, are a
+:class:`Workload` on :class:`TwoPipelines`; a kernel's demand is found from its graphs and the device
+(:mod:`loopyperf.models.on_device.demand`).
+
+Symbols are those of Lemeire, Table 2. All times are cycles of the core's clock.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.idg.metrics.intervals import Interval
+from loopyperf.models.ranges import check_range
+from loopyperf.models.work_flow import FlowNode, WorkFlow
+
+__all__ = ["Lambdas", "Occupancy", "Share", "TwoPipelines", "WarpDemand", "Workload", "on_plain_numbers"]
+
+Occupancy = float | NDArray[Any]
+"""ω, the warps that reside on a core at once, or an array of such numbers; cycles come in the same shape"""
+Floats = NDArray[np.float64]
+CyclesOfRun = Callable[["WarpDemand", Floats], Floats]
+"""a model: the cycles of a run of ω warps of some demand, over an array of ω"""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What one warp executes, in plain numbers."""
+
+    compute: float
+    """αcomp, computational instructions"""
+    memory: float
+    """αmem, memory instructions"""
+    independent_compute: float = 0
+    """computational instructions that wait for none of the others: they overlap, and count λ instead of Λ (Lemeire,
+    equation 2)"""
+    ilp: float = 1
+    """ILP, computational instructions that may run side by side, as the WFG model asks for it"""
+    barriers: float = 0
+    """αsync"""
+    warps_per_group: int = 1
+    """that meet at a barrier"""
+
+    def __post_init__(self) -> None:
+        check_range("compute", self.compute, 0)
+        check_range("memory", self.memory, 0)
+        check_range("compute + memory", self.compute + self.memory, 0, above=True)
+        check_range("independent_compute", self.independent_compute, 0, self.compute)
+        check_range("ilp", self.ilp, 1)
+        check_range("barriers", self.barriers, 0)
+        check_range("warps_per_group", self.warps_per_group, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TwoPipelines:
+    """A core of two subsystems: one computes, the other one moves data."""
+
+    compute: Lambdas
+    """λcomp and Λcomp"""
+    memory: Lambdas
+    """λmem and Λmem"""
+    memory_instruction: float = 1
+    """λ_mem^instr: cycles that a memory instruction takes of the computational pipeline, in the WFG model"""
+    issue_limit: float = inf
+    """instructions that issue in a cycle at most"""
+    most_warps: float = inf
+    """ω that the core has room for"""
+
+    def __post_init__(self) -> None:
+        for name, lambdas in (("compute", self.compute), ("memory", self.memory)):
+            check_range(f"{name}.issue", float(lambdas.issue), 0, above=True)
+            check_range(f"{name}.completion", float(lambdas.completion), 0, above=True)
+        check_range("memory_instruction", self.memory_instruction, 0)
+        for name, limit in (("issue_limit", self.issue_limit), ("most_warps", self.most_warps)):
+            if limit != inf:
+                check_range(name, limit, 0, above=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Instructions of one warp on one side of a core of two pipelines."""
+
+    instructions: float = 0.0
+    """α"""
+    issue: float = 0.0
+    """Σλ"""
+    completion: float = 0.0
+    """ΣΛ"""
+
+
+class WarpDemand(Protocol):
+    """What one warp asks of a core."""
+
+    @property
+    def busy(self) -> Mapping[str, float]:
+        """Return subsystem -> the cycles that the warp keeps it busy, Σλ; ``"issue"`` is the limit of issues."""
+        ...
+
+    @property
+    def memory_subsystems(self) -> frozenset[str]:
+        """Return those of :attr:`busy` that move data to and from global memory."""
+        ...
+
+    @property
+    def latency(self) -> float:
+        """Return Λapp, the cycles that the warp takes alone (Lemeire, equation 2)."""
+        ...
+
+    @property
+    def compute(self) -> Share:
+        """Return all instructions but those of global memory and barriers."""
+        ...
+
+    @property
+    def memory(self) -> Share:
+        """Return the instructions of global memory; their Σλ are those of the busiest of its levels."""
+        ...
+
+    @property
+    def barriers(self) -> float:
+        """Return αsync."""
+        ...
+
+    @property
+    def warps_per_group(self) -> int:
+        """Return how many warps meet at a barrier."""
+        ...
+
+    @property
+    def work_flow(self) -> WorkFlow:
+        """Return the blocks of computation, memory operations and barriers (Lemeire, section 2.4)."""
+        ...
+
+    @property
+    def memory_instruction(self) -> float:
+        """Return λ_mem^instr of the WFG model."""
+        ...
+
+    @property
+    def intervals(self) -> Sequence[Interval]:
+        """Return the intervals of GPUMech (Lemeire, section 2.5)."""
+        ...
+
+
+def busiest(warp: WarpDemand) -> float:
+    """Return the cycles that a warp keeps its busiest subsystem busy: 1/WPC of the roofline."""
+    return max(warp.busy.values(), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainDemand:
+    """The demand of a workload on a core of two pipelines."""
+
+    workload: Workload
+    pipelines: TwoPipelines
+
+    @property
+    def busy(self) -> Mapping[str, float]:
+        """Return the cycles that the warp keeps the two pipelines busy, and the issue of instructions."""
+        issue = (self.workload.compute + self.workload.memory) / self.pipelines.issue_limit
+        found = {"compute": self.compute.issue, "memory": self.memory.issue, "issue": issue}
+        return {name: cycles for name, cycles in found.items() if cycles}
+
+    @property
+    def memory_subsystems(self) -> frozenset[str]:
+        """Return the one memory pipeline."""
+        return frozenset({"memory"})
+
+    @property
+    def latency(self) -> float:
+        """Return Λapp: all instructions wait for the one before, but for the independent ones."""
+        independent = self.workload.independent_compute
+        overlapped = float(self.pipelines.compute.completion - self.pipelines.compute.issue)
+        return self.compute.completion - independent * overlapped + self.memory.completion
+
+    @property
+    def compute(self) -> Share:
+        """Return the computational instructions."""
+        return _share(self.workload.compute, self.pipelines.compute)
+
+    @property
+    def memory(self) -> Share:
+        """Return the memory instructions."""
+        return _share(self.workload.memory, self.pipelines.memory)
+
+    @property
+    def barriers(self) -> float:
+        """Return αsync."""
+        return self.workload.barriers
+
+    @property
+    def warps_per_group(self) -> int:
+        """Return how many warps meet at a barrier."""
+        return self.workload.warps_per_group
+
+    @property
+    def memory_instruction(self) -> float:
+        """Return λ_mem^instr."""
+        return self.pipelines.memory_instruction
+
+    @property
+    def work_flow(self) -> WorkFlow:
+        """Return a block of computation before each memory instruction, whose result the next block waits for.
+
+        A workload of fractions of instructions has one block and one memory instruction, executed αmem times.
+        """
+        memory, compute, workload = self.pipelines.memory, self.pipelines.compute, self.workload
+        periods = workload.memory or 1
+        block = FlowNode(
+            "computation",
+            workload.compute / periods,
+            float(compute.issue),
+            float(compute.completion),
+            ilp=workload.ilp,
+            executions=periods,
+            waits_for=(1,) if workload.memory else (),
+        )
+        if not workload.memory:
+            return WorkFlow((block,))
+        access = FlowNode("memory", 1, float(memory.issue), float(memory.completion), executions=periods)
+        return WorkFlow((block, access), loops=((0, 1),), awaited=(1,))
+
+    @property
+    def intervals(self) -> Sequence[Interval]:
+        """Return αmem intervals of αcomp/αmem instructions, each with a stall of Λmem (MODELS.md, section 5)."""
+        workload = self.workload
+        if not workload.memory:
+            return (Interval(workload.compute, Fraction(0), 1),)
+        stall = Fraction(self.pipelines.memory.completion)
+        return (Interval(workload.compute / workload.memory, stall, workload.memory),)
+
+
+def _share(instructions: float, lambdas: Lambdas) -> Share:
+    return Share(instructions, instructions * float(lambdas.issue), instructions * float(lambdas.completion))
+
+
+def on_plain_numbers(
+    model: CyclesOfRun, workload: Workload, pipelines: TwoPipelines, occupancy: Occupancy
+) -> float | Floats:
+    """Return by *model* the cycles of a run of *occupancy* warps: a number, or an array in the shape of occupancies.
+
+    Raises :class:`ModelInputError` for an occupancy below 1 or above the room of the core.
+    """
+    check_range("occupancy", occupancy, 1, pipelines.most_warps)
+    warps = np.asarray(occupancy, dtype=np.float64)
+    cycles = model(PlainDemand(workload, pipelines), np.atleast_1d(warps))
+    return cycles.reshape(warps.shape) if warps.ndim else float(cycles[0])
