@@ -1,0 +1,334 @@
+"""GPUPerf: the cost of computation and of memory, how much of them overlaps, and what removing each loss would give.
+
+    Texec = Tcomp + Tmem − Toverlap                                                                        (1)
+    Tcomp = Wparallel + Wserial                                                                            (2)
+    Wparallel = insts·total_warps/active_SMs · avg_inst_lat/ITILP                                          (3)
+    ITILP = min(ILP·N, ITILPmax)            ITILPmax = avg_inst_lat / (warp_size/SIMD_width)           (4, 5)
+    Wserial = Osync + OSFU + OCFdiv + Obank                                                                (6)
+    Osync = sync_insts·total_warps/active_SMs · Γ·avg_DRAM_lat·mem_insts/insts                          (7, 8)
+    OSFU = SFU_insts·total_warps/active_SMs · warp_size/SFU_width · FSFU                                   (9)
+    FSFU = SFU_insts/insts − SFU_width/SIMD_width, from 0 to 1                                            (10)
+    Tmem = mem_insts·total_warps / (active_SMs·ITMLP) · AMAT                                              (11)
+    AMAT = avg_DRAM_lat·miss_ratio + hit_lat                                                              (12)
+    avg_DRAM_lat = DRAM_lat + (avg_trans_warp − 1)·Δ                                                      (13)
+    ITMLP = min(MLP·MWPcp, MWPpeak_bw)      MWPcp = min(max(1, CWP − 1), MWP)                         (14, 15)
+    Toverlap = min(Tcomp·Foverlap, Tmem)    Foverlap = (N − ζ)/N, ζ = 1 where CWP ≤ MWP, else 0       (16, 17)
+    Tfp = FP_insts·total_warps·FP_lat / (active_SMs·ITILP)                                                (18)
+    Tmem_min = size_of_data·avg_DRAM_lat / MWPpeak_bw                                                     (19)
+    Bitilp = Wparallel − insts·total_warps·avg_inst_lat / (active_SMs·ITILPmax)                           (20)
+    Bserial = Wserial       Bfp = Tcomp − Tfp − Bitilp − Bserial                                      (21, 22)
+    Bmemlp = max(Tmem − Toverlap − Tmem_min, 0)                                                           (23)
+    CWP = min(CWPfull, N)   CWPfull = (mem_cycles + comp_cycles)/comp_cycles                          (A.1, 2)
+    comp_cycles = insts·avg_inst_lat/ITILP   mem_cycles = mem_insts·AMAT/MLP                          (A.3, 4)
+    MWP = min(avg_DRAM_lat/Δ, MWPpeak_bw, N)                                                             (A.5)
+    MWPpeak_bw = mem_peak_bandwidth / (BW_per_warp·active_SMs)                                           (A.6)
+    BW_per_warp = freq·transaction_size/avg_DRAM_lat                                                     (A.7)
+
+All times are cycles. Numbers of instructions are those of one warp and leave out those of special function units, but
+for SFU_insts. size_of_data is in requests of a warp per core, so that Tmem_min is in cycles. Bfp may be negative: then
+the floating-point instructions alone take longer than the model has it, by FP_lat above avg_inst_lat.
+
+J. Sim, A. Dasgupta, H. Kim and R. Vuduc, A performance analysis framework for identifying potential benefits in GPGPU
+applications, 2012, sections 4, 5 and appendix A.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.models.ranges import check_range
+
+Number = float | NDArray[Any]
+"""one number, or an array of them: all that are given are broadcast together"""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What is known of a kernel (Sim, Table 2)."""
+
+    insts: Number
+    """#insts: instructions of a warp, without those of special function units, with those of memory"""
+    mem_insts: Number
+    """#mem_insts: those that access memory"""
+    sync_insts: Number
+    """#sync_insts: barriers"""
+    sfu_insts: Number
+    """#SFU_insts"""
+    fp_insts: Number
+    """#FP_insts: floating-point instructions"""
+    total_warps: Number
+    """#total_warps of the kernel"""
+    active_sms: Number
+    """#active_SMs: cores that have work"""
+    n: Number
+    """N: warps that reside on a core at once"""
+    avg_trans_warp: Number = 1.0
+    """transactions of a request of a warp, on average"""
+    miss_ratio: Number = 1.0
+    """share of requests that the cache does not serve"""
+    size_of_data: Number = 0.0
+    """the data that the kernel has to read, in requests of a warp per core"""
+    ilp: Number = 1.0
+    """ILP in one warp"""
+    mlp: Number = 1.0
+    """MLP in one warp"""
+    avg_inst_lat: Number | None = None
+    """average latency of an instruction, in cycles; that of floating-point operations unless it is stated"""
+    amat: Number | None = None
+    """average memory access time, in cycles, where more than one cache serves requests; equation 12 unless stated"""
+    o_cfdiv: Number = 0.0
+    """OCFdiv: cycles that a core takes for divergent branches"""
+    o_bank: Number = 0.0
+    """Obank: cycles that a core takes for bank conflicts"""
+
+    def __post_init__(self) -> None:
+        check_range("insts", self.insts, 0, above=True)
+        for name in ("mem_insts", "sync_insts", "sfu_insts", "fp_insts", "size_of_data", "o_cfdiv", "o_bank"):
+            check_range(name, getattr(self, name), 0)
+        for name in ("total_warps", "active_sms", "n", "avg_trans_warp", "ilp", "mlp"):
+            check_range(name, getattr(self, name), 1)
+        check_range("miss_ratio", self.miss_ratio, 0, 1)
+        for name in ("avg_inst_lat", "amat"):
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), 0, above=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What is known of a device; unless stated, the numbers of the Tesla C2050 (Sim, Table 3)."""
+
+    freq: float = 1.15e9
+    """clock of a core, Hz"""
+    mem_peak_bandwidth: float = 144e9
+    """bytes/s"""
+    simd_width: float = 32
+    """SIMD_width: scalar processors of a core"""
+    sfu_width: float = 4
+    """SFU_width: special function units of a core"""
+    fp_lat: float = 18
+    """FP_lat, cycles"""
+    dram_lat: float = 440
+    """DRAM_lat, cycles"""
+    delta: float = 20
+    """Δ: departure delay of a transaction, cycles"""
+    hit_lat: float = 18
+    """hit_lat: latency of the cache, cycles"""
+    gamma: float = 64
+    """Γ: what a barrier costs, a machine parameter"""
+    warp_size: float = 32
+    transaction_size: float = 128
+    """bytes that a transaction of device memory moves"""
+    most_warps: float = np.inf
+    """N that a core has room for"""
+
+    def __post_init__(self) -> None:
+        positive = ("freq", "mem_peak_bandwidth", "simd_width", "sfu_width", "fp_lat", "dram_lat", "delta")
+        for name in (*positive, "warp_size", "transaction_size"):
+            check_range(name, getattr(self, name), 0, above=True)
+        check_range("hit_lat", self.hit_lat, 0)
+        check_range("gamma", self.gamma, 0)
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Every quantity of the model; times are cycles of a core for the whole kernel, numbers in braces equations."""
+
+    inputs: Inputs
+    parameters: Parameters
+
+    @property
+    def o_cfdiv(self) -> Number:
+        """Return OCFdiv, what divergent branches cost."""
+        return self.inputs.o_cfdiv
+
+    @property
+    def o_bank(self) -> Number:
+        """Return Obank, what bank conflicts cost."""
+        return self.inputs.o_bank
+
+    @cached_property
+    def warps_per_core(self) -> Any:
+        """Return the warps that a core executes."""
+        return self.inputs.total_warps / self.inputs.active_sms
+
+    @cached_property
+    def avg_inst_lat(self) -> Any:
+        """Return the average latency of an instruction."""
+        return self.parameters.fp_lat if self.inputs.avg_inst_lat is None else self.inputs.avg_inst_lat
+
+    @cached_property
+    def itilp_max(self) -> Any:
+        """Return ITILPmax (5)."""
+        return self.avg_inst_lat / (self.parameters.warp_size / self.parameters.simd_width)
+
+    @cached_property
+    def itilp(self) -> Any:
+        """Return ITILP, instructions of all warps that run side by side (4)."""
+        return np.minimum(self.inputs.ilp * self.inputs.n, self.itilp_max)
+
+    @cached_property
+    def w_parallel(self) -> Any:
+        """Return Wparallel (3)."""
+        return self.inputs.insts * self.warps_per_core * self.avg_inst_lat / self.itilp
+
+    @cached_property
+    def f_sync(self) -> Any:
+        """Return Fsync (8)."""
+        return self.parameters.gamma * self.avg_dram_lat * self.inputs.mem_insts / self.inputs.insts
+
+    @cached_property
+    def o_sync(self) -> Any:
+        """Return Osync, what barriers cost (7)."""
+        return self.inputs.sync_insts * self.warps_per_core * self.f_sync
+
+    @cached_property
+    def f_sfu(self) -> Any:
+        """Return FSFU, the share of special functions that is seen (10)."""
+        units = self.parameters.sfu_width / self.parameters.simd_width
+        return np.clip(self.inputs.sfu_insts / self.inputs.insts - units, 0.0, 1.0)
+
+    @cached_property
+    def o_sfu(self) -> Any:
+        """Return OSFU, what special functions cost (9)."""
+        throughput = self.parameters.warp_size / self.parameters.sfu_width
+        return self.inputs.sfu_insts * self.warps_per_core * throughput * self.f_sfu
+
+    @cached_property
+    def w_serial(self) -> Any:
+        """Return Wserial (6)."""
+        return self.o_sync + self.o_sfu + self.inputs.o_cfdiv + self.inputs.o_bank
+
+    @cached_property
+    def t_comp(self) -> Any:
+        """Return Tcomp (2)."""
+        return self.w_parallel + self.w_serial
+
+    @cached_property
+    def avg_dram_lat(self) -> Any:
+        """Return avg_DRAM_lat (13)."""
+        return self.parameters.dram_lat + (self.inputs.avg_trans_warp - 1) * self.parameters.delta
+
+    @cached_property
+    def amat(self) -> Any:
+        """Return AMAT (12)."""
+        if self.inputs.amat is not None:
+            return self.inputs.amat
+        return self.avg_dram_lat * self.inputs.miss_ratio + self.parameters.hit_lat
+
+    @cached_property
+    def bw_per_warp(self) -> Any:
+        """Return BW_per_warp, bytes/s (A.7)."""
+        return self.parameters.freq * self.parameters.transaction_size / self.avg_dram_lat
+
+    @cached_property
+    def mwp_peak_bw(self) -> Any:
+        """Return MWPpeak_bw, warps that take the whole bandwidth (A.6)."""
+        return self.parameters.mem_peak_bandwidth / (self.bw_per_warp * self.inputs.active_sms)
+
+    @cached_property
+    def mwp(self) -> Any:
+        """Return MWP, warps that memory serves at once (A.5)."""
+        return np.minimum(np.minimum(self.avg_dram_lat / self.parameters.delta, self.mwp_peak_bw), self.inputs.n)
+
+    @cached_property
+    def comp_cycles(self) -> Any:
+        """Return comp_cycles of a warp (A.3)."""
+        return self.inputs.insts * self.avg_inst_lat / self.itilp
+
+    @cached_property
+    def mem_cycles(self) -> Any:
+        """Return mem_cycles of a warp (A.4)."""
+        return self.inputs.mem_insts * self.amat / self.inputs.mlp
+
+    @cached_property
+    def cwp_full(self) -> Any:
+        """Return CWPfull (A.2)."""
+        return (self.mem_cycles + self.comp_cycles) / self.comp_cycles
+
+    @cached_property
+    def cwp(self) -> Any:
+        """Return CWP, warps that compute while one waits for memory, and that one (A.1)."""
+        return np.minimum(self.cwp_full, self.inputs.n)
+
+    @cached_property
+    def mwp_cp(self) -> Any:
+        """Return MWPcp, warps whose requests overlap in a period of computation (15)."""
+        return np.minimum(np.maximum(1.0, self.cwp - 1), self.mwp)
+
+    @cached_property
+    def itmlp(self) -> Any:
+        """Return ITMLP, requests of all warps that are served at once (14)."""
+        return np.minimum(self.inputs.mlp * self.mwp_cp, self.mwp_peak_bw)
+
+    @cached_property
+    def t_mem(self) -> Any:
+        """Return Tmem (11)."""
+        return self.inputs.mem_insts * self.warps_per_core / self.itmlp * self.amat
+
+    @cached_property
+    def zeta(self) -> Any:
+        """Return ζ, 1 where computation is the limit, else 0 (17)."""
+        return 1.0 * (self.cwp <= self.mwp)
+
+    @cached_property
+    def f_overlap(self) -> Any:
+        """Return Foverlap, the share of computation that may overlap (17)."""
+        return (self.inputs.n - self.zeta) / self.inputs.n
+
+    @cached_property
+    def t_overlap(self) -> Any:
+        """Return Toverlap (16)."""
+        return np.minimum(self.t_comp * self.f_overlap, self.t_mem)
+
+    @cached_property
+    def t_mem_visible(self) -> Any:
+        """Return T'mem, the cost of memory that nothing hides."""
+        return self.t_mem - self.t_overlap
+
+    @cached_property
+    def t_exec(self) -> Any:
+        """Return Texec (1)."""
+        return self.t_comp + self.t_mem - self.t_overlap
+
+    @cached_property
+    def t_fp(self) -> Any:
+        """Return Tfp, the ideal cost of computation (18)."""
+        return self.inputs.fp_insts * self.warps_per_core * self.parameters.fp_lat / self.itilp
+
+    @cached_property
+    def t_mem_min(self) -> Any:
+        """Return Tmem_min, the ideal cost of memory (19)."""
+        return self.inputs.size_of_data * self.avg_dram_lat / self.mwp_peak_bw
+
+    @cached_property
+    def b_itilp(self) -> Any:
+        """Return Bitilp, the benefit of more parallelism of instructions (20)."""
+        ideal = self.inputs.insts * self.warps_per_core * self.avg_inst_lat / self.itilp_max
+        return self.w_parallel - ideal
+
+    @cached_property
+    def b_serial(self) -> Any:
+        """Return Bserial, the benefit of no serialization (21)."""
+        return self.w_serial
+
+    @cached_property
+    def b_fp(self) -> Any:
+        """Return Bfp, the benefit of nothing but floating-point instructions (22)."""
+        return self.t_comp - self.t_fp - self.b_itilp - self.b_serial
+
+    @cached_property
+    def b_memlp(self) -> Any:
+        """Return Bmemlp, the benefit of more parallelism of requests (23)."""
+        return np.maximum(self.t_mem_visible - self.t_mem_min, 0.0)
+
+
+def analyse(inputs: Inputs, parameters: Parameters) -> Analysis:
+    """Return all quantities of the model, in cycles; arrays where *inputs* has arrays.
+
+    Raises :class:`ModelInputError` for more warps on a core than it has room for.
+    """
+    check_range("n", inputs.n, 1, parameters.most_warps)
+    return Analysis(inputs, parameters)
