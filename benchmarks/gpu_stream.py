@@ -29,6 +29,7 @@ from rich.table import Table
 import loopyperf as lpp
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg
+from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.pipeline import pipeline_time
 from loopyperf.plots import plot_over_occupancy
 
@@ -75,7 +76,10 @@ def graphs(kernel: str, work_items: int, warp_size: int) -> KernelIdg:
 def predicted(device: str, kernel: str, work_items: int, groups: int) -> float:
     """Return the bandwidth in GB/s with so many groups on a core."""
     described = lpp.load_device(device)
-    time = pipeline_time(graphs(kernel, work_items, described.warp_size), described, concurrent_groups=groups)
+    # Some rows have more groups than a core has room for: those that fit run at once.
+    room = described.limits.warps // -(-work_items // described.warp_size)
+    timed = TimedKernel(graphs(kernel, work_items, described.warp_size), described, min(groups, room))
+    time = pipeline_time(timed)
     return 8 * STREAMS[kernel] * (ELEMENTS // work_items * work_items) / float(time.seconds) / 1e9
 
 

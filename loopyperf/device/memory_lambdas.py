@@ -6,7 +6,7 @@ Global memory (Lemeire, section 6.3): of the bytes that a warp asks for, R come 
     Λ = Λ_DRAM + (R - 1)·λ_DRAM           λ = R·λ_DRAM                          R > 1
 
 where more is moved than asked for. Any number of levels is mixed alike. R comes from a profiler in the paper; here from
-what the kernel touches (:mod:`loopyperf.models.traffic`). Local memory:
+what the kernel touches (:mod:`loopyperf.models.on_device.traffic`). Local memory:
 :meth:`loopyperf.device.lambdas.Lambdas.with_conflicts`.
 
 A level's Λ is its latency, its λ the time that a core's share of its bandwidth takes to move the bytes. Contention

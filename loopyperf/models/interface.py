@@ -7,10 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.device.description import Device
-from loopyperf.idg.construction.kernel_graphs import KernelIdg
-from loopyperf.models.exact_sum import Seconds
-from loopyperf.models.result import Breakdown
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.models.result import ModelTime
 
 Need = Literal["fit", "device", "samples"]
 
@@ -22,18 +20,6 @@ Count = int | NDArray[np.int64] | NDArray[np.float64]
 
 Shares = Mapping[str, Mapping[str, Count]]
 """property -> source -> count"""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelTime:
-    """A model's time with the rows that it is the sum of."""
-
-    seconds: Seconds
-    breakdown: Breakdown
-    unfitted: tuple[str, ...] = ()
-    """properties that the kernel has and the fit has no weight for; they are taken as free"""
-    notes: tuple[str, ...] = ()
-    """what was assumed, in sentences"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +44,7 @@ class DeviceModel:
     name: str
     summary: str
     """what it assumes, in one line"""
-    time: Callable[[KernelIdg, Device], ModelTime]
+    time: Callable[[TimedKernel], ModelTime]
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.interface import Count, ModelTime, Shares, Weights
-from loopyperf.models.result import Breakdown, Row
+from loopyperf.models.interface import Count, Shares, Weights
+from loopyperf.models.result import Breakdown, ModelTime, Row
 
 
 def linear_time(weights: Weights, shares: Shares) -> ModelTime:

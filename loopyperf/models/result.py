@@ -47,6 +47,18 @@ class Breakdown:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelTime:
+    """A model's time with the rows that it is the sum of."""
+
+    seconds: Seconds
+    breakdown: Breakdown
+    unfitted: tuple[str, ...] = ()
+    """properties that the kernel has and the fit has no weight for; they are taken as free"""
+    notes: tuple[str, ...] = ()
+    """what was assumed, in sentences"""
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """How long a kernel takes, with the reason why."""
 

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from loopyperf.device.description import Device
 from loopyperf.errors import ParameterError
 from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.interface import DeviceModel, ModelTime
-from loopyperf.models.result import Breakdown, Estimate, Row
+from loopyperf.models.interface import DeviceModel
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.models.result import Breakdown, Estimate, ModelTime, Row
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.sizes import common_shape
@@ -44,7 +45,7 @@ def _at(
     program: Program, model: DeviceModel, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
 ) -> tuple[str, ModelTime]:
     graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-    return graphs.kernel, model.time(graphs, device)
+    return graphs.kernel, model.time(TimedKernel(graphs, device))
 
 
 def _at_all(

@@ -18,7 +18,8 @@ import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError, UnknownModelError
 from loopyperf.models import MODELS, find_model
-from loopyperf.models.interface import DeviceModel, FittedModel, ModelTime, Shares, Weights
+from loopyperf.models.interface import DeviceModel, FittedModel, Shares, Weights
+from loopyperf.models.result import ModelTime
 from loopyperf.units import duration
 
 PROPERTIES = ("f32 add", "f32 mul", "global load 32-bit stride 1", "local load 32-bit", "barriers", "launches")

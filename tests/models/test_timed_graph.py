@@ -9,9 +9,9 @@ import loopyperf
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.idg import Idg
-from loopyperf.models.timed_graph import TimedGraph
-from loopyperf.models.timing import Asked, Timed, Timing
-from loopyperf.models.traffic import Served
+from loopyperf.models.on_device.timed_graph import TimedGraph
+from loopyperf.models.on_device.timing import Asked, Timed, Timing
+from loopyperf.models.on_device.traffic import Served
 from loopyperf.pipeline import Execution, simulate
 
 ALU, NEAR, FAR = (Timed(name, Lambdas(issue, 20)) for name, issue in (("alu", 1), ("near", 2), ("far", 10)))

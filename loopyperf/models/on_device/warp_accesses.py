@@ -5,7 +5,7 @@ from loopyperf.idg.access.profile import Quantity
 from loopyperf.idg.construction.kernel_graphs import WarpKind
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.private_memory import SPACE
-from loopyperf.models.timing import Asked
+from loopyperf.models.on_device.timing import Asked
 
 
 class WarpAccesses:

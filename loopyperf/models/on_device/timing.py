@@ -22,7 +22,7 @@ from loopyperf.device.memory_lambdas import (
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.access.sectors import SECTOR
 from loopyperf.idg.program import Instruction
-from loopyperf.models.traffic import Served
+from loopyperf.models.on_device.traffic import Served
 
 LOAD_LOCAL = ("load local", "b32")
 WAVEFRONT = 128

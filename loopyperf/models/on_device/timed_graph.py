@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
-from loopyperf.models.timing import Timed
+from loopyperf.models.on_device.timing import Timed
 
 START = "start"
 """the pipeline of the instruction that stands for the begin of a group"""

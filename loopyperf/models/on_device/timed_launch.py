@@ -1,0 +1,202 @@
+"""A launch on a device: its machine graphs, how many groups reside at once, and how long each instruction takes.
+
+The kernel's graphs are lowered to what the compiler makes of them, and each instruction is given its latencies on the
+device (:mod:`loopyperf.models.on_device.timing`). What a core then makes of it is for the models to say.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd
+
+from loopyperf.device.description import Device
+from loopyperf.device.occupancy import occupancy
+from loopyperf.errors import OccupancyError, UncountableError
+from loopyperf.idg.access.private_reuse import StackReuse
+from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering import lowered, private_arrays
+from loopyperf.idg.lowering.early_loads import with_early_loads
+from loopyperf.idg.lowering.entry import HOPPER, Capability
+from loopyperf.idg.lowering.private_memory import SPACE
+from loopyperf.idg.lowering.reloading import with_reloads
+from loopyperf.idg.metrics.registers import Registers, estimated_registers
+from loopyperf.idg.program import Instruction
+from loopyperf.idg.unrolling import runs_of_all
+from loopyperf.models.on_device.timed_graph import TimedGraph
+from loopyperf.models.on_device.timing import Timed, Timing, partitions, steady
+from loopyperf.models.on_device.traffic import Residence, Served, levels_that_serve, levels_that_serve_stacks
+from loopyperf.models.on_device.warp_accesses import WarpAccesses
+from loopyperf.models.on_device.warp_mix import dealt_out
+from loopyperf.pipeline.execution import Execution, execution_on
+
+
+@dataclass(frozen=True)
+class TimedKernel:
+    """The launches of a kernel on a device, in the order of the program."""
+
+    graphs: KernelIdg
+    device: Device
+    concurrent_groups: int | None = None
+    """groups that reside on a core at once, as if something else took the rest of the room; None for all that fit"""
+
+    @cached_property
+    def launches(self) -> "tuple[TimedLaunch, ...]":
+        """Return the launches that execute anything.
+
+        Raises :class:`MissingNumberError` for a number that the device's description does not state, and
+        :class:`OccupancyError` for a group that fits on no core, or for more concurrent groups than do.
+        """
+        executed = (launch for launch in self.graphs.launches if launch.kinds)
+        return tuple(TimedLaunch(launch, self.device, self.concurrent_groups) for launch in executed)
+
+
+class TimedLaunch:
+    """A launch on a device."""
+
+    def __init__(self, launch: LaunchGraphs, device: Device, concurrent_groups: int | None = None) -> None:
+        """Time *launch*; see :class:`TimedKernel`."""
+        self.launch, self.device = launch, device
+        self.notes: dict[str, None] = {}
+        """what was assumed, in sentences"""
+        self.order = tuple(dealt_out(launch))
+        """the kinds of the warps of one or more groups one after the other; one alone where all are of one kind"""
+        capability = _capability(device)
+        programs = {kind: self._machine(launch.kinds[kind].graph, capability) for kind in set(self.order)}
+        registers = {kind: estimated_registers(graph, launch.work_items) for kind, graph in programs.items()}
+        self.execution = self._execution(registers.values(), concurrent_groups)
+        self.machine: Mapping[int, Idg] = {
+            kind: with_early_loads(graph, registers=registers[kind].left) for kind, graph in programs.items()
+        }
+        """kind of warps -> what the compiler makes of its graph"""
+        at_once = min(self.execution.concurrent_groups, self.execution.total_groups)
+        self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
+        self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
+        """kind of warps -> what its loads and stores ask of memory"""
+        self.timing = Timing(device)
+        self.served = levels_that_serve(launch, device, self.residence, self._sectors())
+        """array -> how far its accesses go"""
+        self.timed: Mapping[int, tuple[tuple[Timed, ...], ...]] = {kind: self._timed(kind) for kind in self.machine}
+        """kind of warps -> for each instruction of its graph, how long it takes on each pipeline that it needs"""
+        self.notes.update(self.timing.missing)
+        self.notes.update((sentence, None) for each in self.accesses.values() for sentence in each.assumed)
+
+    # {{{ the machine graphs, and the room that they take
+
+    def _machine(self, source: Idg, capability: Capability) -> Idg:
+        """Return what the compiler makes of a graph: what it has no registers to keep, it loads again."""
+        for each in private_arrays(source, capability):
+            if each.home == "unsure":
+                home = "memory" if each.is_in_memory else "registers"
+                self.notes[f"where the private array {each.name} is, is not sure: taken as in {home}"] = None
+        graph = lowered(source, capability=capability)
+        registers = estimated_registers(graph, self.launch.work_items)
+        return with_reloads(graph, registers.room) if registers.spilled else graph
+
+    def _execution(self, found: Collection[Registers], concurrent_groups: int | None) -> Execution:
+        work_items = self.launch.work_items
+        if self.launch.local_memory is None:
+            raise UncountableError(f"how much local memory {self.launch.name} takes depends on a parameter")
+        registers = max(each.allocated for each in found)
+        limits = self.device.limits
+        if limits.stated("registers_per_work_item"):
+            registers = min(registers, limits.registers_per_work_item)
+        spilled = max(each.needed for each in found) - registers
+        if spilled > 0:
+            self.notes[f"{spilled} registers of a work-item may not fit: what they spill is not timed"] = None
+        room = occupancy(self.device, work_items, registers, self.launch.local_memory)
+        execution = execution_on(room, self.launch.groups, self.device.cores)
+        if concurrent_groups is None:
+            return execution
+        if not 1 <= concurrent_groups <= room.groups:
+            raise OccupancyError(
+                f"concurrent_groups is {concurrent_groups}: from 1 to {room.groups} groups of {self.launch.name} "
+                f"reside on a core of {self.device.slug!r} at once, limited by {' and '.join(room.bound_by)}"
+            )
+        return replace(execution, concurrent_groups=concurrent_groups)
+
+    def _sectors(self) -> dict[str, float]:
+        """Return array -> the sectors of it that a group asks for, on average."""
+        total: Counter[str] = Counter()
+        for kind in self.order:
+            total.update(self.accesses[kind].sectors_by_array)
+        groups = len(self.order) / self.launch.warps_per_group
+        return {array: number / groups for array, number in total.items()}
+
+    @cached_property
+    def stacks_served(self) -> Mapping[str, Served]:
+        """Return ``"load"`` and ``"store"`` -> how far accesses of private memory go."""
+        of_kind = {kind: StackReuse.of(graph) for kind, graph in self.machine.items()}
+        stacks = [of_kind[kind] for kind in self.order]
+        return levels_that_serve_stacks(self.launch, self.device, self.residence, stacks)
+
+    # }}}
+
+    # {{{ how long instructions take
+
+    def _timed(self, kind: int) -> tuple[tuple[Timed, ...], ...]:
+        graph = self.machine[kind]
+        return tuple(
+            tuple(steady(time.times(share)) for time in self._of(self.accesses[kind], number, each))
+            for number, (each, share) in enumerate(zip(graph.instructions, shares_of_runs(graph), strict=True))
+        )
+
+    def _of(self, accesses: WarpAccesses, number: int, instruction: Instruction) -> tuple[Timed, ...]:
+        if instruction.reference is None or instruction.is_idle:
+            return (self.timing.arithmetic(instruction),)
+        if instruction.subsystem == "local":
+            return (self.timing.local_memory(accesses.wavefronts(number)),)
+        if instruction.subsystem == SPACE:
+            served = self.stacks_served[instruction.kind]
+        else:
+            served = self.served[instruction.reference.array]
+        return self.timing.memory(instruction.kind, served, accesses.asked(number))
+
+    @cached_property
+    def graphs(self) -> Mapping[int, TimedGraph]:
+        """Return kind of warps -> its machine graph with latencies, on the pipelines of a core as a whole."""
+        start = self.timing.start(self.launch.warps_per_group)
+        return {kind: TimedGraph.of(graph, self.timed[kind], start) for kind, graph in self.machine.items()}
+
+    @cached_property
+    def warps(self) -> tuple[TimedGraph, ...]:
+        """Return the graphs of the warps of some groups one after the other, each on the pipelines of its partition.
+
+        They are those of so many groups that the next ones begin in the first partition again.
+        """
+        parts = partitions(self.device)
+        order = list(self.order) * (self.launch.warps_per_group if len(self.order) == 1 else 1)
+        order *= parts // gcd(len(order), parts)
+        placed = [(kind, number % parts) for number, kind in enumerate(order)]
+        found = {(kind, part): self.graphs[kind].in_partition(part, parts) for kind, part in set(placed)}
+        return tuple(found[each] for each in placed)
+
+    # }}}
+
+    @property
+    def shares(self) -> Mapping[int, float]:
+        """Return kind of warps -> its share of all warps."""
+        return {kind: number / len(self.order) for kind, number in Counter(self.order).items()}
+
+    @property
+    def warps_of_core(self) -> int:
+        """Return how many warps the core with most groups executes, in all executions of the launch."""
+        return self.execution.total_warps * self.launch.times
+
+
+def shares_of_runs(graph: Idg) -> list[float]:
+    """Return for each instruction how often it is executed, of all passes of the loops around it.
+
+    It is less than 1 where a condition on data seldom holds, or where nvcc writes out a loop that the graph has.
+    """
+    return [
+        min(1.0, float(each.executions) / runs) if runs else 1.0
+        for each, runs in zip(graph.instructions, runs_of_all(graph.instructions, graph.loops_around), strict=True)
+    ]
+
+
+def _capability(device: Device) -> Capability:
+    """Return the compute capability of *device*; of others than NVIDIA's, that of Hopper."""
+    major, dot, minor = device.target.partition(".")
+    return (int(major), int(minor)) if dot and major.isdigit() and minor.isdigit() else HOPPER
