@@ -8,7 +8,8 @@ penalty of a gap; the first row and column of s are given. A launch computes the
 antidiagonal after the other, with a barrier after each: work-item l has row l, and on antidiagonal k column k − l.
 
 It is a test of barriers and of local memory where there are few lanes to hide their latency: the group is half a warp,
-and on the average antidiagonal half of that has work. The scores are integers, as in Rodinia.
+and on the average antidiagonal half of that has work. Rows have 17 scores, so that those of an antidiagonal are 16
+words apart, on two banks. The scores are integers, as in Rodinia.
 
 Counts in each tile: 256 loads of r and 33 of s, and as many local stores; 256 additions, 512 subtractions and 512
 maxima, with 4·256 local loads and 256 local stores; 256 local loads and 256 stores; 32 barriers in each work-item.
