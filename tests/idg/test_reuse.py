@@ -90,6 +90,21 @@ def test_what_data_tells_is_taken_to_be_elsewhere_each_time() -> None:
     assert sets.touched(sets.program.nest, {})["a"].sectors == 320
 
 
+def test_an_index_that_a_condition_chooses_is_one_of_its_branches() -> None:
+    # Two neighbouring rows of 32 floats, one line each; the first row is its own neighbour.
+    body = "out[32*i + l] = a[32*i + l] + a[32*if(i > 0, i - 1, 0) + l]"
+    sets = sets_of(written("{[i,l]: 0<=i<100 and 0<=l<32}", body, flat("a"), flat("out"), tags={"l": "l.0"}))
+    assert lines(sets, {}) == {"a": 100, "out": 100}
+    assert lines(sets, {"i": range(1)}) == {"a": 1, "out": 1}
+    assert lines(sets, {"i": range(7, 8)}) == {"a": 2, "out": 1}
+
+
+def test_an_index_that_data_chooses_may_be_any_of_its_branches() -> None:
+    index, body = flat("m", np.int32), "out[32*i + l] = a[32*if(m[i] > 0, i, 0) + l]"
+    kernel = written("{[i,l]: 0<=i<100 and 0<=l<32}", body, flat("a"), index, flat("out"), tags={"l": "l.0"})
+    assert lines(sets_of(kernel), {"i": range(7, 9)})["a"] == 3
+
+
 def test_accesses_of_a_pass_are_at_once(stencil: WorkingSets) -> None:
     # Three rows of a in each of 100 passes, 4 sectors each, though only 102 rows are distinct in all.
     assert stencil.at_once({})["a"].sectors == 4 * 300

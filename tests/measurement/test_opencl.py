@@ -148,6 +148,19 @@ def test_the_grid_of_each_launch_is_its_own():
     assert [launch.kernel.function_name for launch in bound.launches] == ["reversal", "reversal_0"]
 
 
+def test_a_group_may_have_more_axes_than_the_grid():
+    context = cl.Context([choose_device()])
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 400)
+    unit = make(
+        "{[g, i, j]: 0 <= g < n and 0 <= i < 2 and 0 <= j < 16}",
+        "a[g, i, j] = g",
+        [lp.GlobalArg("a", np.float32, shape="n, 2, 16"), lp.ValueArg("n", np.int32)],
+    )
+    unit = lp.tag_inames(unit, {"g": "g.0", "i": "l.1", "j": "l.0"})
+    bound = OpenCLProgram(context, unit).bind({"a": buffer, "n": 3})
+    assert [launch[1:] for launch in bound.launches] == [((48, 2), (16, 2))]
+
+
 def test_a_loop_on_the_host_is_unrolled_into_launches():
     context = cl.Context([choose_device()])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 400)

@@ -17,10 +17,12 @@ import pymbolic.primitives as prim
 from loopy.diagnostic import UnableToDetermineAccessRangeError
 from loopy.symbolic import SubstitutionMapper, get_access_map
 
+from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import Site
 from loopyperf.counts.memory import Reference, element_strides, value_at
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.idg.access.blocks import Touched, touched
+from loopyperf.idg.access.index_branches import Indices, branches
 from loopyperf.idg.access.sectors import LINE, SECTOR
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
@@ -166,13 +168,7 @@ class WorkingSets:
     def _access(self, drafts: Sequence[Draft]) -> _Access:
         first = drafts[0]
         assert first.reference is not None
-        site = Site(self.program.launch, first.statement.inames, first.conditions, first.statement.name)
-        points = at_sizes(self.program.counter.points(site), self.sizes)
-        indices = tuple(SubstitutionMapper(self._size)(each) for each in first.reference.index)
-        try:
-            cells = get_access_map(points, indices)
-        except UnableToDetermineAccessRangeError:
-            cells = None
+        points = self._points(first)
         strides = element_strides(self.program.kernel, first.reference, self.sizes)
         statements = {id(draft.statement) for draft in drafts} | {id(self.program.nest)}
         loops = {id(loop) for draft in drafts for loop in draft.statement.loops}
@@ -180,10 +176,27 @@ class WorkingSets:
             reference=first.reference,
             names=tuple(points.get_var_names_not_none(SET)),
             points=points,
-            cells=cells,
+            cells=self._cell_map(first, first.reference.index),
             axes=tuple(stride * first.reference.bits // 8 or APART for stride in strides),
             statements=frozenset(statements | loops),
         )
+
+    def _points(self, draft: Draft, where: Conditions = ALWAYS) -> isl.Set:
+        """Return the points at which *draft* is executed, as far as conditions *where* hold too."""
+        statement = draft.statement
+        site = Site(self.program.launch, statement.inames, draft.conditions | where, statement.name)
+        return at_sizes(self.program.counter.points(site), self.sizes)
+
+    def _cell_map(self, draft: Draft, index: Indices) -> isl.Map | None:
+        """Return the map from the points of *draft* to the cells at *index*; None where data tells them."""
+        maps: list[isl.Map] = []
+        for branch, conditions in branches(index):
+            indices = tuple(SubstitutionMapper(self._size)(each) for each in branch)
+            try:
+                maps.append(get_access_map(self._points(draft, conditions), indices))
+            except UnableToDetermineAccessRangeError:
+                return None
+        return reduce(isl.Map.union, maps)
 
     def _size(self, leaf: Any) -> int | None:
         return self.sizes.get(leaf.name) if isinstance(leaf, prim.Variable) else None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
+from itertools import zip_longest
 from struct import pack
 from time import perf_counter
 from typing import Any, NamedTuple, cast
@@ -147,9 +148,9 @@ class _Recorder:
                 f"one run of the kernel is more than {MOST_LAUNCHES} launches: the loops around its global barriers "
                 "run on the host; move them into the launches, or measure a smaller size"
             )
-        # A kernel may have more axes of groups than a group has axes; pyopencl fills the missing ones with 1, as here.
-        group = (*group_sizes, *(1 for _ in group_counts[len(group_sizes) :]))
-        sizes = tuple(count * size for count, size in zip(group_counts, group, strict=True))
+        # A group may have other axes than the grid; pyopencl fills the missing ones with 1, as here.
+        counts, group = zip(*zip_longest(group_counts, group_sizes, fillvalue=1), strict=True)
+        sizes = tuple(count * size for count, size in zip(counts, group, strict=True))
         if all(sizes):  # OpenCL before 2.1 refuses to launch nothing
             self.launches.append(Launch(kernel, sizes, group))
 

@@ -1,0 +1,81 @@
+"""A gas on a mesh of n cells: how long a step in time may be, by the size of each cell, float32.
+
+    factor[i] = 1 / (2·√volume[i]·s[i])      for 0 ≤ i < n
+
+compute_step_factor of Lemeire, table 9, of the solver of Euler's equations. s is the speed of the fastest wave, which
+``_gas.py`` derives from the five variables of a cell. A work-item computes one cell.
+
+It is a test of divisions and square roots that depend on each other, behind six coalesced loads.
+
+Counts in each of the n cells: 6 loads, 1 store, 5 divisions, 3 square roots, 8 multiplications, 4 additions and
+subtractions.
+"""
+
+from functools import partial
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+
+from ._gas import GROUP, VARIABLES, derived, gas_in, random_variables
+
+NAME = "compute_step_factor"
+
+LARGEST = 2**23
+"""The largest n: variables of 160 MiB."""
+
+
+def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    if group > limits.group_size:
+        return []
+    return [
+        Configuration(
+            label=f"group {group}",
+            build=partial(step_factor, group),
+            sizes=tuple({"n": n} for n in doubling(at_least=1, multiple_of=group, at_most=LARGEST)),
+            arguments=arguments,
+            reference=factors,
+        )
+    ]
+
+
+def step_factor(group: int = GROUP) -> lp.TranslationUnit:
+    """Return the kernel for groups of ``group`` work-items."""
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        f"""
+        for i
+            {derived("i")}
+            factor[i] = 0.5f/(sqrt(volume[i])*speed)
+        end
+        """,
+        [
+            lp.GlobalArg("v", np.float32, shape=f"{VARIABLES}, n"),
+            lp.GlobalArg("volume, factor", np.float32, shape="n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="compute_step_factor",
+        seq_dependencies=True,
+        assumptions=f"n mod {group} = 0 and n >= {group}",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return random variables, volumes between 1 and 2, and factors of zero."""
+    n = sizes["n"]
+    return {
+        "v": random_variables(rng, n),
+        "volume": 1 + rng.random(n, dtype=np.float32),
+        "factor": np.zeros(n, dtype=np.float32),
+        "n": np.int32(n),
+    }
+
+
+def factors(arguments: Arguments) -> dict[str, Array]:
+    """Return the factors."""
+    factor = 0.5 / (np.sqrt(np.asarray(arguments["volume"])) * gas_in(arguments["v"]).speed)
+    return {"factor": factor.astype(np.float32)}

@@ -1,0 +1,86 @@
+"""A gas on a mesh of n cells: a step in time of Runge and Kutta's, given the fluxes, float32.
+
+    v[k,i] = old[k,i] + factor[i]/stages · flux[k,i]      for 0 ≤ i < n and the five variables k
+
+time_step of Lemeire, table 9, of the solver of Euler's equations. stages says how many are left: 3, 2 or 1. A work-item
+computes one cell.
+
+It is a test of bandwidth alone: 11 coalesced loads that do not wait for each other, and 5 stores.
+
+Counts in each of the n cells: 11 loads, 5 stores, 1 division, 5 multiplications, 5 additions.
+"""
+
+from functools import partial
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+
+from ._gas import GROUP, VARIABLES
+
+NAME = "time_step"
+
+LARGEST = 2**23
+"""The largest n: three arrays of 160 MiB."""
+
+
+def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    if group > limits.group_size:
+        return []
+    return [
+        Configuration(
+            label=f"group {group}",
+            build=partial(time_step, group),
+            sizes=tuple({"n": n} for n in doubling(at_least=1, multiple_of=group, at_most=LARGEST)),
+            arguments=arguments,
+            reference=advanced,
+        )
+    ]
+
+
+def time_step(group: int = GROUP) -> lp.TranslationUnit:
+    """Return the step for groups of ``group`` work-items."""
+    knl = lp.make_kernel(
+        f"{{[i, k]: 0 <= i < n and 0 <= k < {VARIABLES}}}",
+        """
+        for i
+            <> length = factor[i]/stages
+            for k
+                v[k, i] = old[k, i] + length*flux[k, i]
+            end
+        end
+        """,
+        [
+            lp.GlobalArg("v, old, flux", np.float32, shape=f"{VARIABLES}, n"),
+            lp.GlobalArg("factor", np.float32, shape="n"),
+            lp.ValueArg("stages", np.float32),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="time_step",
+        seq_dependencies=True,
+        assumptions=f"n mod {group} = 0 and n >= {group}",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+    return lp.tag_inames(knl, {"k": "unr"})
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return random variables, fluxes and factors. Nothing is negative, so that sums lose no digits."""
+    shape = (VARIABLES, sizes["n"])
+    return {
+        "v": np.zeros(shape, dtype=np.float32),
+        "old": rng.random(shape, dtype=np.float32),
+        "flux": rng.random(shape, dtype=np.float32),
+        "factor": rng.random(sizes["n"], dtype=np.float32),
+        "stages": np.float32(3),
+        "n": np.int32(sizes["n"]),
+    }
+
+
+def advanced(arguments: Arguments) -> dict[str, Array]:
+    """Return v."""
+    old, flux, factor = (np.asarray(arguments[name], dtype=np.float64) for name in ("old", "flux", "factor"))
+    return {"v": (old + factor / float(arguments["stages"]) * flux).astype(np.float32)}

@@ -1,0 +1,100 @@
+"""Which of k centres is the nearest to each of n points with f features: the assignment of k-means, float32.
+
+    nearest[i] = argmin_c Σ_l (x[l,i] − centre[c,l])²      for 0 ≤ i < n, the first of those that are equally near
+
+kmeans_kernel_c of Lemeire, table 9. A work-item finds the nearest centre to one point. Features are the rows of x, so
+that its loads are coalesced; those of the centres are the same for all lanes. The nearest so far is kept by selection,
+without a branch.
+
+It is a test of a reduction over data that neighbouring lanes share, of caches that keep x while the centres go by, and
+of loops whose lengths are parameters, so that the compiler does not know them.
+
+Counts in each of the n·k·f steps: 1 subtraction, 1 multiplication, 1 addition, 2 loads; in each of the n·k distances: 1
+comparison, 2 selections; one store in each work-item.
+"""
+
+from functools import partial
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+
+NAME = "kmeans_kernel_c"
+
+GROUP = 256
+"""eight warps"""
+
+CENTRES, FEATURES = 5, 34
+"""Rodinia's, for its data of network connections"""
+
+LARGEST = 2**21
+"""The largest n: features of 272 MiB."""
+
+
+def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    if group > limits.group_size:
+        return []
+    numbers = doubling(at_least=1, multiple_of=group, at_most=LARGEST)
+    return [
+        Configuration(
+            label=f"group {group}",
+            build=partial(nearest_centre, group),
+            sizes=tuple({"n": n, "k": CENTRES, "f": FEATURES} for n in numbers),
+            arguments=arguments,
+            reference=nearest,
+        )
+    ]
+
+
+def nearest_centre(group: int = GROUP) -> lp.TranslationUnit:
+    """Return the assignment for groups of ``group`` work-items."""
+    knl = lp.make_kernel(
+        "{[i, c, l]: 0 <= i < n and 0 <= c < k and 0 <= l < f}",
+        """
+        for i
+            <float32> least = 3.4e38
+            <int32> best = 0
+            for c
+                <float32> distance = 0
+                for l
+                    <> apart = x[l, i] - centre[c, l]
+                    distance = distance + apart*apart
+                end
+                best = if(distance < least, c, best)
+                least = if(distance < least, distance, least)
+            end
+            nearest[i] = best
+        end
+        """,
+        [
+            lp.GlobalArg("x", np.float32, shape="f, n"),
+            lp.GlobalArg("centre", np.float32, shape="k, f"),
+            lp.GlobalArg("nearest", np.int32, shape="n"),
+            lp.ValueArg("n, k, f", np.int32),
+        ],
+        name="kmeans_kernel_c",
+        seq_dependencies=True,
+        assumptions=f"n mod {group} = 0 and n >= {group} and k >= 1 and f >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return random points and centres, whose coordinates are multiples of 1/8: their distances are exact."""
+    n, k, f = (sizes[name] for name in "nkf")
+    return {
+        "x": rng.integers(9, size=(f, n)).astype(np.float32) / 8,
+        "centre": rng.integers(9, size=(k, f)).astype(np.float32) / 8,
+        "nearest": np.zeros(n, dtype=np.int32),
+        **{name: np.int32(size) for name, size in sizes.items()},
+    }
+
+
+def nearest(arguments: Arguments) -> dict[str, Array]:
+    """Return the number of the nearest centre, for each point."""
+    x, centres = np.asarray(arguments["x"]), np.asarray(arguments["centre"])
+    distances = [np.sum((x - centre[:, None]) ** 2, axis=0) for centre in centres]
+    return {"nearest": np.argmin(distances, axis=0).astype(np.int32)}

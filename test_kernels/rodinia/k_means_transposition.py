@@ -1,0 +1,77 @@
+"""The transposition that k-means begins with: from points of f features to features of n points, float32.
+
+    y[l,i] = x[i,l]      for 0 ≤ i < n and 0 ≤ l < f
+
+kmeans_swap of Lemeire, table 9. A work-item moves one point, feature by feature: its loads are f elements away from
+those of its neighbours, its stores beside them. Rodinia has groups of 256; the table has two warps.
+
+It is a test of nothing but memory: of loads that are not coalesced, each of whose sectors is asked for again in the
+passes that follow, if caches keep it so long.
+
+Counts: n·f loads of stride f, n·f coalesced stores.
+"""
+
+from functools import partial
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+
+NAME = "kmeans_swap"
+
+GROUP = 64
+"""two warps"""
+
+FEATURES = 34
+"""Rodinia's, for its data of network connections"""
+
+LARGEST = 2**21
+"""The largest n: two arrays of 272 MiB."""
+
+
+def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    if group > limits.group_size:
+        return []
+    return [
+        Configuration(
+            label=f"group {group}",
+            build=partial(transposition, group),
+            sizes=tuple({"n": n, "f": FEATURES} for n in doubling(at_least=1, multiple_of=group, at_most=LARGEST)),
+            arguments=arguments,
+            reference=transposed,
+        )
+    ]
+
+
+def transposition(group: int = GROUP) -> lp.TranslationUnit:
+    """Return the transposition for groups of ``group`` work-items."""
+    knl = lp.make_kernel(
+        "{[i, l]: 0 <= i < n and 0 <= l < f}",
+        "y[l, i] = x[i, l]",
+        [
+            lp.GlobalArg("x", np.float32, shape="n, f"),
+            lp.GlobalArg("y", np.float32, shape="f, n"),
+            lp.ValueArg("n, f", np.int32),
+        ],
+        name="kmeans_swap",
+        assumptions=f"n mod {group} = 0 and n >= {group} and f >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return random points x, and a y of zeros."""
+    n, f = sizes["n"], sizes["f"]
+    return {
+        "x": rng.random((n, f), dtype=np.float32),
+        "y": np.zeros((f, n), dtype=np.float32),
+        **{name: np.int32(size) for name, size in sizes.items()},
+    }
+
+
+def transposed(arguments: Arguments) -> dict[str, Array]:
+    """Return y."""
+    return {"y": np.asarray(arguments["x"]).T.copy()}

@@ -1,0 +1,91 @@
+"""Speckle-reducing diffusion, second half: an image moves along its gradients, n × n, row-major, float32.
+
+    u[i,j] ← u[i,j] + λ/4·(c[i,j]·d_north + c[i+1,j]·d_south + c[i,j]·d_west + c[i,j+1]·d_east)      for 0 ≤ i, j < n
+
+opt_srad2 of Lemeire, table 9 (Yu and Acton, Speckle reducing anisotropic diffusion, 2002). The differences d to the
+four neighbours and the coefficients c are what the first half has stored; at the border, a point is its own neighbour.
+A work-item computes one point; the group of 256 is part of a row.
+
+It is a test of bandwidth: seven arrays go by, of which one is read at three places.
+
+Counts in each of the n² points: 8 loads, 1 store, 6 multiplications, 4 additions.
+"""
+
+from functools import partial
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+
+NAME = "opt_srad2"
+
+GROUP = 256
+"""eight warps"""
+
+LARGEST = 2**13
+"""The largest n: six arrays of 256 MiB."""
+
+STEP = 0.5
+"""λ, the length of a step in time"""
+
+
+def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
+    """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
+    if group > limits.group_size:
+        return []
+    return [
+        Configuration(
+            label=f"group {group}",
+            build=partial(diffusion, group),
+            sizes=tuple({"n": n} for n in doubling(at_least=1, multiple_of=group, at_most=LARGEST)),
+            arguments=arguments,
+            reference=diffused,
+        )
+    ]
+
+
+def diffusion(group: int = GROUP) -> lp.TranslationUnit:
+    """Return the kernel for groups of ``group`` work-items."""
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        """
+        for i, j
+            <> here = c[i, j]
+            <> south = c[if(i < n - 1, i + 1, i), j]*d_south[i, j]
+            <> east = c[i, if(j < n - 1, j + 1, j)]*d_east[i, j]
+            u[i, j] = u[i, j] + 0.25f*step*(here*d_north[i, j] + south + here*d_west[i, j] + east)
+        end
+        """,
+        [
+            lp.GlobalArg("u, d_north, d_south, d_west, d_east, c", np.float32, shape="n, n"),
+            lp.ValueArg("step", np.float32),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="opt_srad2",
+        seq_dependencies=True,
+        assumptions=f"n mod {group} = 0 and n >= {group}",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "j", group, outer_tag="g.0", inner_tag="l.0")
+    return lp.tag_inames(knl, {"i": "g.1"})
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return a random image, differences and coefficients; no number is negative, so that sums lose no digits."""
+    n = sizes["n"]
+    names = ("u", "d_north", "d_south", "d_west", "d_east", "c")
+    return {
+        **{name: rng.random((n, n), dtype=np.float32) for name in names},
+        "step": np.float32(STEP),
+        "n": np.int32(n),
+    }
+
+
+def diffused(arguments: Arguments) -> dict[str, Array]:
+    """Return u after the step."""
+    names = ("u", "c", "d_north", "d_south", "d_west", "d_east")
+    u, c, north, south, west, east = (np.asarray(arguments[name], dtype=np.float64) for name in names)
+    padded = np.pad(c, ((0, 1), (0, 1)), mode="edge")
+    divergence = c * north + padded[1:, :-1] * south + c * west + padded[:-1, 1:] * east
+    return {"u": (u + float(arguments["step"]) / 4 * divergence).astype(np.float32)}

@@ -1,0 +1,67 @@
+"""The kernels of test_kernels/rodinia/: right results, and an answer of the pipeline model for each."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.opencl import OpenCLBackend
+from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+from loopyperf.oracle.estimate import estimate
+
+LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**30)
+FILES = {file.name: file for file in load_kernel_files(bundled_folder("test_kernels/rodinia"))}
+WARPS = {
+    "Fan2": 2,
+    "nw_kernel1": 1,
+    "kmeans_kernel_c": 8,
+    "kmeans_swap": 2,
+    "lud_perimeter": 1,
+    "lud_internal": 8,
+    "hotspot": 8,
+    "opt_srad1": 8,
+    "opt_srad2": 8,
+    "bpnn_layerforward_ocl": 8,
+    "bpnn_adjust_weights_ocl": 8,
+    "compute_step_factor": 6,
+    "time_step": 6,
+    "compute_flux": 6,
+}
+"""of a group: the least occupancies of Lemeire et al., table 9"""
+GPU = "nvidia-rtx-2070"
+"""of the three on which Lemeire et al. ran these kernels, the one whose description states all latencies"""
+
+
+@cache
+def form(name: str):
+    (only,) = FILES[name].configurations(LIMITS)
+    return only
+
+
+def test_the_kernels_are_those_of_the_table():
+    assert FILES.keys() == WARPS.keys()
+
+
+@pytest.mark.parametrize("name", WARPS)
+def test_a_group_has_as_many_warps_as_in_the_table(name):
+    extents = form(name).label.removeprefix("group ").split("x")
+    assert -(-np.prod([int(extent) for extent in extents]) // 32) == WARPS[name]
+
+
+@pytest.fixture(scope="module")
+def backend() -> OpenCLBackend:
+    return OpenCLBackend()
+
+
+@pytest.mark.parametrize("name", WARPS)
+def test_a_kernel_computes_what_numpy_computes(backend, name):
+    assert backend.time(Case(name, form(name), form(name).sizes[0]), 1)
+
+
+@pytest.mark.parametrize("name", WARPS)
+def test_the_pipeline_model_answers_and_the_largest_size_takes_longest(name):
+    unit, sizes = form(name).build(), form(name).sizes
+    least, most = (estimate(unit, model="pipeline", device=GPU, parameters=sizes[place]).seconds for place in (0, -1))
+    assert 0 < least < most
