@@ -15,7 +15,7 @@ import csv
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import loopy as lp
 import numpy as np
@@ -29,8 +29,10 @@ from rich.table import Table
 import loopyperf as lpp
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg
+from loopyperf.models import MODELS
+from loopyperf.models.interface import DeviceModel
+from loopyperf.models.metrics import mape, mape_shape
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.models.pipeline import pipeline_time
 from loopyperf.plots import plot_over_occupancy
 
 DEVICES = {
@@ -41,6 +43,9 @@ DEVICES = {
     "mi210": "amd-mi210",
     "rx6900xt": "amd-rx-6900-xt",
 }
+OF_DEVICE = {name: model for name, model in MODELS.items() if isinstance(model, DeviceModel)}
+Key = tuple[str, str, str]
+"""who measured, the device, the kernel"""
 ELEMENTS = 2**27
 STATEMENTS = {
     "init": "a[i] = 0.23",
@@ -59,7 +64,8 @@ class Row:
     """A bandwidth, in GB/s, with so many warps on a core."""
 
     warps: int
-    predicted: float
+    predicted: Mapping[str, float]
+    """by model"""
     measured: float
 
 
@@ -73,19 +79,19 @@ def graphs(kernel: str, work_items: int, warp_size: int) -> KernelIdg:
     return lpp.instruction_graph(unit, warp_size=warp_size, typical=typical, n=ELEMENTS // work_items * work_items)
 
 
-def predicted(device: str, kernel: str, work_items: int, groups: int) -> float:
-    """Return the bandwidth in GB/s with so many groups on a core."""
+def predicted(device: str, kernel: str, work_items: int, groups: int, models: Sequence[str]) -> dict[str, float]:
+    """Return by each model the bandwidth in GB/s with so many groups on a core."""
     described = lpp.load_device(device)
     # Some rows have more groups than a core has room for: those that fit run at once.
     room = described.limits.warps // -(-work_items // described.warp_size)
     timed = TimedKernel(graphs(kernel, work_items, described.warp_size), described, min(groups, room))
-    time = pipeline_time(timed)
-    return 8 * STREAMS[kernel] * (ELEMENTS // work_items * work_items) / float(time.seconds) / 1e9
+    moved = 8 * STREAMS[kernel] * (ELEMENTS // work_items * work_items) / 1e9
+    return {name: moved / float(OF_DEVICE[name].time(timed).seconds) for name in models}
 
 
-def rows(devices: Sequence[str], every: int) -> Iterator[tuple[tuple[str, str, str], Row]]:
+def rows(devices: Sequence[str], every: int, models: Sequence[str]) -> Iterator[tuple[Key, Row]]:
     """Yield source, device and kernel with what was predicted and measured."""
-    known = cache(predicted)
+    known = cache(partial(predicted, models=models))
     with (SHARED_DATA / "gpu-stream.csv").open() as file:
         for row in csv.DictReader(file):
             work_items = int(row["block_size"])
@@ -93,43 +99,48 @@ def rows(devices: Sequence[str], every: int) -> Iterator[tuple[tuple[str, str, s
             is_possible = work_items <= 1024 and float(row["GBps"]) > 0
             if row["device"] in devices and work_items % (32 * every) == 0 and is_possible:
                 groups = int(float(row["blocks_per_sm"]))
-                bandwidth = known(DEVICES[row["device"]], row["kernel"], work_items, groups)
+                bandwidths = known(DEVICES[row["device"]], row["kernel"], work_items, groups)
                 warps = groups * -(-work_items // lpp.load_device(DEVICES[row["device"]]).warp_size)
                 key = row["source"].split("@")[0], row["device"], row["kernel"]
-                yield key, Row(warps, bandwidth, float(row["GBps"]))
+                yield key, Row(warps, bandwidths, float(row["GBps"]))
 
 
-def errors(found: Sequence[Row]) -> tuple[float, float]:
+def errors(found: Sequence[Row], model: str) -> tuple[float, float]:
     """Return MAPE and MAPE_shape."""
-    measured = np.array([row.measured for row in found])
-    apart = np.array([row.predicted for row in found]) - measured
-    line = np.vstack([np.ones_like(measured), measured]).T
-    shape = apart - line @ np.linalg.lstsq(line, apart, rcond=None)[0]
-    return float(np.mean(np.abs(apart) / measured)), float(np.mean(np.abs(shape) / measured))
+    predicted, measured = [row.predicted[model] for row in found], [row.measured for row in found]
+    return mape(predicted, measured), mape_shape(predicted, measured, [row.warps for row in found])
 
 
-def table(by_kernel: Mapping[tuple[str, str, str], Sequence[Row]]) -> Table:
-    """Return the errors by device and kernel, and their means by device."""
-    found = Table("measured by", "device", "kernel", "points", "MAPE", "MAPE shape")
-    means: dict[str, list[tuple[float, float]]] = defaultdict(list)
+def by_kernel_table(by_kernel: Mapping[Key, Sequence[Row]], model: str) -> Table:
+    """Return the errors of a model by device and kernel."""
+    found = Table("measured by", "device", "kernel", "points", "MAPE", "MAPE shape", title=model)
     for (source, device, kernel), points in by_kernel.items():
-        both = errors(points)
-        if kernel != "init":
-            means[device].append(both)
-        found.add_row(source, device, kernel, str(len(points)), *(f"{each:.1%}" for each in both))
-    for device, each in means.items():
-        found.add_row("mean", device, "", "", *(f"{value:.1%}" for value in np.mean(each, axis=0)), style="bold")
+        found.add_row(source, device, kernel, str(len(points)), *(f"{each:.1%}" for each in errors(points, model)))
     return found
 
 
-def picture(by_kernel: Mapping[tuple[str, str, str], Sequence[Row]]) -> Figure:
+def by_model_table(by_kernel: Mapping[Key, Sequence[Row]], models: Sequence[str]) -> Table:
+    """Return the errors of each model, MAPE / MAPE_shape in per cent, as means over kernels but ``init``."""
+    columns = list(dict.fromkeys((source, device) for source, device, _ in by_kernel))
+    found = Table("model", *(f"{device}\n{source}" for source, device in columns))
+    for model in models:
+        cells: list[str] = []
+        for column in columns:
+            counted = [points for key, points in by_kernel.items() if key[:2] == column and key[2] != "init"]
+            both = np.mean([errors(points, model) for points in counted], axis=0)
+            cells.append(" / ".join(f"{100 * value:.1f}" for value in both))
+        found.add_row(model, *cells)
+    return found
+
+
+def picture(by_kernel: Mapping[Key, Sequence[Row]], model: str) -> Figure:
     """Return a figure with a panel for each source and device: bandwidth over warps, a line for each kernel."""
     parts: dict[str, dict[str, Sequence[Row]]] = defaultdict(dict)
     for (source, device, kernel), found in by_kernel.items():
         parts[f"{device}, {source}"][kernel] = found
 
     def draw(part: Mapping[str, Sequence[Row]], ax: Axes) -> None:
-        predicted = {kernel: [(row.warps, row.predicted) for row in found] for kernel, found in part.items()}
+        predicted = {kernel: [(row.warps, row.predicted[model]) for row in found] for kernel, found in part.items()}
         measured = {kernel: [(row.warps, row.measured) for row in found] for kernel, found in part.items()}
         plot_over_occupancy(predicted, measured=measured, ylabel="bandwidth (GB/s)", ax=ax)
 
@@ -140,20 +151,23 @@ def main() -> None:
     """Print the errors of the devices that are named, of all without names."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("devices", nargs="*", metavar="DEVICE", help=", ".join(DEVICES))
+    parser.add_argument("--model", action="append", choices=list(OF_DEVICE), help="of several, one; all unless named")
     parser.add_argument("--every", type=int, default=1, help="only groups of multiples of so many times 32")
-    parser.add_argument("--picture", metavar="FILE", help="draw them there too")
+    parser.add_argument("--picture", metavar="FILE", help="draw there what the last of the models says")
     asked = parser.parse_args()
-    by_kernel: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
-    console = Console(width=120)
+    models = asked.model or list(OF_DEVICE)
+    by_kernel: dict[Key, list[Row]] = defaultdict(list)
+    console = Console(width=150)
     for device in asked.devices or DEVICES:
         try:
-            for key, row in rows([device], asked.every):
+            for key, row in rows([device], asked.every, models):
                 by_kernel[key].append(row)
         except MissingNumberError as error:
             console.print(f"{device}: {error}", markup=False)
-    console.print(table(by_kernel))
+    console.print(by_kernel_table(by_kernel, models[-1]))
+    console.print(by_model_table(by_kernel, models))
     if asked.picture:
-        picture(by_kernel).savefig(asked.picture)
+        picture(by_kernel, models[-1]).savefig(asked.picture)
 
 
 if __name__ == "__main__":

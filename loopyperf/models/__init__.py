@@ -1,23 +1,107 @@
 """Performance models: arithmetic on counts, graphs, devices and samples. :data:`MODELS` has all of them by name."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from loopyperf.errors import UnknownModelError
+from loopyperf.models import gpumech, mwp_cwp, pipeline, roofline, transit, volkov, wfg
+from loopyperf.models.analytic import rows_by
+from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.interface import DeviceModel, FittedModel, Model
 from loopyperf.models.linear import linear_time
-from loopyperf.models.pipeline import pipeline_time
+from loopyperf.models.on_device import gpuperf_rows
+
+ROOFLINE_SEES: frozenset[Aspect] = frozenset({"more than two subsystems", "issue limit", "divergent warps"})
+LATENCIES_AND_ILP: frozenset[Aspect] = frozenset({"ILP", "latency of computation", "latency of memory"})
+VOLKOV_SEES: frozenset[Aspect] = frozenset({*ROOFLINE_SEES, *LATENCIES_AND_ILP, "barriers"})
+MWP_CWP_SEES: frozenset[Aspect] = frozenset({"latency of memory", "barriers", "work-groups"})
+WFG_SEES: frozenset[Aspect] = frozenset(
+    {"ILP", "latency of computation", "latency of memory", "barriers", "divergent warps"}
+)
+GPUMECH_SEES: frozenset[Aspect] = frozenset({"latency of memory", "divergent warps", "scheduler"})
 
 MODELS: Mapping[str, Model] = {
-    "linear": FittedModel(
-        name="linear",
-        summary="weighted sum of counts, nothing overlaps (Stevens and Klöckner)",
-        time=linear_time,
-    ),
-    "pipeline": DeviceModel(
-        name="pipeline",
-        summary="a simulated core executes the machine graph (Cornelis; Lemeire)",
-        time=pipeline_time,
-    ),
+    each.name: each
+    for each in (
+        FittedModel(
+            name="linear",
+            summary="weighted sum of counts, nothing overlaps (Stevens and Klöckner)",
+            time=linear_time,
+        ),
+        DeviceModel(
+            name="roofline",
+            summary="the busiest pipeline decides, everything else overlaps (Williams)",
+            rows=rows_by(roofline.cycles),
+            sees=ROOFLINE_SEES,
+        ),
+        DeviceModel(
+            name="volkov",
+            summary="the roofline over the occupancy: one warp's latency hides all others (Volkov)",
+            rows=rows_by(volkov.cycles),
+            sees=VOLKOV_SEES,
+        ),
+        DeviceModel(
+            name="transit",
+            summary="warps that compute ask, memory serves those that wait (Li)",
+            rows=rows_by(transit.cycles),
+            sees=frozenset({*ROOFLINE_SEES, "latency of computation", "latency of memory"}),
+        ),
+        DeviceModel(
+            name="mwp-cwp",
+            summary="periods of computation and requests, in three cases (Hong and Kim)",
+            rows=rows_by(mwp_cwp.cycles),
+            sees=MWP_CWP_SEES,
+        ),
+        DeviceModel(
+            name="mwp-cwp-corrected",
+            summary="MWP-CWP with the latency of computation, the greatest of its cases (Lemeire)",
+            rows=rows_by(partial(mwp_cwp.cycles, corrected=True)),
+            sees=MWP_CWP_SEES | LATENCIES_AND_ILP,
+        ),
+        DeviceModel(
+            name="wfg",
+            summary="a warp's way through its blocks and memory operations (Baghsorkhi)",
+            rows=rows_by(wfg.cycles),
+            sees=WFG_SEES,
+        ),
+        DeviceModel(
+            name="wfg-corrected",
+            summary="the work flow graph with what computation hides counted once (Lemeire)",
+            rows=rows_by(partial(wfg.cycles, corrected=True)),
+            sees=WFG_SEES,
+        ),
+        DeviceModel(
+            name="gpumech-rr",
+            summary="intervals between stalls, warps in turn (Huang)",
+            rows=rows_by(partial(gpumech.cycles, policy="rr")),
+            sees=GPUMECH_SEES,
+        ),
+        DeviceModel(
+            name="gpumech-rr-corrected",
+            summary="intervals between stalls, warps in turn, one instruction a cycle (Lemeire)",
+            rows=rows_by(partial(gpumech.cycles, policy="rr", corrected=True)),
+            sees=GPUMECH_SEES,
+        ),
+        DeviceModel(
+            name="gpumech-gto",
+            summary="intervals between stalls, the oldest warp first (Huang)",
+            rows=rows_by(partial(gpumech.cycles, policy="gto")),
+            sees=GPUMECH_SEES,
+        ),
+        DeviceModel(
+            name="gpuperf",
+            summary="computation, serialization and memory, and what overlaps of them (Sim)",
+            rows=gpuperf_rows.rows,
+            notes=gpuperf_rows.notes,
+            sees=frozenset({*LATENCIES_AND_ILP, "barriers", "divergent warps", "more than two subsystems"}),
+        ),
+        DeviceModel(
+            name="pipeline",
+            summary="a simulated core executes the machine graph (Cornelis; Lemeire)",
+            rows=pipeline.rows,
+            sees=frozenset(ASPECTS),
+        ),
+    )
 }
 
 

@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from loopyperf.models.aspects import Aspect
+from loopyperf.models.on_device.costs import Notes, Rows, kernel_time, no_notes
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
 
@@ -44,12 +46,25 @@ class DeviceModel:
     name: str
     summary: str
     """what it assumes, in one line"""
-    time: Callable[[TimedKernel], ModelTime]
+    rows: Rows
+    """what a launch costs"""
+    sees: frozenset[Aspect]
+    """what it takes into account (Lemeire, Table 7)"""
+    notes: Notes = no_notes
+    """what it assumes of a launch"""
 
     @property
     def needs(self) -> frozenset[Need]:
         """Return what the model must be given besides the kernel."""
         return frozenset({"device"})
+
+    def time(self, kernel: TimedKernel) -> ModelTime:
+        """Return how long *kernel* takes, in seconds.
+
+        Raises :class:`MissingNumberError` for a number that the device's description does not state, and
+        :class:`OccupancyError` for a group that fits on no core, or for more concurrent groups than do.
+        """
+        return kernel_time(kernel, self.rows, self.notes)
 
 
 Model = FittedModel | DeviceModel

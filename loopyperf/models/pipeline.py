@@ -8,27 +8,22 @@ from dataclasses import replace
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.unrolling import runs_of_all
-from loopyperf.models.on_device.costs import busiest_and_rest, kernel_time
+from loopyperf.models.on_device.costs import busiest_and_rest
 from loopyperf.models.on_device.shortened import FEW, shortened
-from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
-from loopyperf.models.result import ModelTime, Row
+from loopyperf.models.on_device.timed_launch import TimedLaunch
+from loopyperf.models.result import Row
 from loopyperf.pipeline import Simulation, simulate
 
 ISSUES = 3_000_000
 """instructions that are simulated, about, at most"""
 
 
-def pipeline_time(kernel: TimedKernel) -> ModelTime:
-    """Return how long *kernel* takes, in seconds, by simulating the core that has most to do.
+def rows(launch: TimedLaunch) -> Iterator[Row]:
+    """Yield what *launch* costs, in seconds, by simulating the core that has most to do.
 
-    Each launch has a row for every instruction on its busiest pipeline, one for the rest of its time, in which results
-    are waited for, and one for the launch itself. Raises :class:`MissingNumberError` for a number that the device's
-    description does not state, and :class:`OccupancyError` for a group that fits on no core.
+    There is a row for every instruction on its busiest pipeline, and one for the rest of its time, in which results are
+    waited for.
     """
-    return kernel_time(kernel, _rows)
-
-
-def _rows(launch: TimedLaunch) -> Iterator[Row]:
     return busiest_and_rest(launch, _Simulated(launch).cycles())
 
 

@@ -30,7 +30,7 @@ from loopyperf.models.workload import Floats, Occupancy, TwoPipelines, WarpDeman
 def cycles(warp: WarpDemand, occupancy: Floats, corrected: bool = False) -> Floats:
     """Return the cycles of a run of *occupancy* warps, by the original equations or the *corrected* ones."""
     arcs = _Arcs(warp, occupancy, corrected)
-    return occupancy * _Way(warp.work_flow, arcs).cycles()
+    return occupancy * sum(share * _Way(flow, arcs).cycles() for share, flow in warp.work_flows)
 
 
 def cycles_per_run(
@@ -65,8 +65,10 @@ class _Arcs:
     @cached_property
     def computing(self) -> Floats:
         """Return CYCcomp."""
-        blocks = (node for node in self.warp.work_flow.nodes if node.sort == "computation")
-        found = sum((node.executions * self.transition(node) for node in blocks), np.zeros_like(self.occupancy))
+        found = np.zeros_like(self.occupancy)
+        for share, flow in self.warp.work_flows:
+            blocks = (node for node in flow.nodes if node.sort == "computation")
+            found += sum(share * node.executions * self.transition(node) for node in blocks)
         return found + self.memory_instruction * self.warp.memory.instructions
 
     @cached_property

@@ -11,8 +11,9 @@ Symbols are those of Lemeire, Table 2. All times are cycles of the core's clock.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ __all__ = ["Lambdas", "Occupancy", "Share", "TwoPipelines", "WarpDemand", "Workl
 Occupancy = float | NDArray[Any]
 """ω, the warps that reside on a core at once, or an array of such numbers; cycles come in the same shape"""
 Floats = NDArray[np.float64]
+ISSUE = "issue"
+"""the limit of issues, among the subsystems that are busy"""
 CyclesOfRun = Callable[["WarpDemand", Floats], Floats]
 """a model: the cycles of a run of ω warps of some demand, over an array of ω"""
 
@@ -96,58 +99,61 @@ class Share:
     """ΣΛ"""
 
 
-class WarpDemand(Protocol):
-    """What one warp asks of a core."""
+class WarpDemand:
+    """What one warp asks of a core: each quantity is found when a model first asks for it."""
 
-    @property
+    @cached_property
     def busy(self) -> Mapping[str, float]:
         """Return subsystem -> the cycles that the warp keeps it busy, Σλ; ``"issue"`` is the limit of issues."""
-        ...
+        raise NotImplementedError
 
-    @property
+    @cached_property
     def memory_subsystems(self) -> frozenset[str]:
         """Return those of :attr:`busy` that move data to and from global memory."""
-        ...
+        raise NotImplementedError
 
-    @property
+    @cached_property
     def latency(self) -> float:
         """Return Λapp, the cycles that the warp takes alone (Lemeire, equation 2)."""
-        ...
+        raise NotImplementedError
 
-    @property
+    @cached_property
     def compute(self) -> Share:
         """Return all instructions but those of global memory and barriers."""
-        ...
+        raise NotImplementedError
 
-    @property
+    @cached_property
     def memory(self) -> Share:
         """Return the instructions of global memory; their Σλ are those of the busiest of its levels."""
-        ...
+        raise NotImplementedError
 
-    @property
+    @cached_property
     def barriers(self) -> float:
         """Return αsync."""
-        ...
+        raise NotImplementedError
 
-    @property
+    @cached_property
     def warps_per_group(self) -> int:
         """Return how many warps meet at a barrier."""
-        ...
+        raise NotImplementedError
 
-    @property
-    def work_flow(self) -> WorkFlow:
-        """Return the blocks of computation, memory operations and barriers (Lemeire, section 2.4)."""
-        ...
+    @cached_property
+    def work_flows(self) -> Sequence[tuple[float, WorkFlow]]:
+        """Return the blocks of computation, memory operations and barriers (Lemeire, section 2.4).
 
-    @property
+        Warps of several kinds have one each, with its share of all warps.
+        """
+        raise NotImplementedError
+
+    @cached_property
     def memory_instruction(self) -> float:
         """Return λ_mem^instr of the WFG model."""
-        ...
+        raise NotImplementedError
 
-    @property
+    @cached_property
     def intervals(self) -> Sequence[Interval]:
         """Return the intervals of GPUMech (Lemeire, section 2.5)."""
-        ...
+        raise NotImplementedError
 
 
 def busiest(warp: WarpDemand) -> float:
@@ -155,59 +161,59 @@ def busiest(warp: WarpDemand) -> float:
     return max(warp.busy.values(), default=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class PlainDemand:
+@dataclass(frozen=True)
+class PlainDemand(WarpDemand):
     """The demand of a workload on a core of two pipelines."""
 
     workload: Workload
     pipelines: TwoPipelines
 
-    @property
+    @cached_property
     def busy(self) -> Mapping[str, float]:
         """Return the cycles that the warp keeps the two pipelines busy, and the issue of instructions."""
         issue = (self.workload.compute + self.workload.memory) / self.pipelines.issue_limit
-        found = {"compute": self.compute.issue, "memory": self.memory.issue, "issue": issue}
+        found = {"compute": self.compute.issue, "memory": self.memory.issue, ISSUE: issue}
         return {name: cycles for name, cycles in found.items() if cycles}
 
-    @property
+    @cached_property
     def memory_subsystems(self) -> frozenset[str]:
         """Return the one memory pipeline."""
         return frozenset({"memory"})
 
-    @property
+    @cached_property
     def latency(self) -> float:
         """Return Λapp: all instructions wait for the one before, but for the independent ones."""
         independent = self.workload.independent_compute
         overlapped = float(self.pipelines.compute.completion - self.pipelines.compute.issue)
         return self.compute.completion - independent * overlapped + self.memory.completion
 
-    @property
+    @cached_property
     def compute(self) -> Share:
         """Return the computational instructions."""
         return _share(self.workload.compute, self.pipelines.compute)
 
-    @property
+    @cached_property
     def memory(self) -> Share:
         """Return the memory instructions."""
         return _share(self.workload.memory, self.pipelines.memory)
 
-    @property
+    @cached_property
     def barriers(self) -> float:
         """Return αsync."""
         return self.workload.barriers
 
-    @property
+    @cached_property
     def warps_per_group(self) -> int:
         """Return how many warps meet at a barrier."""
         return self.workload.warps_per_group
 
-    @property
+    @cached_property
     def memory_instruction(self) -> float:
         """Return λ_mem^instr."""
         return self.pipelines.memory_instruction
 
-    @property
-    def work_flow(self) -> WorkFlow:
+    @cached_property
+    def work_flows(self) -> Sequence[tuple[float, WorkFlow]]:
         """Return a block of computation before each memory instruction, whose result the next block waits for.
 
         A workload of fractions of instructions has one block and one memory instruction, executed αmem times.
@@ -224,11 +230,11 @@ class PlainDemand:
             waits_for=(1,) if workload.memory else (),
         )
         if not workload.memory:
-            return WorkFlow((block,))
+            return ((1.0, WorkFlow((block,))),)
         access = FlowNode("memory", 1, float(memory.issue), float(memory.completion), executions=periods)
-        return WorkFlow((block, access), loops=((0, 1),), awaited=(1,))
+        return ((1.0, WorkFlow((block, access), loops=((0, 1),), awaited=(1,))),)
 
-    @property
+    @cached_property
     def intervals(self) -> Sequence[Interval]:
         """Return αmem intervals of αcomp/αmem instructions, each with a stall of Λmem (MODELS.md, section 5)."""
         workload = self.workload

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from loopyperf.models.exact_sum import adding_up
+from loopyperf.models.on_device.timed_graph import START
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
 from loopyperf.models.result import Breakdown, ModelTime, Row
 
@@ -10,10 +11,14 @@ Cycles = Callable[[TimedLaunch], float]
 """how many cycles the core with most groups takes for a launch"""
 Rows = Callable[[TimedLaunch], Iterable[Row]]
 """what all executions of a launch cost, in seconds"""
+Notes = Callable[[TimedLaunch], Iterable[str]]
+"""what a model assumes of a launch, in sentences"""
 
 
-def kernel_time(kernel: TimedKernel, rows_of: Rows) -> ModelTime:
+def kernel_time(kernel: TimedKernel, rows_of: Rows, notes_of: Notes) -> ModelTime:
     """Return how long *kernel* takes, in seconds, given the rows of each launch: launches add up, and cost something.
+
+    *notes_of* tells what the rows of a launch assume, beyond what is in its own notes.
 
     Raises :class:`MissingNumberError` and :class:`OccupancyError` as :attr:`TimedKernel.launches` does.
     """
@@ -23,6 +28,7 @@ def kernel_time(kernel: TimedKernel, rows_of: Rows) -> ModelTime:
     for launch in kernel.launches:
         rows += rows_of(launch)
         notes.update(launch.notes)
+        notes.update(dict.fromkeys(notes_of(launch)))
     if device.stated("launch_overhead"):
         for launch in kernel.graphs.launches:
             cost = launch.times * device.launch_overhead
@@ -32,6 +38,11 @@ def kernel_time(kernel: TimedKernel, rows_of: Rows) -> ModelTime:
     seconds, costs = adding_up([row.seconds for row in rows])
     exact = (Row(row.property, row.source, row.count, row.weight, cost) for row, cost in zip(rows, costs, strict=True))
     return ModelTime(seconds, Breakdown(tuple(exact)), notes=tuple(notes))
+
+
+def no_notes(_: TimedLaunch) -> Iterable[str]:
+    """Return nothing: what a model has to say that assumes nothing of its own."""
+    return ()
 
 
 def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
@@ -55,10 +66,11 @@ def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
 def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]]:
     """Return pipeline -> source and its λ, in cycles -> how often the core with most groups executes it."""
     busy: dict[str, dict[tuple[str, float], float]] = {}
-    for kind, share in launch.shares.items():
-        for instruction, lambdas in launch.graphs[kind].issued:
-            costs = busy.setdefault(instruction.subsystem, {})
-            key = (instruction.source or instruction.kind, float(lambdas.issue))
-            executed = float(instruction.executions) * share * launch.warps_of_core
-            costs[key] = costs.get(key, 0.0) + executed
+    for executions, instruction, times in launch.executed():
+        for time in times:
+            costs = busy.setdefault(time.pipeline, {})
+            key = (instruction.source or instruction.kind, float(time.lambdas.issue))
+            costs[key] = costs.get(key, 0.0) + executions * launch.warps_of_core
+    if launch.start is not None:
+        busy[START] = {("the begin of a group", float(launch.start.issue)): launch.warps_of_core}
     return busy

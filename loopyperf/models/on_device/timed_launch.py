@@ -5,7 +5,7 @@ device (:mod:`loopyperf.models.on_device.timing`). What a core then makes of it 
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -79,6 +79,8 @@ class TimedLaunch:
         """array -> how far its accesses go"""
         self.timed: Mapping[int, tuple[tuple[Timed, ...], ...]] = {kind: self._timed(kind) for kind in self.machine}
         """kind of warps -> for each instruction of its graph, how long it takes on each pipeline that it needs"""
+        self.start = self.timing.start(launch.warps_per_group)
+        """how long a warp takes to begin; None if nothing is known"""
         self.notes.update(self.timing.missing)
         self.notes.update((sentence, None) for each in self.accesses.values() for sentence in each.assumed)
 
@@ -137,9 +139,9 @@ class TimedLaunch:
 
     def _timed(self, kind: int) -> tuple[tuple[Timed, ...], ...]:
         graph = self.machine[kind]
+        accesses = self.accesses[kind]
         return tuple(
-            tuple(steady(time.times(share)) for time in self._of(self.accesses[kind], number, each))
-            for number, (each, share) in enumerate(zip(graph.instructions, shares_of_runs(graph), strict=True))
+            tuple(map(steady, self._of(accesses, number, each))) for number, each in enumerate(graph.instructions)
         )
 
     def _of(self, accesses: WarpAccesses, number: int, instruction: Instruction) -> tuple[Timed, ...]:
@@ -147,17 +149,25 @@ class TimedLaunch:
             return (self.timing.arithmetic(instruction),)
         if instruction.subsystem == "local":
             return (self.timing.local_memory(accesses.wavefronts(number)),)
-        if instruction.subsystem == SPACE:
-            served = self.stacks_served[instruction.kind]
-        else:
-            served = self.served[instruction.reference.array]
-        return self.timing.memory(instruction.kind, served, accesses.asked(number))
+        return self.timing.memory(instruction.kind, self.serving(instruction), accesses.asked(number))
+
+    def serving(self, instruction: Instruction) -> Served:
+        """Return how far an access of global or private memory goes."""
+        is_private = instruction.subsystem == SPACE
+        return self.stacks_served[instruction.kind] if is_private else self.served[instruction.reference.array]
 
     @cached_property
     def graphs(self) -> Mapping[int, TimedGraph]:
-        """Return kind of warps -> its machine graph with latencies, on the pipelines of a core as a whole."""
-        start = self.timing.start(self.launch.warps_per_group)
-        return {kind: TimedGraph.of(graph, self.timed[kind], start) for kind, graph in self.machine.items()}
+        """Return kind of warps -> its machine graph with latencies, on the pipelines of a core as a whole.
+
+        What is executed in a share of the passes takes so much less in each of them.
+        """
+        found: dict[int, TimedGraph] = {}
+        for kind, graph in self.machine.items():
+            pairs = zip(self.timed[kind], shares_of_runs(graph), strict=True)
+            timed = [[steady(time.times(share)) for time in times] for times, share in pairs]
+            found[kind] = TimedGraph.of(graph, timed, self.start)
+        return found
 
     @cached_property
     def warps(self) -> tuple[TimedGraph, ...]:
@@ -178,6 +188,12 @@ class TimedLaunch:
     def shares(self) -> Mapping[int, float]:
         """Return kind of warps -> its share of all warps."""
         return {kind: number / len(self.order) for kind, number in Counter(self.order).items()}
+
+    def executed(self) -> Iterator[tuple[float, Instruction, tuple[Timed, ...]]]:
+        """Yield how often a warp executes each instruction, on average over all kinds, it, and how long it takes."""
+        for kind, share in self.shares.items():
+            for instruction, times in zip(self.machine[kind].instructions, self.timed[kind], strict=True):
+                yield share * float(instruction.executions), instruction, times
 
     @property
     def warps_of_core(self) -> int:

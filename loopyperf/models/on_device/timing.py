@@ -140,7 +140,7 @@ class Timing:
         """Return the mean latency of the levels that serve accesses."""
         waited = list(served.waited.values())
         here = [this - farther for this, farther in zip(waited, [*waited[1:], 0.0], strict=True)]
-        return sum(share * self._latency(name) for name, share in zip(served.waited, here, strict=True) if share > 0)
+        return sum(share * self.latency(name) for name, share in zip(served.waited, here, strict=True) if share > 0)
 
     def _on_levels(self, reaching: Mapping[str, float], asked: Asked, completion: float) -> tuple[Timed, ...]:
         """Return how long the share of an access takes that reaches each level; it is complete everywhere at once."""
@@ -166,8 +166,8 @@ class Timing:
         cycles = moved / bytes_per_cycle(self.device, level)
         return max(cycles, asked.lines / LINES_A_CYCLE, 1.0) if level.per == "core" else cycles
 
-    def _latency(self, name: str) -> float:
-        """Return the latency of a level; where it is not described, that of the level before it, which is less."""
+    def latency(self, name: str) -> float:
+        """Return the latency of a level, in cycles; where none is described, that of the level before it (less)."""
         try:
             return level_latency(self.device, name)
         except MissingNumberError:

@@ -58,6 +58,14 @@ def levels_that_serve(
     return {array: Served(asked[array], waited[array]) for array in sectors}
 
 
+def sectors_touched(launch: LaunchGraphs) -> float:
+    """Return how many distinct sectors of all arrays one execution of *launch* touches."""
+    representative = launch.representative
+    sets = representative.working_sets()
+    everywhere = sets.window({axis: range(length) for axis, length in launch.grid.items()}, representative.host)
+    return float(sum(each.sectors for each in sets.touched(sets.program.nest, everywhere).values()))
+
+
 def levels_that_serve_stacks(
     launch: LaunchGraphs, device: Device, residence: Residence, stacks: Sequence[StackReuse]
 ) -> dict[str, Served]:

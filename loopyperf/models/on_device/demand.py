@@ -1,0 +1,170 @@
+"""What the warps of a launch ask of a core, on average: what the analytic models are told of a kernel.
+
+Memory is what leaves the core by way of global and private memory: the accesses of local memory count as computation,
+as MWP-CWP and the WFG model have it. Where warps are of several kinds, sums are means over all of them, and Λapp is the
+mean, over the groups, of the warp that takes longest.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from statistics import fmean
+
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.private_memory import SPACE
+from loopyperf.idg.metrics import Interval, Lambdas, intervals, warp_latency, work_flow_graph
+from loopyperf.idg.program import Instruction
+from loopyperf.models.on_device.timed_graph import START, TimedGraph
+from loopyperf.models.on_device.timed_launch import TimedLaunch
+from loopyperf.models.on_device.timing import Timed
+from loopyperf.models.work_flow import FlowNode, WorkFlow
+from loopyperf.models.workload import ISSUE, Share, WarpDemand
+
+MEMORY = ("global", SPACE)
+"""the subsystems of a machine graph whose instructions ask for memory beyond the core"""
+
+
+class LaunchDemand(WarpDemand):
+    """What one warp of a launch asks of a core, on average over all of them (a :class:`WarpDemand`)."""
+
+    def __init__(self, launch: TimedLaunch) -> None:
+        """Take the launch; what is asked for is found then."""
+        self.launch = launch
+
+    @cached_property
+    def warps_per_group(self) -> int:
+        """Return how many warps meet at a barrier."""
+        return self.launch.launch.warps_per_group
+
+    @cached_property
+    def memory_instruction(self) -> float:
+        """Return λ_mem^instr: one cycle (Lemeire, section 2.4.1)."""
+        return 1.0
+
+    # {{{ throughput
+
+    @cached_property
+    def busy(self) -> Mapping[str, float]:
+        """Return pipeline -> the cycles that a warp keeps it busy, Σλ, and those in which its instructions issue."""
+        found = self._busy(lambda _: True)
+        if self.launch.start is not None:
+            found[START] = float(self.launch.start.issue)
+        if self.launch.device.stated("issue_limit"):
+            instructions = sum(executions for executions, _, _ in self.launch.executed())
+            found[ISSUE] = instructions / self.launch.device.issue_limit
+        return found
+
+    def _busy(self, is_counted: Callable[[Instruction], bool]) -> dict[str, float]:
+        """Return pipeline -> the cycles that some instructions of a warp keep it busy."""
+        found: dict[str, float] = {}
+        for executions, instruction, times in self.launch.executed():
+            for time in times if is_counted(instruction) else ():
+                found[time.pipeline] = found.get(time.pipeline, 0.0) + executions * float(time.lambdas.issue)
+        return found
+
+    @cached_property
+    def memory_subsystems(self) -> frozenset[str]:
+        """Return the pipelines that accesses of global and private memory take."""
+        return frozenset(self._busy(is_memory))
+
+    @cached_property
+    def compute(self) -> Share:
+        """Return all instructions but barriers and those of :attr:`memory`, as if one pipeline executed them."""
+        counted = [
+            (executions, _single(times))
+            for executions, instruction, times in self.launch.executed()
+            if not is_memory(instruction) and instruction.kind != "barrier"
+        ]
+        issue = sum(executions * float(each.issue) for executions, each in counted)
+        completion = sum(executions * float(each.completion) for executions, each in counted)
+        return Share(sum(executions for executions, _ in counted), issue, completion)
+
+    @cached_property
+    def memory(self) -> Share:
+        """Return the accesses of global and private memory; their Σλ are those of the busiest of its levels."""
+        counted = [
+            (executions, _single(times))
+            for executions, instruction, times in self.launch.executed()
+            if is_memory(instruction)
+        ]
+        completion = sum(executions * float(each.completion) for executions, each in counted)
+        issue = max(self._busy(is_memory).values(), default=0.0)
+        return Share(sum(executions for executions, _ in counted), issue, completion)
+
+    @cached_property
+    def barriers(self) -> float:
+        """Return αsync."""
+        return sum(executions for executions, each, _ in self.launch.executed() if each.kind == "barrier")
+
+    # }}}
+
+    # {{{ latency
+
+    @cached_property
+    def latency(self) -> float:
+        """Return Λapp, in cycles: that of a warp alone in its partition of the core."""
+        alone: dict[int, float] = {}
+        for warp in self.launch.warps:
+            if id(warp) not in alone:
+                alone[id(warp)] = _alone(warp)
+        every = [alone[id(warp)] for warp in self.launch.warps]
+        size = self.warps_per_group
+        return fmean(max(every[first : first + size]) for first in range(0, len(every), size))
+
+    @cached_property
+    def work_flows(self) -> Sequence[tuple[float, WorkFlow]]:
+        """Return the work flow of each kind of warps, with its share of them."""
+        launch = self.launch
+        return [(share, _work_flow(launch.machine[kind], launch.timed[kind])) for kind, share in launch.shares.items()]
+
+    @cached_property
+    def intervals(self) -> Sequence[Interval]:
+        """Return the intervals of GPUMech, of all kinds of warps, each with its share."""
+        found: list[Interval] = []
+        for kind, share in self.launch.shares.items():
+            graph, timed = self.launch.machine[kind], self.launch.timed[kind]
+            lambdas = {id(each): _single(times) for each, times in zip(graph.instructions, timed, strict=True)}
+            timing = _by_identity(lambdas)
+            own = intervals(graph, timing, memory=MEMORY)
+            found += [Interval(each.instructions, each.stall, each.number * share) for each in own]
+        return found
+
+    # }}}
+
+
+def is_memory(instruction: Instruction) -> bool:
+    """Return whether an instruction of a machine graph asks for memory beyond the core."""
+    return instruction.subsystem in MEMORY and not instruction.is_idle
+
+
+def _by_identity(lambdas: Mapping[int, Lambdas]) -> Callable[[Instruction], Lambdas]:
+    return lambda instruction: lambdas[id(instruction)]
+
+
+def _single(times: Sequence[Timed]) -> Lambdas:
+    """Return the latencies of an instruction as if the pipeline that it takes longest were the only one."""
+    return Lambdas(max(each.lambdas.issue for each in times), max(each.lambdas.completion for each in times))
+
+
+def _alone(warp: TimedGraph) -> float:
+    return float(warp_latency(warp.graph, _by_identity(warp.lambdas)).cycles)
+
+
+def _work_flow(graph: Idg, timed: Sequence[Sequence[Timed]]) -> WorkFlow:
+    """Return the work flow of a machine graph, with the mean latencies of each node."""
+    flow = work_flow_graph(graph, MEMORY)
+    nodes: list[FlowNode] = []
+    for number, node in enumerate(flow.nodes):
+        lambdas = [_single(timed[place]) for place in node.instructions]
+        nodes.append(
+            FlowNode(
+                node.sort,
+                len(lambdas),
+                fmean(float(each.issue) for each in lambdas),
+                fmean(float(each.completion) for each in lambdas),
+                ilp=float(node.ilp),
+                executions=float(node.executions),
+                waits_for=tuple(arc.source for arc in flow.dependences if arc.target == number),
+            )
+        )
+    loops = tuple((arc.target, arc.source) for arc in flow.transitions if arc.is_carried)
+    return WorkFlow(tuple(nodes), loops)

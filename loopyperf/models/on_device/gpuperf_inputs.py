@@ -1,0 +1,214 @@
+"""What GPUPerf is told of a launch and of its device: the inputs of Sim, Table 2, from machine graphs and the catalog.
+
+Of what the paper took from profilers, an emulator and disassembly: instructions, ILP and MLP come from the machine
+graphs, transactions from the addresses of the lanes, how far accesses go from the layer conditions.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+
+from loopyperf.device.description import Device
+from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, global_levels
+from loopyperf.idg.metrics import ilp, mlp
+from loopyperf.idg.program import Instruction
+from loopyperf.models.gpuperf import Inputs, Parameters
+from loopyperf.models.on_device.demand import MEMORY, is_memory
+from loopyperf.models.on_device.timed_launch import TimedLaunch
+from loopyperf.models.on_device.timing import Timed
+from loopyperf.models.on_device.traffic import Served, sectors_touched
+
+FLOATING_POINT = frozenset({"add", "mul", "fma"})
+"""kinds of instructions that do the arithmetic a kernel is for, of floating-point types"""
+SPECIAL = "mufu"
+"""the kind of instructions that special function units execute"""
+SECTOR = 32
+"""bytes"""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An access of global or private memory."""
+
+    executions: float
+    """of a warp, on average"""
+    instruction: Instruction
+    transactions: float
+    """lines that it asks for"""
+    served: Served
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """An instruction that is no such access."""
+
+    executions: float
+    """of a warp, on average"""
+    instruction: Instruction
+    issue: float
+    """λ, in cycles, without bank conflicts"""
+    completion: float
+    """Λ, in cycles, without bank conflicts"""
+    conflicts: float
+    """cycles that its bank conflicts take of local memory"""
+
+
+class LaunchInputs:
+    """A launch as GPUPerf sees it."""
+
+    def __init__(self, launch: TimedLaunch) -> None:
+        """Take the launch; what is asked for is found then."""
+        self.launch = launch
+
+    # {{{ instructions
+
+    @cached_property
+    def requests(self) -> Sequence[Request]:
+        """Return the accesses of global and private memory."""
+        launch, found = self.launch, list[Request]()
+        for kind, share in launch.shares.items():
+            accesses = launch.accesses[kind]
+            for number, each in enumerate(launch.machine[kind].instructions):
+                if is_memory(each):
+                    lines = max(1.0, accesses.asked(number).lines)
+                    found.append(Request(share * float(each.executions), each, lines, launch.serving(each)))
+        return found
+
+    @cached_property
+    def others(self) -> Sequence[Executed]:
+        """Return all other instructions."""
+        return [
+            self._executed(executions, instruction, times[0])
+            for executions, instruction, times in self.launch.executed()
+            if not is_memory(instruction)
+        ]
+
+    def _executed(self, executions: float, instruction: Instruction, time: Timed) -> Executed:
+        """Return the instruction, with what its bank conflicts take told apart."""
+        issue, completion = float(time.lambdas.issue), float(time.lambdas.completion)
+        conflicts = 0.0
+        if instruction.subsystem == "local" and not instruction.is_idle:
+            alone = self.launch.timing.local_memory(1).lambdas
+            conflicts = max(0.0, issue - float(alone.issue))
+        return Executed(executions, instruction, issue - conflicts, completion - conflicts, conflicts)
+
+    @cached_property
+    def computing(self) -> Sequence[Executed]:
+        """Return the instructions that are neither barriers nor those of special function units."""
+        return [each for each in self.others if each.instruction.kind not in ("barrier", SPECIAL)]
+
+    def _mean(self, values: Sequence[tuple[float, float]], otherwise: float) -> float:
+        """Return the mean of values by how often they occur."""
+        number = sum(executions for executions, _ in values)
+        return sum(executions * value for executions, value in values) / number if number else otherwise
+
+    # }}}
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """Return what GPUPerf is told of the device.
+
+        SIMD_width is the one at which the instructions of the launch issue on average. Raises
+        :class:`MissingNumberError` for what the device's description does not state.
+        """
+        device = self.launch.device
+        levels = global_levels(device)
+        issue = self._mean([(each.executions, each.issue) for each in self.computing], 1.0)
+        latency = self._mean(
+            [(each.executions, each.completion) for each in self.computing if _is_floating_point(each.instruction)],
+            float(device.completion_latency("add", "f32")),
+        )
+        return Parameters(
+            freq=device.clock,
+            mem_peak_bandwidth=_peak_bandwidth(device),
+            simd_width=device.warp_size / issue,
+            sfu_width=device.warp_size / float(device.issue_latency("special", "f32")),
+            fp_lat=latency,
+            dram_lat=self.launch.timing.latency(DRAM),
+            delta=self._departure_delay,
+            gamma=device.synchronization if device.stated("synchronization") else 0.0,
+            hit_lat=self.launch.timing.latency(levels[0].name),
+            warp_size=device.warp_size,
+            transaction_size=self._transaction,
+            most_warps=device.limits.warps,
+        )
+
+    @property
+    def _transaction(self) -> int:
+        """Return the bytes of a line, which a transaction moves."""
+        stated = [level.line for level in global_levels(self.launch.device) if level.stated("line")]
+        return stated[0] if stated else 128
+
+    @property
+    def _departure_delay(self) -> float:
+        """Return Δ, in cycles; where nobody has measured it, the time that a core's share of DRAM takes for a line."""
+        level = self.launch.device.level(DRAM)
+        if level.stated("departure_delay"):
+            return level.departure_delay
+        return self._transaction / bytes_per_cycle(self.launch.device, level)
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """Return what GPUPerf is told of the launch."""
+        launch = self.launch
+        requests = sum(each.executions for each in self.requests)
+        special = self._number(lambda each: each.kind == SPECIAL)
+        computing = self.computing
+        active = min(launch.device.cores, launch.launch.groups)
+        touched = sectors_touched(launch.launch) * SECTOR / self._transaction
+        return Inputs(
+            insts=sum(each.executions for each in self.others) - special + requests,
+            mem_insts=requests,
+            sync_insts=self._number(lambda each: each.kind == "barrier"),
+            sfu_insts=special,
+            fp_insts=self._number(_is_floating_point),
+            total_warps=launch.warps_of_core * active,
+            active_sms=active,
+            n=launch.execution.concurrent_warps,
+            avg_trans_warp=self._mean([(each.executions, each.transactions) for each in self.requests], 1.0),
+            size_of_data=launch.launch.times * touched / active,
+            ilp=self._over_kinds({kind: float(ilp(graph)) for kind, graph in launch.machine.items()}),
+            mlp=self._over_kinds({kind: float(mlp(graph, MEMORY)) for kind, graph in launch.machine.items()}),
+            avg_inst_lat=self._mean([(each.executions, each.completion) for each in computing], 1.0),
+            amat=self._amat,
+            o_bank=sum(each.executions * each.conflicts for each in self.others) * launch.warps_of_core,
+        )
+
+    @property
+    def _amat(self) -> float | None:
+        """Return AMAT over all levels: each one's latency for the requests that reach it."""
+        if not self.requests:
+            return None
+        return self._mean([(each.executions, self.latency(each)) for each in self.requests], 1.0)
+
+    def latency(self, request: Request) -> float:
+        """Return the average cycles of a request, by equations 12 and 13 with all levels of memory."""
+        every = self._mean([(each.executions, each.transactions) for each in self.requests], 1.0)
+        queued = (every - 1) * self._departure_delay
+        return sum(
+            share * (self.launch.timing.latency(name) + (queued if name == DRAM else 0.0))
+            for name, share in request.served.waited.items()
+        )
+
+    # {{{ over kinds of warps
+
+    def _number(self, is_counted: Callable[[Instruction], bool]) -> float:
+        return sum(each.executions for each in self.others if is_counted(each.instruction))
+
+    def _over_kinds(self, values: Mapping[int, float]) -> float:
+        return fmean(values.values(), weights=[self.launch.shares[kind] for kind in values])
+
+    # }}}
+
+
+def _is_floating_point(instruction: Instruction) -> bool:
+    return instruction.dtype.startswith("f") and instruction.kind in FLOATING_POINT and not instruction.is_idle
+
+
+def _peak_bandwidth(device: Device) -> float:
+    """Return the published bandwidth of device memory in bytes/s; the measured one where none is."""
+    level = device.level(DRAM)
+    return (
+        level.bandwidth if level.stated("bandwidth") else bytes_per_cycle(device, level) * device.cores * device.clock
+    )
