@@ -21,15 +21,16 @@ from operator import mul
 from typing import Any, Literal
 
 import islpy as isl
-from loopy.diagnostic import ExpressionToAffineConversionError
-from loopy.symbolic import get_dependencies, isl_set_from_expr
+from loopy.symbolic import get_dependencies
 
+from loopyperf.counts.affine_cases import points_where
 from loopyperf.counts.conditions import ALWAYS, Condition, Conditions, has_fractions, parts, plain_text
 from loopyperf.counts.loops import LoopPoints, loop_points
 from loopyperf.counts.probability import probability
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.counts.typical import Typical
+from loopyperf.factors import between_ends
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
 from loopyperf.registers import written_out
@@ -142,23 +143,27 @@ class ExecutionCounter:
         points = loops.points.align_params(self.kernel.assumptions.get_space())
         selecting: set[Condition] = set()
         for condition in sorted(site.conditions, key=str):
-            allowed = self._affine_set(points.get_space(), condition.expression, loops, site)
+            allowed = self._affine_set(points, condition.expression, loops, site)
             if allowed is not None:
                 selecting.add(condition)
                 points = points & allowed if condition.holds else points - allowed
         return _Points(points, frozenset(selecting), site.conditions - selecting)
 
-    def _affine_set(self, space: isl.Space, expression: Any, loops: LoopPoints, site: Site) -> isl.Set | None:
-        """Return where *expression* is true, None where it is no affine function of loop variables and sizes."""
+    def _affine_set(self, points: isl.Set, expression: Any, loops: LoopPoints, site: Site) -> isl.Set | None:
+        """Return where *expression* is true, None where it is no affine function of loop variables and sizes.
+
+        One that is affine in each pass of a short loop over *points* counts as such.
+        """
         expression = written_out(expression, self.kernel.known_registers)
         if not get_dependencies(expression) <= self.kernel.parameters | site.inames - loops.shifted:
             return None
-        if has_fractions(expression):  # which isl_set_from_expr cuts off
+        if has_fractions(expression):  # which points_where cuts off
             return None
-        try:
-            return isl_set_from_expr(space, expression)
-        except (ExpressionToAffineConversionError, NotImplementedError, isl.Error):
-            return None
+
+        def values(name: str) -> range | None:
+            return between_ends(points.intersect_params(self.kernel.assumptions), name) if name in site.inames else None
+
+        return points_where(points.get_space(), expression, values)
 
     def weight(self, site: Site) -> Fraction:
         """Return the weight of each point of *site*: how often what it runs on runs there.

@@ -8,7 +8,8 @@ import pytest
 import loopyperf
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
-from loopyperf.idg import Idg
+from loopyperf.errors import MissingNumberError
+from loopyperf.idg import Idg, Instruction
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timing import Asked, Timed, Timing
 from loopyperf.models.on_device.traffic import Served
@@ -85,3 +86,18 @@ def test_no_level_that_is_farther_stands_in_for_a_latency(tmp_path: Path) -> Non
     (*_, farthest) = timing.memory("load", Served(near, near), Asked(8, 2))
     assert farthest.lambdas.completion == load_device("v100").level("L1").latency
     assert list(timing.missing) == ["the latency of L2 is not described: taken as that of L1, which is less"]
+
+
+def test_arithmetic_that_nobody_timed_takes_as_long_as_additions_and_is_said_to() -> None:
+    # Lemeire's table 5 has multiplications of integers, but no additions.
+    device = load_device("tesla-c2050")
+    timing = Timing(device)
+    (addition, product) = (timing.arithmetic(Instruction(kind, "i32", "alu")) for kind in ("add", "mul"))
+    assert addition.lambdas == Lambdas(1, device.completion_latency("mul", "f32"))
+    assert product.lambdas == Lambdas(2, 18)
+    assert list(timing.missing) == ["the latency of 'add i32' is not described: taken as that of 'add f32'"]
+
+
+def test_what_is_no_arithmetic_of_the_lanes_needs_a_latency_of_its_own() -> None:
+    with pytest.raises(MissingNumberError, match="'pow f32'"):
+        Timing(load_device("tesla-c2050")).arithmetic(Instruction("pow", "f32", "sfu"))

@@ -78,10 +78,7 @@ class _Reader:
             item, end = schedule[place], place + 1
             if isinstance(item, EnterLoop):
                 _, end = gather_schedule_block(schedule, place)
-                self._add_guards(nest, schedule[place:end], loops)
-                inner = Nest(item.iname, is_unrolled(self.kernel.loopy_kernel, item.iname))
-                self.fill(inner, schedule[place + 1 : end - 1], (*loops, inner))
-                nest.body.append(inner)
+                self._add_loop(nest, item.iname, schedule[place:end], loops)
             elif isinstance(item, RunInstruction):
                 self._add_guards(nest, [item], loops)
                 self._add_instruction(nest, self.kernel.loopy_kernel.id_to_insn[item.insn_id], loops)
@@ -89,6 +86,16 @@ class _Reader:
                 barrier = next(self.barriers)
                 nest.body.append(Statement(barrier, loops, barrier.inames | barrier.groups))
             place = end
+
+    def _add_loop(self, nest: Nest, iname: str, block: Sequence[ScheduleItem], loops: tuple[Nest, ...]) -> None:
+        """Append the loop over *iname* that *block* is; of a vector's loop, each instruction has copies of its own."""
+        if self.kernel.loopy_kernel.iname_tags_of_type(iname, VectorizeTag):
+            self.fill(nest, block[1:-1], loops)
+            return
+        self._add_guards(nest, block, loops)
+        inner = Nest(iname, is_unrolled(self.kernel.loopy_kernel, iname))
+        self.fill(inner, block[1:-1], (*loops, inner))
+        nest.body.append(inner)
 
     def _add_guards(self, nest: Nest, block: Sequence[ScheduleItem], loops: tuple[Nest, ...]) -> None:
         first = next((item.insn_id for item in block if isinstance(item, RunInstruction)), "")

@@ -19,6 +19,7 @@ from loopyperf.device.memory_lambdas import (
     level_lambdas,
     level_latency,
 )
+from loopyperf.device.throughput import row_of
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.access.sectors import SECTOR
 from loopyperf.idg.program import Instruction
@@ -31,6 +32,9 @@ INTEGER = frozenset({"integer", "move", "branch", "select", "logic", "fchk", "co
 """kinds of the graph that are timed as integer additions"""
 BY_ADDITIONS = frozenset({("compare", "f64"), ("min/max", "f64")})
 """done by the lanes that add in double precision"""
+ADDITION = ("add", "f32")
+OF_LANES = frozenset({"f32", "integer_add", "integer_multiply", "shift", "compare", "logic"})
+"""rows of the throughput table that are done where floats are added"""
 STEADY = 64
 """parts of a cycle that latencies are told to, so that what repeats is seen to repeat"""
 
@@ -100,9 +104,24 @@ class Timing:
             return self._conversion()
         elif (kind, dtype) in BY_ADDITIONS:
             kind, pipeline = "add", "fp64"
-        lambdas = Lambdas(self.device.issue_latency(kind, dtype), self.device.completion_latency(kind, dtype))
+        lambdas = Lambdas(self.device.issue_latency(kind, dtype), self._completed(kind, dtype))
         pipeline = "alu" if instruction.is_idle else pipeline
         return Timed(self._pipeline(pipeline), lambdas, self._is_split(lambdas))
+
+    def _completed(self, kind: str, dtype: str) -> float:
+        """Return the completion latency of arithmetic; that of additions of floats for what else such lanes do.
+
+        Lemeire, table 5, for one, tells of no integer additions, which every kernel has.
+        """
+        try:
+            return self.device.completion_latency(kind, dtype)
+        except MissingNumberError:
+            if row_of(kind, dtype) not in OF_LANES:
+                raise
+            completion = self.device.completion_latency(*ADDITION)
+            name, taken = f"{kind} {dtype}", " ".join(ADDITION)
+            self.missing[f"the latency of {name!r} is not described: taken as that of {taken!r}"] = None
+            return completion
 
     def _conversion(self) -> Timed:
         """Return how long a conversion takes: no published latency is known, and special functions' lanes do both."""

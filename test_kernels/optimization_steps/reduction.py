@@ -1,0 +1,244 @@
+"""Partial sums of n numbers, float32, in the seven steps of a well-known exercise in optimization.
+
+    out[g] = Σ x[i] over the elements i of group g
+
+Sim et al., section 6.3 and table 4, whose kernels are those of NVIDIA's SDK sample "reduction" (M. Harris, *Optimizing
+parallel reduction in CUDA*). A group of G work-items fetches G numbers into a tile in local memory, and adds them up
+there in a tree of log₂ G levels: at each level, tile[i] becomes tile[i] + tile[i + s] for some i.
+
+==  =========================================================================  =====================  ================
+..  what is new                                                                s, level by level       i
+==  =========================================================================  =====================  ================
+K0  interleaved addresses: some lanes of nearly every warp have work           1, 2, 4, …, G/2        l, if l mod 2s = 0
+K1  the first lanes have all the work, 2s apart: bank conflicts                1, 2, 4, …, G/2        2s·l, if < G
+K2  sequential addresses: no conflicts                                         G/2, G/4, …, 1         l, if l < s
+K3  a work-item adds two numbers as it fetches them: a group has 2G elements   as K2                  as K2
+K4  levels within a warp are written out, without barriers                     as K2                  as K2
+K5  all levels are written out                                                 as K2                  as K2
+K6  a work-item adds many numbers, n/(64·G): there are always 64 groups        as K2                  as K2
+==  =========================================================================  =====================  ================
+
+The levels of K0 to K3, and those of K4 above a warp, are a loop with a barrier in each pass; s is a shift by its pass.
+The sample's loop ends at the size of a group at run time, this one at a constant: a compiler may write it out.
+
+Within a warp the lanes go in step and need no barriers, as long as the compiler leaves the tile in memory: these
+kernels are of Loopy's target with volatile accesses. All 32 lanes have part in each of these levels, and what is above
+tile[s] is of no use. Where warps are smaller, or where the driver states no size, the barriers stay. From Volta on,
+that lanes go in step is a habit, and no promise. loopyperf's compiler model does not know of volatile accesses: within
+a warp it keeps the sums in registers, one load a level in place of two, and stores the last.
+
+The numbers are floats, not the sample's integers, so that integer arithmetic is that of subscripts alone. In [0, 1)
+they add up, in a tree, to nearly as many digits as they have.
+
+Counts in each group: G − 1 additions in the tree, of lanes with work that is of use; K0 to K3: 1 + log₂ G barriers.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+import loopy as lp
+import numpy as np
+from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+
+NAME = "reduction"
+
+GROUPS = (128, 256, 512)
+"""work-items; the paper does not say which, Harris measures 128"""
+SMALLEST, LARGEST = 2**16, 2**24
+"""n; Harris measures 2²²"""
+FEW = 64
+"""groups of K6, the sample's"""
+WARP = 32
+"""lanes that go in step"""
+IN_WARP = "in_warp"
+"""what the ids of statements begin with that no barrier is between"""
+BARRIER = "\n... lbarrier {mem_kind=local}"
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return each kernel in groups of each size that the device can hold."""
+    in_step = limits.warp_size >= WARP
+    groups = [group for group in GROUPS if group <= limits.group_size and 4 * group <= limits.local_memory]
+    return [_configuration(name, group, in_step) for group in groups for name in STEPS]
+
+
+def _configuration(name: str, group: int, in_step: bool) -> Configuration:
+    step = STEPS[name]
+    return Configuration(
+        label=f"{name}, group {group}",
+        build=partial(reduction, name, group, in_step),
+        sizes=tuple({"n": n} for n in doubling(SMALLEST, step.swept(group), LARGEST)),
+        arguments=partial(arguments, step, group),
+        reference=partial(partial_sums, step.elements(group)),
+    )
+
+
+def reduction(name: str, group: int = 128, in_step: bool = True) -> lp.TranslationUnit:
+    """Return the kernel called *name*, K0 to K6, for groups of *group* work-items.
+
+    Unless lanes of a warp go *in_step*, there is a barrier at each level.
+    """
+    step = STEPS[name]
+    tree, swept, levels = step.tree(group, in_step), step.swept(group), step.levels(group)
+    together = f" {{nosync={IN_WARP}*}}" if IN_WARP in tree else ""
+    unit = lp.make_kernel(
+        [
+            f"{{[g, l]: 0 <= g and {step.elements(group)}*g < {swept if step.groups else 'n'} and 0 <= l < {group}}}",
+            f"{{[j]: 0 <= j and {swept}*j < n}}",
+            f"{{[k]: 0 <= k < {levels}}}",
+        ],
+        f"""
+        up(k) := 1 << k
+        down(k) := {group // 2} >> k
+        for g, l
+            tile[l] = {step.fetched(group)}
+            {tree}
+            if l == 0
+                out[g] = tile[0]{together}
+            end
+        end
+        """,
+        [
+            lp.TemporaryVariable("tile", np.float32, shape=(group,), address_space=lp.AddressSpace.LOCAL),
+            lp.GlobalArg("x", np.float32, shape="n"),
+            lp.GlobalArg("out", np.float32, shape=step.groups or f"n // {step.elements(group)}"),
+            lp.ValueArg("n", np.int32),
+        ],
+        name=f"reduction_{name}",
+        seq_dependencies=True,
+        assumptions=f"n mod {swept} = 0 and n >= {swept}",
+        target=VolatileMemPyOpenCLTarget() if together else lp.PyOpenCLTarget(),
+        lang_version=(2018, 2),
+    )
+    return lp.tag_inames(lp.remove_unused_inames(unit), {"g": "g.0", "l": "l.0"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the kernels differ in."""
+
+    fetched: Callable[[int], str]
+    """what a work-item of a group of that size puts into the tile"""
+    tree: Callable[[int, bool], str]
+    """the levels; whether lanes of a warp go in step"""
+    numbers: int
+    """that a work-item fetches; of K6, in each pass"""
+    written_out: int = 0
+    """levels that are not in the loop, at least"""
+    groups: int | None = None
+    """of any n; None where there are more for a larger n"""
+
+    def elements(self, group: int) -> int:
+        """Return how many elements a group of that size fetches; of K6, in each pass."""
+        return self.numbers * group
+
+    def swept(self, group: int) -> int:
+        """Return what n is a multiple of."""
+        return self.elements(group) * (self.groups or 1)
+
+    def levels(self, group: int) -> int:
+        """Return how many passes the loop over levels makes."""
+        return group.bit_length() - 1 - self.written_out
+
+
+# {{{ what is fetched
+
+
+def one(group: int) -> str:
+    """Return what K0 to K2 fetch."""
+    return f"x[{group}*g + l]"
+
+
+def two(group: int) -> str:
+    """Return what K3 to K5 fetch."""
+    return f"x[{2 * group}*g + l] + x[{2 * group}*g + l + {group}]"
+
+
+def many(group: int) -> str:
+    """Return what K6 fetches."""
+    first = f"{2 * group * FEW}*j + {2 * group}*g + l"
+    return f"sum(j, x[{first}] + x[{first} + {group}])"
+
+
+# }}}
+
+# {{{ trees
+
+
+def divergent(group: int, in_step: bool) -> str:
+    """Return the levels of K0."""
+    return _loop("l % (2*up(k)) == 0", "l", "up(k)")
+
+
+def conflicting(group: int, in_step: bool) -> str:
+    """Return the levels of K1."""
+    return _loop(f"2*up(k)*l < {group}", "2*up(k)*l", "up(k)")
+
+
+def sequential(group: int, in_step: bool) -> str:
+    """Return the levels of K2 and K3."""
+    return _loop("l < down(k)", "l", "down(k)")
+
+
+def last_warp_written_out(group: int, in_step: bool) -> str:
+    """Return the levels of K4."""
+    return sequential(group, in_step) + _in_warp(in_step)
+
+
+def all_written_out(group: int, in_step: bool) -> str:
+    """Return the levels of K5 and K6."""
+    above_a_warp = [group >> level for level in range(1, STEPS["K4"].levels(group) + 1)]
+    return "".join(_level(f"l < {stride}", "l", stride) for stride in above_a_warp) + _in_warp(in_step)
+
+
+def _loop(condition: str, at: str, stride: str) -> str:
+    return f"\nfor k {_level(condition, at, stride)} \nend"
+
+
+def _level(condition: str, at: str, stride: object, options: str = "", barrier: str = BARRIER) -> str:
+    return f"""{barrier}
+        if {condition}
+            tile[{at}] = tile[{at}] + tile[{at} + {stride}] {options}
+        end"""
+
+
+def _in_warp(in_step: bool) -> str:
+    """Return the levels within a warp; in the first of them, the numbers that it adds are of other warps, too."""
+    strides = [WARP >> level for level in range(WARP.bit_length())]
+    if not in_step:
+        return "".join(_level(f"l < {stride}", "l", stride) for stride in strides)
+    options = {stride: f"{{id={IN_WARP}_{stride}, nosync={IN_WARP}*}}" for stride in strides}
+    return BARRIER + "".join(_level(f"l < {WARP}", "l", each, options[each], barrier="") for each in strides)
+
+
+# }}}
+
+STEPS: Mapping[str, Step] = MappingProxyType(
+    {
+        "K0": Step(one, divergent, numbers=1),
+        "K1": Step(one, conflicting, numbers=1),
+        "K2": Step(one, sequential, numbers=1),
+        "K3": Step(two, sequential, numbers=2),
+        "K4": Step(two, last_warp_written_out, numbers=2, written_out=WARP.bit_length()),
+        "K5": Step(two, all_written_out, numbers=2),
+        "K6": Step(many, all_written_out, numbers=2, groups=FEW),
+    }
+)
+
+
+def arguments(step: Step, group: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return random numbers, an out of zeros, and n."""
+    n = sizes["n"]
+    out = np.zeros(step.groups or n // step.elements(group), np.float32)
+    return {"x": rng.random(n, dtype=np.float32), "out": out, "n": np.int32(n)}
+
+
+def partial_sums(elements: int, arguments: Arguments) -> dict[str, Array]:
+    """Return out, of groups that take turns in fetching so many *elements*."""
+    x, out = np.asarray(arguments["x"]), np.asarray(arguments["out"])
+    by_turn = x.reshape(-1, out.size, elements)
+    return {"out": by_turn.sum(axis=(0, 2), dtype=np.float64).astype(np.float32)}

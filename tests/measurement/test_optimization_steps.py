@@ -1,0 +1,59 @@
+"""The kernels of test_kernels/optimization_steps/: right results, and what changes where warps go in step."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from loopy.kernel.instruction import Assignment
+
+from loopyperf.measurement.allocation import allocated_bytes
+from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.opencl import OpenCLBackend
+from loopyperf.measurement.campaign import plan
+from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+
+LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**30)
+FILES = {file.name: file for file in load_kernel_files(bundled_folder("test_kernels/optimization_steps"))}
+FORMS = {f"{name}, {form.label}": (name, form) for name, form in plan(FILES.values(), LIMITS)}
+
+
+def test_each_step_is_there() -> None:
+    labels = [form.label for form in FILES["reduction"].configurations(LIMITS)]
+    assert labels == [f"K{step}, group {group}" for group in (128, 256) for step in range(7)]
+    labels = {form.label for form in FILES["fast multipole, U list"].configurations(LIMITS)}
+    # The bars of Sim's figure 12, of the sixteen choices.
+    taken = ("baseline", "vecpack", "vecpack, rsqrt", "vecpack, rsqrt, shmem", "vecpack, rsqrt, shmem, ujam")
+    assert (len(labels), labels.issuperset(taken)) == (16, True)
+
+
+@pytest.fixture(scope="module")
+def backend() -> OpenCLBackend:
+    return OpenCLBackend()
+
+
+@pytest.mark.parametrize("label", FORMS)
+def test_a_step_computes_what_numpy_computes(backend: OpenCLBackend, label: str) -> None:
+    name, form = FORMS[label]
+    assert backend.time(Case(name, form, form.sizes[0]), 1)
+
+
+@pytest.mark.parametrize("label", FORMS)
+def test_the_memory_that_is_asked_for_is_that_of_the_arguments(label: str) -> None:
+    _, form = FORMS[label]
+    sizes = form.sizes[1]
+    arguments = form.arguments(np.random.default_rng(0), sizes).values()
+    taken = sum(value.nbytes for value in arguments if isinstance(value, np.ndarray))
+    assert taken == allocated_bytes(form.build().default_entrypoint, sizes)
+
+
+@pytest.mark.parametrize("step", range(7))
+def test_in_step_a_warp_adds_up_what_barriers_order_elsewhere(step: int) -> None:
+    # A processor runs the form with barriers, and it is that which is verified. The other one is the same but for them,
+    # and for what lanes from s on add, which nobody looks at.
+    def statements(limits: Limits) -> list[str]:
+        form = next(each for each in FILES["reduction"].configurations(limits) if each.label.startswith(f"K{step}"))
+        kernel = form.build().default_entrypoint
+        return [f"{each.assignee} = {each.expression}" for each in kernel.instructions if isinstance(each, Assignment)]
+
+    assert statements(LIMITS) == statements(replace(LIMITS, warp_size=32))
