@@ -11,6 +11,10 @@ from .models.result import Estimate as Estimate
 from .oracle.analysis import count as count
 from .oracle.calibrate import calibrate as calibrate
 from .oracle.choice import devices as devices
+from .oracle.comparison import Comparison as Comparison
+from .oracle.comparison import OccupancyComparison as OccupancyComparison
+from .oracle.comparison import compare as compare
+from .oracle.comparison import compare_occupancies as compare_occupancies
 from .oracle.estimate import estimate as estimate
 from .oracle.instruction_graph import instruction_graph as instruction_graph
 from .oracle.validate import validate as validate

@@ -1,7 +1,6 @@
 """``loopyperf estimate``: how long a kernel in a Python file takes."""
 
 import json
-from collections.abc import Iterable
 
 import click
 from rich.console import Console
@@ -9,8 +8,8 @@ from rich.table import Table
 
 from loopyperf.cli.console import standard_output
 from loopyperf.cli.kernel_source import load_program
+from loopyperf.cli.settings import sizes_of
 from loopyperf.counts.execution import COUNTINGS, Counting
-from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.estimate import DEFAULT_MODEL
 from loopyperf.oracle.estimate import estimate as ask
@@ -41,7 +40,7 @@ def estimate(
         model=model,
         fit=fit,
         counting=counting,
-        parameters=_sizes(settings),
+        parameters=sizes_of(settings),
     )
     if as_json:
         click.echo(json.dumps(answer.to_dict(), indent=2))
@@ -63,18 +62,3 @@ def show_estimate(answer: Estimate, console: Console) -> None:
         each = duration(rows[0].weight) if alike else "differs"
         table.add_row(name, f"{number:,}", each, duration(float(costs[name])))
     console.print(table)
-
-
-def _sizes(settings: Iterable[str]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for setting in settings:
-        name, separator, value = setting.partition("=")
-        if not separator or not name.isidentifier():
-            raise ParameterError(f"a size is written NAME=VALUE, for example n=4096; received {setting!r}")
-        if name in sizes:
-            raise ParameterError(f"size {name} is given twice")
-        try:
-            sizes[name] = int(value)
-        except ValueError as error:
-            raise ParameterError(f"size {name} must be an integer, received {value!r}") from error
-    return sizes

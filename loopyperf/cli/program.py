@@ -8,6 +8,7 @@ import click
 from rich.text import Text
 
 from loopyperf.cli.calibrate import calibrate
+from loopyperf.cli.compare import compare
 from loopyperf.cli.console import standard_error
 from loopyperf.cli.devices import devices
 from loopyperf.cli.doctor import doctor
@@ -18,6 +19,7 @@ from loopyperf.errors import LoopyperfError, LoopyperfWarning
 
 COMMANDS: Mapping[str, click.Command] = {
     "calibrate": calibrate,
+    "compare": compare,
     "devices": devices,
     "doctor": doctor,
     "estimate": estimate,

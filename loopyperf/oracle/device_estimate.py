@@ -29,11 +29,16 @@ def estimate_on_device(
         kernel, answer = _at(program, model, device, typical, sizes)
     else:
         kernel, answer = _at_all(program, model, device, typical, sizes, arrays)
+    return device_estimate(kernel, model.name, device, sizes, answer)
+
+
+def device_estimate(kernel: str, model: str, device: Device, sizes: Mapping[str, Any], answer: ModelTime) -> Estimate:
+    """Return a model's *answer* as an estimate."""
     return Estimate(
         kernel=kernel,
         sizes=dict(sizes),
         device=device.slug,
-        model=model.name,
+        model=model,
         counting=COUNTING,
         seconds=answer.seconds,
         breakdown=answer.breakdown,

@@ -1,0 +1,233 @@
+"""All models side by side: what each says of a kernel, and why others say nothing."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.device.description import Device
+from loopyperf.errors import LoopyperfError, ParameterError
+from loopyperf.models import MODELS, find_model
+from loopyperf.models.interface import DeviceModel
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.models.result import Estimate
+from loopyperf.oracle.analysis import Program
+from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device
+from loopyperf.oracle.device_estimate import device_estimate
+from loopyperf.oracle.estimate import estimate
+from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.units import duration
+
+Answer = TypeVar("Answer")
+Refusals = Mapping[str, str]
+"""model -> why it has no answer"""
+SHOWN = 6
+"""occupancies that are printed, at most"""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What the models say of a kernel at one size on one device."""
+
+    kernel: str
+    sizes: Mapping[str, Any]
+    device: str
+    clock: float
+    """of a core, in Hz"""
+    estimates: Mapping[str, Estimate]
+    """by model, in the order of the table of models"""
+    refusals: Refusals
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Return model -> run time in seconds."""
+        return {name: float(each) for name, each in self.estimates.items()}
+
+    @property
+    def cycles(self) -> dict[str, float]:
+        """Return model -> run time in cycles of a core."""
+        return {name: seconds * self.clock for name, seconds in self.seconds.items()}
+
+    @property
+    def bounds(self) -> dict[str, str]:
+        """Return model -> what costs most."""
+        return {name: each.bound for name, each in self.estimates.items()}
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.kernel}({_in_words(self.sizes)}) on {self.device}", *_lines(self._table())])
+
+    def _table(self) -> Iterator[tuple[str, str]]:
+        for name, each in self.estimates.items():
+            yield name, f"{duration(float(each)):>9} {self.cycles[name]:14,.0f} cycles  {each.bound}"
+        for name, why in self.refusals.items():
+            yield name, f"{'-':>9}  {why.partition(';')[0]}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values that JSON can hold."""
+        return {
+            "kernel": self.kernel,
+            "sizes": dict(self.sizes),
+            "device": self.device,
+            "clock": self.clock,
+            "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
+            "refusals": dict(self.refusals),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class OccupancyComparison:
+    """What the models say of a kernel over how many groups reside on a core at once."""
+
+    kernel: str
+    sizes: Mapping[str, Any]
+    device: str
+    concurrent_groups: tuple[int, ...]
+    """γ"""
+    warps: tuple[int, ...]
+    """ω: the warps of so many groups of the kernel's longest launch"""
+    seconds: Mapping[str, NDArray[np.float64]]
+    """model -> run times, in seconds, one for each number of groups"""
+    refusals: Refusals
+
+    @property
+    def performance(self) -> dict[str, NDArray[np.float64]]:
+        """Return model -> performance, 1 at the first number of groups: the curves of Lemeire, Fig. 17."""
+        return {name: times[0] / times for name, times in self.seconds.items()}
+
+    def __str__(self) -> str:
+        head = f"{self.kernel}({_in_words(self.sizes)}) on {self.device}, by the warps that reside on a core"
+        shown = sorted({round(each) for each in np.linspace(0, len(self.warps) - 1, SHOWN)})
+        columns = [("warps", "".join(f"{self.warps[place]:>9}" for place in shown))]
+        times = [
+            (name, "".join(f"{duration(float(each[place])):>9}" for place in shown))
+            for name, each in self.seconds.items()
+        ]
+        return "\n".join([head, *_lines([*columns, *times, *self.refusals.items()])])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values that JSON can hold."""
+        return {
+            "kernel": self.kernel,
+            "sizes": dict(self.sizes),
+            "device": self.device,
+            "concurrent_groups": list(self.concurrent_groups),
+            "warps": list(self.warps),
+            "seconds": {name: times.tolist() for name, times in self.seconds.items()},
+            "refusals": dict(self.refusals),
+        }
+
+
+def compare(
+    program: Program,
+    /,
+    *,
+    device: DeviceChoice | None = None,
+    models: Iterable[str] | None = None,
+    fit: FitChoice | None = None,
+    typical: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> Comparison:
+    """Return what every model says of *program* at one size on *device*, and why others have no answer.
+
+    *models* names those that are asked; all are otherwise. Models that are fitted answer where there is a fit for the
+    device, or by *fit*. Sizes, *typical* and *parameters* are those of :func:`loopyperf.estimate`. Raises what that
+    raises for a kernel, a size or a device that makes no sense; what one model lacks is in
+    :attr:`Comparison.refusals`.
+    """
+    names, merged = _asked(models), merged_sizes(parameters, sizes)
+    kernel = _timed(program, chosen_device(device), typical, merged)
+    estimates: dict[str, Estimate] = {}
+    refusals: dict[str, str] = {}
+    for name in names:
+        model = find_model(name)
+
+        def answer(name: str = name, model: Any = model) -> Estimate:
+            if isinstance(model, DeviceModel):
+                return device_estimate(kernel.graphs.kernel, model.name, kernel.device, merged, model.time(kernel))
+            slug = None if fit is not None else kernel.device.slug
+            return estimate(program, device=slug, model=name, fit=fit, typical=typical, parameters=merged)
+
+        _try(name, answer, estimates, refusals)
+    return Comparison(kernel.graphs.kernel, dict(merged), kernel.device.slug, kernel.device.clock, estimates, refusals)
+
+
+def compare_occupancies(
+    program: Program,
+    /,
+    *,
+    concurrent_groups: Sequence[int] | None = None,
+    device: DeviceChoice | None = None,
+    models: Iterable[str] | None = None,
+    typical: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> OccupancyComparison:
+    """Return what every model of a device says of *program* over how many of its groups reside on a core at once.
+
+    So it is measured: by local memory that a kernel takes and does not use. *concurrent_groups* are from 1 to as many
+    as a core has room for, all of these unless stated. Everything else is as for :func:`compare`; models that are
+    fitted do not know the occupancy. Raises :class:`OccupancyError` for more groups than there is room for.
+    """
+    names, merged = _asked(models), merged_sizes(parameters, sizes)
+    full = _timed(program, chosen_device(device), typical, merged)
+    longest = max(full.launches, key=lambda launch: launch.warps_of_core)
+    most = min(launch.execution.concurrent_groups for launch in full.launches)
+    asked = tuple(range(1, most + 1) if concurrent_groups is None else concurrent_groups)
+    kernels = [TimedKernel(full.graphs, full.device, groups) for groups in asked]
+    for kernel in kernels:
+        _ = kernel.launches  # refused before any model is asked
+    seconds: dict[str, NDArray[np.float64]] = {}
+    refusals: dict[str, str] = {}
+    for name in names:
+        model = find_model(name)
+        if not isinstance(model, DeviceModel):
+            refusals[name] = "does not know how many groups reside at once"
+            continue
+
+        def answer(model: DeviceModel = model) -> NDArray[np.float64]:
+            return np.array([float(model.time(kernel).seconds) for kernel in kernels])
+
+        _try(name, answer, seconds, refusals)
+    warps = tuple(groups * longest.launch.warps_per_group for groups in asked)
+    return OccupancyComparison(
+        full.graphs.kernel, dict(merged), full.device.slug, asked, warps, seconds, refusals
+    )  # fmt: skip
+
+
+def _asked(models: Iterable[str] | None) -> list[str]:
+    """Return the names of the models that are asked; raises :class:`UnknownModelError` for one that there is not."""
+    return list(MODELS) if models is None else [find_model(name).name for name in models]
+
+
+def _timed(
+    program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+) -> TimedKernel:
+    """Return the graphs of the kernel on the device: what all models of a device begin with."""
+    arrays = [name for name, size in sizes.items() if isinstance(size, np.ndarray)]
+    if arrays:
+        raise ParameterError(f"models are compared at one size: {arrays[0]} is an array; ask estimate for all of it")
+    graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
+    kernel = TimedKernel(graphs, device)
+    _ = kernel.launches
+    return kernel
+
+
+def _try(name: str, answer: Callable[[], Answer], found: dict[str, Answer], refusals: dict[str, str]) -> None:
+    try:
+        found[name] = answer()
+    except LoopyperfError as error:
+        refusals[name] = str(error)
+
+
+def _in_words(sizes: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def _lines(table: Iterable[tuple[str, str]]) -> Iterator[str]:
+    rows = list(table)
+    width = max((len(name) for name, _ in rows), default=0)
+    yield from (f"  {name:<{width}}  {text}" for name, text in rows)

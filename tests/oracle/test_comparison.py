@@ -1,0 +1,150 @@
+"""Models side by side: they say what they say alone, and those that cannot answer say why."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kernels import doubled
+
+import loopyperf as lpp
+from loopyperf.calibration.fits import Fit
+from loopyperf.errors import (
+    KernelError,
+    LoopyperfError,
+    OccupancyError,
+    ParameterError,
+    UnknownDeviceError,
+    UnknownModelError,
+)
+from loopyperf.models import MODELS
+from loopyperf.models.interface import DeviceModel
+
+V100 = lpp.load_device("nvidia-v100")
+N = 2**20
+FIT = Fit(
+    model="linear",
+    device="Made Up 1",
+    slug="made-up-1",
+    counting="executed",
+    weights={"f32 mul": 1e-12, "global load 32-bit stride 1": 3e-12, "global store 32-bit stride 1": 7e-12},
+)
+
+
+@pytest.fixture(scope="module")
+def comparison() -> lpp.Comparison:
+    return lpp.compare(doubled(), n=N, device=V100, fit=FIT)
+
+
+@pytest.fixture(scope="module")
+def curves() -> lpp.OccupancyComparison:
+    return lpp.compare_occupancies(doubled(), n=N, device=V100)
+
+
+def test_every_model_is_asked(comparison: lpp.Comparison):
+    assert set(comparison.estimates) == set(MODELS)
+    assert comparison.refusals == {}
+
+
+def test_each_model_says_what_it_says_alone(comparison: lpp.Comparison):
+    for name, found in comparison.estimates.items():
+        which = {"device": V100} if isinstance(MODELS[name], DeviceModel) else {"fit": FIT}
+        assert found == lpp.estimate(doubled(), n=N, model=name, **which), name
+
+
+def test_cycles_are_those_of_the_core(comparison: lpp.Comparison):
+    for name, seconds in comparison.seconds.items():
+        assert comparison.cycles[name] == seconds * V100.clock
+        assert comparison.bounds[name] == comparison.estimates[name].bound
+
+
+def test_a_model_without_a_fit_says_so():
+    found = lpp.compare(doubled(), n=N, device=V100, models=["linear", "roofline"])
+    assert list(found.estimates) == ["roofline"]
+    assert "there is no fit for the device 'nvidia-v100'" in found.refusals["linear"]
+
+
+def test_a_model_that_lacks_a_number_names_it():
+    without = tuple(each for each in V100.memory if each.name != "L2")
+    found = lpp.compare(doubled(), n=N, device=replace(V100, memory=without), models=["volkov", "pipeline"])
+    assert set(found.estimates) == {"volkov", "pipeline"}  # what is not described is not there
+    # A device that states no throughput of additions: nothing can be timed, and no model is asked.
+    bare = replace(V100, instructions=(), throughput=replace(V100.throughput, numbers=()))
+    with pytest.raises(LoopyperfError, match="nvidia-v100"):
+        lpp.compare(doubled(), n=N, device=bare)
+
+
+def test_printed_a_comparison_has_a_line_for_each_model(comparison: lpp.Comparison):
+    lines = str(comparison).splitlines()
+    assert lines[0] == f"doubled(n={N}) on nvidia-v100"
+    assert [line.split()[0] for line in lines[1:]] == list(MODELS)
+
+
+def test_a_comparison_survives_json(comparison: lpp.Comparison, curves: lpp.OccupancyComparison):
+    assert json.loads(json.dumps(comparison.to_dict())) == comparison.to_dict()
+    assert json.loads(json.dumps(curves.to_dict())) == curves.to_dict()
+
+
+# {{{ over the occupancy
+
+
+def test_curves_end_where_the_core_is_full(curves: lpp.OccupancyComparison, comparison: lpp.Comparison):
+    # Groups of one warp: 32 groups are all that a core takes.
+    assert curves.concurrent_groups == curves.warps == tuple(range(1, 33))
+    for name, times in curves.seconds.items():
+        assert times[-1] == comparison.seconds[name], name
+        assert times.shape == (32,)
+
+
+def test_more_groups_at_once_never_take_longer_by_models_that_saturate(curves: lpp.OccupancyComparison):
+    # But for the last run, which may have few warps: it takes as long as one warp alone, the 410th part of the time
+    # with one at once (2^20/32 groups on 80 cores).
+    for name in ("roofline", "volkov", "transit"):
+        assert (np.diff(curves.seconds[name]) <= curves.seconds[name][0] / 410).all(), name
+        assert curves.seconds[name][-1] < 0.3 * curves.seconds[name][0] or name == "roofline"
+
+
+def test_performance_is_relative_to_the_first(curves: lpp.OccupancyComparison):
+    for name, found in curves.performance.items():
+        assert found[0] == 1
+        assert found[-1] == curves.seconds[name][0] / curves.seconds[name][-1]
+
+
+def test_fitted_models_know_no_occupancy(curves: lpp.OccupancyComparison):
+    assert curves.refusals == {"linear": "does not know how many groups reside at once"}
+
+
+def test_printed_curves_have_a_line_for_each_model(curves: lpp.OccupancyComparison):
+    lines = str(curves).splitlines()
+    assert lines[1].split() == ["warps", "1", "7", "13", "20", "26", "32"]
+    assert [line.split()[0] for line in lines[2:]] == [*curves.seconds, "linear"]
+    assert max(map(len, lines)) <= 80
+
+
+# }}}
+
+
+# {{{ bad input
+
+
+def test_more_groups_than_there_is_room_for_are_refused():
+    with pytest.raises(OccupancyError, match=r"concurrent_groups is 33: from 1 to 32 groups .* limited by groups"):
+        lpp.compare_occupancies(doubled(), n=N, device=V100, concurrent_groups=[1, 33])
+    with pytest.raises(OccupancyError, match="concurrent_groups is 0: from 1 to 32"):
+        lpp.compare_occupancies(doubled(), n=N, device=V100, concurrent_groups=[0])
+
+
+def test_what_estimate_refuses_is_refused():
+    with pytest.raises(UnknownModelError, match="volkow"):
+        lpp.compare(doubled(), n=N, device=V100, models=["volkow"])
+    with pytest.raises(UnknownDeviceError, match="nvidia-v1000"):
+        lpp.compare(doubled(), n=N, device="nvidia-v1000")
+    with pytest.raises(ParameterError, match="n"):
+        lpp.compare(doubled(), device=V100)
+    with pytest.raises(ParameterError, match="compared at one size: n is an array"):
+        lpp.compare(doubled(), n=np.array([1, 2]), device=V100)
+    with pytest.raises((KernelError, TypeError, AttributeError)):
+        lpp.compare("no kernel", n=N, device=V100)
+
+
+# }}}
