@@ -121,7 +121,6 @@ class Device(Part):
     issue_limit = Number("warp instructions/cycle", "warp instructions that a core issues, IL")
     group_start = Number("cycles", "from the end of a group until the one that takes its place executes")
     group_rate = Number("groups/cycle", "groups that the device begins in a cycle of its cores")
-    synchronization = Number("1", "GPUPerf's Γ: DRAM latencies that a barrier costs by share of memory instructions")
     launch_overhead = Number("s", "from one launch to the next of kernels that do nothing")
     peak_f32 = Number("flop/s", "published peak of single-precision arithmetic")
     peak_f64 = Number("flop/s", "published peak of double-precision arithmetic")

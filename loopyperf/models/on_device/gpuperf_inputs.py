@@ -127,7 +127,7 @@ class LaunchInputs:
             fp_lat=latency,
             dram_lat=self.launch.timing.latency(DRAM),
             delta=self._departure_delay,
-            gamma=device.synchronization if device.stated("synchronization") else 0.0,
+            gamma=0.0,  # equation 8 as printed makes a kernel faster the more instructions it has (docs/models.md)
             hit_lat=self.launch.timing.latency(levels[0].name),
             warp_size=device.warp_size,
             transaction_size=self._transaction,

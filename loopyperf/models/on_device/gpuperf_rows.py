@@ -30,8 +30,8 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
 
 def notes(launch: TimedLaunch) -> Iterator[str]:
     """Yield what GPUPerf assumes of *launch*."""
-    if LaunchInputs(launch).inputs.sync_insts and not launch.device.stated("synchronization"):
-        yield f"what a barrier costs on {launch.device.slug}, Γ, is not described: taken as nothing"
+    if LaunchInputs(launch).inputs.sync_insts:
+        yield "what warps wait for each other at barriers is taken as nothing: GPUPerf's Γ is of no use (docs/models.md)"
 
 
 def _costs(launch: TimedLaunch) -> Costs:
