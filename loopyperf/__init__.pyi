@@ -17,5 +17,7 @@ from .oracle.comparison import compare as compare
 from .oracle.comparison import compare_occupancies as compare_occupancies
 from .oracle.estimate import estimate as estimate
 from .oracle.instruction_graph import instruction_graph as instruction_graph
+from .oracle.throughput import crossover as crossover
+from .oracle.throughput import throughput_bounds as throughput_bounds
 from .oracle.validate import validate as validate
 from .properties.counted_kernel import KernelCounts as KernelCounts
