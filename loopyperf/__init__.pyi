@@ -7,7 +7,9 @@ from .device.occupancy import occupancy as occupancy
 from .errors import LoopyperfError as LoopyperfError
 from .errors import LoopyperfWarning as LoopyperfWarning
 from .models import MODELS as MODELS
+from .models.on_device.advice import Advice as Advice
 from .models.result import Estimate as Estimate
+from .oracle.advice import advise as advise
 from .oracle.analysis import count as count
 from .oracle.calibrate import calibrate as calibrate
 from .oracle.choice import devices as devices
