@@ -11,7 +11,7 @@ for interval i of Ii instructions and Si stall cycles, by the policy of the sche
 
 Memory instructions end intervals and are not counted among their instructions; computations have no latency. In an
 interval without a stall, such as the last one may be, nothing overlaps: greedy-then-oldest's equation would have it
-that everything does.
+that everything does. Where an interval has less than one instruction, as a mean may, no cycles are negative.
 
 J.-C. Huang, J. H. Lee, H. Kim and H.-H. Lee, GPUMech, 2014, with the corrections of Volkov (2016, p. 105); Lemeire,
 section 2.5.
@@ -47,9 +47,9 @@ def cycles(warp: WarpDemand, occupancy: Floats, policy: Policy = "rr", corrected
         elif policy == "gto":
             apart = np.maximum(0.0, min(1.0, probability * stall) * instructions * others - stall)
         elif corrected:
-            apart = instructions * others - np.minimum(stall, others)
+            apart = np.maximum(0.0, instructions * others - np.minimum(stall, others))
         else:
-            apart = probability * (instructions - 1) * others
+            apart = probability * max(0.0, instructions - 1) * others
         found += number * (instructions + stall + apart)
     return found
 

@@ -1,10 +1,10 @@
 """The analytic models on plain numbers: the example of Lemeire's Figures 2, 6 and 14, and what is proved of them."""
 
-from functools import partial
 from math import isclose
 
 import numpy as np
 import pytest
+from analytic_models import MODELS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,19 +16,6 @@ from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
 EXAMPLE = Workload(compute=4, memory=2, independent_compute=1)
 CORE = TwoPipelines(compute=Lambdas(1, 4), memory=Lambdas(2, 6))
 OCCUPANCIES = np.arange(1, 21)
-
-MODELS = {
-    "roofline": roofline.cycles_per_run,
-    "volkov": volkov.cycles_per_run,
-    "transit": transit.cycles_per_run,
-    "mwp-cwp": mwp_cwp.cycles_per_run,
-    "mwp-cwp*": partial(mwp_cwp.cycles_per_run, corrected=True),
-    "wfg": wfg.cycles_per_run,
-    "wfg*": partial(wfg.cycles_per_run, corrected=True),
-    "gpumech-rr": gpumech.cycles_per_run,
-    "gpumech-rr*": partial(gpumech.cycles_per_run, corrected=True),
-    "gpumech-gto": partial(gpumech.cycles_per_run, policy="gto"),
-}
 
 
 # {{{ the example
@@ -149,7 +136,7 @@ def test_nothing_is_faster_than_the_roofline_where_that_is_proved(workload, core
     volkovs = volkov.cycles_per_run(workload, core, occupancy)
     assert bound <= volkovs
     assert volkovs <= mwp_cwp.cycles_per_run(workload, core, occupancy, corrected=True) * (1 + 1e-12)
-    for name in ("transit", "mwp-cwp*"):
+    for name in ("transit", "mwp-cwp-corrected"):
         assert bound <= MODELS[name](workload, core, occupancy) * (1 + 1e-12)
 
 
@@ -179,11 +166,11 @@ def test_without_memory_instructions_the_computational_pipeline_is_all_there_is(
 
 def test_without_computational_instructions_memory_is_all_there_is():
     workload = Workload(compute=0, memory=10)
-    for name in MODELS.keys() - {"gpumech-rr", "gpumech-rr*", "gpumech-gto", "wfg"}:
+    for name in MODELS.keys() - {"gpumech-rr", "gpumech-rr-corrected", "gpumech-gto", "wfg"}:
         assert MODELS[name](workload, CORE, 20) == pytest.approx(400, rel=1e-12), name
     # The original WFG model exposes the latency to every warp, as no computation hides it but the requests themselves.
     # GPUMech knows memory by its stalls alone (Lemeire, section 2.5: its second part models contention).
-    for name in ("gpumech-rr", "gpumech-rr*", "gpumech-gto"):
+    for name in ("gpumech-rr", "gpumech-rr-corrected", "gpumech-gto"):
         assert MODELS[name](workload, CORE, 20) <= 60
 
 

@@ -1,0 +1,146 @@
+"""Laws of the whole family of analytic models; where a model breaks one, its exception is shown by an example."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from analytic_models import MODELS
+from hypothesis import given
+from hypothesis import strategies as st
+from kernels import doubled
+
+import loopyperf as lpp
+from loopyperf.device.description import Device
+from loopyperf.device.quantity import Quantity
+from loopyperf.models import MODELS as ALL_MODELS
+from loopyperf.models.interface import DeviceModel
+from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
+
+OCCUPANCIES = np.arange(1, 65)
+LAMBDAS = ("compute.issue", "compute.completion", "memory.issue", "memory.completion")
+
+numbers = st.floats(0.05, 500)
+lambdas = st.tuples(numbers, numbers).map(lambda both: Lambdas(min(both), max(both)))
+cores = st.builds(TwoPipelines, compute=lambdas, memory=lambdas)
+workloads = st.builds(Workload, compute=st.integers(1, 300), memory=st.integers(1, 100), ilp=st.floats(1, 4))
+
+# Where a larger latency makes a run shorter: a workload, a core, the factor, the occupancy.
+ANOMALIES: dict[tuple[str, str], tuple[Workload, TwoPipelines, float, int]] = {
+    # MWP falls from 1.5 to 1, below CWP = 1.015: computation bound, 1000·10 + 15, becomes memory bound, 15·10 + 1000.
+    ("mwp-cwp", "memory.issue"): (Workload(1000, 1), TwoPipelines(Lambdas(1, 1), Lambdas(10, 15)), 1.5, 10),
+    # MWP = Λ/λ falls, and with it the time that the computation of MWP warps takes to fill.
+    ("mwp-cwp-corrected", "memory.issue"): (Workload(40, 1), TwoPipelines(Lambdas(1, 1), Lambdas(0.5, 100)), 1.5, 3),
+    # Computation that takes longer hides more of the latency, and the latency counts for each warp.
+    ("wfg", "compute.issue"): (Workload(20, 1), TwoPipelines(Lambdas(1, 1), Lambdas(1, 400)), 2, 30),
+    ("wfg", "compute.completion"): (Workload(20, 1), TwoPipelines(Lambdas(0.1, 10), Lambdas(0.1, 400)), 2, 30),
+    # The probability to issue, ΣI/(ΣI + ΣS), falls by more than the stall grows.
+    ("gpumech-rr", "memory.completion"): (Workload(100, 1), TwoPipelines(Lambdas(1, 1), Lambdas(1, 10)), 2, 64),
+}
+LAWFUL = [(name, latency) for name in MODELS for latency in LAMBDAS if (name, latency) not in ANOMALIES]
+SHORTER_WITH_MORE_WARPS = {"mwp-cwp", "wfg"}
+"""their cases do not meet (Lemeire, section 2.4.2 on the second)"""
+
+
+def slower(core: TwoPipelines, latency: str, factor: float) -> TwoPipelines:
+    """Return *core* with one latency so many times larger."""
+    pipeline, _, name = latency.partition(".")
+    before = getattr(core, pipeline)
+    return replace(core, **{pipeline: replace(before, **{name: factor * getattr(before, name)})})
+
+
+# {{{ runs
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(workload=workloads, core=cores)
+def test_a_run_takes_time(name: str, workload: Workload, core: TwoPipelines):
+    assert (MODELS[name](workload, core, OCCUPANCIES) > 0).all()
+
+
+@pytest.mark.parametrize(("name", "latency"), LAWFUL)
+@given(workload=workloads, core=cores, factor=st.floats(1, 3))
+def test_throughput_does_not_grow_with_a_latency(
+    name: str, latency: str, workload: Workload, core: TwoPipelines, factor: float
+):
+    before = MODELS[name](workload, core, OCCUPANCIES)
+    after = MODELS[name](workload, slower(core, latency, factor), OCCUPANCIES)
+    assert (after >= before * (1 - 1e-9)).all()
+
+
+@pytest.mark.parametrize(("name", "latency"), ANOMALIES)
+def test_an_exception_is_one(name: str, latency: str):
+    workload, core, factor, occupancy = ANOMALIES[name, latency]
+    before = MODELS[name](workload, core, occupancy)
+    assert MODELS[name](workload, slower(core, latency, factor), occupancy) < before
+
+
+@pytest.mark.parametrize("name", MODELS.keys() - SHORTER_WITH_MORE_WARPS)
+@given(workload=workloads, core=cores)
+def test_more_warps_take_no_less_time(name: str, workload: Workload, core: TwoPipelines):
+    cycles = MODELS[name](workload, core, OCCUPANCIES)
+    assert (np.diff(cycles) >= -1e-9 * cycles[:-1]).all()
+
+
+def test_more_warps_take_less_time_in_figure_6():
+    # Case 2: 16.5 − 2.5ω.
+    core = TwoPipelines(Lambdas(1e-6, 11), Lambdas(1e-6, 3), memory_instruction=0)
+    assert MODELS["wfg"](Workload(1, 1), core, 2) < MODELS["wfg"](Workload(1, 1), core, 1)
+
+
+def test_more_warps_take_less_time_where_the_cases_of_mwp_cwp_do_not_meet():
+    # MWP = 1, CWP = 1.2: one warp 2·1 + 10, by equation 28; two 2·1·2 + 5·1, by equation 26.
+    core = TwoPipelines(Lambdas(1, 1), Lambdas(1, 1))
+    assert MODELS["mwp-cwp"](Workload(10, 2), core, np.array([1, 2])).tolist() == [12, 9]
+
+
+@pytest.mark.parametrize("name", ["roofline", "volkov", "transit", "gpumech-gto"])
+@given(workload=workloads, core=cores)
+def test_throughput_saturates(name: str, workload: Workload, core: TwoPipelines):
+    # It never falls with the warps, and in the end no more of them help.
+    warps = 2.0 ** np.arange(0, 24)
+    throughput = warps / MODELS[name](workload, core, warps)
+    assert (np.diff(throughput) >= -1e-9 * throughput[:-1]).all()
+    assert throughput[-1] == pytest.approx(throughput[-2], rel=1e-3)
+
+
+@given(workload=workloads, core=cores)
+def test_the_order_of_the_models_that_is_proved(workload: Workload, core: TwoPipelines):
+    cycles = {name: MODELS[name](workload, core, OCCUPANCIES) for name in MODELS}
+    room = 1 + 1e-9
+    assert (cycles["roofline"] <= cycles["volkov"] * room).all()
+    assert (cycles["volkov"] <= cycles["transit"] * room).all()
+    assert (cycles["volkov"] <= cycles["mwp-cwp-corrected"] * room).all()
+    assert (cycles["gpumech-rr"] <= cycles["gpumech-rr-corrected"] * room).all()
+
+
+# }}}
+
+
+# {{{ kernels
+
+
+def overclocked(device: Device, factor: float) -> Device:
+    """Return *device* with everything that is told in seconds so many times faster."""
+
+    def faster(numbers: Any) -> Any:
+        per_second = {"Hz", "MHz", "GHz", "B/s", "GB/s", "TB/s"}
+        return tuple(
+            (name, Quantity(each.value * factor, each.unit, each.source) if each.unit in per_second else each)
+            for name, each in numbers
+        )
+
+    memory = tuple(replace(level, numbers=faster(level.numbers)) for level in device.memory)
+    return replace(device, numbers=faster(device.numbers), memory=memory)
+
+
+@pytest.mark.parametrize("name", [name for name, model in ALL_MODELS.items() if isinstance(model, DeviceModel)])
+def test_seconds_scale_with_the_clock(name: str):
+    device = lpp.load_device("nvidia-v100")
+    slow = lpp.estimate(doubled(), n=2**18, model=name, device=device)
+    fast = lpp.estimate(doubled(), n=2**18, model=name, device=overclocked(device, 2))
+    assert fast.seconds == pytest.approx(slow.seconds / 2, rel=1e-12)
+    assert sum(fast.breakdown.by_property().values()) == fast.seconds
+
+
+# }}}
