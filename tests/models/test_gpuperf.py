@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from loopyperf.errors import ModelInputError
@@ -121,7 +121,8 @@ def test_the_parts_add_up_to_the_whole(kernel):
     assert max(found.t_comp, found.t_mem) <= found.t_exec * (1 + 1e-12)
 
 
-@given(kernels)
+@given(st.builds(replace, kernels, n=st.just(48), mlp=st.just(1.0), mem_insts=st.floats(1, 10)))
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 def test_memory_costs_as_much_as_computation_where_warps_alternate(kernel):
     # 1 ≤ CWPfull − 1 ≤ MWP, and neither N nor the bandwidth is a cap: as many requests are under way as warps compute
     # while one waits.
