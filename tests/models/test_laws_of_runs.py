@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from analytic_models import MODELS
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from kernels import doubled
 
@@ -97,7 +97,9 @@ def test_more_warps_take_less_time_where_the_cases_of_mwp_cwp_do_not_meet():
 @pytest.mark.parametrize("name", ["roofline", "volkov", "transit", "gpumech-gto"])
 @given(workload=workloads, core=cores)
 def test_throughput_saturates(name: str, workload: Workload, core: TwoPipelines):
-    # It never falls with the warps, and in the end no more of them help.
+    # It never falls with the warps, and in the end no more of them help. GPUMech's intervals have an instruction at
+    # least: the probability to issue one in a stall is next to nothing where a mean has less.
+    assume(workload.compute >= workload.memory)
     warps = 2.0 ** np.arange(0, 18)  # with more, roundings of the place where Transit's curves cross are seen
     throughput = warps / MODELS[name](workload, core, warps)
     assert (np.diff(throughput) >= -1e-9 * throughput[:-1]).all()
