@@ -37,14 +37,15 @@ class OccupancyRoofline:
 
 
 def crossing(demand: OccupancyRoofline, supply: OccupancyRoofline, occupancy: float) -> float:
-    """Return how many of *occupancy* warps wait for memory, where the curves of demand and supply cross.
+    """Return the throughput, in warps per cycle, at which *occupancy* warps' demand meets the supply.
 
-    Both curves are lines between their ends and their ridges, so that the place between two of these is exact.
+    Over the number of warps that wait for memory, both curves are lines between their ends and their ridges, so that
+    the place between two of these is exact.
     """
     ridges = np.array([supply.ridge, occupancy - demand.ridge])
     waiting = np.sort(np.concatenate([[0.0, occupancy], ridges.clip(0.0, occupancy)]))
-    excess = supply.throughput(waiting) - demand.throughput(occupancy - waiting)
-    return float(np.interp(0.0, excess, waiting))
+    served = supply.throughput(waiting)
+    return float(np.interp(0.0, served - demand.throughput(occupancy - waiting), served))
 
 
 def cycles(warp: WarpDemand, occupancy: Floats) -> Floats:
@@ -53,8 +54,8 @@ def cycles(warp: WarpDemand, occupancy: Floats) -> Floats:
     if len(curves) == 1:
         return occupancy / curves[0].throughput(occupancy)
     demand, supply = curves
-    waiting = np.array([crossing(demand, supply, float(warps)) for warps in occupancy.flat]).reshape(occupancy.shape)
-    return occupancy / np.minimum(supply.throughput(waiting), demand.throughput(occupancy - waiting))
+    throughput = [crossing(demand, supply, float(warps)) for warps in occupancy.flat]
+    return occupancy / np.array(throughput).reshape(occupancy.shape)
 
 
 def cycles_per_run(workload: Workload, pipelines: TwoPipelines, occupancy: Occupancy) -> float | Floats:
