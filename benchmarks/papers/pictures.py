@@ -44,6 +44,16 @@ def products(rows: Sequence[Row]) -> Figure:
     return panels(by(rows, "gpu", "group"), 2, draw)
 
 
+def example(rows: Sequence[Row]) -> Figure:
+    """Return Fig. 2 and 14 of Lemeire et al."""
+
+    def draw(part: Sequence[Row], ax: Axes) -> None:
+        lines = {model: _points(each, "warps/cycle") for model, each in by(part, "model").items()}
+        plot_over_occupancy(lines, bounds={"roofline": 0.25}, ylabel="warps a cycle", ax=ax)
+
+    return panels({f"Fig. {name}": part for name, part in by(rows, "figure").items()}, 2, draw)
+
+
 def rounds(rows: Sequence[Row]) -> Figure:
     """Return Fig. 16 of Lemeire et al., and the same of a third GPU."""
 
@@ -66,6 +76,7 @@ def stairs(rows: Sequence[Row]) -> Figure:
 SIZE = "warps of a group"
 PICTURES: dict[str, Callable[[Sequence[Row]], Figure]] = {
     "cornelis-3": products,
+    "lemeire-2-and-14": example,
     "lemeire-16": rounds,
     "dao-5-to-8": stairs,
 }
