@@ -46,7 +46,7 @@ def validate(
     chosen = _chosen_fit(machine, fit)
     tested = load_kernel_files(kernels or bundled_folder("test_kernels"))
     path = archive or unfinished_archive(machine, "validation")
-    recording = measure(machine, _with_empty_kernel(tested), path, protocol or PATIENT, progress)
+    recording = measure(machine, with_empty_kernel(tested), path, protocol or PATIENT, progress)
     found = predictions(recording, tested, chosen)
     if archive is None:
         keep(path)
@@ -89,7 +89,7 @@ def _chosen_fit(machine: Backend, fit: FitChoice | None) -> Fit:
     return chosen
 
 
-def _with_empty_kernel(files: tuple[KernelFile, ...]) -> tuple[KernelFile, ...]:
+def with_empty_kernel(files: tuple[KernelFile, ...]) -> tuple[KernelFile, ...]:
     """Return *files* with the kernel whose launch says from which size on the others are worth measuring."""
     if any(file.name == EMPTY_KERNEL for file in files):
         return files

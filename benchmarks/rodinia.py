@@ -1,0 +1,132 @@
+"""Every model on the fourteen kernels of Lemeire's evaluation (Table 9), against measurements of a device.
+
+The kernels of ``test_kernels/rodinia`` are measured at a ladder of sizes, here and now on an OpenCL device, or taken
+from an archive that such a measurement has left. A table has for each kernel and model the MAPE of the performance over
+the sizes, as a fraction of the measured one, in per cent (Tables 10 to 12 have it over occupancies, which no OpenCL
+device lets a program choose without changing the kernel). The device's description is that of the catalog, or a file,
+such as ``loopyperf microbenchmark`` writes.
+
+    .venv/bin/python benchmarks/rodinia.py --description DEVICE --archive FILE [--model NAME ...]
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import loopyperf as lpp
+from loopyperf.device.description import Device
+from loopyperf.device.memory_lambdas import DRAM
+from loopyperf.device.quantity import Quantity
+from loopyperf.errors import LoopyperfError
+from loopyperf.measurement.archive import Recording, read_archive
+from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.models import MODELS
+from loopyperf.models.interface import DeviceModel
+from loopyperf.models.metrics import mape
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.oracle.campaign import measure, opened
+from loopyperf.oracle.validate import with_empty_kernel
+
+OF_DEVICE = {name: model for name, model in MODELS.items() if isinstance(model, DeviceModel)}
+SHORT = Protocol(runs=8, dropped=2, probe_runs=2, longest_run=0.3)
+
+PROCESSOR = "a processor executes one group after the other, each work-item a warp of its own"
+
+Point = tuple[float, Mapping[str, float]]
+"""a measured time, and what each model predicts, in seconds"""
+
+
+def points(
+    recording: Recording, files: Sequence[KernelFile], device: Device, models: Sequence[str]
+) -> Iterator[tuple[str, Point]]:
+    """Yield for each measurement the kernel's name, the time, and the predictions of the models that have one."""
+    run = recording.runs[-1]
+    known = {(file.name, each.label): each for file in files for each in configurations_of(file, run.limits)}
+    for each in recording.measurements:
+        if each.kind != "measurement" or (each.kernel_class, each.label) not in known:
+            continue
+        unit = known[each.kernel_class, each.label].build()
+        graphs = lpp.instruction_graph(unit, warp_size=device.warp_size, parameters=each.sizes)
+        timed = TimedKernel(graphs, device)
+        found: dict[str, float] = {}
+        for name in models:
+            try:
+                found[name] = float(OF_DEVICE[name].time(timed).seconds)
+            except LoopyperfError as error:
+                Console(stderr=True).print(f"{each.kernel_class}, {name}: {error}", markup=False)
+        yield each.kernel_class, (run.protocol.measured_time(each.samples), found)
+
+
+def as_processor(device: Device) -> Device:
+    """Return *device* with what GPUs have limits of, and a processor has not, so that models of GPUs answer for it.
+
+    Its own memory is taken to be as the farthest one that was measured, where its caches hold the largest arrays.
+    """
+    if device.stated("warp_size"):
+        return device
+
+    def stated(numbers: Mapping[str, int]) -> tuple[tuple[str, Quantity], ...]:
+        return tuple((name, Quantity(value, "1", PROCESSOR)) for name, value in numbers.items())
+
+    limits = device.limits
+    room = {"warps": limits.work_items_per_group, "groups": 1, "registers": 2**30, "register_unit": 1}
+    local = {"local_memory": limits.local_memory_per_group, "local_memory_unit": 1, "partitions": 1}
+    measured = [level for level in device.memory if level.stated("sustained_bandwidth")]
+    memory = tuple(
+        level if level in measured else replace(level, numbers=measured[-1].numbers)
+        for level in device.memory
+        if level in measured or level.name == DRAM
+    )
+    return replace(
+        device,
+        memory=memory,
+        numbers=(*device.numbers, *stated({"warp_size": 1})),
+        limits=replace(limits, numbers=(*limits.numbers, *stated({**room, **local}))),
+    )
+
+
+def table(by_kernel: Mapping[str, Sequence[Point]], models: Sequence[str]) -> Table:
+    """Return the MAPE of the performance by kernel and model, in per cent, and the means over kernels."""
+    found = Table("kernel", "sizes", *models)
+    errors: dict[str, list[float]] = defaultdict(list)
+    for kernel, measured in by_kernel.items():
+        cells: list[str] = []
+        for model in models:
+            pairs = [(1 / predicted[model], 1 / seconds) for seconds, predicted in measured if model in predicted]
+            error = mape(*zip(*pairs, strict=True)) if pairs else None
+            cells.append("-" if error is None else f"{error:.0%}")
+            errors[model] += [] if error is None else [error]
+        found.add_row(kernel, str(len(measured)), *cells)
+    means = (f"{np.mean(errors[model]):.0%}" if errors[model] else "-" for model in models)
+    found.add_row("mean", "", *means, style="bold")
+    return found
+
+
+def main() -> None:
+    """Print how near the models come."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--description", required=True, help="a device of the catalog, or the path of a description")
+    parser.add_argument("--archive", type=Path, required=True, help="of measurements; they are taken if there is none")
+    parser.add_argument("--model", action="append", choices=list(OF_DEVICE), help="of several, one; all unless named")
+    asked = parser.parse_args()
+    files = load_kernel_files(bundled_folder("test_kernels/rodinia"))
+    if asked.archive.exists():
+        recording = read_archive(asked.archive)
+    else:
+        recording = measure(opened("opencl", None), with_empty_kernel(files), asked.archive, SHORT, None)
+    models = asked.model or list(OF_DEVICE)
+    by_kernel: dict[str, list[Point]] = defaultdict(list)
+    for kernel, point in points(recording, files, as_processor(lpp.load_device(asked.description)), models):
+        by_kernel[kernel].append(point)
+    Console(width=200).print(table(by_kernel, models))
+
+
+if __name__ == "__main__":
+    main()
