@@ -7,7 +7,9 @@ from .device.occupancy import occupancy as occupancy
 from .errors import LoopyperfError as LoopyperfError
 from .errors import LoopyperfWarning as LoopyperfWarning
 from .models import MODELS as MODELS
+from .models.on_device.advice import Advice as Advice
 from .models.result import Estimate as Estimate
+from .oracle.advice import advise as advise
 from .oracle.analysis import count as count
 from .oracle.calibrate import calibrate as calibrate
 from .oracle.choice import devices as devices
@@ -17,5 +19,7 @@ from .oracle.comparison import compare as compare
 from .oracle.comparison import compare_occupancies as compare_occupancies
 from .oracle.estimate import estimate as estimate
 from .oracle.instruction_graph import instruction_graph as instruction_graph
+from .oracle.throughput import crossover as crossover
+from .oracle.throughput import throughput_bounds as throughput_bounds
 from .oracle.validate import validate as validate
 from .properties.counted_kernel import KernelCounts as KernelCounts

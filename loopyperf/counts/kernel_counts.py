@@ -105,6 +105,13 @@ def count_kernel(
     return counted
 
 
+def memory_references(kernel: Kernel, typical: Typical) -> list[tuple[Site, Reference]]:
+    """Return all loads and stores of *kernel*, each with where it happens."""
+    walk = _Pass(kernel, "executed", typical, None, "refuse")
+    sightings = (sighting for launch in kernel.launches for sighting in walk.walked(launch))
+    return [(each.site, each.event) for each in sightings if isinstance(each.event, Reference)]
+
+
 def check_options(counting: object, sub_group_size: object, on_unknown: object) -> None:
     """Raise :class:`ParameterError` for an option that is none, whatever its type."""
     if not isinstance(counting, str) or counting not in COUNTINGS:
@@ -142,7 +149,7 @@ class _Pass:
         self.left_out: dict[str, LeftOut] = {}
 
     def counted(self) -> KernelTallies:
-        sightings = [sighting for launch in self.kernel.launches for sighting in self._walked(launch)]
+        sightings = [sighting for launch in self.kernel.launches for sighting in self.walked(launch)]
         references = [(s.site, s.event) for s in sightings if isinstance(s.event, Reference)]
         classifier = StrideClassifier(self.counter, references)
         tallies = [tally for sighting in sightings for tally in self._tally(sighting, classifier)]
@@ -173,7 +180,8 @@ class _Pass:
     def _of_instruction(self, name: str) -> AbstractContextManager[None]:
         return self._refusals_of(name, f"instruction {name!r}")
 
-    def _walked(self, launch: Launch) -> Iterator[_Sighting]:
+    def walked(self, launch: Launch) -> Iterator[_Sighting]:
+        """Yield every operation and every reference of *launch*, with where it happens."""
         for guard in guards(self.kernel, launch):
             with self._of_instruction(guard.instruction.id):
                 events = self.walker.events_of_guard(guard)

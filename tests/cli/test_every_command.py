@@ -132,8 +132,6 @@ def broken_file(folder: Path) -> Path:
 BAD_INPUT = {
     "an unknown device": (["estimate", DOUBLED, "--set", "n=16", "--device", "furry"], "device 'furry'; known devices"),
     "an unknown model": (["estimate", DOUBLED, "--set", "n=16", *ON_FURY, "--model", "best"], "model 'best'; there"),
-    "models of a device that is not described": (["compare", DOUBLED, "--set", "n=16", "--device", "furry"], "furry"),
-    "a model that nobody knows": (["compare", DOUBLED, "--set", "n=16", "--model", "best"], "model 'best'; there"),
     "a missing size": (["estimate", DOUBLED, *ON_FURY], "missing size n"),
     "a superfluous size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=1", "--set", "k=1"], "superfluous size k"),
     "a fraction": (["estimate", DOUBLED, *ON_FURY, "--set", "n=1.5"], "size n must be an integer, received '1.5'"),
@@ -218,17 +216,6 @@ def test_estimate_prints_the_estimate_and_its_parts():
         "f32 mul",
     ]
     assert re.search(r"work-groups +│ +62,500 │ +3.75 ns │ +234 µs", lines[4])
-
-
-def test_compare_prints_a_line_for_each_model_that_is_asked():
-    asked = ("--set", "n=4096", "--device", "nvidia-v100", "--model", "roofline", "--model", "volkov")
-    lines = run("compare", DOUBLED, *asked).stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["doubled(n=4096)", "roofline", "volkov"]
-    over = run("compare", DOUBLED, *asked, "--occupancy").stdout.splitlines()
-    assert [line.split()[0] for line in over[1:]] == ["warps", "roofline", "volkov"]
-    printed = json.loads(run("compare", DOUBLED, *asked, "--json").stdout)
-    expected = lpp.compare(doubled(), n=4096, device="nvidia-v100", models=["roofline", "volkov"])
-    assert printed == expected.to_dict()
 
 
 def test_estimate_prints_json_that_is_the_estimate():

@@ -9,8 +9,10 @@ from matplotlib.figure import Figure
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
+from loopyperf.models.gpuperf import Inputs, Parameters, analyse
+from loopyperf.models.on_device.advice import Advice
 from loopyperf.pipeline import Execution, group_times, simulate
-from loopyperf.plots import plot_groups, plot_over_occupancy
+from loopyperf.plots import plot_benefits, plot_groups, plot_over_occupancy
 
 POINTS = [(8, 2.0), (4, 1.0), (16, 2.5)]
 
@@ -47,7 +49,25 @@ def test_groups_are_bars_from_start_to_finish() -> None:
     assert list(reached.get_xdata()) == [0, 36]
 
 
-@pytest.mark.parametrize("draw", [lambda ax: plot_groups({}, ax=ax), lambda ax: plot_over_occupancy({}, ax=ax)])
+def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
+    # Inputs of which memory is hidden: T'mem = 0; at 1 GHz a million cycles are a millisecond.
+    numbers = {"sync_insts": 0, "sfu_insts": 0, "fp_insts": 50, "total_warps": 14 * 10_000, "active_sms": 14, "n": 48}
+    found = analyse(Inputs(insts=100, mem_insts=0, **numbers), Parameters(freq=1e9))
+    advice = Advice("k", 1e9, found, ())
+    (ax,) = plot_benefits({"k": advice}).axes
+    between, solid, hollow, diagonal, _ = ax.lines
+    assert (list(solid.get_xdata()), list(solid.get_ydata())) == ([0.0], [1.0])
+    assert (list(hollow.get_xdata()), list(hollow.get_ydata())) == ([0.0], [0.5])
+    assert list(between.get_ydata()) == [1.0, 0.5]
+    assert list(diagonal.get_ydata()) == [0, 1.0]
+    assert (solid.get_fillstyle(), hollow.get_fillstyle()) == ("full", "none")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["k", "ideally"]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [lambda ax: plot_benefits({}, ax=ax), lambda ax: plot_groups({}, ax=ax), lambda ax: plot_over_occupancy({}, ax=ax)],
+)
 def test_axes_that_are_given_are_drawn_on(draw) -> None:
     figure = Figure()
     left, right = figure.subplots(1, 2)

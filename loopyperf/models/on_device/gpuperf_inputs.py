@@ -4,7 +4,7 @@ Of what the paper took from profilers, an emulator and disassembly: instructions
 graphs, transactions from the addresses of the lanes, how far accesses go from the layer conditions.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -36,7 +36,16 @@ class Request:
     instruction: Instruction
     transactions: float
     """lines that it asks for"""
+    sectors: float
+    """that it asks for"""
     served: Served
+    lanes: int
+    """of a full warp"""
+
+    @property
+    def fewest_sectors(self) -> float:
+        """Return the sectors that a full warp asks for of neighbouring elements."""
+        return self.lanes * int(self.instruction.dtype.removeprefix("b")) / 8 / SECTOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +80,9 @@ class LaunchInputs:
             accesses = launch.accesses[kind]
             for number, each in enumerate(launch.machine[kind].instructions):
                 if is_memory(each):
-                    lines = max(1.0, accesses.asked(number).lines)
-                    found.append(Request(share * float(each.executions), each, lines, launch.serving(each)))
+                    asked, executions = accesses.asked(number), share * float(each.executions)
+                    lines, lanes = max(1.0, asked.lines), launch.device.warp_size
+                    found.append(Request(executions, each, lines, asked.sectors, launch.serving(each), lanes))
         return found
 
     @cached_property
@@ -85,13 +95,19 @@ class LaunchInputs:
         ]
 
     def _executed(self, executions: float, instruction: Instruction, time: Timed) -> Executed:
-        """Return the instruction, with what its bank conflicts take told apart."""
+        """Return the instruction, with what its bank conflicts take told apart: beyond a pass for each 32 bits."""
         issue, completion = float(time.lambdas.issue), float(time.lambdas.completion)
         conflicts = 0.0
         if instruction.subsystem == "local" and not instruction.is_idle:
-            alone = self.launch.timing.local_memory(1).lambdas
+            words = max(1, int(instruction.dtype.removeprefix("b")) // 32)
+            alone = self.launch.timing.local_memory(words).lambdas
             conflicts = max(0.0, issue - float(alone.issue))
         return Executed(executions, instruction, issue - conflicts, completion - conflicts, conflicts)
+
+    @property
+    def every(self) -> Iterator[tuple[float, Instruction]]:
+        """Yield how often a warp executes each instruction, and it."""
+        yield from ((executions, instruction) for executions, instruction, _ in self.launch.executed())
 
     @cached_property
     def computing(self) -> Sequence[Executed]:
@@ -116,7 +132,7 @@ class LaunchInputs:
         levels = global_levels(device)
         issue = self._mean([(each.executions, each.issue) for each in self.computing], 1.0)
         latency = self._mean(
-            [(each.executions, each.completion) for each in self.computing if _is_floating_point(each.instruction)],
+            [(each.executions, each.completion) for each in self.computing if is_floating_point(each.instruction)],
             float(device.completion_latency("add", "f32")),
         )
         return Parameters(
@@ -162,7 +178,7 @@ class LaunchInputs:
             mem_insts=requests,
             sync_insts=self._number(lambda each: each.kind == "barrier"),
             sfu_insts=special,
-            fp_insts=self._number(_is_floating_point),
+            fp_insts=self._number(is_floating_point),
             total_warps=launch.warps_of_core * active,
             active_sms=active,
             n=launch.execution.concurrent_warps,
@@ -191,6 +207,10 @@ class LaunchInputs:
             for name, share in request.served.waited.items()
         )
 
+    def cost(self, request: Request) -> float:
+        """Return the cycles of all executions of a request in a warp."""
+        return request.executions * self.latency(request)
+
     # {{{ over kinds of warps
 
     def _number(self, is_counted: Callable[[Instruction], bool]) -> float:
@@ -202,7 +222,8 @@ class LaunchInputs:
     # }}}
 
 
-def _is_floating_point(instruction: Instruction) -> bool:
+def is_floating_point(instruction: Instruction) -> bool:
+    """Return whether an instruction is arithmetic of floating-point numbers, which a kernel is for."""
     return instruction.dtype.startswith("f") and instruction.kind in FLOATING_POINT and not instruction.is_idle
 
 

@@ -31,7 +31,7 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
 def notes(launch: TimedLaunch) -> Iterator[str]:
     """Yield what GPUPerf assumes of *launch*."""
     if LaunchInputs(launch).inputs.sync_insts:
-        yield "what warps wait for each other at barriers is taken as nothing: GPUPerf's Γ is of no use (docs/models.md)"
+        yield "what warps wait for each other at barriers is left out of GPUPerf: see docs/models.md"
 
 
 def _costs(launch: TimedLaunch) -> Costs:

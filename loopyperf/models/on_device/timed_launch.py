@@ -108,6 +108,8 @@ class TimedLaunch:
         if spilled > 0:
             self.notes[f"{spilled} registers of a work-item may not fit: what they spill is not timed"] = None
         room = occupancy(self.device, work_items, registers, self.launch.local_memory)
+        self.limited_by = room.bound_by
+        """the resources of a core that have no room for another group"""
         execution = execution_on(room, self.launch.groups, self.device.cores)
         if concurrent_groups is None:
             return execution

@@ -1,0 +1,211 @@
+"""GPUPerf's advisor: what removing each loss would give, and what to try, by the kernel's own instructions.
+
+The four potential benefits are those of Sim, section 3. What to try are the techniques of sections 6.2.1, 6.3.1 and
+table 5, which the paper ties to the benefits that they act on.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loopyperf.models.gpuperf import Analysis, analyse
+from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs, Request, is_floating_point
+from loopyperf.models.on_device.timed_launch import TimedLaunch
+from loopyperf.units import duration
+
+NAMED = 3
+"""instructions that are named for each benefit, those that cost most"""
+SMALL = 0.01
+"""of the time: benefits below are not worth a word"""
+
+
+@dataclass(frozen=True, slots=True)
+class Benefit:
+    """What removing a loss would give."""
+
+    name: str
+    """as in the paper, e.g. ``"B_memlp"``"""
+    meaning: str
+    seconds: float
+    """at most"""
+    evidence: tuple[str, ...]
+    """where the loss is: instructions with their numbers, those that cost most first"""
+    techniques: tuple[str, ...]
+    """what to try"""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Where a launch's time goes by GPUPerf, and what may be gained."""
+
+    launch: str
+    clock: float
+    """Hz"""
+    analysis: Analysis
+    benefits: tuple[Benefit, ...]
+    """the largest first"""
+
+    @property
+    def seconds(self) -> float:
+        """Return Texec in seconds."""
+        return float(self.analysis.t_exec) / self.clock
+
+    @property
+    def bound(self) -> str:
+        """Return on which side of the diagonal of the X-Y chart the launch is: ``"computation"`` or ``"memory"``."""
+        return "computation" if self.analysis.t_comp >= self.analysis.t_mem_visible else "memory"
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        found, clock = self.analysis, self.clock
+        parts = {"Tcomp": found.t_comp, "Tmem": found.t_mem, "Toverlap": found.t_overlap}
+        times = ", ".join(f"{name} {duration(float(cycles) / clock)}" for name, cycles in parts.items())
+        yield f"{self.launch}: {duration(self.seconds)}, bound by {self.bound} ({times})"
+        for each in self.benefits:
+            if each.seconds < SMALL * self.seconds:
+                continue
+            yield f"  {each.name}: {duration(each.seconds)} at most, by {each.meaning}"
+            yield from (f"    {sentence}" for sentence in each.evidence)
+            yield from (f"    try {technique}" for technique in each.techniques)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the advice as plain values that JSON can hold."""
+        names = ("t_exec", "t_comp", "t_mem", "t_overlap", "t_mem_visible", "t_fp", "t_mem_min")
+        return {
+            "launch": self.launch,
+            "seconds": self.seconds,
+            "bound": self.bound,
+            "parts": {name: float(getattr(self.analysis, name)) / self.clock for name in names},
+            "benefits": [
+                {
+                    "name": each.name,
+                    "meaning": each.meaning,
+                    "seconds": each.seconds,
+                    "evidence": list(each.evidence),
+                    "techniques": list(each.techniques),
+                }
+                for each in self.benefits
+            ],
+        }
+
+
+def advice_on(launch: TimedLaunch) -> Advice:
+    """Return where the time of *launch* goes and what may be gained.
+
+    Raises :class:`MissingNumberError` for what the device's description does not state.
+    """
+    seen = LaunchInputs(launch)
+    found = analyse(seen.inputs, seen.parameters)
+    clock = launch.device.clock
+    benefits = [
+        Benefit("B_itilp", "more parallelism of instructions", _seconds(found.b_itilp, clock),
+                tuple(_parallelism(launch, found)), _OF_PARALLELISM),
+        Benefit("B_memlp", "more parallelism of requests", _seconds(found.b_memlp, clock),
+                tuple(_requests(seen)), _OF_REQUESTS),
+        Benefit("B_fp", "fewer instructions beside floating-point ones", _seconds(found.b_fp, clock),
+                tuple(_instructions(seen)), _OF_INSTRUCTIONS),
+        Benefit("B_serial", "less serialization", _seconds(found.b_serial, clock),
+                tuple(_serialization(seen, found)), _OF_SERIALIZATION),
+    ]  # fmt: skip
+    return Advice(launch.launch.name, clock, found, tuple(sorted(benefits, key=lambda each: -each.seconds)))
+
+
+_OF_PARALLELISM = (
+    "more work-items on a core, by fewer registers or less local memory of each",
+    "unroll and jam: several independent results in each work-item",
+    "prefetch into registers before the use",
+    "tiles in local memory, which shorten what is waited for",
+)
+_OF_REQUESTS = (
+    "tiles in local memory, so that what several work-items read is fetched once",
+    "neighbouring elements to neighbouring work-items (the layout of the array, or the order of its axes)",
+    "vector packing: one wide access in place of several narrow ones",
+    "prefetch, so that more requests are under way at once",
+)
+_OF_INSTRUCTIONS = (
+    "loop unrolling, which saves tests and index arithmetic",
+    "coarsening: more elements in each work-item, which share what is computed for them",
+    "vector packing: fewer loads and stores",
+    "special function units, where single precision allows: rsqrt in place of a division and a root",
+)
+_OF_SERIALIZATION = (
+    "another layout of the tile, e.g. padded by an element, against bank conflicts",
+    "fewer barriers: private results, which are put together at the end",
+    "fewer special functions beside other instructions",
+)
+
+
+# {{{ where it is
+
+
+def _seconds(cycles: Any, clock: float) -> float:
+    return float(cycles) / clock
+
+
+def _parallelism(launch: TimedLaunch, found: Analysis) -> Iterator[str]:
+    inputs = found.inputs
+    yield (
+        f"{inputs.n:g} warps on a core with {inputs.ilp:.2g} independent instructions each: {float(found.itilp):.3g} "
+        f"under way, {float(found.itilp_max):.3g} would hide latencies of {float(found.avg_inst_lat):.3g} cycles"
+    )
+    yield f"no more groups fit for {' and '.join(launch.limited_by)}"
+
+
+def _requests(seen: LaunchInputs) -> Iterator[str]:
+    """Yield what the costliest accesses ask for."""
+    costs: dict[str, list[Request]] = {}
+    for each in seen.requests:
+        costs.setdefault(each.instruction.source or each.instruction.kind, []).append(each)
+    for source in _costliest({name: sum(map(seen.cost, found)) for name, found in costs.items()}):
+        of_array: dict[tuple[str, str], Request] = {}
+        for each in costs[source]:
+            key = each.instruction.kind, each.instruction.reference.array
+            if key not in of_array or seen.cost(each) > seen.cost(of_array[key]):
+                of_array[key] = each
+        for (kind, array), each in of_array.items():
+            farthest = [f"{share:.0%} of {name}" for name, share in each.served.asked.items() if share > 0]
+            yield (
+                f"{source}: {kind} {array}, {each.sectors:.3g} sectors per request where "
+                f"{each.fewest_sectors:.3g} would do; served by {', '.join(farthest)}"
+            )
+
+
+def _instructions(seen: LaunchInputs) -> Iterator[str]:
+    """Yield which instructions are no floating-point arithmetic."""
+    others: dict[str, dict[str, float]] = {}
+    floating: dict[str, float] = {}
+    for executions, each in seen.every:
+        source = each.source or each.kind
+        if is_floating_point(each):
+            floating[source] = floating.get(source, 0.0) + executions
+        else:
+            kinds = others.setdefault(source, {})
+            kind = f"{each.kind} {each.subsystem}" if each.kind in ("load", "store") else each.kind
+            kinds[kind] = kinds.get(kind, 0.0) + executions
+    for source in _costliest({name: sum(kinds.values()) for name, kinds in others.items()}):
+        kinds = others[source]
+        listed = ", ".join(f"{kinds[kind]:,.4g} {kind}" for kind in _costliest(kinds))
+        whole = sum(kinds.values()) + floating.get(source, 0.0)
+        yield f"{source}: {sum(kinds.values()):,.4g} of {whole:,.4g} instructions of a warp, e.g. {listed}"
+
+
+def _serialization(seen: LaunchInputs, found: Analysis) -> Iterator[str]:
+    conflicts: dict[str, float] = {}
+    for each in seen.others:
+        if each.conflicts:
+            source = each.instruction.source
+            conflicts[source] = max(conflicts.get(source, 0.0), 1 + each.conflicts / each.issue)
+    for source in _costliest(conflicts):
+        yield f"{source}: {conflicts[source]:.3g} times the passes through the banks that it takes without conflicts"
+    if float(found.o_sfu) > 0:
+        number = sum(each.executions for each in seen.others if each.instruction.kind == SPECIAL)
+        yield f"{number:,.4g} special functions of a warp to {float(found.inputs.insts):,.4g} other instructions"
+
+
+def _costliest(costs: dict[str, float]) -> Sequence[str]:
+    return sorted((name for name, cost in costs.items() if cost > 0), key=lambda name: -costs[name])[:NAMED]
+
+
+# }}}

@@ -1,0 +1,187 @@
+"""Bounds of throughput, symbolic in a kernel's sizes: how long each subsystem is busy at least.
+
+    T ≥ Ts(n) = Σi countᵢ(n) · λᵢ / (cores · clock)          for each subsystem s, of what runs on it (roofline)
+
+Counts are exact quasi-polynomials of the source, in warp instructions; λ comes from the device's description. They are
+bounds, and leave out what only machine code and caches tell: an addition and a multiplication may be one instruction,
+so that each counts as half of one; index arithmetic is free; device memory moves each distinct element once, and caches
+cost nothing. Accesses of local memory are those of the source. The model ``roofline`` looks at machine code and at
+caches, at one size at a time.
+
+Lemeire, section 2.1.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from itertools import pairwise
+from operator import add
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.counts.admitted_sizes import admitted_values
+from loopyperf.counts.evaluation import IntegerArray
+from loopyperf.counts.item import Access, Item, Operation
+from loopyperf.counts.kernel_counts import KernelTallies
+from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.counts.touched_cells import Touched
+from loopyperf.device.description import Device
+from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle
+from loopyperf.models.on_device.timing import Timing
+from loopyperf.properties.totals import Totals
+
+PARTS = 10_000
+"""of a cycle, whole numbers of which every count takes: so sums are exact"""
+SAMPLES = 4096
+"""sizes at which bounds are compared, at most, before the place of a change is searched for"""
+
+
+@dataclass(frozen=True, slots=True)
+class Crossover:
+    """Where another subsystem becomes the one that is busy longest."""
+
+    size: int
+    """the first one at which it is"""
+    before: str
+    """subsystem"""
+    after: str
+    """subsystem"""
+
+
+class ThroughputBounds(Mapping[str, QuasiPolynomial]):
+    """Subsystem -> the cycles that it is busy at least, those of all cores added up, as a function of the sizes."""
+
+    def __init__(self, counted: KernelTallies, touched: Mapping[str, Touched], device: Device) -> None:
+        """Take what a kernel does, counted in warps of the device, and what it touches of global arrays.
+
+        Raises :class:`MissingNumberError` for a throughput or bandwidth that the device's description does not state.
+        """
+        self.device = device
+        self.left_out: dict[str, None] = {}
+        """sentences on what is in no bound"""
+        self.assumptions = counted.kernel.assumptions
+        terms = _Terms(device, self.left_out).by_subsystem(counted, touched)
+        self._totals = Totals(counted.kernel, terms, {})
+
+    def __getitem__(self, subsystem: str) -> QuasiPolynomial:
+        return reduce(add, (count * Fraction(parts, PARTS) for count, parts in self._totals.sums[subsystem]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._totals.sums)
+
+    def __len__(self) -> int:
+        return len(self._totals.sums)
+
+    def __str__(self) -> str:
+        width = max(map(len, self), default=0)
+        clock = self.device.cores * self.device.clock
+        head = f"cycles of all {self.device.cores} cores of {self.device.slug} together, {clock:.4g} in a second"
+        return "\n".join([head, *(f"  {name:<{width}}  {bound}" for name, bound in self.items())])
+
+    # {{{ at sizes
+
+    def seconds(self, **sizes: int | IntegerArray) -> dict[str, float | NDArray[np.float64]]:
+        """Return subsystem -> the time in seconds that it is busy at least; arrays of sizes give arrays.
+
+        Raises :class:`ParameterError` for sizes that are missing or outside the kernel's assumptions.
+        """
+        is_batch = any(isinstance(size, np.ndarray) for size in sizes.values())
+        cycles = self._totals.at_arrays(sizes) if is_batch else self._totals.at(cast("Mapping[str, int]", sizes))
+        per_second = self.device.cores * self.device.clock * PARTS
+        return {name: each / per_second for name, each in zip(self, cycles, strict=True)}
+
+    def bound(self, **sizes: int) -> str:
+        """Return the subsystem that is busy longest at one size."""
+        seconds = self.seconds(**sizes)
+        return max(seconds, key=lambda name: float(np.max(seconds[name])))
+
+    # }}}
+
+    # {{{ where the bound changes
+
+    def crossovers(self, size: str, at_least: int = 1, at_most: int = 2**20, **others: int) -> tuple[Crossover, ...]:
+        """Return at which values of *size*, from *at_least* to *at_most*, another subsystem is busy longest.
+
+        The kernel's other sizes are *others*. Where there are too many values to look at each, a change back and forth
+        between two of some thousands that are looked at is not seen. Raises :class:`ParameterError` for a size that the
+        kernel does not have, and where none of these values is admitted.
+        """
+        values = admitted_values(self.assumptions, size, at_least, at_most, others)
+        names = list(self)
+
+        def longest(places: Sequence[int]) -> list[str]:
+            asked = np.array([values[place] for place in places], dtype=np.int64)
+            cycles = self._totals.at_arrays({**others, size: asked})
+            return [names[place] for place in np.argmax(np.broadcast_arrays(*cycles), axis=0)]
+
+        spread = np.geomspace(1, len(values), min(len(values), SAMPLES)).round().astype(np.int64) - 1
+        places = np.unique(spread).tolist()
+        found: list[Crossover] = []
+        for (low, before), (high, after) in pairwise(zip(places, longest(places), strict=True)):
+            while before != after:
+                place = _first(low, high, lambda at, before=before: longest([at])[0] != before)
+                now = longest([place])[0]
+                found.append(Crossover(values[place], before, now))
+                low, before = place, now
+        return tuple(found)
+
+    # }}}
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """Return a place after *low*, up to *high*, at which *holds* is true and before which it is not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """The cycles of each subsystem, in terms of counts."""
+
+    device: Device
+    left_out: dict[str, None]
+
+    def by_subsystem(
+        self, counted: KernelTallies, touched: Mapping[str, Touched]
+    ) -> dict[str, list[tuple[QuasiPolynomial, int]]]:
+        """Return subsystem -> counts, each with the parts of cycles that one of it takes."""
+        found: dict[str, list[tuple[QuasiPolynomial, int]]] = {}
+        for tally in counted.tallies:
+            for subsystem, cycles in self._of_item(tally.item):
+                found.setdefault(subsystem, []).append((tally.executions, _parts(cycles * tally.number)))
+        cycles_per_byte = 1 / bytes_per_cycle(self.device, self.device.level(DRAM))
+        for array, each in touched.items():
+            found.setdefault(DRAM, []).append((each.cells, _parts(cycles_per_byte * each.bits / 8)))
+            if not each.is_complete:
+                self.left_out[f"elements of {array} whose addresses are data are not among those moved"] = None
+        return found
+
+    def _of_item(self, item: Item) -> Iterator[tuple[str, float]]:
+        """Yield the subsystems that one of *item* takes in a warp, and for how many cycles."""
+        match item:
+            case Operation(kind="add" | "mul", dtype="f32" | "f64"):
+                subsystem = "alu" if item.dtype == "f32" else "fp64"
+                yield self.device.pipeline(subsystem), self.device.issue_latency("add", item.dtype) / 2
+            case Operation(kind="div" | "pow" | "special", dtype="f32"):
+                yield self.device.pipeline("sfu"), self.device.issue_latency("special", "f32")
+            case Operation(kind="div", dtype="f64") if self._is_measured("div f64"):
+                yield self.device.pipeline("fp64"), self.device.issue_latency("div", "f64")
+            case Operation(kind="add" | "mul" | "div" | "pow" | "special", dtype=dtype) if dtype.startswith("f"):
+                self.left_out[f"{dtype} {item.kind} is in no bound"] = None
+            case Access(space="local"):
+                one = Timing(self.device).local_memory(1)
+                yield one.pipeline, float(one.lambdas.issue) * max(1, item.bits // 32)
+            case _:
+                return
+
+    def _is_measured(self, instruction: str) -> bool:
+        return any(each.name == instruction and each.stated("issue") for each in self.device.instructions)
+
+
+def _parts(cycles: float | Fraction) -> int:
+    return round(cycles * PARTS)

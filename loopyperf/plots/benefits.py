@@ -1,0 +1,37 @@
+"""GPUPerf's X-Y chart: what memory and computation cost of a kernel, and what might be gained of either."""
+
+from collections.abc import Mapping
+
+from loopyperf.models.on_device.advice import Advice
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, line_styles
+
+MILLISECOND = 1e-3
+
+
+def plot_benefits(advice: Mapping[str, Advice], *, ax: Axes | None = None) -> Figure:
+    """Return the benefit X-Y chart of kernels by their names: costs in ms, memory along x, computation along y.
+
+    Of each kernel, the solid point is what it costs: T'mem, which nothing hides, and Tcomp; their sum is Texec. The
+    hollow one, at the end of the line, is what it would cost ideally: Tmem_min at most, and Tfp. Above the diagonal,
+    computation is the bound. The chart is that of Sim, Fig. 4 and 14.
+    """
+    ax = axes(ax)
+    largest = 0.0
+    for (name, each), style in zip(advice.items(), line_styles(), strict=False):
+        unit = each.clock * MILLISECOND
+        found = each.analysis
+        memory, computation = float(found.t_mem_visible) / unit, float(found.t_comp) / unit
+        ideal = memory - float(found.b_memlp) / unit, float(found.t_fp) / unit
+        ax.plot([memory, ideal[0]], [computation, ideal[1]], color=style["color"], linewidth=1, linestyle=":")
+        ax.plot([memory], [computation], **style, linestyle="none", label=name)
+        ax.plot([ideal[0]], [ideal[1]], **style, linestyle="none", fillstyle="none")
+        largest = max(largest, memory, computation)
+    ax.plot([0, largest], [0, largest], color="grey", linewidth=1, linestyle="--", zorder=0)
+    ax.annotate("computation is the bound", (0.02, 0.97), xycoords="axes fraction", va="top", fontsize="small")
+    ax.annotate("memory is the bound", (0.98, 0.03), xycoords="axes fraction", ha="right", fontsize="small")
+    ax.plot([], [], "o", color="grey", fillstyle="none", label="ideally")
+    ax.set(xlabel="memory, T'mem (ms)", ylabel="computation, Tcomp (ms)")
+    ax.set_xlim(left=0)
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False, fontsize="small", loc="center right")
+    return figure_of(ax)

@@ -1,0 +1,34 @@
+"""``loopyperf compare``: a line for each model, or everything as JSON."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+from kernels import doubled
+
+import loopyperf as lpp
+from loopyperf.cli.program import program
+
+DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(program, arguments)
+
+
+def test_compare_prints_a_line_for_each_model_that_is_asked():
+    asked = ("--set", "n=4096", "--device", "nvidia-v100", "--model", "roofline", "--model", "volkov")
+    lines = run("compare", DOUBLED, *asked).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["doubled(n=4096)", "roofline", "volkov"]
+    over = run("compare", DOUBLED, *asked, "--occupancy").stdout.splitlines()
+    assert [line.split()[0] for line in over[1:]] == ["warps", "roofline", "volkov"]
+    printed = json.loads(run("compare", DOUBLED, *asked, "--json").stdout)
+    expected = lpp.compare(doubled(), n=4096, device="nvidia-v100", models=["roofline", "volkov"])
+    assert printed == expected.to_dict()
+
+
+def test_a_model_or_a_device_that_nobody_knows_is_refused_in_one_line():
+    for option, words in (("--model", "unknown model 'best'"), ("--device", "no device called 'best'")):
+        refused = run("compare", DOUBLED, "--set", "n=16", option, "best")
+        assert refused.exit_code == 2
+        assert words in refused.stderr

@@ -1,0 +1,137 @@
+"""GPUPerf on kernels: what it is told of them, and what the advisor says of kernels whose fault is known."""
+
+import json
+
+import loopy as lp
+import numpy as np
+import pytest
+from kernels import doubled
+
+import loopyperf as lpp
+from loopyperf.models.on_device.gpuperf_inputs import LaunchInputs
+from loopyperf.models.on_device.timed_launch import TimedKernel
+
+V100 = lpp.load_device("nvidia-v100")
+C2050 = lpp.load_device("nvidia-tesla-c2050")
+
+
+def transposed() -> lp.TranslationUnit:
+    """Return b[i, j] = a[j, i]: lanes that run along j read a column."""
+    unit = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        "b[i, j] = a[j, i]",
+        [lp.GlobalArg("a,b", np.float32, shape="n, n"), ...],
+        assumptions="n mod 32 = 0 and n >= 32",
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    unit = lp.split_iname(unit, "i", 8, outer_tag="g.1", inner_tag="l.1")
+    return lp.split_iname(unit, "j", 32, outer_tag="g.0", inner_tag="l.0")
+
+
+def by_banks(stride: int) -> lp.TranslationUnit:
+    """Return sums of a tile that lanes read *stride* words apart."""
+    unit = lp.make_kernel(
+        "{[g, l, m, k]: 0 <= g < n and 0 <= l, m < 32 and 0 <= k < 200}",
+        f"""
+        tile[m*{stride}] = a[g, m] {{id=fetch}}
+        ... lbarrier {{id=all, dep=fetch}}
+        b[g, l] = sum(k, tile[l*{stride}]*k) {{id=use, dep=all}}
+        """,
+        [
+            lp.GlobalArg("a,b", np.float32, shape="n, 32"),
+            lp.TemporaryVariable("tile", np.float32, shape=(32 * stride,), address_space=lp.AddressSpace.LOCAL),
+            ...,
+        ],
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    return lp.tag_inames(unit, {"g": "g.0", "l": "l.0", "m": "l.0"})
+
+
+def inputs(unit: lp.TranslationUnit, device: lpp.Device = V100, **sizes: int) -> LaunchInputs:
+    return LaunchInputs(TimedKernel(lpp.instruction_graph(unit, **sizes), device).launches[0])
+
+
+# {{{ what it is told
+
+
+def test_inputs_of_a_kernel_counted_by_hand():
+    # y[i] = 2·x[i] of 2^20 floats in groups of 16: a load, a store, a multiplication; each asks for a part of a line of
+    # 128 bytes, and the kernel touches 2·2^20·4 bytes.
+    found = inputs(doubled(), n=2**20).inputs
+    assert (found.mem_insts, found.fp_insts, found.sync_insts, found.sfu_insts) == (2, 1, 0, 0)
+    assert found.insts >= 3
+    assert (found.active_sms, found.n) == (80, 32)
+    assert found.total_warps == 80 * -(-(2**16) // 80)  # those of the core with most of them
+    assert found.avg_trans_warp == 1
+    assert found.size_of_data == pytest.approx(2 * 2**20 * 4 / 128 / 80, rel=1e-12)
+    assert found.o_bank == 0
+
+
+def test_columns_are_a_transaction_for_each_lane():
+    # A load of 32 lines and a store of one: 16.5 on average.
+    assert inputs(transposed(), n=1024).inputs.avg_trans_warp == 16.5
+
+
+def test_parameters_of_the_device_of_the_paper_are_those_of_the_paper():
+    found = inputs(doubled(), C2050, n=2**20).parameters
+    assert (found.freq, found.mem_peak_bandwidth, found.dram_lat, found.delta, found.hit_lat) == (
+        1.15e9, 144e9, 440, 20, 18,
+    )  # fmt: skip
+    assert (found.sfu_width, found.fp_lat, found.warp_size, found.transaction_size) == (4, 18, 32, 128)
+
+
+# }}}
+
+
+# {{{ what it says
+
+
+def test_a_column_is_named_with_the_sectors_that_it_asks_for():
+    (advice,) = lpp.advise(transposed(), n=4096, device=V100)
+    assert advice.bound == "memory"
+    (memory,) = (each for each in advice.benefits if each.name == "B_memlp")
+    assert memory.seconds > 0.05 * advice.seconds  # the group's other rows find the sectors in the cache
+    assert any("load a, 32 sectors per request where 4 would do" in sentence for sentence in memory.evidence)
+    assert any("store b, 4 sectors per request where 4 would do" in sentence for sentence in memory.evidence)
+
+
+@pytest.mark.parametrize(("stride", "degree"), [(2, 2), (8, 8), (32, 32)])
+def test_bank_conflicts_are_named_with_their_degree(stride: int, degree: int):
+    (advice,) = lpp.advise(by_banks(stride), n=4096, device=V100)
+    (serial,) = (each for each in advice.benefits if each.name == "B_serial")
+    assert any(f"{degree} times the passes through the banks" in sentence for sentence in serial.evidence)
+
+
+def test_without_conflicts_there_is_nothing_to_gain_of_serialization():
+    (advice,) = lpp.advise(by_banks(1), n=4096, device=V100)
+    (serial,) = (each for each in advice.benefits if each.name == "B_serial")
+    assert (serial.seconds, serial.evidence) == (0, ())
+
+
+def test_a_lone_warp_lacks_parallelism():
+    (advice,) = lpp.advise(by_banks(1), n=1, device=V100)
+    (parallelism,) = (each for each in advice.benefits if each.name == "B_itilp")
+    assert parallelism.seconds > 0.2 * advice.seconds
+    assert "1 warps on a core" in parallelism.evidence[0]
+
+
+def test_benefits_come_with_the_largest_first_and_are_printed_with_what_to_try():
+    (advice,) = lpp.advise(transposed(), n=4096, device=V100)
+    times = [each.seconds for each in advice.benefits]
+    assert times == sorted(times, reverse=True)
+    text = str(advice)
+    assert text.startswith(f"{advice.launch}: ")
+    assert "try tiles in local memory" in text
+    assert json.loads(json.dumps(advice.to_dict())) == advice.to_dict()
+
+
+def test_the_time_is_that_of_the_model():
+    (advice,) = lpp.advise(doubled(), n=2**20, device=V100)
+    estimate = lpp.estimate(doubled(), n=2**20, device=V100, model="gpuperf")
+    assert advice.seconds == pytest.approx(estimate.seconds, rel=1e-12)
+
+
+# }}}

@@ -1,0 +1,127 @@
+"""Bounds of throughput as functions of sizes: by hand, against the roofline of machine code, and where they cross."""
+
+from functools import cache
+from itertools import pairwise
+
+import loopy as lp
+import numpy as np
+import pytest
+from kernels import doubled
+
+import loopyperf as lpp
+from loopyperf.errors import ParameterError
+
+V100 = lpp.load_device("nvidia-v100")
+
+
+@cache
+def powers(group: int = 256) -> lp.TranslationUnit:
+    """Return y[i] = Σ over m of x[i]·c for n elements: m decides how much is computed for each."""
+    unit = lp.make_kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k < m}",
+        "y[i] = sum(k, x[i]*1.5f)",
+        [lp.GlobalArg("x,y", np.float32, shape="n"), ...],
+        assumptions=f"n >= 1 and m >= 1 and n mod {group} = 0",
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    return lp.split_iname(unit, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+@cache
+def tiled(tile: int = 16) -> lp.TranslationUnit:
+    knl = lp.make_kernel(
+        "{[i, j, k]: 0 <= i, j, k < n}",
+        "c[i, j] = sum(k, a[i, k]*b[k, j])",
+        assumptions=f"n >= {tile} and n mod {tile} = 0",
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    knl = lp.add_dtypes(knl, {"a": np.float32, "b": np.float32})
+    knl = lp.split_iname(knl, "i", tile, outer_tag="g.1", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j", tile, outer_tag="g.0", inner_tag="l.0")
+    return lp.split_iname(knl, "k", tile)
+
+
+def test_a_polynomial_by_hand():
+    # In a warp: m additions and m multiplications on 64 lanes, λ = 1/2, two of them at best one instruction; x and y
+    # are 4 bytes each, once, at 869 GB/s.
+    bounds = lpp.throughput_bounds(powers(), device=V100)
+    found = bounds.seconds(n=2**20, m=1000)
+    assert found["alu"] == pytest.approx(2**20 / 32 * 1000 / 2 / (80 * 1.38e9), rel=1e-3)
+    assert found["DRAM"] == pytest.approx(8 * 2**20 / 869e9, rel=1e-3)
+    assert bounds.bound(n=2**20, m=1000) == "alu"
+    assert bounds.bound(n=2**20, m=1) == "DRAM"
+
+
+def test_formulas_are_exact_functions_of_the_sizes():
+    bounds = lpp.throughput_bounds(powers(), device=V100)
+    assert str(bounds["alu"]) == "m*n/64"
+    assert bounds["alu"](n=512, m=3) == 512 * 3 // 64
+
+
+def test_arrays_of_sizes_give_arrays_of_seconds():
+    bounds = lpp.throughput_bounds(powers(), device=V100)
+    sizes = np.array([256, 512, 2**20])
+    every = bounds.seconds(n=sizes, m=5)
+    for place, n in enumerate(sizes):
+        alone = bounds.seconds(n=int(n), m=5)
+        assert {name: found[place] for name, found in every.items()} == alone
+
+
+@pytest.mark.parametrize(("unit", "sizes"), [(powers(), {"n": 2**20, "m": 300}), (tiled(), {"n": 1024})])
+def test_the_roofline_of_machine_code_is_not_below_the_bounds(unit: lp.TranslationUnit, sizes: dict[str, int]):
+    # But for sums rounded to fractions of a cycle.
+    bounds = lpp.throughput_bounds(unit, device=V100).seconds(**sizes)
+    roofline = lpp.estimate(unit, model="roofline", device=V100, **sizes).seconds
+    assert max(bounds.values()) <= roofline * (1 + 1e-3)
+
+
+# {{{ where the bound changes
+
+
+def test_at_which_length_does_a_polynomial_become_bound_by_arithmetic():
+    # 8 bytes at 869 GB/s over 80 cores: 8·1.38e9·80/869e9 = 1.0163 cycles an element; m/64 each: m = 65.04.
+    (found,) = lpp.crossover(powers(), "m", device=V100, n=2**16)
+    assert (found.size, found.before, found.after) == (66, "DRAM", "alu")
+
+
+@pytest.mark.parametrize("device", ["nvidia-v100", "nvidia-rtx-3090"])
+def test_crossovers_are_where_a_scan_of_all_sizes_has_them(device: str):
+    bounds = lpp.throughput_bounds(tiled(), device=device)
+    sizes = range(16, 4097, 16)
+    longest = [bounds.bound(n=n) for n in sizes]
+    expected = [
+        (n, before, after) for n, (before, after) in zip(sizes[1:], pairwise(longest), strict=True) if before != after
+    ]
+    found = lpp.crossover(tiled(), "n", device=device, at_most=4096)
+    assert [(each.size, each.before, each.after) for each in found] == expected
+
+
+def test_a_long_range_is_searched_by_halves():
+    # 2^30 values are too many to look at each.
+    (found,) = lpp.crossover(powers(), "m", device=V100, n=256, at_most=2**30)
+    assert found.size == 66
+
+
+def test_where_nothing_changes_there_is_no_crossover():
+    assert lpp.crossover(doubled(), "n", device=V100) == ()
+
+
+def test_sizes_that_make_no_sense_are_refused():
+    with pytest.raises(ParameterError, match="no size k"):
+        lpp.crossover(doubled(), "k", device=V100)
+    with pytest.raises(ParameterError, match="missing size n"):
+        lpp.crossover(powers(), "m", device=V100)
+
+
+# }}}
+
+
+def test_what_is_in_no_bound_is_said():
+    unit = lp.make_kernel(
+        "{[i]: 0 <= i < n}", "b[i] = exp(a[i])", [lp.GlobalArg("a,b", np.float64, shape="n"), ...],
+        lang_version=(2018, 2), target=lp.PyOpenCLTarget(),
+    )  # fmt: skip
+    unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    assert "f64 special is in no bound" in lpp.throughput_bounds(unit, device=V100).left_out
