@@ -25,8 +25,7 @@ write it out in full, and s is in a register. K0's remainder is Loopy's, of sign
 Within a warp the lanes go in step and need no barriers, as long as the compiler leaves the tile in memory: these
 kernels are of Loopy's target with volatile accesses. All 32 lanes have part in each of these levels, and what is above
 tile[s] is of no use. Where warps are smaller, or where the driver states no size, the barriers stay. From Volta on,
-that lanes go in step is a habit, and no promise. loopyperf's compiler model does not know of volatile accesses: within
-a warp it keeps the sums in registers, one load a level in place of two, and stores the last.
+that lanes go in step is a habit, and no promise.
 
 The numbers are floats, not the sample's integers, so that integer arithmetic is that of subscripts alone. In [0, 1)
 they add up, in a tree, to nearly as many digits as they have.

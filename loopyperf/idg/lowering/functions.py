@@ -155,7 +155,7 @@ def _function(instruction: Instruction) -> str:
     known = [operand.known for operand in instruction.operands]
     if instruction.kind == "div" and instruction.dtype.startswith("f") and known and known[0] in (1, -1):
         return RECIPROCAL
-    is_size = instruction.is_index and instruction.operands[-1].is_integer
+    is_size = instruction.is_index and any(each.is_integer for each in instruction.operands[1:])
     is_constant = any(isinstance(each, (int, float)) for each in known[1:]) and not is_size
     if instruction.kind == "div" and instruction.dtype in ("i32", "f32") and is_constant:
         return BY_CONSTANT

@@ -86,7 +86,7 @@ class _Merger:
             return None
         what = (instruction.kind, instruction.dtype)
         if instruction.kind == "load":
-            if instruction.reference is None:
+            if instruction.reference is None or instruction.is_volatile:
                 return None
             ref = instruction.reference
             barrier = versions.get("") if ref.space == "local" or ref.array in self.stored else None
