@@ -41,7 +41,9 @@ def _is_irregular(instruction: Instruction, loops: set[str]) -> bool:
     known = [operand.known for operand in instruction.operands]
     if not instruction.is_index or instruction.kind in ("add", "compare") or not loops & names_in(known):
         return False
-    return instruction.kind != "mul" or not Polynomial.of(prim.Product(tuple(known))).is_affine_in(loops)
+    if instruction.kind != "mul" or any(each is None for each in known):
+        return True
+    return not Polynomial.of(prim.Product(tuple(known))).is_affine_in(loops)
 
 
 def _past(graph: Idg, irregular: set[int], kept: set[int]) -> list[Edge]:
