@@ -83,6 +83,8 @@ class Instruction:
     """of loads and stores: the type of the array's numbers, e.g. ``"f32"``"""
     predicates: frozenset[str] = frozenset()
     """the conditions written in the source that decide which work-items execute it, see :data:`NOT`"""
+    is_volatile: bool = False
+    """of loads and stores: the compiler does each where it stands, as often as it stands there"""
     is_idle: bool = False
     """it is issued, but no lane of the warp takes part: it takes time to issue, and nothing else"""
 

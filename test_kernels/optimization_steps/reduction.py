@@ -19,13 +19,13 @@ K6  a work-item adds many numbers, n/(64·G): there are always 64 groups        
 ==  =========================================================================  =====================  ================
 
 The levels of K0 to K3, and those of K4 above a warp, are a loop with a barrier in each pass; s is a shift by its pass.
-The sample's loop ends at the size of a group at run time, this one at a constant: a compiler may write it out.
+As the sample's, which ends at the size of a group, it ends at what is told at run time, ``levels``: a compiler cannot
+write it out in full, and s is in a register. K0's remainder is Loopy's, of signed integers; the sample's are unsigned.
 
 Within a warp the lanes go in step and need no barriers, as long as the compiler leaves the tile in memory: these
 kernels are of Loopy's target with volatile accesses. All 32 lanes have part in each of these levels, and what is above
 tile[s] is of no use. Where warps are smaller, or where the driver states no size, the barriers stay. From Volta on,
-that lanes go in step is a habit, and no promise. loopyperf's compiler model does not know of volatile accesses: within
-a warp it keeps the sums in registers, one load a level in place of two, and stores the last.
+that lanes go in step is a habit, and no promise.
 
 The numbers are floats, not the sample's integers, so that integer arithmetic is that of subscripts alone. In [0, 1)
 they add up, in a tree, to nearly as many digits as they have.
@@ -71,7 +71,7 @@ def _configuration(name: str, group: int, in_step: bool) -> Configuration:
     return Configuration(
         label=f"{name}, group {group}",
         build=partial(reduction, name, group, in_step),
-        sizes=tuple({"n": n} for n in doubling(SMALLEST, step.swept(group), LARGEST)),
+        sizes=tuple(step.sizes(group, n) for n in doubling(SMALLEST, step.swept(group), LARGEST)),
         arguments=partial(arguments, step, group),
         reference=partial(partial_sums, step.elements(group)),
     )
@@ -83,13 +83,16 @@ def reduction(name: str, group: int = 128, in_step: bool = True) -> lp.Translati
     Unless lanes of a warp go *in_step*, there is a barrier at each level.
     """
     step = STEPS[name]
-    tree, swept, levels = step.tree(group, in_step), step.swept(group), step.levels(group)
+    tree, swept = step.tree(group, in_step), step.swept(group)
+    # Told that there is one pass at most, as of K4 in groups of 128, Loopy writes a condition in place of the loop, and
+    # no barrier under it: so it is told of all levels of a tree.
+    told = f" and 0 <= levels <= {_levels(group)}" if step.is_loop else ""
     together = f" {{nosync={IN_WARP}*}}" if IN_WARP in tree else ""
     unit = lp.make_kernel(
         [
             f"{{[g, l]: 0 <= g and {step.elements(group)}*g < {swept if step.groups else 'n'} and 0 <= l < {group}}}",
             f"{{[j]: 0 <= j and {swept}*j < n}}",
-            f"{{[k]: 0 <= k < {levels}}}",
+            *(["{[k]: 0 <= k < levels}"] if step.is_loop else []),
         ],
         f"""
         up(k) := 1 << k
@@ -106,11 +109,11 @@ def reduction(name: str, group: int = 128, in_step: bool = True) -> lp.Translati
             lp.TemporaryVariable("tile", np.float32, shape=(group,), address_space=lp.AddressSpace.LOCAL),
             lp.GlobalArg("x", np.float32, shape="n"),
             lp.GlobalArg("out", np.float32, shape=step.groups or f"n // {step.elements(group)}"),
-            lp.ValueArg("n", np.int32),
+            lp.ValueArg("n, levels" if step.is_loop else "n", np.int32),
         ],
         name=f"reduction_{name}",
         seq_dependencies=True,
-        assumptions=f"n mod {swept} = 0 and n >= {swept}",
+        assumptions=f"n mod {swept} = 0 and n >= {swept}{told}",
         target=VolatileMemPyOpenCLTarget() if together else lp.PyOpenCLTarget(),
         lang_version=(2018, 2),
     )
@@ -127,8 +130,8 @@ class Step:
     """the levels; whether lanes of a warp go in step"""
     numbers: int
     """that a work-item fetches; of K6, in each pass"""
-    written_out: int = 0
-    """levels that are not in the loop, at least"""
+    written_out: int | None = 0
+    """levels that are not in the loop; None where there is no loop"""
     groups: int | None = None
     """of any n; None where there are more for a larger n"""
 
@@ -140,9 +143,19 @@ class Step:
         """Return what n is a multiple of."""
         return self.elements(group) * (self.groups or 1)
 
-    def levels(self, group: int) -> int:
-        """Return how many passes the loop over levels makes."""
-        return group.bit_length() - 1 - self.written_out
+    @property
+    def is_loop(self) -> bool:
+        """Return whether some levels are passes of a loop."""
+        return self.written_out is not None
+
+    def sizes(self, group: int, n: int) -> Sizes:
+        """Return n, and how many passes the loop over levels makes."""
+        return {"n": n} if self.written_out is None else {"n": n, "levels": _levels(group) - self.written_out}
+
+
+def _levels(group: int) -> int:
+    """Return the levels of a tree, log₂ of *group*."""
+    return group.bit_length() - 1
 
 
 # {{{ what is fetched
@@ -191,7 +204,7 @@ def last_warp_written_out(group: int, in_step: bool) -> str:
 
 def all_written_out(group: int, in_step: bool) -> str:
     """Return the levels of K5 and K6."""
-    above_a_warp = [group >> level for level in range(1, STEPS["K4"].levels(group) + 1)]
+    above_a_warp = [group >> level for level in range(1, _levels(group // WARP))]
     return "".join(_level(f"l < {stride}", "l", stride) for stride in above_a_warp) + _in_warp(in_step)
 
 
@@ -224,17 +237,18 @@ STEPS: Mapping[str, Step] = MappingProxyType(
         "K2": Step(one, sequential, numbers=1),
         "K3": Step(two, sequential, numbers=2),
         "K4": Step(two, last_warp_written_out, numbers=2, written_out=WARP.bit_length()),
-        "K5": Step(two, all_written_out, numbers=2),
-        "K6": Step(many, all_written_out, numbers=2, groups=FEW),
+        "K5": Step(two, all_written_out, numbers=2, written_out=None),
+        "K6": Step(many, all_written_out, numbers=2, written_out=None, groups=FEW),
     }
 )
 
 
 def arguments(step: Step, group: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
-    """Return random numbers, an out of zeros, and n."""
+    """Return random numbers, an out of zeros, and the sizes."""
     n = sizes["n"]
     out = np.zeros(step.groups or n // step.elements(group), np.float32)
-    return {"x": rng.random(n, dtype=np.float32), "out": out, "n": np.int32(n)}
+    told = {name: np.int32(value) for name, value in sizes.items()}
+    return {"x": rng.random(n, dtype=np.float32), "out": out, **told}
 
 
 def partial_sums(elements: int, arguments: Arguments) -> dict[str, Array]:

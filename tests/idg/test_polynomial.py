@@ -1,5 +1,7 @@
 """Addresses as sums of products of sizes, loop variables and hardware indices."""
 
+from pickle import dumps, loads
+
 import pymbolic.primitives as prim
 from pymbolic import parse
 
@@ -29,3 +31,15 @@ def test_copies_of_a_pass_have_its_number_in_their_addresses() -> None:
 def test_what_is_no_sum_of_products_is_a_variable() -> None:
     address = Polynomial.of(3 * (prim.Variable("i") // 2) + 1)
     assert (len(address.variables), address.constant) == (1, 1)
+
+
+def test_what_is_called_as_written_is_worked_out_where_all_of_it_is_known() -> None:
+    address = Polynomial.of(parse("l + (64 >> k)"))
+    assert address.in_terms_of({"k": 4}) == Polynomial.of(parse("l + 4"))
+    assert address.in_terms_of({"k": parse("k + 1")}) != address
+    assert loads(dumps(address)).in_terms_of({"k": 4}) == Polynomial.of(parse("l + 4"))
+
+
+def test_steps_of_a_shift_differ_and_those_of_a_product_with_a_size_do_not() -> None:
+    addresses = [Polynomial.of(parse(text)) for text in ("n*k + l", "l*k", "l + (1 << k)", "k*k", "l % 2 + k")]
+    assert [each.is_affine_in({"k"}) for each in addresses] == [True, True, False, False, True]

@@ -17,7 +17,6 @@ from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 
 GROUP, WARP, LEVELS = 128, 32, 7
-SIZE = 2**16
 LIMITS = Limits(group_size=GROUP, local_memory=2**15, global_memory=2**30, warp_size=WARP)
 
 ACTIVE: Mapping[str, Callable[[int, int], bool]] = {
@@ -41,7 +40,9 @@ def launch(step: str) -> LaunchGraphs:
         if each.path.stem == "reduction"
     )
     form = next(each for each in file.configurations(LIMITS) if each.label == f"{step}, group {GROUP}")
-    (only,) = kernel_graphs(load_kernel(form.build()), {"n": SIZE}, Typical({})).launches
+    smallest = form.sizes[0]
+    assert smallest["n"] == 2**16
+    (only,) = kernel_graphs(load_kernel(form.build()), smallest, Typical({})).launches
     return only
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from loopy.kernel.instruction import Assignment
 
+import loopyperf as lpp
 from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.backends.interface import Case
 from loopyperf.measurement.backends.opencl import OpenCLBackend
@@ -45,6 +46,16 @@ def test_the_memory_that_is_asked_for_is_that_of_the_arguments(label: str) -> No
     arguments = form.arguments(np.random.default_rng(0), sizes).values()
     taken = sum(value.nbytes for value in arguments if isinstance(value, np.ndarray))
     assert taken == allocated_bytes(form.build().default_entrypoint, sizes)
+
+
+@pytest.mark.parametrize("group", [128, 256])
+@pytest.mark.parametrize("step", range(4))
+def test_a_tree_adds_up_all_numbers_but_one_with_a_barrier_at_each_level(step: int, group: int) -> None:
+    form = next(each for each in FILES["reduction"].configurations(LIMITS) if each.label == f"K{step}, group {group}")
+    properties, sizes = lpp.count(form.build()).properties(), form.sizes[1]
+    groups, fetched_in_pairs = properties["work-groups"](**sizes), group if step == 3 else 0
+    assert properties["f32 add"](**sizes) == groups * (group - 1 + fetched_in_pairs)
+    assert properties["barriers"](**sizes) == groups * group * (1 + sizes["levels"])
 
 
 @pytest.mark.parametrize("step", range(7))

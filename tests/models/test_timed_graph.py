@@ -98,6 +98,13 @@ def test_arithmetic_that_nobody_timed_takes_as_long_as_additions_and_is_said_to(
     assert list(timing.missing) == ["the latency of 'add i32' is not described: taken as that of 'add f32'"]
 
 
+def test_the_reciprocal_and_the_conversions_in_a_division_of_integers_are_those_of_floats() -> None:
+    timing = Timing(load_device("tesla-c2050"))
+    for kind in ("mufu", "convert"):
+        integer, real = (timing.arithmetic(Instruction(kind, dtype, "alu")) for dtype in ("i32", "f32"))
+        assert integer.lambdas == real.lambdas
+
+
 def test_what_is_no_arithmetic_of_the_lanes_needs_a_latency_of_its_own() -> None:
     with pytest.raises(MissingNumberError, match="'pow f32'"):
         Timing(load_device("tesla-c2050")).arithmetic(Instruction("pow", "f32", "sfu"))

@@ -7,6 +7,8 @@ from typing import Any
 
 import pymbolic.primitives as prim
 from loopy.symbolic import get_dependencies
+from loopy.target.opencl import VolatileMemOpenCLTarget
+from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.memory import element_strides, element_type, symbolic_strides
@@ -23,6 +25,9 @@ from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.points import Points
 from loopyperf.idg.warps.warp import first_value
 from loopyperf.launches import Barrier
+
+VOLATILE = (VolatileMemOpenCLTarget, VolatileMemPyOpenCLTarget)
+"""targets of Loopy whose accesses of memory are volatile"""
 
 
 def warp_graph(executed: Executed) -> Idg:
@@ -72,6 +77,7 @@ def _instruction(executed: Executed, place: int) -> Instruction:
         origin=None if draft.reference is None else place,
         scalar=_scalar(executed, draft),
         predicates=frozenset(_predicates(executed, draft)),
+        is_volatile=draft.reference is not None and isinstance(executed.kernel.loopy_kernel.target, VOLATILE),
         defines=executed.program.private.defined(place, _to_passes(executed, draft)),
     )
 

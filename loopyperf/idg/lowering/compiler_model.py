@@ -73,6 +73,7 @@ PASSES: dict[str, Pass] = {
     "tested copies": with_tested_copies,
     "parting lanes": with_parting_lanes,
     "unrolling": with_unrolled_loops,
+    "folding of copies": without_index_arithmetic,
     "known choices": without_known_choices,
     "forwarded stores": with_forwarded_stores,
     "hoisting": without_invariants,

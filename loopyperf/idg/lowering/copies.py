@@ -132,7 +132,18 @@ class _Copier:
         condition = in_terms_of(old.condition, passes)
         if condition is False:
             return None
-        return replace(addressed(old, passes), condition=None if condition is True else condition)
+        new = replace(addressed(old, passes), condition=None if condition is True else condition)
+        if not old.is_index and (old.symbolic is None or old.symbolic.is_affine_in(passes)):
+            return new
+        compiled = addressed(old, self._as_compiled(place, chosen, passes))
+        return replace(new, symbolic=compiled.symbolic, operands=compiled.operands if old.is_index else new.operands)
+
+    def _as_compiled(self, place: int, chosen: tuple[int, ...], passes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return *passes* as the compiler knows them: single ones that are left of a counted loop are a loop, too."""
+        around = zip(self.graph.loops_around[place], chosen, strict=True)
+        copies = {loop.name: self.written[id(loop)].copies[which] for loop, which in around if loop.is_counted}
+        left = {name: prim.Variable(name) + copy.number for name, copy in copies.items() if not copy.factor}
+        return {**passes, **left}
 
     # {{{ edges
 

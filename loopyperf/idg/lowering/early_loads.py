@@ -2,8 +2,8 @@
 
 A warp issues in order, so that a load which stands behind what waits for another load waits too. Between barriers and
 loops, loads are moved up past what does not decide their addresses, as long as not too many of their results wait to be
-used: each is a register. The order changes nothing that is executed, and registers are estimated on the program's own
-(:mod:`loopyperf.idg.metrics.registers`), so this is no pass of ``PASSES``.
+used: each is a register. Volatile accesses keep their order. The order changes nothing that is executed, and registers
+are estimated on the program's own (:mod:`loopyperf.idg.metrics.registers`), so this is no pass of ``PASSES``.
 """
 
 import heapq
@@ -47,8 +47,11 @@ class _Block:
         self.position = {place: position for position, place in enumerate(places)}
         self.users: dict[int, list[int]] = {place: [] for place in places}
         self.missing = dict.fromkeys(places, 0)
+        volatile = [place for place in places if graph.instructions[place].is_volatile]
+        before = dict(zip(volatile[1:], volatile[:-1], strict=True))
         for place in places:
-            for source in {edge.source for edge in graph.definitions[place] if not edge.is_carried}:
+            sources = {edge.source for edge in graph.definitions[place] if not edge.is_carried}
+            for source in sources.union([before[place]] if place in before else ()):
                 if source in self.position:
                     self.users[source].append(place)
                     self.missing[place] += 1

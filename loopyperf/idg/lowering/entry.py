@@ -127,7 +127,7 @@ class _Entry:
 
 def _start(address: Polynomial, loops: frozenset[str]) -> Polynomial:
     """Return what *address* begins with: copies of a pass go on from there, one step after the other."""
-    if not address.variables & loops:
+    if not address.names & loops:
         return address
     return Polynomial(
         frozenset((product, factor) for product, factor in address.without(loops).terms if _axes(product))

@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 
+import pymbolic.primitives as prim
+
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import composed, rewritten
+from loopyperf.idg.polynomial import Polynomial
 from loopyperf.idg.program import Edge, Instruction, Operand
+from loopyperf.idg.unrolling import names_in
 
 LASTING = ("store", "barrier", "integer", "branch")
 """instructions that are kept, whether another one uses a result of theirs or not: integers are of the machine alone"""
@@ -13,17 +17,48 @@ LASTING = ("store", "barrier", "integer", "branch")
 def without_index_arithmetic(graph: Idg) -> Idg:
     """Return *graph* with addresses folded into loads and stores: affine ones are immediates of the machine.
 
-    What is kept in a register as data, as in ``t = i``, is still computed.
+    What is kept in a register as data, as in ``t = i``, is still computed; so is what a pass of a loop moves on by no
+    constant step, such as ``1 << k`` (docs/compiler.md, section 5).
     """
-    kept = {place for place, each in enumerate(graph.instructions) if not each.is_index}
-    pending = list(kept)
+    loops = {loop.name for around in graph.loops_around for loop in around}
+    irregular = {place for place, each in enumerate(graph.instructions) if _is_irregular(each, loops)}
+    kept = irregular | {place for place, each in enumerate(graph.instructions) if not each.is_index}
+    pending = list(kept - irregular)
     while pending:
         target = pending.pop()
         wanted = (edge.source for edge in graph.definitions[target] if _is_data(graph.instructions[target], edge))
         found = set(wanted) - kept
         kept |= found
         pending += found
-    return rewritten(graph, sorted(kept), graph.edges)
+    return rewritten(graph, sorted(kept), _past(graph, irregular, kept))
+
+
+def _is_irregular(instruction: Instruction, loops: set[str]) -> bool:
+    """Return whether index arithmetic gives what no pointer gives that each pass of *loops* moves on by the same step.
+
+    Sums do, but they are part of a multiply-add.
+    """
+    known = [operand.known for operand in instruction.operands]
+    if not instruction.is_index or instruction.kind in ("add", "compare") or not loops & names_in(known):
+        return False
+    if instruction.kind != "mul" or any(each is None for each in known):
+        return True
+    return not Polynomial.of(prim.Product(tuple(known))).is_affine_in(loops)
+
+
+def _past(graph: Idg, irregular: set[int], kept: set[int]) -> list[Edge]:
+    """Return the edges of *graph*; what waited for what is not *kept* waits for the *irregular* indices in it.
+
+    Indices themselves wait for no condition: they are computed for all lanes.
+    """
+    edges = [edge for edge in graph.edges if edge.through != "control" or edge.target not in irregular]
+    reached = set(irregular)
+    for place in (place for place in range(len(graph.instructions)) if irregular and place not in kept):
+        if before := [edge for edge in edges if edge.target == place and edge.source in reached]:
+            reached.add(place)
+            after = [edge for edge in edges if edge.source == place and edge.target != place]
+            edges += [composed(graph, first, second) for second in after for first in before]
+    return edges
 
 
 def _is_data(instruction: Instruction, edge: Edge) -> bool:
@@ -109,7 +144,7 @@ def _constant(graph: Idg, place: int) -> Operand | None:
 def _lasts(instruction: Instruction) -> bool:
     """Return whether *instruction* is kept, used or not: a comparison of data decides whether others are executed."""
     is_decision = instruction.kind == "compare" and len(instruction.operands) == 2
-    return instruction.kind in LASTING or instruction.is_idle or is_decision
+    return instruction.kind in LASTING or instruction.is_idle or instruction.is_volatile or is_decision
 
 
 def without_unused(graph: Idg) -> Idg:

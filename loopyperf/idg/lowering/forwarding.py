@@ -1,7 +1,7 @@
 """Values that are stored and used again: what was stored is not loaded, and what is stored over was not stored.
 
-Both hold within a straight piece of code in which no barrier is met: nobody else may look in between
-(docs/compiler.md, section 5).
+Both hold within a straight piece of code in which no barrier is met: nobody else may look in between, unless accesses
+are volatile (docs/compiler.md, section 5).
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class _Finder:
             each = None if isinstance(item, Loop) else self.graph.instructions[item]
             if each is None or each.kind == "barrier":
                 stored, unread = {}, set()
-            elif each.reference is not None and not isinstance(item, Loop):
+            elif each.reference is not None and not each.is_volatile and not isinstance(item, Loop):
                 known = stored.setdefault(each.reference.array, [])
                 if each.kind == "load":
                     self._load(item, known, unread)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pymbolic.primitives as prim
 
+from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
 
@@ -16,6 +17,8 @@ RECIPROCAL = "1/"
 """a division whose dividend is the number 1"""
 BY_CONSTANT = "/constant"
 """a division by a number, or what is left of one"""
+OF_ANY_SIGN = "/any sign"
+"""a division, or what is left of one, by what Loopy does not know to be positive: it corrects the result"""
 SLOW_PATH = ("branch", "branch", "branch")
 """around what is called for operands that are denormal, infinite or no number: agree to meet, branch, meet"""
 CONSTANT = "constant"
@@ -56,6 +59,7 @@ PRECISE: Mapping[tuple[str, str], Kinds] = {
     (BY_CONSTANT, "i32"): _kinds(integer=6),
     (BY_CONSTANT, "f32"): _kinds(fchk=1, fma=5, integer=2, slow_path=1),
     ("div", "i32"): _kinds(convert=2, mufu=1, integer=19),
+    (OF_ANY_SIGN, "i32"): _kinds(convert=2, mufu=1, integer=27),
     ("min/max", "f64"): _kinds(compare=1, select=1, integer=6),
 }
 """(function or kind, type) -> the instructions, each waiting for the one before"""
@@ -151,9 +155,12 @@ def _function(instruction: Instruction) -> str:
     known = [operand.known for operand in instruction.operands]
     if instruction.kind == "div" and instruction.dtype.startswith("f") and known and known[0] in (1, -1):
         return RECIPROCAL
-    is_constant = any(isinstance(each, (int, float)) for each in known[1:])
+    is_size = instruction.is_index and any(each.is_integer for each in instruction.operands[1:])
+    is_constant = any(isinstance(each, (int, float)) for each in known[1:]) and not is_size
     if instruction.kind == "div" and instruction.dtype in ("i32", "f32") and is_constant:
         return BY_CONSTANT
+    if instruction.kind == "div" and instruction.is_index and Affine.of(known[1]) is None:
+        return OF_ANY_SIGN
     return instruction.text.partition("(")[0] if instruction.kind == "special" else instruction.kind
 
 

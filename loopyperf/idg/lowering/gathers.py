@@ -1,4 +1,4 @@
-"""Addresses that data tell: one instruction for each, where those of loop variables and sizes are immediates."""
+"""Addresses that data or shifts by a loop's variable tell: computed anew for each, where affine ones are immediates."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,11 +9,15 @@ import pymbolic.primitives as prim
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 
+IRREGULAR = {"global": 2, "local": 1, "private": 1}
+"""multiply-adds that make the address of an index which a loop moves on by no constant step, in each memory"""
+
 
 def with_gathered_addresses(graph: Idg) -> Idg:
     """Return *graph* with a multiply-add before each access whose index is data: base, plus index times size.
 
-    Accesses of the same element of a row, by the same index, share it (docs/compiler.md, section 5).
+    So have those whose index is computed in each pass of a loop, as ``1 << k`` is; in global memory the index is a sum
+    of its own. Accesses of the same element of a row, by the same index, share it (docs/compiler.md, section 5).
     """
     return _Addressing(graph).added()
 
@@ -22,15 +26,15 @@ class _Addressing:
     def __init__(self, graph: Idg) -> None:
         self.graph = graph
         self.instructions = list(graph.instructions)
-        self.before: dict[int, int] = {}
+        self.before: dict[int, list[int]] = {}
         """of an access: what computes its address"""
-        self.first: dict[Any, int] = {}
+        self.last: dict[Any, int] = {}
 
     def added(self) -> Idg:
         gathers = [
             place
             for place, each in enumerate(self.graph.instructions)
-            if each.reference is not None and each.address is None
+            if each.reference is not None and (each.address is None or self._is_irregular(place))
         ]
         edges = [edge for edge in self.graph.edges if edge.target not in gathers or not self._is_index(edge)]
         for place in gathers:
@@ -43,15 +47,21 @@ class _Addressing:
         wanted = [edge for edge in self.graph.definitions[place] if self._is_index(edge)]
         what = frozenset((edge.source, edge.passes, edge.condition) for edge in wanted)
         key = (access.reference.array, tuple(map(id, loops)), access.condition, what)
-        if key not in self.first:
-            self.first[key] = self.before[place] = len(self.instructions)
-            text = f"address of {access.reference.array}"
-            self.instructions.append(
-                Instruction("integer", "i64", "alu", access.source, text, None, access.executions, access.condition)
-            )
-            yield from (replace(edge, target=self.first[key], operand=None) for edge in wanted)
         same = tuple(prim.Variable(loop.name) for loop in loops)
-        yield Edge(self.first[key], place, (0,) * len(loops), same)
+        if key not in self.last:
+            number = 1 if access.address is None else IRREGULAR[access.subsystem]
+            added = range(len(self.instructions), len(self.instructions) + number)
+            self.last[key], self.before[place] = added[-1], list(added)
+            self.instructions += [_step(access)] * number
+            yield from (replace(edge, target=added[0], operand=None) for edge in wanted)
+            yield from (Edge(one, one + 1, (0,) * len(loops), same) for one in added[:-1])
+        yield Edge(self.last[key], place, (0,) * len(loops), same)
+
+    def _is_irregular(self, place: int) -> bool:
+        """Return whether index arithmetic that is computed in each pass tells the address."""
+        sources = (edge.source for edge in self.graph.definitions[place] if self._is_index(edge))
+        around = self.graph.loops_around
+        return any(self.graph.instructions[each].is_index and around[each] == around[place] for each in sources)
 
     def _is_index(self, edge: Edge) -> bool:
         """Return whether *edge* leads to the index of an access; the first operand of a store is what it stores."""
@@ -63,4 +73,11 @@ class _Addressing:
             if isinstance(item, Loop):
                 yield replace(item, body=tuple(self._items(item.body)))
             else:
-                yield from (self.before[item], item) if item in self.before else (item,)
+                yield from (*self.before.get(item, ()), item)
+
+
+def _step(access: Instruction) -> Instruction:
+    """Return an instruction on the way to the address of *access*."""
+    text, condition = f"address of {access.reference.array}", access.condition
+    found = Instruction("integer", "i64", "alu", access.source, text, None, access.executions, condition)
+    return replace(found, is_idle=access.is_idle)

@@ -18,7 +18,7 @@ def without_invariants(graph: Idg) -> Idg:
     """Return *graph* with instructions before a loop that would do the same in each of its passes.
 
     A load moves out where nothing in the kernel stores to its array; one of local memory where nothing in the loop
-    does, and no barrier is passed.
+    does, and no barrier is passed; a volatile one does not.
     """
     while (moved := _Hoister(graph).hoisted()) is not None:
         graph = moved
@@ -67,7 +67,7 @@ class _Hoister:
             return each.kind not in STAYING
         read = each.reference
         lasts = read.array not in changed and not meets if read.space == "local" else read.array not in self.stored
-        return each.kind not in STAYING and each.address is not None and lasts
+        return each.kind not in STAYING and each.address is not None and lasts and not each.is_volatile
 
     def _is_the_same(self, place: int, loop: Loop, here: set[int]) -> bool:
         each = self.graph.instructions[place]

@@ -121,6 +121,6 @@ class _Reloading:
 
     def _can_be_loaded_again(self, place: int) -> bool:
         each = self.graph.instructions[place]
-        if each.kind != "load" or each.subsystem != "global" or each.reference is None:
+        if each.kind != "load" or each.subsystem != "global" or each.reference is None or each.is_volatile:
             return False
         return each.reference.array not in self.stored

@@ -80,7 +80,7 @@ class _Testing:
         numbers: dict[int, int] = {}
         passes = number_of_runs(None, around)
         for place, each in zip(places, found, strict=True):
-            if each.condition is not None and not each.is_index and passes > each.executions:
+            if each.condition is not None and passes > each.executions:
                 numbers[place] = len(self.instructions)
                 fails = prim.LogicalNot(each.condition)
                 idle = replace(each, is_idle=True, origin=None, condition=fails, executions=passes - each.executions)

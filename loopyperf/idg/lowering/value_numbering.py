@@ -28,6 +28,8 @@ class _Known:
 
     place: int
     tests: frozenset[str]
+    condition: str
+    """on the passes of the loops around it; ``"None"`` where it is in all of them"""
     barrier: int | None
     """the latest one before it"""
 
@@ -37,6 +39,8 @@ class _Known:
         Where the test of both is one, since no barrier is between, both are behind it; no value goes from what is
         behind one test to what is behind the next.
         """
+        if self.condition not in ("None", later.condition):
+            return False
         return not self.tests or (self.tests <= later.tests and self.barrier == later.barrier)
 
 
@@ -69,7 +73,7 @@ class _Merger:
             elif instruction.kind == "store" and instruction.reference is not None:
                 versions[instruction.reference.array] = item
             elif (key := self._key(item, instruction, versions)) is not None:
-                own = _Known(item, instruction.tests, versions.get(""))
+                own = _Known(item, instruction.tests, str(instruction.condition), versions.get(""))
                 known = found.setdefault(key, [])
                 self.same[item] = next((each.place for each in known if each.reaches(own)), item)
                 # What no lane computes is there for nobody else.
@@ -80,9 +84,9 @@ class _Merger:
         """Return what tells apart what is computed; None for what is never merged."""
         if instruction.kind in UNIQUE:
             return None
-        what = (instruction.kind, instruction.dtype, str(instruction.condition))
+        what = (instruction.kind, instruction.dtype)
         if instruction.kind == "load":
-            if instruction.reference is None:
+            if instruction.reference is None or instruction.is_volatile:
                 return None
             ref = instruction.reference
             barrier = versions.get("") if ref.space == "local" or ref.array in self.stored else None

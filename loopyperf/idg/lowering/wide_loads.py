@@ -54,7 +54,7 @@ def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
     for place in block:
         each = graph.instructions[place]
         epoch += each.kind in ("barrier", "store")
-        if each.kind == "load" and each.reference is not None and each.reference.space == "local":
+        if each.kind == "load" and each.subsystem == "local" and each.reference is not None and not each.is_volatile:
             address = Affine.of(each.address)
             if address is not None:
                 where = (epoch, str(each.condition), each.is_idle)

@@ -95,13 +95,15 @@ class Timing:
         if instruction.subsystem == "barrier":
             return self._barrier()
         kind, dtype, pipeline = instruction.kind, instruction.dtype, instruction.subsystem
-        if instruction.is_idle or kind in INTEGER or not dtype.startswith("f"):
+        if instruction.is_idle or kind in INTEGER:
             # What no lane takes part in is issued, and looked at no further.
-            kind, dtype = ("add" if instruction.is_idle or kind in INTEGER else kind), "i32"
+            kind, dtype = "add", "i32"
         elif kind == "mufu":
             kind, dtype = "special", "f32"
         elif kind == "convert":
             return self._conversion()
+        elif not dtype.startswith("f"):
+            dtype = "i32"
         elif (kind, dtype) in BY_ADDITIONS:
             kind, pipeline = "add", "fp64"
         lambdas = Lambdas(self.device.issue_latency(kind, dtype), self._completed(kind, dtype))
