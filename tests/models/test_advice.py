@@ -93,7 +93,7 @@ def test_a_column_is_named_with_the_sectors_that_it_asks_for():
     (advice,) = lpp.advise(transposed(), n=4096, device=V100)
     assert advice.bound == "memory"
     (memory,) = (each for each in advice.benefits if each.name == "B_memlp")
-    assert memory.seconds > 0.05 * advice.seconds  # the group's other rows find the sectors in the cache
+    assert memory.seconds == 0  # the group's other rows find the sectors in the cache, and the bandwidth is used
     assert any("load a, 32 sectors per request where 4 would do" in sentence for sentence in memory.evidence)
     assert any("store b, 4 sectors per request where 4 would do" in sentence for sentence in memory.evidence)
 
@@ -124,7 +124,7 @@ def test_benefits_come_with_the_largest_first_and_are_printed_with_what_to_try()
     assert times == sorted(times, reverse=True)
     text = str(advice)
     assert text.startswith(f"{advice.launch}: ")
-    assert "try tiles in local memory" in text
+    assert "try coarsening: more elements in each work-item" in text
     assert json.loads(json.dumps(advice.to_dict())) == advice.to_dict()
 
 

@@ -111,8 +111,9 @@ class LaunchInputs:
 
     @cached_property
     def computing(self) -> Sequence[Executed]:
-        """Return the instructions that are neither barriers nor those of special function units."""
-        return [each for each in self.others if each.instruction.kind not in ("barrier", SPECIAL)]
+        """Return the arithmetic that the SIMD units execute: neither barriers, special functions, nor local memory."""
+        elsewhere = ("barrier", SPECIAL, "load", "store")
+        return [each for each in self.others if each.instruction.kind not in elsewhere]
 
     def _mean(self, values: Sequence[tuple[float, float]], otherwise: float) -> float:
         """Return the mean of values by how often they occur."""
@@ -142,7 +143,7 @@ class LaunchInputs:
             sfu_width=device.warp_size / float(device.issue_latency("special", "f32")),
             fp_lat=latency,
             dram_lat=self.launch.timing.latency(DRAM),
-            delta=self._departure_delay,
+            delta=self.delta,
             gamma=0.0,  # equation 8 as printed makes a kernel faster the more instructions it has (docs/models.md)
             hit_lat=self.launch.timing.latency(levels[0].name),
             warp_size=device.warp_size,
@@ -157,7 +158,7 @@ class LaunchInputs:
         return stated[0] if stated else 128
 
     @property
-    def _departure_delay(self) -> float:
+    def delta(self) -> float:
         """Return Δ, in cycles; where nobody has measured it, the time that a core's share of DRAM takes for a line."""
         level = self.launch.device.level(DRAM)
         if level.stated("departure_delay"):
@@ -199,13 +200,23 @@ class LaunchInputs:
         return self._mean([(each.executions, self.latency(each)) for each in self.requests], 1.0)
 
     def latency(self, request: Request) -> float:
-        """Return the average cycles of a request, by equations 12 and 13 with all levels of memory."""
-        every = self._mean([(each.executions, each.transactions) for each in self.requests], 1.0)
-        queued = (every - 1) * self._departure_delay
-        return sum(
-            share * (self.launch.timing.latency(name) + (queued if name == DRAM else 0.0))
-            for name, share in request.served.waited.items()
+        """Return the average cycles of a request, by equations 12 and 13: hit_lat, and the latency of what serves it.
+
+        A request that the nearest cache does not serve waits for one of the farther levels, whose latencies are those
+        from a load to the use of what it loads: they have the way through the caches before in them.
+        """
+        nearest, *farther = request.served.waited.items()
+        reached = [share for _, share in farther]
+        served = [here - beyond for here, beyond in zip(reached, [*reached[1:], 0.0], strict=True)]
+        cycles = self.launch.timing.latency(nearest[0]) + served[-1] * self._queued
+        return cycles + sum(
+            share * self.launch.timing.latency(name) for (name, _), share in zip(farther, served, strict=True)
         )
+
+    @cached_property
+    def _queued(self) -> float:
+        """Return the cycles that the transactions of a request wait for each other, on average (equation 13)."""
+        return (self._mean([(each.executions, each.transactions) for each in self.requests], 1.0) - 1) * self.delta
 
     def cost(self, request: Request) -> float:
         """Return the cycles of all executions of a request in a warp."""

@@ -1,0 +1,40 @@
+"""GPUPerf on the U list of the fast multipole method, on Sim's Tesla C2050: his figure 12, step by step."""
+
+from functools import cache
+
+import loopyperf as lpp
+from loopyperf.models.gpuperf import Analysis
+from loopyperf.models.on_device.gpuperf_rows import analysis_of
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from test_kernels.optimization_steps.fast_multipole import fast_multipole
+
+C2050 = lpp.load_device("nvidia-tesla-c2050")
+STEPS = ((), ("vecpack",), ("vecpack", "rsqrt"), ("vecpack", "rsqrt", "shmem"), ("vecpack", "rsqrt", "shmem", "ujam"))
+"""what figure 12 applies one after the other; prefetching, which it finds of no use, is left out"""
+
+
+@cache
+def analysis(step: tuple[str, ...]) -> Analysis:
+    graphs = lpp.instruction_graph(fast_multipole(frozenset(step)), leaves=256)
+    return analysis_of(TimedKernel(graphs, C2050).launches[0])
+
+
+def test_each_step_is_faster_than_the_one_before() -> None:
+    times = [analysis(step).t_exec for step in STEPS]
+    assert times == sorted(set(times), reverse=True)
+    assert times[0] > 2 * times[-1]
+
+
+def test_computation_is_the_bound_from_the_baseline_on() -> None:
+    for step in STEPS:
+        found = analysis(step)
+        assert found.t_comp >= 0.99 * found.t_mem
+        assert found.t_mem_visible < 0.05 * found.t_comp
+        assert found.b_serial == 0
+
+
+def test_what_may_be_gained_of_computation_shrinks_with_each_step() -> None:
+    benefits = [analysis(step).b_fp for step in STEPS]
+    assert benefits == sorted(set(benefits), reverse=True)
+    assert benefits[0] > 0.4 * analysis(STEPS[0]).t_exec
+    assert benefits[-1] < 0.2 * analysis(STEPS[-1]).t_exec
