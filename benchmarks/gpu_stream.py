@@ -157,7 +157,7 @@ def main() -> None:
     asked = parser.parse_args()
     models = asked.model or list(OF_DEVICE)
     by_kernel: dict[Key, list[Row]] = defaultdict(list)
-    console = Console(width=150)
+    console = Console(width=240)
     for device in asked.devices or DEVICES:
         try:
             for key, row in rows([device], asked.every, models):
