@@ -67,26 +67,30 @@ def points(
 def as_processor(device: Device) -> Device:
     """Return *device* with what GPUs have limits of, and a processor has not, so that models of GPUs answer for it.
 
-    Its own memory is taken to be as the farthest one that was measured, where its caches hold the largest arrays.
+    Local memory is in its first cache; its own memory is taken to be as the farthest one that was measured, where its
+    caches hold the largest arrays.
     """
     if device.stated("warp_size"):
         return device
 
-    def stated(numbers: Mapping[str, int]) -> tuple[tuple[str, Quantity], ...]:
+    def stated(numbers: Mapping[str, float]) -> tuple[tuple[str, Quantity], ...]:
         return tuple((name, Quantity(value, "1", PROCESSOR)) for name, value in numbers.items())
 
     limits = device.limits
     room = {"warps": limits.work_items_per_group, "groups": 1, "registers": 2**30, "register_unit": 1}
     local = {"local_memory": limits.local_memory_per_group, "local_memory_unit": 1, "partitions": 1}
     measured = [level for level in device.memory if level.stated("sustained_bandwidth")]
-    memory = tuple(
+    farther = tuple(
         level if level in measured else replace(level, numbers=measured[-1].numbers)
         for level in device.memory
         if level in measured or level.name == DRAM
     )
+    # What no chain of additions tells is taken to be as fast as these.
+    results = {name: 1 / device.issue_latency("add", "i32") for name in ("compare", "logic", "shift", "convert")}
     return replace(
         device,
-        memory=memory,
+        memory=(replace(measured[0], place="memory.local"), *farther),
+        throughput=replace(device.throughput, numbers=(*device.throughput.numbers, *stated(results))),
         numbers=(*device.numbers, *stated({"warp_size": 1})),
         limits=replace(limits, numbers=(*limits.numbers, *stated({**room, **local}))),
     )
