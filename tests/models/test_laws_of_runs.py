@@ -75,7 +75,7 @@ def test_an_exception_is_one(name: str, latency: str):
     assert MODELS[name](workload, slower(core, latency, factor), occupancy) < before
 
 
-@pytest.mark.parametrize("name", MODELS.keys() - SHORTER_WITH_MORE_WARPS)
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - SHORTER_WITH_MORE_WARPS))
 @given(workload=workloads, core=cores)
 def test_more_warps_take_no_less_time(name: str, workload: Workload, core: TwoPipelines):
     cycles = MODELS[name](workload, core, OCCUPANCIES)
