@@ -3,7 +3,6 @@
 The union, over all loads and stores, of the elements that their loops reach: what has to be moved at least once.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 
@@ -43,18 +42,19 @@ def touched_cells(kernel: Kernel, typical: Typical) -> dict[str, Touched]:
     for site, ref in memory_references(kernel, typical):
         if ref.space == "global":
             by_array.setdefault(ref.array, []).append((site, ref))
-    return {array: found for array, refs in by_array.items() for found in _touched(counter, refs)}
+    return {array: _touched(counter, refs) for array, refs in by_array.items()}
 
 
-def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]) -> Iterator[Touched]:
-    """Yield what *references*, which are of one array, touch; nothing where no element is known."""
+def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]) -> Touched:
+    """Return what *references*, which are of one array, touch."""
     forms = {(len(ref.index), ref.is_linear) for _, ref in references}
     cells = [_cells(counter, site, ref) for site, ref in references]
     known = [each for each in cells if each is not None]
+    number = QuasiPolynomial.constant(0, counter.kernel.assumptions)
     if known and len(forms) == 1:
         every = reduce(isl.Set.union, known).coalesce()
         number = QuasiPolynomial.of_points(every, counter.kernel.assumptions)
-        yield Touched(number, references[0][1].bits, len(known) == len(cells))
+    return Touched(number, references[0][1].bits, len(forms) == 1 and len(known) == len(cells))
 
 
 def _cells(counter: ExecutionCounter, site: Site, ref: Reference) -> isl.Set | None:

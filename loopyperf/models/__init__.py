@@ -14,7 +14,7 @@ from loopyperf.models.on_device import gpuperf_rows
 ROOFLINE_SEES: frozenset[Aspect] = frozenset({"more than two subsystems", "issue limit", "divergent warps"})
 LATENCIES_AND_ILP: frozenset[Aspect] = frozenset({"ILP", "latency of computation", "latency of memory"})
 VOLKOV_SEES: frozenset[Aspect] = frozenset({*ROOFLINE_SEES, *LATENCIES_AND_ILP, "barriers"})
-MWP_CWP_SEES: frozenset[Aspect] = frozenset({"latency of memory", "barriers", "work-groups"})
+MWP_CWP_SEES: frozenset[Aspect] = frozenset({"latency of memory", "barriers", "work-groups", "divergent warps"})
 WFG_SEES: frozenset[Aspect] = frozenset(
     {"ILP", "latency of computation", "latency of memory", "barriers", "divergent warps"}
 )
@@ -93,7 +93,7 @@ MODELS: Mapping[str, Model] = {
             summary="computation, serialization and memory, and what overlaps of them (Sim)",
             rows=gpuperf_rows.rows,
             notes=gpuperf_rows.notes,
-            sees=frozenset({*LATENCIES_AND_ILP, "barriers", "divergent warps", "more than two subsystems"}),
+            sees=frozenset({*LATENCIES_AND_ILP, "divergent warps", "more than two subsystems"}),
         ),
         DeviceModel(
             name="pipeline",

@@ -31,8 +31,11 @@ Policy = Literal["rr", "gto"]
 def cycles(warp: WarpDemand, occupancy: Floats, policy: Policy = "rr", corrected: bool = False) -> Floats:
     """Return the cycles of a run of *occupancy* warps under a scheduling *policy*.
 
-    Only round-robin, ``"rr"``, has *corrected* equations. Raises :class:`ModelInputError` for another policy.
+    Only round-robin, ``"rr"``, has *corrected* equations. Raises :class:`ModelInputError` for another policy, and for
+    *corrected* with the other one.
     """
+    if policy == "gto" and corrected:
+        raise ModelInputError("corrected is True: only the policy 'rr', round-robin, has corrected equations")
     if policy not in ("rr", "gto"):
         raise ModelInputError(f"policy is {policy!r}: it is to be 'rr', round-robin, or 'gto', greedy-then-oldest")
     intervals = [(float(each.instructions), float(each.stall), float(each.number)) for each in warp.intervals]

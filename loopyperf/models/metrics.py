@@ -48,6 +48,8 @@ def mape_shape(predicted: ArrayLike, measured: ArrayLike, occupancy: ArrayLike) 
     warps = np.asarray(occupancy, dtype=np.float64).ravel()
     if warps.shape != found.shape:
         raise ModelInputError(f"each measurement has an occupancy; received {found.size} and {warps.size}")
+    if len(np.unique(warps)) < 3 or not np.isfinite(warps).all():
+        raise ModelInputError("a line goes through any two points: the shape needs three finite occupancies or more")
     line = np.stack([np.ones_like(warps), warps], axis=1)
     apart = asked - found
     fit = line @ np.linalg.lstsq(line, apart, rcond=None)[0]

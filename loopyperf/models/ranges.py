@@ -22,3 +22,9 @@ def check_range(name: str, value: ArrayLike, least: float, most: float = inf, *,
             lower = f"greater than {least:g}" if above else f"{least:g} or more"
             upper = "" if most == inf else f", and at most {most:g}"
             raise ModelInputError(f"{name} is {number:g}: it is to be {lower}{upper}")
+
+
+def check_number(name: str, value: object) -> None:
+    """Raise :class:`ModelInputError` unless *value* is a single number."""
+    if np.ndim(np.asarray(value)):
+        raise ModelInputError(f"{name} is to be one number, received {value!r}; arrays are for occupancies")

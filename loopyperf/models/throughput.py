@@ -5,7 +5,8 @@
 Counts are exact quasi-polynomials of the source, in warp instructions; λ comes from the device's description. They are
 bounds, and leave out what only machine code and caches tell: an addition and a multiplication may be one instruction,
 so that each counts as half of one; index arithmetic is free; device memory moves each distinct element once, and caches
-cost nothing. Accesses of local memory are those of the source. The model ``roofline`` looks at machine code and at
+cost nothing. Accesses of local memory are those of the source; conditions on data are taken to hold, and loads whose
+values nobody uses to be made. The model ``roofline`` looks at machine code and at
 caches, at one size at a time.
 
 Lemeire, section 2.1.
@@ -83,7 +84,7 @@ class ThroughputBounds(Mapping[str, QuasiPolynomial]):
 
     # {{{ at sizes
 
-    def seconds(self, **sizes: int | IntegerArray) -> dict[str, float | NDArray[np.float64]]:
+    def seconds(self, /, **sizes: int | IntegerArray) -> dict[str, float | NDArray[np.float64]]:
         """Return subsystem -> the time in seconds that it is busy at least; arrays of sizes give arrays.
 
         Raises :class:`ParameterError` for sizes that are missing or outside the kernel's assumptions.
@@ -93,7 +94,7 @@ class ThroughputBounds(Mapping[str, QuasiPolynomial]):
         per_second = self.device.cores * self.device.clock * PARTS
         return {name: each / per_second for name, each in zip(self, cycles, strict=True)}
 
-    def bound(self, **sizes: int) -> str:
+    def bound(self, /, **sizes: int) -> str:
         """Return the subsystem that is busy longest at one size."""
         seconds = self.seconds(**sizes)
         return max(seconds, key=lambda name: float(np.max(seconds[name])))
@@ -102,19 +103,22 @@ class ThroughputBounds(Mapping[str, QuasiPolynomial]):
 
     # {{{ where the bound changes
 
-    def crossovers(self, size: str, at_least: int = 1, at_most: int = 2**20, **others: int) -> tuple[Crossover, ...]:
+    def crossovers(
+        self, size: str, at_least: int = 1, at_most: int = 2**20, others: Mapping[str, int] | None = None
+    ) -> tuple[Crossover, ...]:
         """Return at which values of *size*, from *at_least* to *at_most*, another subsystem is busy longest.
 
         The kernel's other sizes are *others*. Where there are too many values to look at each, a change back and forth
         between two of some thousands that are looked at is not seen. Raises :class:`ParameterError` for a size that the
         kernel does not have, and where none of these values is admitted.
         """
-        values = admitted_values(self.assumptions, size, at_least, at_most, others)
+        fixed = dict(others or {})
+        values = admitted_values(self.assumptions, size, at_least, at_most, fixed)
         names = list(self)
 
         def longest(places: Sequence[int]) -> list[str]:
             asked = np.array([values[place] for place in places], dtype=np.int64)
-            cycles = self._totals.at_arrays({**others, size: asked})
+            cycles = self._totals.at_arrays({**fixed, size: asked})
             return [names[place] for place in np.argmax(np.broadcast_arrays(*cycles), axis=0)]
 
         spread = np.geomspace(1, len(values), min(len(values), SAMPLES)).round().astype(np.int64) - 1

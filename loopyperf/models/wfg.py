@@ -122,9 +122,11 @@ class _Way:
         """Go through a loop: two passes, of which the second one stands for all further ones."""
         executed = max(node.executions for node in self.flow.nodes[first : last + 1])
         trips = executed / times
+        # A loop that is entered less than once on average is gone through once, for a share of its time.
+        inside = max(executed, times)
         for number in range(2 if trips > 1 else 1):
             before = self.now
-            self._go(first, last, entered, executed)
+            self._go(first, last, entered, inside)
             if number:
                 later = (trips - 2) * (self.now - before)
                 self.now = self.now + later

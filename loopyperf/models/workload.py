@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.metrics.intervals import Interval
-from loopyperf.models.ranges import check_range
+from loopyperf.models.ranges import check_number, check_range
 from loopyperf.models.work_flow import FlowNode, WorkFlow
 
 __all__ = ["Lambdas", "Occupancy", "Share", "TwoPipelines", "WarpDemand", "Workload", "on_plain_numbers"]
@@ -53,6 +53,8 @@ class Workload:
     """that meet at a barrier"""
 
     def __post_init__(self) -> None:
+        for name in ("compute", "memory", "independent_compute", "ilp", "barriers", "warps_per_group"):
+            check_number(name, getattr(self, name))
         check_range("compute", self.compute, 0)
         check_range("memory", self.memory, 0)
         check_range("compute + memory", self.compute + self.memory, 0, above=True)

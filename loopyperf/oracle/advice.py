@@ -8,6 +8,7 @@ from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DeviceChoice, chosen_device
 from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.sizes import merged_sizes
 
 
 def advise(
@@ -25,7 +26,6 @@ def advise(
     of a device, and so is what is refused. Source: Sim, section 3.
     """
     described = chosen_device(device)
-    graphs = instruction_graph(
-        program, warp_size=described.warp_size, typical=typical, parameters=parameters, **sizes
-    )  # fmt: skip
+    merged = merged_sizes(parameters, sizes)
+    graphs = instruction_graph(program, warp_size=described.warp_size, typical=typical, parameters=merged)
     return tuple(advice_on(launch) for launch in TimedKernel(graphs, described).launches)

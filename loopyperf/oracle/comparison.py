@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.device.description import Device
-from loopyperf.errors import LoopyperfError, ParameterError
+from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError
 from loopyperf.models import MODELS, find_model
 from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
@@ -136,7 +136,7 @@ def compare(
     *models* names those that are asked; all are otherwise. Models that are fitted answer where there is a fit for the
     device, or by *fit*. Sizes, *typical* and *parameters* are those of :func:`loopyperf.estimate`. Raises what that
     raises for a kernel, a size or a device that makes no sense; what one model lacks is in
-    :attr:`Comparison.refusals`.
+    :attr:`Comparison.refusals`: its description of the device may lack a number, or there may be no fit.
     """
     names, merged = _asked(models), merged_sizes(parameters, sizes)
     kernel = _timed(program, chosen_device(device), typical, merged)
@@ -174,9 +174,11 @@ def compare_occupancies(
     """
     names, merged = _asked(models), merged_sizes(parameters, sizes)
     full = _timed(program, chosen_device(device), typical, merged)
+    if not full.launches:
+        raise ParameterError(f"at {dict(merged)} {full.graphs.kernel} launches no groups, so that none reside at once")
     longest = max(full.launches, key=lambda launch: launch.warps_of_core)
     most = min(launch.execution.concurrent_groups for launch in full.launches)
-    asked = tuple(range(1, most + 1) if concurrent_groups is None else concurrent_groups)
+    asked = tuple(range(1, most + 1)) if concurrent_groups is None else _checked(concurrent_groups)
     kernels = [TimedKernel(full.graphs, full.device, groups) for groups in asked]
     for kernel in kernels:
         _ = kernel.launches  # refused before any model is asked
@@ -203,6 +205,14 @@ def _asked(models: Iterable[str] | None) -> list[str]:
     return list(MODELS) if models is None else [find_model(name).name for name in models]
 
 
+def _checked(concurrent_groups: Sequence[int]) -> tuple[int, ...]:
+    """Return the numbers of groups; raises :class:`OccupancyError` where there are none, or others than integers."""
+    numbers = np.atleast_1d(np.asarray(concurrent_groups))
+    if not numbers.size or numbers.dtype.kind not in "iu":
+        raise OccupancyError(f"concurrent_groups are integers, 1 or more of them; received {concurrent_groups!r}")
+    return tuple(numbers.tolist())
+
+
 def _timed(
     program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
 ) -> TimedKernel:
@@ -211,9 +221,7 @@ def _timed(
     if arrays:
         raise ParameterError(f"models are compared at one size: {arrays[0]} is an array; ask estimate for all of it")
     graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-    kernel = TimedKernel(graphs, device)
-    _ = kernel.launches
-    return kernel
+    return TimedKernel(graphs, device)
 
 
 def _try(name: str, answer: Callable[[], Answer], found: dict[str, Answer], refusals: dict[str, str]) -> None:

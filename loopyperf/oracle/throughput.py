@@ -8,6 +8,7 @@ from loopyperf.counts.typical import Typical
 from loopyperf.models.throughput import Crossover, ThroughputBounds
 from loopyperf.oracle.analysis import Program, count, prepared
 from loopyperf.oracle.choice import DeviceChoice, chosen_device
+from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.properties.unified import item_named
 
 
@@ -44,4 +45,4 @@ def crossover(
     admits none from *at_least* to *at_most*.
     """
     bounds = throughput_bounds(program, device=device, typical=typical)
-    return bounds.crossovers(size, at_least, at_most, **{**(parameters or {}), **others})
+    return bounds.crossovers(size, at_least, at_most, merged_sizes(parameters, others))

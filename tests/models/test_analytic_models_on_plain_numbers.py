@@ -236,6 +236,23 @@ def test_an_occupancy_out_of_range_is_refused(name):
         MODELS[name](EXAMPLE, core, [1, 49])
 
 
+def test_a_loop_that_is_seldom_gone_through_takes_its_share():
+    # A request in every fourth warp, with all ten computations in its period: a quarter of the periods of one.
+    for memory in (0.25, 0.5):
+        one = wfg.cycles_per_run(Workload(10 / memory, 1), CORE, 1)
+        assert wfg.cycles_per_run(Workload(10, memory), CORE, 1) <= one
+
+
+def test_arrays_are_for_occupancies():
+    with pytest.raises(ModelInputError, match="compute is to be one number"):
+        Workload(compute=np.array([4, 8]), memory=2)
+
+
+def test_only_round_robin_has_corrected_equations():
+    with pytest.raises(ModelInputError, match="only the policy 'rr'"):
+        gpumech.cycles_per_run(EXAMPLE, CORE, 1, policy="gto", corrected=True)
+
+
 def test_a_policy_that_nobody_knows_is_refused():
     with pytest.raises(ModelInputError, match="policy is 'lrr'"):
         gpumech.cycles_per_run(EXAMPLE, CORE, 1, policy="lrr")

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from loopyperf.errors import ModelInputError
-from loopyperf.models.gpuperf import Analysis, Inputs, Parameters, analyse
+from loopyperf.models.gpuperf import Inputs, Parameters, analyse
 
 C2050 = Parameters()
 KERNEL = Inputs(
@@ -198,11 +198,6 @@ def test_a_device_that_makes_no_sense_is_refused(name):
 def test_more_warps_than_there_is_room_for_are_refused():
     with pytest.raises(ModelInputError, match=r"n is 49: .* at most 48"):
         analyse(replace(KERNEL, n=49), replace(C2050, most_warps=48))
-
-
-def test_an_analysis_is_of_what_it_was_given():
-    assert isinstance(analyse(KERNEL, C2050), Analysis)
-    assert analyse(KERNEL, C2050).inputs is KERNEL
 
 
 # }}}

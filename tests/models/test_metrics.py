@@ -87,6 +87,11 @@ def test_what_cannot_be_compared_is_refused(metric, predicted, measured, words):
         metric(predicted, measured)
 
 
+def test_a_shape_needs_three_occupancies():
+    with pytest.raises(ModelInputError, match="three finite occupancies"):
+        mape_shape([1, 5, 2], [3, 2, 4], [4, 8, 8])
+
+
 def test_each_measurement_has_an_occupancy():
     with pytest.raises(ModelInputError, match="received 2 and 3"):
         mape_shape([1, 2], [1, 2], [1, 2, 3])

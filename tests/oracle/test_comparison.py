@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import loopy as lp
 import numpy as np
 import pytest
 from kernels import doubled
@@ -11,7 +12,6 @@ import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import (
     KernelError,
-    LoopyperfError,
     OccupancyError,
     ParameterError,
     UnknownDeviceError,
@@ -68,10 +68,12 @@ def test_a_model_that_lacks_a_number_names_it():
     without = tuple(each for each in V100.memory if each.name != "L2")
     found = lpp.compare(doubled(), n=N, device=replace(V100, memory=without), models=["volkov", "pipeline"])
     assert set(found.estimates) == {"volkov", "pipeline"}  # what is not described is not there
-    # A device that states no throughput of additions: nothing can be timed, and no model is asked.
+    # A device that states no throughput: nothing can be timed, and a model with a fit answers.
     bare = replace(V100, instructions=(), throughput=replace(V100.throughput, numbers=()))
-    with pytest.raises(LoopyperfError, match="nvidia-v100"):
-        lpp.compare(doubled(), n=N, device=bare)
+    found = lpp.compare(doubled(), n=N, device=bare, fit=FIT, models=["linear", "roofline", "pipeline"])
+    assert set(found.estimates) == {"linear"}
+    assert set(found.refusals) == {"roofline", "pipeline"}
+    assert "does not state throughput" in found.refusals["roofline"]
 
 
 def test_printed_a_comparison_has_a_line_for_each_model(comparison: lpp.Comparison):
@@ -101,7 +103,7 @@ def test_more_groups_at_once_never_take_longer_by_models_that_saturate(curves: l
     # with one at once (2^20/32 groups on 80 cores).
     for name in ("roofline", "volkov", "transit"):
         assert (np.diff(curves.seconds[name]) <= curves.seconds[name][0] / 410).all(), name
-        assert curves.seconds[name][-1] < 0.3 * curves.seconds[name][0] or name == "roofline"
+        assert curves.seconds[name][-1] < 0.4 * curves.seconds[name][0] or name == "roofline"
 
 
 def test_performance_is_relative_to_the_first(curves: lpp.OccupancyComparison):
@@ -134,6 +136,19 @@ def test_more_groups_than_there_is_room_for_are_refused():
         lpp.compare_occupancies(doubled(), n=N, device=V100, concurrent_groups=[0])
 
 
+@pytest.mark.parametrize("groups", [[], [1.5], ["a"], [None]])
+def test_groups_that_are_no_integers_are_refused(groups):
+    with pytest.raises(OccupancyError, match="concurrent_groups are integers, 1 or more of them"):
+        lpp.compare_occupancies(doubled(), n=N, device=V100, concurrent_groups=groups)
+
+
+def test_a_launch_without_groups_has_no_occupancy():
+    unit = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", [lp.GlobalArg("a,b", np.float32, shape="n"), ...])
+    unit = lp.split_iname(lp.assume(unit, "n >= 0"), "i", 32, outer_tag="g.0", inner_tag="l.0")
+    with pytest.raises(ParameterError, match="launches no groups"):
+        lpp.compare_occupancies(unit, n=0, device=V100)
+
+
 def test_what_estimate_refuses_is_refused():
     with pytest.raises(UnknownModelError, match="volkow"):
         lpp.compare(doubled(), n=N, device=V100, models=["volkow"])
@@ -143,7 +158,7 @@ def test_what_estimate_refuses_is_refused():
         lpp.compare(doubled(), device=V100)
     with pytest.raises(ParameterError, match="compared at one size: n is an array"):
         lpp.compare(doubled(), n=np.array([1, 2]), device=V100)
-    with pytest.raises((KernelError, TypeError, AttributeError)):
+    with pytest.raises(KernelError):
         lpp.compare("no kernel", n=N, device=V100)
 
 

@@ -80,15 +80,17 @@ class LaunchDemand(WarpDemand):
 
     @cached_property
     def memory(self) -> Share:
-        """Return the accesses of global and private memory; their Σλ are those of the busiest of its levels."""
-        counted = [
-            (executions, _single(times))
-            for executions, instruction, times in self.launch.executed()
-            if is_memory(instruction)
-        ]
-        completion = sum(executions * float(each.completion) for executions, each in counted)
-        issue = max(self._busy(is_memory).values(), default=0.0)
-        return Share(sum(executions for executions, _ in counted), issue, completion)
+        """Return the accesses of global and private memory; their Σλ are those of the busiest of its levels.
+
+        Nobody waits for a store: it completes λ after its issue.
+        """
+        number = completion = 0.0
+        for executions, instruction, times in self.launch.executed():
+            if is_memory(instruction):
+                lambdas = _single(times)
+                waited = lambdas.issue if instruction.kind == "store" else lambdas.completion
+                number, completion = number + executions, completion + executions * float(waited)
+        return Share(number, max(self._busy(is_memory).values(), default=0.0), completion)
 
     @cached_property
     def barriers(self) -> float:

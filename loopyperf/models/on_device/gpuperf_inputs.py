@@ -11,6 +11,7 @@ from statistics import fmean
 
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, global_levels
+from loopyperf.idg.access.sectors import LINE
 from loopyperf.idg.metrics import ilp, mlp
 from loopyperf.idg.program import Instruction
 from loopyperf.models.gpuperf import Inputs, Parameters
@@ -130,7 +131,7 @@ class LaunchInputs:
         :class:`MissingNumberError` for what the device's description does not state.
         """
         device = self.launch.device
-        levels = global_levels(device)
+        nearest = next((each.name for each in global_levels(device) if each.stated("latency")), DRAM)
         issue = self._mean([(each.executions, each.issue) for each in self.computing], 1.0)
         latency = self._mean(
             [(each.executions, each.completion) for each in self.computing if is_floating_point(each.instruction)],
@@ -145,17 +146,20 @@ class LaunchInputs:
             dram_lat=self.launch.timing.latency(DRAM),
             delta=self.delta,
             gamma=0.0,  # equation 8 as printed makes a kernel faster the more instructions it has (docs/models.md)
-            hit_lat=self.launch.timing.latency(levels[0].name),
+            hit_lat=self.launch.timing.latency(nearest),
             warp_size=device.warp_size,
-            transaction_size=self._transaction,
+            transaction_size=self._moved,
             most_warps=device.limits.warps,
         )
 
-    @property
-    def _transaction(self) -> int:
-        """Return the bytes of a line, which a transaction moves."""
-        stated = [level.line for level in global_levels(self.launch.device) if level.stated("line")]
-        return stated[0] if stated else 128
+    @cached_property
+    def _moved(self) -> float:
+        """Return the bytes of device memory that a request moves, on average, and 1 at least.
+
+        The paper's transaction of 128 bytes is the whole request of a warp for neighbouring words of 32 bits.
+        """
+        moved = [(each.executions, each.sectors * SECTOR * each.served.asked.get(DRAM, 0.0)) for each in self.requests]
+        return max(1.0, self._mean(moved, 1.0))
 
     @property
     def delta(self) -> float:
@@ -163,7 +167,7 @@ class LaunchInputs:
         level = self.launch.device.level(DRAM)
         if level.stated("departure_delay"):
             return level.departure_delay
-        return self._transaction / bytes_per_cycle(self.launch.device, level)
+        return LINE / bytes_per_cycle(self.launch.device, level)
 
     @cached_property
     def inputs(self) -> Inputs:
@@ -173,7 +177,7 @@ class LaunchInputs:
         special = self._number(lambda each: each.kind == SPECIAL)
         computing = self.computing
         active = min(launch.device.cores, launch.launch.groups)
-        touched = sectors_touched(launch.launch) * SECTOR / self._transaction
+        touched = sectors_touched(launch.launch) * SECTOR / self._moved
         return Inputs(
             insts=sum(each.executions for each in self.others) - special + requests,
             mem_insts=requests,
