@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +25,8 @@ from loopyperf.units import duration
 Answer = TypeVar("Answer")
 Refusals = Mapping[str, str]
 """model -> why it has no answer"""
+WIDTH = 60
+"""letters of a reason that are printed, at most"""
 SHOWN = 6
 """occupancies that are printed, at most"""
 
@@ -63,7 +66,7 @@ class Comparison:
         for name, each in self.estimates.items():
             yield name, f"{duration(float(each)):>9} {self.cycles[name]:14,.0f} cycles  {each.bound}"
         for name, why in self.refusals.items():
-            yield name, f"{'-':>9}  {why.partition(';')[0]}"
+            yield name, f"{'-':>9}  {shorten(why.partition(';')[0], WIDTH, placeholder='...')}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""

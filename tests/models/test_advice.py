@@ -83,6 +83,11 @@ def test_parameters_of_the_device_of_the_paper_are_those_of_the_paper():
     assert (found.sfu_width, found.fp_lat, found.warp_size, found.transaction_size) == (4, 18, 32, 64)
 
 
+def test_a_device_whose_first_cache_nobody_has_timed_is_answered_for():
+    # The GTX 1060's description has a latency of device memory alone.
+    assert lpp.estimate(doubled(), n=2**16, device="nvidia-gtx-1060", model="gpuperf").seconds > 0
+
+
 @pytest.mark.parametrize("device", ["nvidia-v100", "nvidia-h100", "amd-mi210"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
 def test_a_copy_takes_no_less_than_its_bytes_at_the_published_bandwidth(device: str, dtype: type):

@@ -131,7 +131,6 @@ class LaunchInputs:
         :class:`MissingNumberError` for what the device's description does not state.
         """
         device = self.launch.device
-        nearest = next((each.name for each in global_levels(device) if each.stated("latency")), DRAM)
         issue = self._mean([(each.executions, each.issue) for each in self.computing], 1.0)
         latency = self._mean(
             [(each.executions, each.completion) for each in self.computing if is_floating_point(each.instruction)],
@@ -146,7 +145,7 @@ class LaunchInputs:
             dram_lat=self.launch.timing.latency(DRAM),
             delta=self.delta,
             gamma=0.0,  # equation 8 as printed makes a kernel faster the more instructions it has (docs/models.md)
-            hit_lat=self.launch.timing.latency(nearest),
+            hit_lat=self._hit,
             warp_size=device.warp_size,
             transaction_size=self._moved,
             most_warps=device.limits.warps,
@@ -209,13 +208,21 @@ class LaunchInputs:
         A request that the nearest cache does not serve waits for one of the farther levels, whose latencies are those
         from a load to the use of what it loads: they have the way through the caches before in them.
         """
-        nearest, *farther = request.served.waited.items()
+        farther = list(request.served.waited.items())[1:]
         reached = [share for _, share in farther]
         served = [here - beyond for here, beyond in zip(reached, [*reached[1:], 0.0], strict=True)]
-        cycles = self.launch.timing.latency(nearest[0]) + served[-1] * self._queued
-        return cycles + sum(
-            share * self.launch.timing.latency(name) for (name, _), share in zip(farther, served, strict=True)
-        )
+        waited = [
+            share * self.launch.timing.latency(name)
+            for (name, _), share in zip(farther, served, strict=True)
+            if share > 0
+        ]
+        return self._hit + served[-1] * self._queued + sum(waited)
+
+    @cached_property
+    def _hit(self) -> float:
+        """Return hit_lat, in cycles: of the nearest level whose latency is stated."""
+        levels = global_levels(self.launch.device)
+        return self.launch.timing.latency(next((each.name for each in levels if each.stated("latency")), DRAM))
 
     @cached_property
     def _queued(self) -> float:
