@@ -29,8 +29,7 @@ from rich.table import Table
 import loopyperf as lpp
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg
-from loopyperf.models import MODELS
-from loopyperf.models.interface import DeviceModel
+from loopyperf.models import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.metrics import mape, mape_shape
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.plots import plot_over_occupancy
@@ -43,7 +42,6 @@ DEVICES = {
     "mi210": "amd-mi210",
     "rx6900xt": "amd-rx-6900-xt",
 }
-OF_DEVICE = {name: model for name, model in MODELS.items() if isinstance(model, DeviceModel)}
 Key = tuple[str, str, str]
 """who measured, the device, the kernel"""
 ELEMENTS = 2**27

@@ -27,14 +27,12 @@ from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.models import MODELS
-from loopyperf.models.interface import DeviceModel
+from loopyperf.models import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.metrics import mape
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.campaign import measure, opened
 from loopyperf.oracle.validate import with_empty_kernel
 
-OF_DEVICE = {name: model for name, model in MODELS.items() if isinstance(model, DeviceModel)}
 SHORT = Protocol(runs=8, dropped=2, probe_runs=2, longest_run=0.3)
 
 PROCESSOR = "a processor executes one group after the other, each work-item a warp of its own"

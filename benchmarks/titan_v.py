@@ -26,13 +26,11 @@ from rich.table import Table
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError
-from loopyperf.models import MODELS
-from loopyperf.models.interface import DeviceModel
+from loopyperf.models import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.metrics import median_log_error, regret, spearman
 from loopyperf.models.on_device.timed_launch import TimedKernel
 
 DEVICE = lpp.load_device("nvidia-titan-v")
-OF_DEVICE = {name: model for name, model in MODELS.items() if isinstance(model, DeviceModel)}
 FEWEST = 3
 """kernels of a group that are ranked"""
 

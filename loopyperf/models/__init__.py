@@ -105,6 +105,12 @@ MODELS: Mapping[str, Model] = {
 }
 
 
+DEVICE_MODELS: Mapping[str, DeviceModel] = {
+    name: model for name, model in MODELS.items() if isinstance(model, DeviceModel)
+}
+"""those that know the device"""
+
+
 def find_model(name: str) -> Model:
     """Return the model called *name*; raises :class:`UnknownModelError` listing those there are."""
     if name not in MODELS:

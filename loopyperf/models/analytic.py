@@ -28,5 +28,5 @@ def launch_cycles(model: CyclesOfRun, launch: TimedLaunch) -> float:
     at_once, every = launch.execution.concurrent_warps, launch.execution.total_warps
     full, last = divmod(every, at_once)
     runs = [warps for warps in (at_once, last) if warps]
-    cycles = model(LaunchDemand(launch), np.array(runs, dtype=np.float64))
+    cycles = model(launch.once(LaunchDemand), np.array(runs, dtype=np.float64))
     return full * float(cycles[0]) + (float(cycles[1]) if last else 0.0)

@@ -1,9 +1,8 @@
 """A warp's work flow in numbers: blocks of computation, memory operations and barriers, and loops over them."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-Sort = Literal["computation", "memory", "barrier"]
+from loopyperf.idg.metrics.work_flow import Sort
 
 
 @dataclass(frozen=True, slots=True)

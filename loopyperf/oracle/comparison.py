@@ -1,9 +1,9 @@
 """All models side by side: what each says of a kernel, and why others say nothing."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.units import duration
 
-Answer = TypeVar("Answer")
 Refusals = Mapping[str, str]
 """model -> why it has no answer"""
 WIDTH = 60
@@ -147,14 +146,15 @@ def compare(
     refusals: dict[str, str] = {}
     for name in names:
         model = find_model(name)
-
-        def answer(name: str = name, model: Any = model) -> Estimate:
+        try:
             if isinstance(model, DeviceModel):
-                return device_estimate(kernel.graphs.kernel, model.name, kernel.device, merged, model.time(kernel))
-            slug = None if fit is not None else kernel.device.slug
-            return estimate(program, device=slug, model=name, fit=fit, typical=typical, parameters=merged)
-
-        _try(name, answer, estimates, refusals)
+                found = device_estimate(kernel.graphs.kernel, name, kernel.device, merged, model.time(kernel))
+            else:
+                slug = None if fit is not None else kernel.device.slug
+                found = estimate(program, device=slug, model=name, fit=fit, typical=typical, parameters=merged)
+            estimates[name] = found
+        except LoopyperfError as error:
+            refusals[name] = str(error)
     return Comparison(kernel.graphs.kernel, dict(merged), kernel.device.slug, kernel.device.clock, estimates, refusals)
 
 
@@ -192,11 +192,10 @@ def compare_occupancies(
         if not isinstance(model, DeviceModel):
             refusals[name] = "does not know how many groups reside at once"
             continue
-
-        def answer(model: DeviceModel = model) -> NDArray[np.float64]:
-            return np.array([float(model.time(kernel).seconds) for kernel in kernels])
-
-        _try(name, answer, seconds, refusals)
+        try:
+            seconds[name] = np.array([float(model.time(kernel).seconds) for kernel in kernels])
+        except LoopyperfError as error:
+            refusals[name] = str(error)
     warps = tuple(groups * longest.launch.warps_per_group for groups in asked)
     return OccupancyComparison(
         full.graphs.kernel, dict(merged), full.device.slug, asked, warps, seconds, refusals
@@ -225,13 +224,6 @@ def _timed(
         raise ParameterError(f"models are compared at one size: {arrays[0]} is an array; ask estimate for all of it")
     graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
     return TimedKernel(graphs, device)
-
-
-def _try(name: str, answer: Callable[[], Answer], found: dict[str, Answer], refusals: dict[str, str]) -> None:
-    try:
-        found[name] = answer()
-    except LoopyperfError as error:
-        refusals[name] = str(error)
 
 
 def _in_words(sizes: Mapping[str, Any]) -> str:

@@ -17,8 +17,9 @@ from kernels import doubled, outer_product
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError, UnknownModelError
+from loopyperf.models import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models import MODELS, find_model
-from loopyperf.models.interface import DeviceModel, FittedModel, Shares, Weights
+from loopyperf.models.interface import FittedModel, Shares, Weights
 from loopyperf.models.result import ModelTime
 from loopyperf.units import duration
 
@@ -41,7 +42,6 @@ def all_weights(weight: st.SearchStrategy[float]) -> st.SearchStrategy[Weights]:
 
 
 FITTED = {name: model for name, model in MODELS.items() if isinstance(model, FittedModel)}
-OF_DEVICE = {name: model for name, model in MODELS.items() if isinstance(model, DeviceModel)}
 every_fitted_model = pytest.mark.parametrize("model", FITTED.values(), ids=FITTED)
 
 

@@ -13,8 +13,7 @@ from kernels import doubled
 import loopyperf as lpp
 from loopyperf.device.description import Device
 from loopyperf.device.quantity import Quantity
-from loopyperf.models import MODELS as ALL_MODELS
-from loopyperf.models.interface import DeviceModel
+from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
 
 OCCUPANCIES = np.arange(1, 65)
@@ -136,7 +135,7 @@ def overclocked(device: Device, factor: float) -> Device:
     return replace(device, numbers=faster(device.numbers), memory=memory)
 
 
-@pytest.mark.parametrize("name", [name for name, model in ALL_MODELS.items() if isinstance(model, DeviceModel)])
+@pytest.mark.parametrize("name", DEVICE_MODELS)
 def test_seconds_scale_with_the_clock(name: str):
     device = lpp.load_device("nvidia-v100")
     slow = lpp.estimate(doubled(), n=2**18, model=name, device=device)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopyperf.models.gpuperf import Analysis, analyse
+from loopyperf.models.gpuperf import Analysis
 from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs, Request, is_floating_point
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.units import duration
@@ -96,8 +96,8 @@ def advice_on(launch: TimedLaunch) -> Advice:
 
     Raises :class:`MissingNumberError` for what the device's description does not state.
     """
-    seen = LaunchInputs(launch)
-    found = analyse(seen.inputs, seen.parameters)
+    seen = launch.once(LaunchInputs)
+    found = seen.analysis
     clock = launch.device.clock
     benefits = [
         Benefit("B_itilp", "more parallelism of instructions", _seconds(found.b_itilp, clock),

@@ -11,10 +11,10 @@ from statistics import fmean
 
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, global_levels
-from loopyperf.idg.access.sectors import LINE
+from loopyperf.idg.access.sectors import LINE, SECTOR
 from loopyperf.idg.metrics import ilp, mlp
 from loopyperf.idg.program import Instruction
-from loopyperf.models.gpuperf import Inputs, Parameters
+from loopyperf.models.gpuperf import Analysis, Inputs, Parameters, analyse
 from loopyperf.models.on_device.demand import MEMORY, is_memory
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timed
@@ -24,8 +24,6 @@ FLOATING_POINT = frozenset({"add", "mul", "fma"})
 """kinds of instructions that do the arithmetic a kernel is for, of floating-point types"""
 SPECIAL = "mufu"
 """the kind of instructions that special function units execute"""
-SECTOR = 32
-"""bytes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +68,11 @@ class LaunchInputs:
     def __init__(self, launch: TimedLaunch) -> None:
         """Take the launch; what is asked for is found then."""
         self.launch = launch
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """Return every quantity of GPUPerf, in cycles of all executions of the launch."""
+        return analyse(self.inputs, self.parameters)
 
     # {{{ instructions
 

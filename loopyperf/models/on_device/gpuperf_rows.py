@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from loopyperf.models.gpuperf import Analysis, analyse
+from loopyperf.models.gpuperf import Analysis
 from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.result import Row
@@ -16,8 +16,7 @@ def analysis_of(launch: TimedLaunch) -> Analysis:
 
     Raises :class:`MissingNumberError` for what the device's description does not state.
     """
-    found = LaunchInputs(launch)
-    return analyse(found.inputs, found.parameters)
+    return launch.once(LaunchInputs).analysis
 
 
 def rows(launch: TimedLaunch) -> Iterator[Row]:
@@ -30,13 +29,13 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
 
 def notes(launch: TimedLaunch) -> Iterator[str]:
     """Yield what GPUPerf assumes of *launch*."""
-    if LaunchInputs(launch).inputs.sync_insts:
+    if launch.once(LaunchInputs).inputs.sync_insts:
         yield "what warps wait for each other at barriers is left out of GPUPerf: see docs/models.md"
 
 
 def _costs(launch: TimedLaunch) -> Costs:
-    seen = LaunchInputs(launch)
-    found = analyse(seen.inputs, seen.parameters)
+    seen = launch.once(LaunchInputs)
+    found = seen.analysis
     warps = launch.warps_of_core
     each_instruction = found.w_parallel / (seen.inputs.insts * warps)
     each_barrier = found.o_sync / (seen.inputs.sync_insts * warps) if seen.inputs.sync_insts else 0.0

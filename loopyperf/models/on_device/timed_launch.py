@@ -5,10 +5,11 @@ device (:mod:`loopyperf.models.on_device.timing`). What a core then makes of it 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
+from typing import Any, TypeVar
 
 from loopyperf.device.description import Device
 from loopyperf.device.occupancy import occupancy
@@ -30,6 +31,8 @@ from loopyperf.models.on_device.traffic import Residence, Served, levels_that_se
 from loopyperf.models.on_device.warp_accesses import WarpAccesses
 from loopyperf.models.on_device.warp_mix import dealt_out
 from loopyperf.pipeline.execution import Execution, execution_on
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class TimedLaunch:
     def __init__(self, launch: LaunchGraphs, device: Device, concurrent_groups: int | None = None) -> None:
         """Time *launch*; see :class:`TimedKernel`."""
         self.launch, self.device = launch, device
+        self._made: dict[Any, Any] = {}
         self.notes: dict[str, None] = {}
         """what was assumed, in sentences"""
         self.order = tuple(dealt_out(launch))
@@ -185,6 +189,12 @@ class TimedLaunch:
         return tuple(found[each] for each in placed)
 
     # }}}
+
+    def once(self, make: "Callable[[TimedLaunch], Made]") -> "Made":
+        """Return what *make* makes of the launch: made when it is first asked for, whichever model asks."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]
 
     @property
     def shares(self) -> Mapping[int, float]:
