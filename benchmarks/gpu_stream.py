@@ -104,9 +104,10 @@ def rows(devices: Sequence[str], every: int, models: Sequence[str]) -> Iterator[
 
 
 def errors(found: Sequence[Row], model: str) -> tuple[float, float]:
-    """Return MAPE and MAPE_shape."""
+    """Return MAPE and MAPE_shape, which is not a number where ``--every`` leaves fewer than three occupancies."""
     predicted, measured = [row.predicted[model] for row in found], [row.measured for row in found]
-    return mape(predicted, measured), mape_shape(predicted, measured, [row.warps for row in found])
+    warps = [row.warps for row in found]
+    return mape(predicted, measured), mape_shape(predicted, measured, warps) if len({*warps}) > 2 else float("nan")
 
 
 def by_kernel_table(by_kernel: Mapping[Key, Sequence[Row]], model: str) -> Table:
