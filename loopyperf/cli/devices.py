@@ -80,6 +80,7 @@ def _row(slug: str, name: str, architecture: str, description: Row | None) -> Ro
 
 
 def _words(device: Device) -> dict[str, str | list[str]]:
+    scheduling = device.scheduling
     return {
         "device": device.slug,
         "name": device.name,
@@ -88,7 +89,8 @@ def _words(device: Device) -> dict[str, str | list[str]]:
         "target": device.target,
         "also called": list(device.also_called),
         "registers are allocated to": f"a {device.register_allocation}",
-        "shared pipelines": [f"{one} with {other}" for one, other in device.pipelines],
+        "shared pipelines": [f"{one} with {shared.pipeline} ({shared.source})" for one, shared in device.pipelines],
+        "warps are scheduled": f"{scheduling.policy} ({scheduling.source})" if scheduling else "",
         "note": device.note,
     }
 

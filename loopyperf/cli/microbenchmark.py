@@ -65,7 +65,7 @@ def microbenchmark(
 
 def _save(described: Described, path: Path) -> None:
     try:
-        path.write_text(description_text(described.device, described.shared), encoding="utf-8")
+        path.write_text(description_text(described.device), encoding="utf-8")
     except OSError as error:
         raise DeviceFileError(
             f"cannot write the description {path}: {error.strerror}; give another --output"

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from loopyperf.device.facts import Policy, Scheduling, SharedPipeline
 from loopyperf.device.parts import Count, Number, Part
 from loopyperf.device.throughput import row_of
 from loopyperf.errors import MissingNumberError
@@ -105,8 +106,10 @@ class Device(Part):
     """what a reader of the numbers should know"""
     register_allocation: RegisterAllocation = "warp"
     """what registers are allocated to: each warp by itself, or the group as a whole"""
-    pipelines: tuple[tuple[str, str], ...] = ()
+    pipelines: tuple[tuple[str, SharedPipeline], ...] = ()
     """subsystem, and the one whose pipeline executes its instructions too"""
+    scheduling: Scheduling | None = None
+    """which warp issues where several could; None where nobody has published it"""
     limits: Limits
     throughput: Throughput
     instructions: tuple[Instruction, ...] = ()
@@ -142,7 +145,13 @@ class Device(Part):
 
     def pipeline(self, subsystem: str) -> str:
         """Return the pipeline that executes the instructions of *subsystem*: its own, unless it shares another's."""
-        return dict(self.pipelines).get(subsystem, subsystem)
+        shared = dict(self.pipelines).get(subsystem)
+        return shared.pipeline if shared else subsystem
+
+    @property
+    def scheduler(self) -> Policy:
+        """Return the policy of the warp schedulers: each warp in turn where nobody has published another."""
+        return self.scheduling.policy if self.scheduling else "round-robin"
 
     # {{{ latencies of instructions
 

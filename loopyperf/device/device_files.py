@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from loopyperf.device.description import Device, Instruction, Limits, MemoryLevel, RegisterAllocation, Throughput
+from loopyperf.device.facts import Scheduling, SharedPipeline
 from loopyperf.device.names import device_slug
 from loopyperf.device.parts import Count, Number, Part
 from loopyperf.device.quantity import Quantity, Words, base_unit, in_base_unit, multiples
@@ -31,13 +32,6 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 
 
-class SharedPipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """That a subsystem's instructions are executed by another's pipeline."""
-
-    pipeline: Words
-    source: Words
-
-
 class DeviceWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a description says in words."""
 
@@ -48,6 +42,7 @@ class DeviceWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     also_called: tuple[Words, ...] = ()
     note: Words = ""
     register_allocation: RegisterAllocation = "warp"
+    scheduling: Scheduling | None = None
     pipelines: dict[str, SharedPipeline] = {}
 
 
@@ -114,7 +109,7 @@ class _Reader:
             memory=memory,
             instructions=instructions,
             **{name: getattr(words, name) for name in words.__struct_fields__ if name != "pipelines"},
-            pipelines=tuple((name, shared.pipeline) for name, shared in words.pipelines.items()),
+            pipelines=tuple(words.pipelines.items()),
         )
 
     def level(self, name: str, table: Table) -> MemoryLevel:

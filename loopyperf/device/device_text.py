@@ -6,21 +6,19 @@ from collections.abc import Iterable, Iterator
 
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import SCHEMA
+from loopyperf.device.facts import Scheduling, SharedPipeline
 from loopyperf.device.parts import Part
 from loopyperf.device.quantity import Quantity
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def description_text(device: Device, shared: str = "as in the description that this one was made from") -> str:
-    """Return *device* as TOML; its short name is that of the file that the text is saved to.
-
-    *shared* is the source of what is said of shared pipelines, which a :class:`Device` does not keep.
-    """
+def description_text(device: Device) -> str:
+    """Return *device* as TOML; its short name is that of the file that the text is saved to."""
     paragraphs = [
         [f"schema = {SCHEMA}", *_words(device)],
         _numbers(device),
-        *_table("pipelines", (_shared(one, other, shared) for one, other in device.pipelines)),
+        *_table("pipelines", (f"{_key(one)} = {_fact(shared)}" for one, shared in device.pipelines)),
         *_table("limits", _numbers(device.limits)),
         *_table("throughput", _numbers(device.throughput)),
         *([f"[{_key('memory', level.name)}]", *_level(level.per, level.holds_local_memory), *_numbers(level)]
@@ -38,6 +36,8 @@ def _words(device: Device) -> Iterator[str]:
         yield f"also_called = [{', '.join(map(_text, device.also_called))}]"
     if device.register_allocation != "warp":
         yield f"register_allocation = {_text(device.register_allocation)}"
+    if device.scheduling:
+        yield f"scheduling = {_fact(device.scheduling)}"
 
 
 def _table(name: str, lines: Iterable[str]) -> list[list[str]]:
@@ -50,8 +50,9 @@ def _level(per: str, holds_local_memory: bool) -> list[str]:
     return [f"per = {_text(per)}", *(["holds_local_memory = true"] if holds_local_memory else [])]
 
 
-def _shared(one: str, other: str, source: str) -> str:
-    return f"{_key(one)} = {{ pipeline = {_text(other)}, source = {_text(source)} }}"
+def _fact(fact: SharedPipeline | Scheduling) -> str:
+    said = (f"{name} = {_text(getattr(fact, name))}" for name in fact.__struct_fields__)
+    return f"{{ {', '.join(said)} }}"
 
 
 def _numbers(part: Part) -> list[str]:

@@ -93,7 +93,7 @@ MODELS: Mapping[str, Model] = {
             summary="computation, serialization and memory, and what overlaps of them (Sim)",
             rows=gpuperf_rows.rows,
             notes=gpuperf_rows.notes,
-            sees=frozenset({*LATENCIES_AND_ILP, "divergent warps", "more than two subsystems"}),
+            sees=frozenset({*LATENCIES_AND_ILP, "divergent warps"}),
         ),
         DeviceModel(
             name="pipeline",

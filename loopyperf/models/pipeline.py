@@ -78,5 +78,6 @@ class _Simulated:
             graphs,
             lambda instruction: self.lambdas[id(instruction)],
             replace(self.execution, total_groups=groups),
+            scheduler=device.scheduler,
             issue_limit=device.issue_limit if device.stated("issue_limit") else None,
         )

@@ -140,9 +140,9 @@ class _Core:
         goes_on = self.current in able
         if goes_on and self.current and time - self.since < self.goes_on:
             return self.current
-        by_age = self.scheduler.order == "oldest" and not (goes_on and self.goes_on)
+        by_age = 0 if goes_on and self.goes_on else self.scheduler.by_age
         self.since = time
-        self.current = min(able, key=lambda warp: warp.number if by_age else warp.stamp)
+        self.current = min(able, key=lambda warp: by_age * warp.number if by_age else warp.stamp)
         return self.current
 
     # }}}

@@ -52,7 +52,7 @@ def _program(scenario: Scenario, clock: Clock) -> tuple[Numbers, Tables]:
         at.NUMBER_OF_KINDS: len(scenario.graphs),
         at.GAP: clock.ticks(scenario.gap) if scenario.gap else 0,
         at.GOES_ON: scenario.goes_on(clock),
-        at.IS_OLDEST_FIRST: int(scenario.scheduler.order == "oldest"),
+        at.BY_AGE: scenario.scheduler.by_age,
     }
     kinds = [begins[id(graph)] for graph in scenario.graphs]
     tables = {at.STEPS: steps.kinds, at.ARGUMENTS: steps.arguments, at.JUMPS: steps.jumps}

@@ -15,6 +15,7 @@ from loopyperf.pipeline.memory import (
     AT_START,
     BEGUN,
     BUSY,
+    BY_AGE,
     COLUMNS,
     COMPLETION,
     COUNTER,
@@ -29,7 +30,6 @@ from loopyperf.pipeline.memory import (
     IN_ORDER,
     IS_BARRIER,
     IS_HELD,
-    IS_OLDEST_FIRST,
     IS_TRACED,
     IS_WATCHED,
     ISSUE,
@@ -120,7 +120,7 @@ def chosen(m: Memory, time: int) -> int:
     if can_go_on and time - m[SLICE] < m[GOES_ON]:
         return current
     is_over = can_go_on and m[GOES_ON] > 0
-    m[CURRENT] = longest_waiting(m, time) if is_over and m[IS_OLDEST_FIRST] else first_in_rank(m, time)
+    m[CURRENT] = longest_waiting(m, time) if is_over and m[BY_AGE] else first_in_rank(m, time)
     m[SLICE] = time
     return m[CURRENT]
 
@@ -215,7 +215,7 @@ def advance(m: Memory, x: int, step: int, since: int, reason: int) -> None:
     wait_for_results(m, x, place, since)
     m[m[SINCE] + x] = since
     m[m[WHY] + x] = reason
-    m[m[RANK] + x] = m[m[NUMBER] + x] if m[IS_OLDEST_FIRST] else m[m[STAMP] + x]
+    m[m[RANK] + x] = m[BY_AGE] * m[m[NUMBER] + x] if m[BY_AGE] else m[m[STAMP] + x]
     m[m[QUEUE] + x] = 2 * m[m[SUBSYSTEM] + place]
     push(m, m[READY], m[m[QUEUE] + x], x)
 

@@ -29,9 +29,9 @@ when on the subsystem was free, and the issue limit allowed it"""
 
 WARPS_PER_GROUP, TOTAL_GROUPS, WARPS, SUBSYSTEMS, DEEPEST, RESULTS, PLACES, NUMBER_OF_KINDS = range(8)
 """concurrent warps; the deepest nest of loops; results of a warp that are kept; instructions; programs of warps"""
-GAP, GOES_ON, IS_OLDEST_FIRST, IS_TRACED = range(8, 12)
+GAP, GOES_ON, BY_AGE, IS_TRACED = range(8, 12)
 """ticks between two issues by the issue limit, 0 for no limit; ticks for which the warp that issued last is asked
-first"""
+first; 1 where the oldest of the others is asked first, -1 where the youngest is, 0 where age does not count"""
 STEPS, ARGUMENTS, JUMPS, EXPRESSIONS, KINDS = range(12, 17)
 """programs: kinds of steps; an instruction, or the level of a loop; where to go on, after a loop without passes or at
 the start of its body; the number of passes, or the condition (-1 for none); where the program of each warp begins"""

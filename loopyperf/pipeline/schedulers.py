@@ -3,20 +3,24 @@
 A policy says for how long the warp that issued last goes on while it can, and in which order the others are asked once
 it cannot. Where it still can when its time is over, the others are asked from the one that has waited longest.
 
-======================  ================  ==============  =======================================================
-policy                  goes on for       then            source
-======================  ================  ==============  =======================================================
-``round-robin``         0                 longest wait    Lemeire, section 2.5; MODELS.md, section 7 (the default)
-``greedy-then-oldest``  as long as it can oldest          Lemeire, section 2.5
-``oldest-first``        0                 oldest          MODELS.md, section 7
-``quantum``             32 cycles         oldest          Dao, section 4: "a round-robin scheduling policy when the
-                                                          active warp has executed for a certain number of cycles. If
-                                                          a warp blocks, the scheduler selects the first warp that is
-                                                          ready-to-run from the work-group with the lowest ID"
-======================  ================  ==============  =======================================================
+========================  ==============  ============  ===========================================================
+policy                    goes on for     then          source
+========================  ==============  ============  ===========================================================
+``round-robin``           0               longest wait  Lemeire, section 2.5; MODELS.md, section 7 (the default)
+``greedy-then-oldest``    while it can    oldest        Lemeire, section 2.5
+``greedy-then-youngest``  while it can    youngest      Huerta et al., Analyzing Modern NVIDIA GPU Cores, section
+                                                        5.1.2, as observed from Turing on; where the compiler tells a
+                                                        warp to yield is not modelled
+``oldest-first``          0               oldest        MODELS.md, section 7
+``quantum``               32 cycles       oldest        Dao, section 4: "a round-robin scheduling policy when the
+                                                        active warp has executed for a certain number of cycles. If
+                                                        a warp blocks, the scheduler selects the first warp that is
+                                                        ready-to-run from the work-group with the lowest ID"
+========================  ==============  ============  ===========================================================
 
 A warp has waited since it last issued; one that has not yet issued, since it began. The oldest warp is the first one
-of the group that began first. So no two warps are equal, and equal inputs give equal traces.
+of the group that began first, the youngest the last one of the group that began last. So no two warps are equal, and
+equal inputs give equal traces.
 """
 
 from collections.abc import Mapping
@@ -27,7 +31,7 @@ from typing import Literal
 from loopyperf.device.lambdas import Cycles
 from loopyperf.errors import SimulationError
 
-Order = Literal["longest wait", "oldest"]
+Order = Literal["longest wait", "oldest", "youngest"]
 
 QUANTUM = 32
 """cycles; Dao measured that there is a quantum, not how long it is: another one is ``Scheduler("oldest", cycles)``"""
@@ -46,10 +50,16 @@ class Scheduler:
         if not self.goes_on >= 0:
             raise SimulationError(f"a warp goes on for 0 cycles or more, received {self.goes_on}")
 
+    @property
+    def by_age(self) -> int:
+        """Return 1 where the oldest warp is asked first, -1 where the youngest is, 0 where age does not count."""
+        return {"longest wait": 0, "oldest": 1, "youngest": -1}[self.order]
+
 
 SCHEDULERS: Mapping[str, Scheduler] = {
     "round-robin": Scheduler("longest wait"),
     "greedy-then-oldest": Scheduler("oldest", inf),
+    "greedy-then-youngest": Scheduler("youngest", inf),
     "oldest-first": Scheduler("oldest"),
     "quantum": Scheduler("oldest", QUANTUM),
 }

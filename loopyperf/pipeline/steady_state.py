@@ -257,6 +257,6 @@ class _Core:
         else:
             groups = times * (m[at.BEGUN] - before.m[at.BEGUN])
             m[at.BEGUN] += groups
-            for name in (at.NUMBER, at.RANK) if m[at.IS_OLDEST_FIRST] else (at.NUMBER,):
-                later.table(name)[:] += groups * m[at.WARPS_PER_GROUP]
+            for name, share in ((at.NUMBER, 1), (at.RANK, m[at.BY_AGE])):
+                later.table(name)[:] += share * groups * m[at.WARPS_PER_GROUP]
         return m

@@ -83,3 +83,11 @@ def test_what_is_no_description_is_refused_naming_file_and_field(text: str, mess
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path):
     with pytest.raises(DeviceFileError, match=r"cannot read .*nowhere.toml: No such file"):
         load_description(tmp_path / "nowhere.toml")
+
+
+def test_the_scheduling_policy_is_one_that_the_simulator_has(tmp_path: Path):
+    said = 'scheduling = { policy = "oldest-first", source = "a paper" }\n'
+    assert described(tmp_path, WORDS + said).scheduler == "oldest-first"
+    assert described(tmp_path, WORDS).scheduler == "round-robin"
+    with pytest.raises(DeviceFileError, match=r"'fifo'.*scheduling"):
+        described(tmp_path, WORDS + said.replace("oldest-first", "fifo"))

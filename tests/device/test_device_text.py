@@ -8,6 +8,7 @@ import pytest
 from loopyperf.device.description import Device, Limits, Throughput
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_text import description_text
+from loopyperf.device.facts import Scheduling, SharedPipeline
 from loopyperf.device.library import BUNDLED
 from loopyperf.device.quantity import Quantity
 
@@ -25,6 +26,7 @@ def test_every_device_of_the_catalog_survives(path: Path, tmp_path: Path) -> Non
 def test_the_catalog_has_all_there_is_to_write() -> None:
     devices = [load_description(path) for path in CATALOG]
     assert any(device.pipelines for device in devices)
+    assert any(device.scheduling for device in devices)
     assert any(device.register_allocation == "group" for device in devices)
     assert any(level.holds_local_memory for device in devices for level in device.memory)
 
@@ -51,6 +53,8 @@ def test_words_of_any_kind_survive(words: str, tmp_path: Path) -> None:
     assert load_description(written) == device
 
 
-def test_the_source_of_shared_pipelines_is_the_one_that_is_given() -> None:
-    text = description_text(small(pipelines=(("sfu", "alu"),)), shared="measured by me")
+def test_facts_are_written_with_their_sources() -> None:
+    shared, scheduling = SharedPipeline("alu", "measured by me"), Scheduling("oldest-first", "a thesis")
+    text = description_text(small(pipelines=(("sfu", shared),), scheduling=scheduling))
     assert 'sfu = { pipeline = "alu", source = "measured by me" }' in text
+    assert 'scheduling = { policy = "oldest-first", source = "a thesis" }' in text

@@ -1,11 +1,16 @@
 """What models say that they see: the documentation's table, and whether a model's answer depends on it."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import loopy as lp
 import numpy as np
 import pytest
 from analytic_models import MODELS as RUNS
 
+import loopyperf as lpp
+from loopyperf.device.description import Device
+from loopyperf.device.facts import Scheduling, SharedPipeline
 from loopyperf.models import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
@@ -52,3 +57,60 @@ def test_the_table_of_the_documentation_is_that_of_the_models():
     ]
     text = DOCUMENT.read_text(encoding="utf-8")
     assert [row for row in rows if row not in text] == []
+
+
+# {{{ of kernels, which have more pipelines than two, warps of several kinds, and a device with a scheduler
+
+V100 = lpp.load_device("nvidia-v100")
+
+
+def seconds(name: str, knl: lp.TranslationUnit, device: Device = V100) -> float:
+    return lpp.estimate(knl, device=device, model=name).seconds
+
+
+def work(passes: str) -> lp.TranslationUnit:
+    """Computation on two pipelines, some passes more of it for the elements that *passes* says."""
+    knl = lp.make_kernel(
+        ["{[i]: 0 <= i < 65536}", "{[k]: 0 <= k < 64}", "{[h]: 0 <= h < 64}"],
+        f"""
+        <> x = a[i]
+        <> y = sum(k, sqrt(x + k) + x*k)
+        b[i] = y {{id=all}}
+        if {passes}
+            b[i] = y + sum(h, x/(h + 1)) {{id=some, dep=all}}
+        end
+        """,
+        [lp.GlobalArg("a,b", np.float32, shape=65536)],
+        name="work",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+
+
+@pytest.mark.parametrize("name", OF_DEVICE)
+def test_a_model_sees_more_than_two_subsystems_if_it_says_so(name: str):
+    # As slow as before in sum, though on one pipeline: all computation is one subsystem to who sees but two of them.
+    shared = (("sfu", SharedPipeline("alu", "made up, for this test")),)
+    knl = work("i < 0")
+    is_seen = seconds(name, knl, replace(V100, pipelines=shared)) != pytest.approx(seconds(name, knl), rel=1e-9)
+    assert is_seen == ("more than two subsystems" in OF_DEVICE[name].sees)
+
+
+@pytest.mark.parametrize("name", OF_DEVICE)
+def test_a_model_sees_warps_of_other_kinds_if_it_says_so(name: str):
+    none, half, every = (seconds(name, work(f"i % 64 < {share}")) for share in (0, 32, 64))
+    assert (none < half < every) == ("divergent warps" in OF_DEVICE[name].sees)
+
+
+@pytest.mark.parametrize("name", OF_DEVICE)
+def test_a_model_sees_the_scheduler_if_it_says_so(name: str):
+    # GPUMech has a model for each policy, and does not ask which one the device has.
+    knl, other = work("i < 0"), Scheduling("round-robin", "made up, for this test")
+    if name.startswith("gpumech"):
+        found = {seconds(each, knl) for each in ("gpumech-rr", "gpumech-gto")}
+    else:
+        found = {seconds(name, knl, replace(V100, scheduling=each)) for each in (V100.scheduling, other)}
+    assert (len(found) > 1) == ("scheduler" in OF_DEVICE[name].sees)
+
+
+# }}}

@@ -137,10 +137,11 @@ class ReferenceCore:
         if self.policy == "oldest-first":
             return oldest
         warp, since = self.current or (None, now)
-        if warp in able and (self.policy == "greedy-then-oldest" or now - since < self.quantum):
+        if warp in able and (self.policy.startswith("greedy") or now - since < self.quantum):
             assert warp is not None
             return warp
-        self.current = (longest if warp in able else oldest, now)
+        last = max(able, key=lambda warp: warp.number)
+        self.current = (last if self.policy == "greedy-then-youngest" else longest if warp in able else oldest, now)
         return self.current[0]
 
     # }}}

@@ -26,6 +26,12 @@ def test_oldest_first_and_greedy_finish_one_warp_after_the_other() -> None:
     assert who(INDEPENDENT, "greedy-then-oldest") == "000111222"
 
 
+def test_youngest_begins_with_the_last_warp_of_the_last_group() -> None:
+    assert who(INDEPENDENT, "greedy-then-youngest") == "222111000"
+    # One-warp groups, two at once: the last one began last.
+    assert who(INDEPENDENT, "greedy-then-youngest", warps=1, groups=2) == "111000"
+
+
 def test_greedy_stays_with_its_warp_where_oldest_first_returns() -> None:
     # slow, then two alu that wait for it. Warp 0 issues slow at 0, warp 1 at 1 and warp 2 at 2; each is ready 5 later:
     # 0 at 5, 1 at 6, 2 at 7. At 6 warp 0 has an alu left: both take it. At 7 warps 1 and 2 are ready.
@@ -44,6 +50,7 @@ def test_greedy_stays_with_its_warp_where_oldest_first_returns() -> None:
     # Warp 0 issues slow at 0 and warp 1 its first alu beside it, then at 1 to 4. At 5 warp 0 is ready too.
     assert found["oldest-first"] == "0" + "1" * 5 + "0" + "1" * 3
     assert found["greedy-then-oldest"] == "0" + "1" * 8 + "0"
+    assert found["greedy-then-youngest"] == "10" + "1" * 7 + "0"
     assert found["round-robin"] == found["oldest-first"]
 
 

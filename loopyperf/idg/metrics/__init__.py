@@ -3,6 +3,7 @@
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.metrics.blocks import Block, basic_blocks
 from loopyperf.idg.metrics.intervals import Interval, intervals
+from loopyperf.idg.metrics.lambdas import waited_for
 from loopyperf.idg.metrics.latency import Latency, warp_latency
 from loopyperf.idg.metrics.mix import Mix, executions_by_subsystem, instruction_mix
 from loopyperf.idg.metrics.parallelism import block_ilp, block_mlp, ilp, mlp
@@ -28,6 +29,7 @@ __all__ = [
     "instruction_mix",
     "intervals",
     "mlp",
+    "waited_for",
     "warp_latency",
     "work_flow_graph",
 ]

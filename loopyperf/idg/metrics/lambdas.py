@@ -17,12 +17,12 @@ def latencies(instructions: Sequence[Instruction], timing: Timing) -> list[Lambd
 
     Raises :class:`GraphError` for a subsystem that *timing* does not tell of.
     """
-    found: list[Lambdas] = []
-    for instruction in instructions:
-        lambdas = _looked_up(instruction, timing)
-        is_store = instruction.kind == "store"
-        found.append(Lambdas(lambdas.issue, lambdas.issue) if is_store else lambdas)
-    return found
+    return [waited_for(instruction, _looked_up(instruction, timing)) for instruction in instructions]
+
+
+def waited_for(instruction: Instruction, lambdas: Lambdas) -> Lambdas:
+    """Return when an instruction that takes *lambdas* is complete for its warp: a store, λ after its issue."""
+    return Lambdas(lambdas.issue, lambdas.issue) if instruction.kind == "store" else lambdas
 
 
 def parts_of_cycle(lambdas: Sequence[Lambdas]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loopyperf.device.description import Device, Instruction, Limits, MemoryLevel, Throughput
+from loopyperf.device.facts import SharedPipeline
 from loopyperf.device.quantity import Quantity
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording
@@ -44,8 +45,6 @@ class Described:
     """A device as it was measured."""
 
     device: Device
-    shared: str
-    """source of what is said of shared pipelines"""
     refusals: tuple[Refusal, ...]
     """what is absent, and why"""
     prediction: Prediction | None
@@ -76,7 +75,7 @@ class _Description:
         self.mix = self._mix()
 
     def described(self) -> Described:
-        environment, shared = self.run.environment, self._source(f"{MIX} of multiply-adds and 1/√x")
+        environment = self.run.environment
         device = Device(
             slug=self.slug,
             name=environment.device,
@@ -84,14 +83,14 @@ class _Description:
             architecture="not stated by the driver",
             note=self._note(),
             numbers=tuple(self._own()),
-            pipelines=(("sfu", "alu"),) if self.mix is not None and self.mix.separate is False else (),
+            pipelines=tuple(self._pipelines()),
             limits=Limits(slug=self.slug, place="limits", numbers=tuple(self._limits())),
             throughput=Throughput(slug=self.slug, place="throughput"),
             instructions=tuple(self._instructions()),
             memory=tuple(self._levels()),
         )
         prediction = iterative_barrier(self.recording, self.core, list(self.latencies.values()))
-        return Described(device, shared, tuple(self.refusals), prediction)
+        return Described(device, tuple(self.refusals), prediction)
 
     # {{{ the device's own numbers
 
@@ -108,6 +107,10 @@ class _Description:
         if taken:
             source = self._source("empty kernel, by the wall clock, the host's part included")
             yield "launch_overhead", Quantity(_rounded(min(taken) * 1e6), "µs", source)
+
+    def _pipelines(self) -> Iterator[tuple[str, SharedPipeline]]:
+        if self.mix is not None and self.mix.separate is False:
+            yield "sfu", SharedPipeline("alu", self._source(f"{MIX} of multiply-adds and 1/√x"))
 
     def _limits(self) -> Iterator[tuple[str, Quantity]]:
         limits = self.run.limits

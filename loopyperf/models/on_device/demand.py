@@ -11,7 +11,7 @@ from statistics import fmean
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.private_memory import SPACE
-from loopyperf.idg.metrics import Interval, Lambdas, intervals, warp_latency, work_flow_graph
+from loopyperf.idg.metrics import Interval, Lambdas, intervals, waited_for, warp_latency, work_flow_graph
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.timed_graph import START, TimedGraph
 from loopyperf.models.on_device.timed_launch import TimedLaunch
@@ -70,7 +70,7 @@ class LaunchDemand(WarpDemand):
     def compute(self) -> Share:
         """Return all instructions but barriers and those of :attr:`memory`, as if one pipeline executed them."""
         counted = [
-            (executions, _single(times))
+            (executions, _single(instruction, times))
             for executions, instruction, times in self.launch.executed()
             if not is_memory(instruction) and instruction.kind != "barrier"
         ]
@@ -80,15 +80,11 @@ class LaunchDemand(WarpDemand):
 
     @cached_property
     def memory(self) -> Share:
-        """Return the accesses of global and private memory; their Σλ are those of the busiest of its levels.
-
-        Nobody waits for a store: it completes λ after its issue.
-        """
+        """Return the accesses of global and private memory; their Σλ are those of the busiest of its levels."""
         number = completion = 0.0
         for executions, instruction, times in self.launch.executed():
             if is_memory(instruction):
-                lambdas = _single(times)
-                waited = lambdas.issue if instruction.kind == "store" else lambdas.completion
+                waited = _single(instruction, times).completion
                 number, completion = number + executions, completion + executions * float(waited)
         return Share(number, max(self._busy(is_memory).values(), default=0.0), completion)
 
@@ -124,7 +120,7 @@ class LaunchDemand(WarpDemand):
         found: list[Interval] = []
         for kind, share in self.launch.shares.items():
             graph, timed = self.launch.machine[kind], self.launch.timed[kind]
-            lambdas = {id(each): _single(times) for each, times in zip(graph.instructions, timed, strict=True)}
+            lambdas = {id(each): _single(each, times) for each, times in zip(graph.instructions, timed, strict=True)}
             timing = _by_identity(lambdas)
             own = intervals(graph, timing, memory=MEMORY)
             found += [Interval(each.instructions, each.stall, each.number * share) for each in own]
@@ -142,9 +138,10 @@ def _by_identity(lambdas: Mapping[int, Lambdas]) -> Callable[[Instruction], Lamb
     return lambda instruction: lambdas[id(instruction)]
 
 
-def _single(times: Sequence[Timed]) -> Lambdas:
-    """Return the latencies of an instruction as if the pipeline that it takes longest were the only one."""
-    return Lambdas(max(each.lambdas.issue for each in times), max(each.lambdas.completion for each in times))
+def _single(instruction: Instruction, times: Sequence[Timed]) -> Lambdas:
+    """Return the latencies of *instruction* as if the pipeline that it takes longest were the only one."""
+    every = [each.lambdas for each in times]
+    return waited_for(instruction, Lambdas(max(each.issue for each in every), max(each.completion for each in every)))
 
 
 def _alone(warp: TimedGraph) -> float:
@@ -156,7 +153,7 @@ def _work_flow(graph: Idg, timed: Sequence[Sequence[Timed]]) -> WorkFlow:
     flow = work_flow_graph(graph, MEMORY)
     nodes: list[FlowNode] = []
     for number, node in enumerate(flow.nodes):
-        lambdas = [_single(timed[place]) for place in node.instructions]
+        lambdas = [_single(graph.instructions[place], timed[place]) for place in node.instructions]
         nodes.append(
             FlowNode(
                 node.sort,
