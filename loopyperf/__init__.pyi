@@ -18,6 +18,8 @@ from .oracle.comparison import OccupancyComparison as OccupancyComparison
 from .oracle.comparison import compare as compare
 from .oracle.comparison import compare_occupancies as compare_occupancies
 from .oracle.estimate import estimate as estimate
+from .oracle.fit import Measured as Measured
+from .oracle.fit import fit as fit
 from .oracle.instruction_graph import instruction_graph as instruction_graph
 from .oracle.throughput import crossover as crossover
 from .oracle.throughput import throughput_bounds as throughput_bounds

@@ -13,6 +13,8 @@ import msgspec
 from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import geometric_mean
 
+PLAIN = "linear, plain"
+"""the candidate whose weights may be negative"""
 MARGIN = 0.2
 """How much smaller, relatively, the plain fit's cross-validated error must be for it to be preferred. Means over so few
 classes differ by as much between two calibrations of one device, and weights that cannot be negative are the safer
@@ -51,31 +53,30 @@ class ClassErrors(msgspec.Struct, frozen=True):
     observations: int
     predictable: int
     """how many of them need only weights that the other classes determine"""
-    plain: float
-    """geometric mean of the plain fit's relative absolute errors over those; over all observations if there are none"""
-    non_negative: float
-    """the same of the non-negative fit"""
+    errors: Mapping[str, float]
+    """candidate -> geometric mean of relative absolute errors over those; over all observations if there are none"""
     unknown: tuple[str, ...] = ()
     """the properties whose weights the others need, but the other classes do not determine"""
 
 
 class CrossValidation(msgspec.Struct, frozen=True):
-    """Leave-one-class-out errors of the plain and the non-negative fit."""
+    """Errors on kernel classes that were left out, of all ways to fit (:mod:`loopyperf.calibration.candidates`)."""
 
     classes: tuple[ClassErrors, ...]
     compared: tuple[str, ...]
-    """the classes that the next two figures rest on: those with predictable observations; all if there are none"""
-    plain: float
-    """geometric mean of the compared classes' errors"""
-    non_negative: float
+    """the classes that the errors rest on: those with predictable observations; all if there are none"""
+    errors: Mapping[str, float]
+    """candidate -> geometric mean of the compared classes' errors"""
 
     @property
     def better(self) -> str:
-        """Return which fit generalises better, ``"plain"`` or ``"non-negative"``.
+        """Return the candidate that generalises best (:func:`least`)."""
+        return least(self.errors)
 
-        The latter, unless the plain one's error is smaller by :data:`MARGIN`.
-        """
-        return "plain" if self.plain < (1 - MARGIN) * self.non_negative else "non-negative"
+
+def least(errors: Mapping[str, float]) -> str:
+    """Return the candidate with the least error, the plain linear fit only if it is smaller by :data:`MARGIN`."""
+    return min(errors, key=lambda name: errors[name] / (1 - MARGIN if name == PLAIN else 1))
 
 
 def assess(predictions: Iterable[Prediction]) -> Accuracy:

@@ -16,7 +16,23 @@ from loopyperf.errors import FitFileError
 Document = dict[str, object]
 """A fit file's contents, as JSON has them."""
 
-UPGRADES: Mapping[int, Callable[[Document], Document]] = {}
+
+def _from_schema_1(document: Document) -> Document:
+    """Return a document in which the errors of a cross-validation stand by candidate, of which there were two."""
+
+    def by_candidate(errors: Document) -> Document:
+        rest = {name: value for name, value in errors.items() if name not in ("plain", "non_negative")}
+        return {**rest, "errors": {"linear, plain": errors["plain"], "linear, non-negative": errors["non_negative"]}}
+
+    found = document.get("cross_validation")
+    if not isinstance(found, dict):
+        return document
+    table = cast("Document", found)
+    classes = [by_candidate(each) for each in cast("list[Document]", table["classes"])]
+    return {**document, "cross_validation": {**by_candidate(table), "classes": classes}}
+
+
+UPGRADES: Mapping[int, Callable[[Document], Document]] = {1: _from_schema_1}
 """For each older schema version, the function that makes its document one of the next: ``{1: upgrade_1_to_2}``."""
 
 _LINE_LENGTH = 120
@@ -88,7 +104,11 @@ def _upgraded(document: object, source: Path) -> Document:
     if version > SCHEMA:
         raise FitFileError(_from_the_future(current, source))
     for step in range(version, SCHEMA):
-        current = UPGRADES[step](current)
+        try:
+            current = UPGRADES[step](current)
+        except (KeyError, TypeError, AttributeError) as error:
+            problem = f"{source} is no fit of schema {step}: {error!r}; restore it, or {_RECALIBRATE}"
+            raise FitFileError(problem) from error
     return current
 
 

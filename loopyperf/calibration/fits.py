@@ -11,9 +11,11 @@ import msgspec
 
 from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.indistinguishable import Indistinguishable
+from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.errors import IncompatibleRunsError
+from loopyperf.models.interface import Basis
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the fit files that this loopyperf writes."""
 
 Setting = bool | int | float | str
@@ -73,19 +75,32 @@ class Fit(Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
 
     weights: Annotated[Mapping[str, float], msgspec.Meta(min_length=1)]
     """seconds per unit of each property"""
+    sharpness: float = 1.0
+    """p of the overlap model; 1 where nothing overlaps"""
+    basis: Basis = "counts"
+    """what the weights are for: property counts, or the pipelines of the device's description"""
     undetermined: tuple[Indistinguishable, ...] = ()
     """properties without a weight of their own, because the measured kernels cannot tell them apart"""
-    ranges: Mapping[str, tuple[int, int]] = {}
-    """least and greatest count of each property among the observations that have it"""
+    ranges: Mapping[str, tuple[float, float]] = {}
+    """least and greatest amount of each property among the observations that have it"""
     rank: int | None = None
     condition: float | None = None
     at_bound: tuple[str, ...] = ()
     """properties whose weight the non-negative fit holds at 0"""
+    candidate: str = ""
+    """which way to fit it is (:data:`loopyperf.calibration.candidates.CANDIDATES`); empty where none of them"""
     options: Mapping[str, Setting] = {}
     """the solver's"""
     residual_summary: ResidualSummary | None = None
     cross_validation: CrossValidation | None = None
+    uncertainty: Uncertainty | None = None
+    """what intervals are made from; None where fewer than two kernel classes were fitted"""
     residuals: tuple[Residual, ...] = ()
+
+    @property
+    def is_better(self) -> bool:
+        """Return whether the cross-validation found that no other way to fit these measurements generalises better."""
+        return self.cross_validation is not None and self.cross_validation.better == self.candidate
 
 
 def require_compatible(fits: Sequence[Provenance]) -> None:

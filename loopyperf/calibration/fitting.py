@@ -1,24 +1,67 @@
-"""From a solved problem to the fit that records it."""
+"""From observations to a fit: the model is chosen, fitted, judged, and everything is kept."""
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from loopyperf.calibration.accuracy import CrossValidation
+from loopyperf.calibration.candidates import Candidate, possible
+from loopyperf.calibration.conformal import uncertainty
 from loopyperf.calibration.fits import Fit, Provenance, Residual, ResidualSummary
-from loopyperf.calibration.problem import Problem
-from loopyperf.calibration.solver import Solution
+from loopyperf.calibration.problem import Observation, Problem, pose_problem
+from loopyperf.calibration.solution import Solution
+from loopyperf.calibration.validation import Validated, cross_validate
+from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import geometric_mean
 
 
-def make_fit(
-    provenance: Provenance, problem: Problem, solution: Solution, cross_validation: CrossValidation | None = None
+def fit_observations(
+    provenance: Provenance, observations: Sequence[Observation], candidates: Sequence[Candidate] | None = None
+) -> tuple[Fit, ...]:
+    """Return a fit of each model, by the candidate of it that best predicts classes that it was not fitted to.
+
+    The one that does so best of all comes first. *candidates* are by default all that *observations* have the columns
+    for. With a single class nothing can be left out: the first candidate of each model is taken, and has no intervals.
+    Raises :class:`CalibrationError` where there is nothing to fit, or no candidate.
+    """
+    rows = tuple(observations)
+    pose_problem(rows)  # refuses what is no observation
+    chosen = possible(rows) if candidates is None else tuple(candidates)
+    models = tuple(dict.fromkeys(each.model for each in chosen))
+    if not models:
+        raise CalibrationError("no model can be fitted: the observations lack the columns that it needs")
+    if len({row.kernel_class for row in rows}) < 2:
+        first = [next(each for each in chosen if each.model == model) for model in models]
+        return tuple(_fitted(provenance, rows, each, None) for each in first)
+    validated = cross_validate(rows, chosen)
+    best = [validated.better(), *map(validated.better, models)]
+    return tuple(_fitted(provenance, rows, each, validated) for each in dict.fromkeys(best))
+
+
+def _fitted(
+    provenance: Provenance, rows: Sequence[Observation], candidate: Candidate, validated: Validated | None
 ) -> Fit:
-    """Return the fit that records this solution of this problem."""
+    problem = pose_problem(rows, candidate.basis)
+    return make_fit(provenance, problem, candidate, candidate.solve(problem), validated)
+
+
+def make_fit(
+    provenance: Provenance,
+    problem: Problem,
+    candidate: Candidate,
+    solution: Solution,
+    validated: Validated | None = None,
+) -> Fit:
+    """Return the fit that records this solution of this problem, which *candidate* found."""
+    left_out = None if validated is None else validated.left_out[candidate.name]
+    origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": candidate.model}
     return Fit(
-        **msgspec.structs.asdict(provenance),
+        **origin,
+        candidate=candidate.name,
         weights=solution.weights,
+        sharpness=solution.sharpness,
+        basis=solution.basis,
         undetermined=solution.undetermined,
         ranges=_ranges(problem),
         rank=solution.rank,
@@ -30,7 +73,8 @@ def make_fit(
             "tolerance": solution.tolerance,
         },
         residual_summary=_summary(solution.residuals),
-        cross_validation=cross_validation,
+        cross_validation=None if validated is None else validated.table,
+        uncertainty=None if left_out is None else uncertainty(solution, problem.observations, left_out),
         residuals=tuple(
             Residual(row.kernel_class, row.label, _plain(row.sizes), float(row.seconds), residual)
             for row, residual in zip(problem.observations, solution.residuals, strict=True)
@@ -38,9 +82,11 @@ def make_fit(
     )
 
 
-def _ranges(problem: Problem) -> dict[str, tuple[int, int]]:
-    counts = {name: [row.properties.get(name, 0) for row in problem.observations] for name in problem.properties}
-    return {name: (int(min(filter(None, values))), int(max(values))) for name, values in counts.items()}
+def _ranges(problem: Problem) -> dict[str, tuple[float, float]]:
+    amounts = [row.amounts(problem.basis) for row in problem.observations]
+    every = {name: [each.get(name, 0) for each in amounts] for name in problem.properties}
+    plain = int if problem.basis == "counts" else float
+    return {name: (plain(min(filter(None, values))), plain(max(values))) for name, values in every.items()}
 
 
 def _plain(sizes: Mapping[str, int]) -> dict[str, int]:

@@ -27,7 +27,7 @@ class Indistinguishable(msgspec.Struct, frozen=True):
         return tuple(sorted({*self.left_out, *(name for equal in self.left_out.values() for name in equal)}))
 
 
-def broken(groups: Iterable[Indistinguishable], properties: Mapping[str, int]) -> tuple[str, ...]:
+def broken(groups: Iterable[Indistinguishable], properties: Mapping[str, float]) -> tuple[str, ...]:
     """Return the left-out properties whose count is not what it was in the measured kernels: their cost is unknown.
 
     *properties* are the counts of one kernel; differences of at most :data:`TOLERANCE` are let pass.
@@ -40,7 +40,7 @@ def broken(groups: Iterable[Indistinguishable], properties: Mapping[str, int]) -
     )
 
 
-def doubts(groups: Iterable[Indistinguishable], properties: Mapping[str, int]) -> tuple[str, ...]:
+def doubts(groups: Iterable[Indistinguishable], properties: Mapping[str, float]) -> tuple[str, ...]:
     """Return one sentence for each property whose weight these counts need but the fit cannot give."""
     groups = tuple(groups)
     equals = {name: equal for group in groups for name, equal in group.left_out.items()}
@@ -51,12 +51,12 @@ def doubts(groups: Iterable[Indistinguishable], properties: Mapping[str, int]) -
     )
 
 
-def _holds(count: int, terms: list[float]) -> bool:
+def _holds(count: float, terms: list[float]) -> bool:
     # Relative to the terms and not to their sum, which may be nothing but the rounding of factors where terms cancel.
     return abs(count - sum(terms)) <= TOLERANCE * max(count, sum(map(abs, terms)))
 
 
-def _terms(equal: Mapping[str, float], properties: Mapping[str, int]) -> list[float]:
+def _terms(equal: Mapping[str, float], properties: Mapping[str, float]) -> list[float]:
     return [factor * properties.get(name, 0) for name, factor in equal.items()]
 
 

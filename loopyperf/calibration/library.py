@@ -18,6 +18,9 @@ from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.user_data import user_data, user_data_name
 
+MODELS = ("linear", "overlap")
+"""that fits are of, the simplest first"""
+
 
 @dataclass(frozen=True, slots=True)
 class KnownFit:
@@ -48,8 +51,11 @@ def known_fits() -> tuple[KnownFit, ...]:
     return tuple(sorted(found, key=lambda known: (known.slug, known.model)))
 
 
-def find_fit(device: str, model: str = "linear", path: str | os.PathLike[str] | None = None) -> Fit:
+def find_fit(device: str, model: str | None = None, path: str | os.PathLike[str] | None = None) -> Fit:
     """Return the fit at *path* if given, else a person's own fit of *model* for *device*, else the bundled one.
+
+    Without a *model*, of a person's own fits for the device the one that generalises best by its own cross-validation,
+    the linear one where none says so; else of the bundled ones.
 
     *device* is a slug, a name that becomes one (:func:`loopyperf.device.names.device_slug`), or the full
     name that a fit states. A person's own fit that cannot be read is an error; it is never passed over for a bundled
@@ -58,9 +64,11 @@ def find_fit(device: str, model: str = "linear", path: str | os.PathLike[str] | 
     :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
     :raises FitFileError: there is none of that model, the file cannot be read, or it holds another model's fit.
     """
-    file = _located(device_slug(device), model) if path is None else path_of(path)
+    if path is None and model is None:
+        return _best(device_slug(device))
+    file = _located(device_slug(device), model or "") if path is None else path_of(path)
     fit = _read(file)
-    if fit.model != model:
+    if model is not None and fit.model != model:
         raise FitFileError(
             f"{file} holds a fit of the model {fit.model!r}, but {model!r} was asked for; "
             f"ask for the model {fit.model!r}, or give a fit of {model!r}"
@@ -99,6 +107,17 @@ def _read(file: str) -> Fit:
 
 
 # {{{ finding
+
+
+def _best(slug: str) -> Fit:
+    """Return the fit for a device that is best by its own account."""
+    for folder in (f"{user_data_name()}/fits", str(bundled_fits())):
+        files = [file for model in MODELS if os.path.lexists(file := f"{folder}/{slug}/{model}.json")]
+        fits = [_read(file) for file in files]
+        if fits:
+            return next((fit for fit in fits if fit.is_better), fits[0])
+    named = [known.model for known in known_fits() if device_slug(_read(str(known.path)).device) == slug]
+    return _read(_located(slug, named[0] if named else MODELS[0]))
 
 
 def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownFit]:

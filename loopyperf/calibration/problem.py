@@ -10,12 +10,13 @@ Source: Stevens and Klöckner, A Unified, Hardware-Fitted, Cross-GPU Performance
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import CalibrationError
+from loopyperf.models.interface import Basis
 
 Matrix = NDArray[np.float64]
 """two axes"""
@@ -36,6 +37,12 @@ class Observation:
     """how many units of each property one run has; a property that is not there counts 0"""
     seconds: float
     """measured run time"""
+    pipelines: Mapping[str, float] = field(default_factory=dict[str, float])
+    """seconds that each pipeline is described to be busy; empty where the device is not described"""
+
+    def amounts(self, basis: Basis) -> Mapping[str, float]:
+        """Return how much the kernel has of each column of *basis*."""
+        return self.properties if basis == "counts" else self.pipelines
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
@@ -51,11 +58,12 @@ class Problem:
     """names of the columns"""
     matrix: Matrix
     """(observations × properties), counts divided by the row's measured time, in units per second; read-only"""
+    basis: Basis
     absent: tuple[str, ...]
     """properties named by the observations of which no observation has a single unit: no column, no weight"""
 
 
-def pose_problem(observations: Iterable[Observation]) -> Problem:
+def pose_problem(observations: Iterable[Observation], basis: Basis = "counts") -> Problem:
     """Return the problem of fitting weights to *observations*, its columns in an order that depends on the names alone.
 
     :raises CalibrationError: there are no observations, or one has a time that is no positive number, a count that is
@@ -69,12 +77,15 @@ def pose_problem(observations: Iterable[Observation]) -> Problem:
         )
     for row in rows:
         _check_seconds(row)
-        _check_counts(row)
-    named = sorted({name for row in rows for name in row.properties}, key=_column_order)
-    present = tuple(name for name in named if any(row.properties.get(name, 0) for row in rows))
-    matrix = np.array([[row.properties.get(name, 0) / row.seconds for name in present] for row in rows])
+        _check_counts(row, basis)
+    amounts = [row.amounts(basis) for row in rows]
+    named = sorted({name for each in amounts for name in each}, key=_column_order)
+    present = tuple(name for name in named if any(each.get(name, 0) for each in amounts))
+    matrix = np.array(
+        [[each.get(name, 0) / row.seconds for name in present] for row, each in zip(rows, amounts, strict=True)]
+    )
     matrix.flags.writeable = False
-    return Problem(rows, present, matrix, absent=tuple(name for name in named if name not in present))
+    return Problem(rows, present, matrix, basis, absent=tuple(name for name in named if name not in present))
 
 
 def _column_order(name: str) -> tuple[bool, str]:
@@ -91,13 +102,14 @@ def _check_seconds(row: Observation) -> None:
         )
 
 
-def _check_counts(row: Observation) -> None:
-    for name, count in row.properties.items():
+def _check_counts(row: Observation, basis: Basis) -> None:
+    amounts = row.amounts(basis)
+    for name, count in amounts.items():
         if not (math.isfinite(count) and count >= 0):
             raise CalibrationError(
                 f"the count of {name!r} in {row} must be at least 0, but is {count}; count the kernel again"
             )
-    if not any(row.properties.values()):
+    if not any(amounts.values()):
         raise CalibrationError(
             f"{row} has no counts above 0, so no weight can explain its {row.seconds:.3g} s; "
             "give its counts (at least 'launches'), or leave it out"

@@ -10,56 +10,21 @@ The ridge ρ is dimensionless, because 1, Ã and w are. Source: Stevens and Klö
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, cast
 
 import numpy as np
 from scipy import linalg, optimize
 
 from loopyperf.calibration.dependence import separate
-from loopyperf.calibration.indistinguishable import TOLERANCE, Indistinguishable, broken
+from loopyperf.calibration.indistinguishable import TOLERANCE
 from loopyperf.calibration.problem import Matrix, Problem, Vector
+from loopyperf.calibration.solution import Solution
 from loopyperf.errors import CalibrationError
 
 RIDGE = 1e-2
 """Default ρ of the non-negative fit: expected noise over expected size of a scaled weight, 1 % over 1. A combination of
 columns with singular value σ is shrunk by ρ²/(σ² + ρ²): 0.01 % where σ = 1, far below the noise, and by half where
 σ = ρ, which is where noise decides. It also makes the minimum unique."""
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """Fitted weights and how well the measurements determine them."""
-
-    weights: Mapping[str, float]
-    """seconds per unit of each property that could be fitted, in the problem's order"""
-    undetermined: tuple[Indistinguishable, ...]
-    """properties that got no weight because the kernels cannot tell them apart, in groups"""
-    absent: tuple[str, ...]
-    """properties that got no weight because no kernel has a single unit of them"""
-    rank: int
-    """how many weights were fitted: the numerical rank of the matrix, by the tolerance"""
-    condition: float
-    """largest over smallest singular value of the fitted columns, each of unit length"""
-    residuals: tuple[float, ...]
-    """1 − predicted/measured of each observation; negative where the model is too slow"""
-    at_bound: tuple[str, ...]
-    """properties whose weight the non-negative fit holds at 0"""
-    non_negative: bool
-    ridge: float
-    tolerance: float
-
-    def predict(self, properties: Mapping[str, int]) -> float:
-        """Return the predicted run time, in seconds, of a kernel with these counts; what has no weight adds nothing."""
-        return sum(weight * properties.get(name, 0) for name, weight in self.weights.items())
-
-    def unknown(self, properties: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the properties that a kernel with these counts needs a weight for, but which have none."""
-        tied = {name for group in self.undetermined for name in group.left_out}
-        missing = (
-            name for name, count in properties.items() if count and name not in self.weights and name not in tied
-        )
-        return (*missing, *broken(self.undetermined, properties))
 
 
 def solve(
@@ -80,8 +45,12 @@ def solve(
     scale = np.linalg.norm(matrix, axis=0)
     singular = np.linalg.svd(matrix / scale, compute_uv=False)
     weights = _minimise(matrix / scale, non_negative, ridge) / scale
+    information = (matrix / scale).T @ (matrix / scale) + ridge**2 * np.eye(len(names))
+    covariance = cast("Matrix", np.linalg.pinv(information, hermitian=True)) / np.outer(scale, scale)
     return Solution(
+        model="linear",
         weights=dict(zip(names, weights.tolist(), strict=True)),
+        covariance=np.pad(covariance, (0, 1)),
         undetermined=undetermined,
         absent=problem.absent,
         rank=len(kept),

@@ -1,53 +1,127 @@
 """How well fitted weights predict kernel classes that they were not fitted to."""
 
-from loopyperf.calibration.accuracy import ClassErrors, CrossValidation
-from loopyperf.calibration.indistinguishable import TOLERANCE
-from loopyperf.calibration.problem import Observation, Problem, pose_problem
-from loopyperf.calibration.solver import Solution, solve
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from loopyperf.calibration.accuracy import ClassErrors, CrossValidation, least
+from loopyperf.calibration.candidates import Candidate, possible
+from loopyperf.calibration.problem import Observation, Vector, pose_problem
 from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import geometric_mean
 
+MOST_FOLDS = 10
+"""Where there are more kernel classes, several of them are left out together."""
 
-def cross_validate(problem: Problem, *, ridge: float | None = None, tolerance: float = TOLERANCE) -> CrossValidation:
-    """Return the errors on each kernel class of weights fitted to the others, for the plain and the non-negative fit.
 
-    Never by row: sizes of one kernel are so alike that a row left out is predicted by its neighbours. *ridge* is the
-    non-negative fit's; for it and *tolerance* see :func:`loopyperf.calibration.solver.solve`.
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftOut:
+    """What a candidate says of each observation, fitted to other classes."""
+
+    seconds: Vector
+    """predicted, in the order of the observations"""
+    leverages: Vector
+    """variance of ln T from what was fitted (:meth:`loopyperf.calibration.solution.Solution.leverages`)"""
+    unknown: tuple[tuple[str, ...], ...]
+    """the properties that each needs a weight for, which the other classes do not determine"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Validated:
+    """A cross-validation with the predictions that it rests on."""
+
+    table: CrossValidation
+    left_out: Mapping[str, LeftOut]
+    """by candidate"""
+    candidates: Mapping[str, Candidate]
+
+    def better(self, model: str | None = None) -> Candidate:
+        """Return the candidate that generalises best, of *model* if one is named."""
+        named = {
+            name: error for name, error in self.table.errors.items() if model in (None, self.candidates[name].model)
+        }
+        return self.candidates[least(named)]
+
+
+def cross_validate(observations: Sequence[Observation], candidates: Sequence[Candidate] | None = None) -> Validated:
+    """Return the errors of *candidates* on each kernel class, fitted to the others; by default of all possible ones.
+
+    Never by row: sizes of one kernel are so alike that a row left out is predicted by its neighbours. Beyond
+    :data:`MOST_FOLDS` classes, several are left out at a time.
 
     :raises CalibrationError: there are fewer than two classes.
     """
-    names = tuple(dict.fromkeys(row.kernel_class for row in problem.observations))
-    if len(names) < 2:
+    rows = tuple(observations)
+    folds = _folds(rows)
+    chosen = possible(rows) if candidates is None else tuple(candidates)
+    left_out = {each.name: _left_out(each, rows, folds) for each in chosen}
+    table = _table(rows, left_out)
+    return Validated(table, left_out, {each.name: each for each in chosen})
+
+
+def _folds(rows: Sequence[Observation]) -> list[set[str]]:
+    """Return which classes are left out together: as many observations in each fold as can be."""
+    sizes: dict[str, int] = {}
+    for row in rows:
+        sizes[row.kernel_class] = sizes.get(row.kernel_class, 0) + 1
+    if len(sizes) < 2:
         raise CalibrationError(
-            f"cross-validation leaves out one kernel class at a time and needs at least two, but got {list(names)}; "
+            f"cross-validation leaves out one kernel class at a time and needs at least two, but got {list(sizes)}; "
             "measure kernels of another class"
         )
-    classes = tuple(_leave_out(name, problem.observations, ridge, tolerance) for name in names)
+    if len(sizes) <= MOST_FOLDS:
+        return [{name} for name in sizes]
+    folds: list[set[str]] = [set() for _ in range(MOST_FOLDS)]
+    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
+        min(folds, key=lambda fold: sum(sizes[each] for each in fold)).add(name)
+    return folds
+
+
+def _left_out(candidate: Candidate, rows: Sequence[Observation], folds: Sequence[set[str]]) -> LeftOut:
+    seconds, leverages = np.zeros(len(rows)), np.zeros(len(rows))
+    unknown: list[tuple[str, ...]] = [()] * len(rows)
+    for fold in folds:
+        solution = candidate.solve(pose_problem((row for row in rows if row.kernel_class not in fold), candidate.basis))
+        places = [place for place, row in enumerate(rows) if row.kernel_class in fold]
+        amounts = [rows[place].amounts(candidate.basis) for place in places]
+        seconds[places] = solution.seconds(amounts)
+        leverages[places] = solution.leverages(amounts)
+        for place, each in zip(places, amounts, strict=True):
+            unknown[place] = solution.unknown(each)
+    return LeftOut(seconds, leverages, tuple(unknown))
+
+
+# {{{ the table
+
+
+def _table(rows: Sequence[Observation], left_out: Mapping[str, LeftOut]) -> CrossValidation:
+    names = dict.fromkeys(row.kernel_class for row in rows)
+    classes = tuple(_of_class(name, rows, left_out) for name in names)
     compared = tuple(errors for errors in classes if errors.predictable) or classes
     return CrossValidation(
         classes=classes,
         compared=tuple(errors.kernel_class for errors in compared),
-        plain=geometric_mean(errors.plain for errors in compared),
-        non_negative=geometric_mean(errors.non_negative for errors in compared),
+        errors={name: geometric_mean(each.errors[name] for each in compared) for name in left_out},
     )
 
 
-def _leave_out(name: str, observations: tuple[Observation, ...], ridge: float | None, tolerance: float) -> ClassErrors:
-    left_out = [row for row in observations if row.kernel_class == name]
-    fitted = pose_problem(row for row in observations if row.kernel_class != name)
-    plain = solve(fitted, non_negative=False, tolerance=tolerance)
-    non_negative = solve(fitted, ridge=ridge, tolerance=tolerance)
-    unknown = [plain.unknown(row.properties) for row in left_out]
-    predictable = [row for row, missing in zip(left_out, unknown, strict=True) if not missing]
+def _of_class(name: str, rows: Sequence[Observation], left_out: Mapping[str, LeftOut]) -> ClassErrors:
+    places = [place for place, row in enumerate(rows) if row.kernel_class == name]
+    missing = {place: {each for found in left_out.values() for each in found.unknown[place]} for place in places}
+    predictable = [place for place in places if not missing[place]]
     return ClassErrors(
         kernel_class=name,
-        observations=len(left_out),
+        observations=len(places),
         predictable=len(predictable),
-        plain=_mean_error(plain, predictable or left_out),
-        non_negative=_mean_error(non_negative, predictable or left_out),
-        unknown=tuple(sorted({name for missing in unknown for name in missing})),
+        errors={
+            candidate: geometric_mean(
+                abs(found.seconds[place] - rows[place].seconds) / rows[place].seconds for place in predictable or places
+            )
+            for candidate, found in left_out.items()
+        },
+        unknown=tuple(sorted({each for found in missing.values() for each in found})),
     )
 
 
-def _mean_error(solution: Solution, observations: list[Observation]) -> float:
-    return geometric_mean(abs(solution.predict(row.properties) - row.seconds) / row.seconds for row in observations)
+# }}}

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.library import MODELS
 from loopyperf.cli.console import standard_output
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.counts.execution import COUNTINGS, Counting
@@ -15,7 +16,7 @@ from loopyperf.oracle.calibrate import calibrate as run_calibration
 from loopyperf.units import duration
 
 WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
-"""Which least-squares fit is kept: by default the one that generalises better."""
+"""Which linear fit is kept: by default the one that generalises better."""
 
 
 @click.command(
@@ -27,7 +28,8 @@ WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 @click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the bundled ones.")
 @click.option("--archive", type=click.Path(path_type=Path), help="Where raw samples go; an existing file is resumed.")
 @click.option("--output", type=click.Path(path_type=Path), help="Where the fit goes; by default where it is found.")
-@click.option("--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which least-squares fit to keep.")
+@click.option("--model", type=click.Choice(MODELS), help="Which model is fitted; by default the one that is better.")
+@click.option("--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which linear fit to keep.")
 @click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
 def calibrate(
     backend: str,
@@ -35,10 +37,11 @@ def calibrate(
     kernels: Path | None,
     archive: Path | None,
     output: Path | None,
+    model: str | None,
     weights: str,
     counting: Counting,
 ) -> None:
-    """Measure the measurement kernels on a device and fit the weights of the linear model."""
+    """Measure the measurement kernels on a device, and fit the model that predicts unseen classes of them best."""
     started = time.monotonic()
     with campaign_bar("measuring") as report:
         fit = run_calibration(
@@ -48,6 +51,7 @@ def calibrate(
             archive=archive,
             save=output,
             counting=counting,
+            model=model,
             non_negative=WEIGHTS[weights],
             progress=report,
         )
@@ -71,8 +75,5 @@ def show_fit(fit: Fit, console: Console) -> None:
             f"mean {fit.residual_summary.geometric_mean:.1%}, worst {fit.residual_summary.worst:.0%}"
         )
     if fit.cross_validation is not None:
-        kept = "non-negative" if fit.options.get("non_negative") else "plain"
-        console.print(
-            f"on kernel classes left out: plain {fit.cross_validation.plain:.0%}, non-negative "
-            f"{fit.cross_validation.non_negative:.0%}; the {kept} fit was kept"
-        )
+        errors = ", ".join(f"{name} {error:.0%}" for name, error in fit.cross_validation.errors.items())
+        console.print(f"on kernel classes left out: {errors}; kept: {fit.cross_validation.better}")

@@ -11,7 +11,6 @@ from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.settings import sizes_of
 from loopyperf.counts.execution import COUNTINGS, Counting
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.estimate import DEFAULT_MODEL
 from loopyperf.oracle.estimate import estimate as ask
 from loopyperf.units import duration
 
@@ -20,7 +19,7 @@ from loopyperf.units import duration
 @click.argument("kernel", metavar="FILE.py:FUNCTION")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A size of the kernel; repeat for more.")
 @click.option("--device", help="Short name (see `loopyperf devices`), or without a fit also a description's path.")
-@click.option("--model", default=DEFAULT_MODEL, show_default=True, help="Which model answers.")
+@click.option("--model", help="Which model answers; by default that of the best fit.")
 @click.option("--fit", help="Path of a fit file, instead of the one for the device.")
 @click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole estimate as JSON.")
@@ -28,7 +27,7 @@ def estimate(
     kernel: str,
     settings: tuple[str, ...],
     device: str | None,
-    model: str,
+    model: str | None,
     fit: str | None,
     counting: Counting | None,
     as_json: bool,

@@ -13,6 +13,7 @@ from loopyperf.cli.console import standard_error
 from loopyperf.cli.devices import devices
 from loopyperf.cli.doctor import doctor
 from loopyperf.cli.estimate import estimate
+from loopyperf.cli.fit import fit
 from loopyperf.cli.microbenchmark import microbenchmark
 from loopyperf.cli.validate import validate
 from loopyperf.errors import LoopyperfError, LoopyperfWarning
@@ -23,6 +24,7 @@ COMMANDS: Mapping[str, click.Command] = {
     "devices": devices,
     "doctor": doctor,
     "estimate": estimate,
+    "fit": fit,
     "microbenchmark": microbenchmark,
     "validate": validate,
 }

@@ -10,6 +10,7 @@ from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.interface import DeviceModel, FittedModel, Model
 from loopyperf.models.linear import linear_time
 from loopyperf.models.on_device import gpuperf_rows
+from loopyperf.models.overlap import overlap_time
 
 ROOFLINE_SEES: frozenset[Aspect] = frozenset({"more than two subsystems", "issue limit", "divergent warps"})
 LATENCIES_AND_ILP: frozenset[Aspect] = frozenset({"ILP", "latency of computation", "latency of memory"})
@@ -27,6 +28,11 @@ MODELS: Mapping[str, Model] = {
             name="linear",
             summary="weighted sum of counts, nothing overlaps (Stevens and Klöckner)",
             time=linear_time,
+        ),
+        FittedModel(
+            name="overlap",
+            summary="weighted counts or pipelines, a smooth maximum of those that overlap",
+            time=overlap_time,
         ),
         DeviceModel(
             name="roofline",

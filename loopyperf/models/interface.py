@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,38 @@ Need = Literal["fit", "device", "samples"]
 Weights = Mapping[str, float]
 """property -> seconds per unit"""
 
-Count = int | NDArray[np.int64] | NDArray[np.float64]
-"""an exact integer, or an array over sizes, of floats where a count needs more than 63 bits"""
+Basis = Literal["counts", "pipelines"]
+"""what a fitted model is told of a kernel: its property counts, or how long it keeps a device's pipelines busy"""
+
+Count = int | float | NDArray[np.int64] | NDArray[np.float64]
+"""an exact integer, or an array over sizes, of floats where a count needs more than 63 bits; of pipelines, seconds"""
 
 Shares = Mapping[str, Mapping[str, Count]]
 """property -> source -> count"""
+
+
+class Fitted(Protocol):
+    """What a fitted model knows from measurements: a :class:`loopyperf.calibration.fits.Fit`."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        ...
+
+    @property
+    def weights(self) -> Weights:
+        """Seconds per unit of each column; of pipelines, seconds per second that they are described to be busy."""
+        ...
+
+    @property
+    def sharpness(self) -> float:
+        """p of the overlap model; others have no use for it."""
+        ...
+
+    @property
+    def basis(self) -> Basis:
+        """What the columns are."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +58,7 @@ class FittedModel:
     name: str
     summary: str
     """what it assumes, in one line"""
-    time: Callable[[Weights, Shares], ModelTime]
+    time: Callable[[Fitted, Shares], ModelTime]
 
     @property
     def needs(self) -> frozenset[Need]:

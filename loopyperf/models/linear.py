@@ -13,15 +13,16 @@ from collections.abc import Iterable
 import numpy as np
 
 from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.interface import Count, Shares, Weights
+from loopyperf.models.interface import Count, Fitted, Shares, Weights
 from loopyperf.models.result import Breakdown, ModelTime, Row
 
 
-def linear_time(weights: Weights, shares: Shares) -> ModelTime:
+def linear_time(fit: Fitted, shares: Shares) -> ModelTime:
     """Return Σ weight · count in seconds, one row for each property and source in *shares*.
 
     Properties without a weight are taken as free, and named.
     """
+    weights = fit.weights
     charged = [
         (name, source, count) for name, parts in shares.items() if name in weights for source, count in parts.items()
     ]
@@ -30,8 +31,12 @@ def linear_time(weights: Weights, shares: Shares) -> ModelTime:
         Row(name, source, count, weights[name], cost)
         for (name, source, count), cost in zip(charged, costs, strict=True)
     ]
-    unfitted = tuple(name for name, parts in shares.items() if name not in weights and _occurs(parts.values()))
-    return ModelTime(seconds, Breakdown(tuple(rows)), unfitted)
+    return ModelTime(seconds, Breakdown(tuple(rows)), unfitted(weights, shares))
+
+
+def unfitted(weights: Weights, shares: Shares) -> tuple[str, ...]:
+    """Return the properties of which there are some in *shares*, but which have no weight."""
+    return tuple(name for name, parts in shares.items() if name not in weights and _occurs(parts.values()))
 
 
 def _occurs(counts: Iterable[Count]) -> bool:

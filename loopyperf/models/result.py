@@ -56,6 +56,8 @@ class ModelTime:
     """properties that the kernel has and the fit has no weight for; they are taken as free"""
     notes: tuple[str, ...] = ()
     """what was assumed, in sentences"""
+    interval: tuple[Seconds, Seconds] | None = None
+    """a range for the time, where one is stated"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,16 @@ class Estimate:
         sizes = ", ".join(f"{name}={_in_words(value)}" for name, value in self.sizes.items())
         seconds = self.seconds
         batch = isinstance(seconds, np.ndarray)
-        times = f"{seconds.size} run times{_range(seconds)}" if batch else duration(seconds)
+        times = f"{seconds.size} run times{_range(seconds)}" if batch else f"{duration(seconds)}{self._between()}"
         notes = "".join(f"\n  note: {note}" for note in self.notes)
         return (
             f"{self.kernel}({sizes}) on {self.device}, model {self.model}: {times}, most of it for {self.bound}{notes}"
         )
+
+    def _between(self) -> str:
+        if self.interval is None:
+            return ""
+        return f" ({duration(float(self.interval[0]))} to {duration(float(self.interval[1]))})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values that JSON can hold; arrays become lists."""

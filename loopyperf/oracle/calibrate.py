@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
+from loopyperf.calibration.accuracy import PLAIN
+from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.fitting import make_fit
+from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.library import user_fits
-from loopyperf.calibration.problem import Observation, pose_problem
-from loopyperf.calibration.solver import solve
-from loopyperf.calibration.validation import cross_validate
+from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import CalibrationError
 from loopyperf.measurement.archive import Recording
@@ -21,13 +21,9 @@ from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.records import Measurement
-from loopyperf.oracle.analysis import count
+from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
-from loopyperf.properties.counted_kernel import KernelCounts
-
-MODEL = "linear"
-"""the model that is calibrated"""
+from loopyperf.oracle.observation import described, observe
 
 
 def calibrate(
@@ -39,15 +35,17 @@ def calibrate(
     save: Path | None = None,
     protocol: Protocol | None = None,
     counting: Counting = "executed",
+    model: str | None = None,
     non_negative: bool | None = None,
     progress: ProgressReport | None = None,
 ) -> Fit:
-    """Return the linear model's weights for a device, from measurements taken now.
+    """Return the fit of a device, from measurements taken now: of the model that generalises best.
 
     Every raw sample goes into *archive* (by default in the user data folder, where an interrupted calibration is
-    resumed and a finished one is kept under its date); the fit is saved to *save* (by default where
-    :func:`loopyperf.estimate` finds it). *kernels* is a folder of kernel files, by default the bundled measurement
-    kernels. *non_negative* says whether weights may be negative; by default whichever generalises better.
+    resumed and a finished one is kept under its date). It is saved to *save*; by default it goes where
+    :func:`loopyperf.estimate` finds it, and a fit of each other model beside it. *kernels* is a folder of kernel files,
+    by default the bundled measurement kernels. *model* is that of the fit, by default the better one, and
+    *non_negative* says whether the linear model's weights may be negative, by default whichever generalises better.
 
     Raises :class:`BackendError` without a device, :class:`MeasurementError` for a kernel that computes something
     wrong, :class:`IncompatibleRunsError` for an archive of another device or protocol.
@@ -55,29 +53,33 @@ def calibrate(
     machine = opened(backend, device)
     files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
     path = archive or unfinished_archive(machine, "calibration")
-    fit = fit_recording(measure(machine, files, path, protocol, progress), files, counting, non_negative)
-    save_fit(fit, save or user_fits() / fit.slug / f"{fit.model}.json")
+    fits = fit_recording(measure(machine, files, path, protocol, progress), files, counting, model, non_negative)
+    for fit in fits[:1] if save else fits:
+        save_fit(fit, save or user_fits() / fit.slug / f"{fit.model}.json")
     if archive is None:
         keep(path)
-    return fit
+    return fits[0]
 
 
 def fit_recording(
     recording: Recording,
     files: Sequence[KernelFile],
     counting: Counting = "executed",
+    model: str | None = None,
     non_negative: bool | None = None,
-) -> Fit:
-    """Return the fit of the linear model to everything that an archive holds.
+) -> tuple[Fit, ...]:
+    """Return a fit of each model to everything that an archive holds, the one that generalises best first.
 
-    Plain or non-negative least squares; unless stated, whichever better predicts kernel classes that it was not fitted
-    to. Raises :class:`CalibrationError` where there is nothing to fit.
+    Of *model* alone, if one is named; *non_negative* says whether the linear model's weights may be negative. Raises
+    :class:`CalibrationError` where there is nothing to fit.
     """
-    problem = pose_problem(observations(recording, files, counting))
-    validated = cross_validate(problem)
-    chosen = validated.better == "non-negative" if non_negative is None else non_negative
-    solution = solve(problem, non_negative=chosen)
-    return make_fit(_provenance(recording, counting), problem, solution, validated)
+    rows = observations(recording, files, counting)
+    left = (
+        each
+        for each in possible(rows, model)
+        if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
+    )
+    return fit_observations(_provenance(recording, counting), rows, tuple(left))
 
 
 # {{{ from measurements to observations
@@ -92,14 +94,26 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
         raise CalibrationError("the archive holds no run; measure first, with `loopyperf calibrate`")
     run = recording.runs[-1]
     configurations = {(file.name, c.label): c for file in files for c in configurations_of(file, run.limits)}
-    counted: dict[tuple[str, str], KernelCounts] = {}
+    built: dict[tuple[str, str], Program] = {}
+    device = described(run.environment.slug)
     found: list[Observation] = []
     for measurement in recording.measurements:
         key = (measurement.kernel_class, measurement.label)
         if measurement.kind == "measurement":
-            if key not in counted:
-                counted[key] = count(_configuration(configurations, key).build(), counting)
-            found.append(_observation(measurement, counted[key], run.protocol))
+            if key not in built:
+                built[key] = _configuration(configurations, key).build()
+            seconds = run.protocol.measured_time(measurement.samples)
+            found.append(
+                observe(
+                    built[key],
+                    measurement.sizes,
+                    seconds,
+                    kernel_class=key[0],
+                    label=key[1],
+                    counting=counting,
+                    device=device,
+                )
+            )
     return found
 
 
@@ -112,23 +126,11 @@ def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[st
     return known[key]
 
 
-def _observation(measurement: Measurement, counted: KernelCounts, protocol: Protocol) -> Observation:
-    properties = counted.properties()
-    sizes = measurement.sizes
-    return Observation(
-        kernel_class=measurement.kernel_class,
-        label=measurement.label,
-        sizes=sizes,
-        properties=dict(zip(properties, properties.totals.at(sizes), strict=True)),
-        seconds=protocol.measured_time(measurement.samples),
-    )
-
-
 def _provenance(recording: Recording, counting: Counting) -> Provenance:
     run = recording.runs[-1]
     empty = [m for m in recording.measurements if m.kernel_class == EMPTY_KERNEL and m.kind == "measurement"]
     return Provenance(
-        model=MODEL,
+        model="",
         device=run.environment.device,
         slug=run.environment.slug,
         driver=run.environment.driver,

@@ -35,8 +35,8 @@ def chosen_device(device: DeviceChoice | None) -> Device:
     return load_device(device)
 
 
-def chosen_fit(model: str, device: str | None, fit: FitChoice | None) -> Fit:
-    """Return *fit* (read, if it is a path), else the fit of *model* for the device that is meant.
+def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None) -> Fit:
+    """Return *fit* (read, if it is a path), else the fit of *model* for the device that is meant, by default the best.
 
     The device is the argument, else the environment variable ``LOOPYPERF_DEVICE``, else the local OpenCL device if
     there is a fit for it. Raises :class:`UnknownDeviceError` where that leaves none, :class:`FitFileError` for a file
@@ -62,8 +62,8 @@ def fitted_devices() -> tuple[str, ...]:
     return tuple(sorted({fit.slug for fit in known_fits()}))
 
 
-def _check_asked_for(fit: Fit, model: str, device: str | None) -> None:
-    if fit.model != model:
+def _check_asked_for(fit: Fit, model: str | None, device: str | None) -> None:
+    if model is not None and fit.model != model:
         raise FitFileError(
             f"the fit is of the model {fit.model!r}, but {model!r} was asked for; ask for the fit's model, or give "
             f"a fit of {model!r}"

@@ -1,20 +1,28 @@
 """Estimates by models that need to know the device and no fit: the kernel's graphs are built, at each size anew."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loopyperf.calibration.fits import Fit
 from loopyperf.device.description import Device
+from loopyperf.device.library import load_device
 from loopyperf.errors import ParameterError
+from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import DeviceModel
+from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Breakdown, Estimate, ModelTime, Row
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.intervals import extrapolations, interval
 from loopyperf.oracle.sizes import common_shape
+
+Time = Callable[[TimedKernel], ModelTime]
 
 COUNTING = "executed"
 """graphs have what is executed"""
@@ -24,12 +32,37 @@ def estimate_on_device(
     program: Program, model: DeviceModel, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
 ) -> Estimate:
     """Return how long *program* runs at *sizes* on *device* by *model*; see :func:`loopyperf.estimate`."""
+    kernel, answer = _answered(program, model.time, device, typical, sizes)
+    return device_estimate(kernel, model.name, device, sizes, answer)
+
+
+def estimate_by_pipelines(
+    program: Program, fit: Fit, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+) -> Estimate:
+    """Return how long *program* runs at *sizes* by a *fit* of the pipelines of its device, which must be described."""
+    device = load_device(fit.slug)
+    model = find_fitted_model(fit.model)
+
+    def time(kernel: TimedKernel) -> ModelTime:
+        shares = pipeline_shares(kernel)
+        answer = model.time(fit, shares)
+        spread, unlike = interval(fit, shares, answer.seconds)
+        launches = dict.fromkeys(note for launch in kernel.launches for note in launch.notes)
+        free = (f"no weight for {name!r} in the fit: taken as described" for name in answer.unfitted)
+        return replace(answer, interval=spread, notes=(*launches, *free, *extrapolations(fit, shares), *unlike))
+
+    kernel, answer = _answered(program, time, device, typical, sizes)
+    return device_estimate(kernel, fit.model, device, sizes, answer)
+
+
+def _answered(
+    program: Program, time: Time, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+) -> tuple[str, ModelTime]:
+    """Return the kernel's name, and what *time* says of it at *sizes*."""
     arrays = {name: cast("NDArray[Any]", size) for name, size in sizes.items() if isinstance(size, np.ndarray)}
     if not arrays:
-        kernel, answer = _at(program, model, device, typical, sizes)
-    else:
-        kernel, answer = _at_all(program, model, device, typical, sizes, arrays)
-    return device_estimate(kernel, model.name, device, sizes, answer)
+        return _at(program, time, device, typical, sizes)
+    return _at_all(program, time, device, typical, sizes, arrays)
 
 
 def device_estimate(kernel: str, model: str, device: Device, sizes: Mapping[str, Any], answer: ModelTime) -> Estimate:
@@ -42,20 +75,21 @@ def device_estimate(kernel: str, model: str, device: Device, sizes: Mapping[str,
         counting=COUNTING,
         seconds=answer.seconds,
         breakdown=answer.breakdown,
+        interval=answer.interval,
         notes=answer.notes,
     )
 
 
 def _at(
-    program: Program, model: DeviceModel, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+    program: Program, time: Time, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
 ) -> tuple[str, ModelTime]:
     graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-    return graphs.kernel, model.time(TimedKernel(graphs, device))
+    return graphs.kernel, time(TimedKernel(graphs, device))
 
 
 def _at_all(
     program: Program,
-    model: DeviceModel,
+    time: Time,
     device: Device,
     typical: Mapping[str, Any] | None,
     sizes: Mapping[str, Any],
@@ -67,7 +101,7 @@ def _at_all(
     points = [{name: array.flat[place].item() for name, array in every.items()} for place in range(int(np.prod(shape)))]
     if not points:
         raise ParameterError("there is no size in the arrays of sizes")
-    answers = [_at(program, model, device, typical, {**sizes, **point}) for point in points]
+    answers = [_at(program, time, device, typical, {**sizes, **point}) for point in points]
     return answers[0][0], _together([answer for _, answer in answers], shape)
 
 
@@ -86,7 +120,9 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
         for name, part in zip(names, parts, strict=True)
     ]
     notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
-    return ModelTime(seconds, Breakdown(tuple(rows)), notes=notes)
+    ends = [answer.interval for answer in answers if answer.interval is not None]
+    spread = (over([low for low, _ in ends]), over([high for _, high in ends])) if len(ends) == len(answers) else None
+    return ModelTime(seconds, Breakdown(tuple(rows)), notes=notes, interval=spread)
 
 
 def _counts(breakdown: Breakdown) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """Predicting kernels that were never fitted, and measuring them: how good a fit is."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from loopyperf.calibration.accuracy import Prediction
@@ -12,9 +12,8 @@ from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.models import find_fitted_model
-from loopyperf.models.interface import Shares
-from loopyperf.oracle.calibrate import MODEL, observations
+from loopyperf.models.sensitivity import sensitivity
+from loopyperf.oracle.calibrate import observations
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.choice import FitChoice, chosen_fit
 
@@ -55,30 +54,24 @@ def validate(
 
 def predictions(recording: Recording, files: Sequence[KernelFile], fit: Fit) -> tuple[Prediction, ...]:
     """Return the time of the fit's model beside the measured one for every recorded measurement of *files*."""
-    model = find_fitted_model(fit.model)
     names = {file.name for file in files}
     relevant = Recording(recording.runs, tuple(m for m in recording.measurements if m.kernel_class in names))
     return tuple(
         Prediction(
             kernel=row.kernel_class,
             sizes=row.sizes,
-            predicted=float(model.time(fit.weights, _whole(row.properties)).seconds),
+            predicted=float(sensitivity(fit, [row.amounts(fit.basis)]).seconds[0]),
             measured=row.seconds,
         )
         for row in observations(relevant, files, fit.counting)
     )
 
 
-def _whole(properties: Mapping[str, int]) -> Shares:
-    """Return counts that are not attributed to instructions in the form that models take."""
-    return {name: {"": number} for name, number in properties.items()}
-
-
 def _chosen_fit(machine: Backend, fit: FitChoice | None) -> Fit:
     slug = machine.environment.slug
     if fit is None:
-        return chosen_fit(MODEL, slug, None)
-    chosen = chosen_fit(MODEL, None, fit)
+        return chosen_fit(None, slug, None)
+    chosen = chosen_fit(None, None, fit)
     if chosen.slug != slug:
         warnings.warn(
             f"the fit is for {chosen.slug!r}, the kernels are measured on {slug!r}: the errors say how alike the two "

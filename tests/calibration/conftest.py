@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import make_fit
 from loopyperf.calibration.problem import Observation, pose_problem
@@ -47,5 +48,6 @@ def observations() -> tuple[Observation, ...]:
 @pytest.fixture
 def fit(provenance: Provenance, observations: tuple[Observation, ...]) -> Fit:
     """A fit with every field filled."""
+    linear = next(each for each in CANDIDATES if each.name == "linear, non-negative")
     problem = pose_problem(observations)
-    return make_fit(provenance, problem, solve(problem), cross_validate(problem))
+    return make_fit(provenance, problem, linear, solve(problem), cross_validate(observations))

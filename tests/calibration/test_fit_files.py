@@ -15,7 +15,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.errors import FitFileError
 
 SMALLEST = {
-    "schema": 1,
+    "schema": 2,
     "model": "linear",
     "device": "A",
     "slug": "a",
@@ -67,7 +67,7 @@ def test_only_the_required_fields_are_needed(path: Path):
 
 def test_the_schema_version_comes_first(fit: Fit, path: Path):
     save_fit(fit, path)
-    assert next(iter(json.loads(path.read_text("utf-8")).items())) == ("schema", 1)
+    assert next(iter(json.loads(path.read_text("utf-8")).items())) == ("schema", 2)
 
 
 def test_equal_fits_make_equal_files(fit: Fit, path: Path):
@@ -125,7 +125,7 @@ def test_what_is_no_json_is_refused_as_corrupt(path: Path, contents: bytes):
     ],
 )
 def test_what_has_no_known_schema_is_refused_saying_what_it_has(path: Path, contents: bytes, received: str):
-    assert f'must be a JSON object with "schema": 1, but has {received};' in refusal(written(path, contents))
+    assert f'must be a JSON object with "schema": 2, but has {received};' in refusal(written(path, contents))
 
 
 @pytest.mark.parametrize("field", ["model", "device", "slug", "counting", "weights"])
@@ -163,13 +163,13 @@ def test_a_weight_that_is_not_finite_is_refused(path: Path, number: str):
 def test_a_file_from_the_future_is_refused_with_the_loopyperf_that_wrote_it(path: Path):
     message = refusal(written(path, {"schema": 7, "versions": {"loopyperf": "3.2.1"}, "weights": "of another shape"}))
     assert "has schema 7" in message
-    assert "reads schemas up to 1" in message
+    assert "reads schemas up to 2" in message
     assert message.endswith("pip install 'loopyperf>=3.2.1'")
 
 
 @pytest.mark.parametrize("versions", [{}, {"versions": 3}, {"versions": {"loopyperf": 4}}])
 def test_a_file_from_the_future_that_names_no_loopyperf_asks_for_the_newest(path: Path, versions: dict[str, Any]):
-    assert refusal(written(path, {"schema": 2, **versions})).endswith("pip install --upgrade loopyperf")
+    assert refusal(written(path, {"schema": 3, **versions})).endswith("pip install --upgrade loopyperf")
 
 
 # }}}
@@ -187,9 +187,23 @@ def test_an_older_file_goes_through_each_upgrade_in_turn(path: Path, monkeypatch
 
     monkeypatch.setattr(fit_files, "SCHEMA", 3)
     monkeypatch.setattr(fit_files, "UPGRADES", {1: upgrade_1_to_2, 2: upgrade_2_to_3})
-    assert load_fit(written(path, SMALLEST)).device == "A, second, third"
+    assert load_fit(written(path, {**SMALLEST, "schema": 1})).device == "A, second, third"
     assert load_fit(written(path, {**SMALLEST, "schema": 2})).device == "A, third"
     assert load_fit(written(path, {**SMALLEST, "schema": 3})).device == "A"
+
+
+def test_the_errors_of_schema_1_stand_by_candidate(path: Path):
+    errors = {"kernel_class": "copy", "observations": 2, "predictable": 1, "plain": 0.1, "non_negative": 0.2}
+    table = {"classes": [errors], "compared": ["copy"], "plain": 0.3, "non_negative": 0.4}
+    fit = load_fit(written(path, {**SMALLEST, "schema": 1, "cross_validation": table}))
+    assert fit.cross_validation is not None
+    assert fit.cross_validation.errors == {"linear, plain": 0.3, "linear, non-negative": 0.4}
+    assert fit.cross_validation.classes[0].errors == {"linear, plain": 0.1, "linear, non-negative": 0.2}
+
+
+@pytest.mark.parametrize("table", [{}, {"classes": 3, "plain": 1, "non_negative": 1}, {"classes": [1]}])
+def test_a_table_of_schema_1_that_is_none_is_refused(path: Path, table: dict[str, Any]):
+    assert "schema 1" in refusal(written(path, {**SMALLEST, "schema": 1, "cross_validation": table}))
 
 
 def test_every_older_schema_has_its_upgrade():

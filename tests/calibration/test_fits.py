@@ -7,12 +7,16 @@ import msgspec
 import numpy as np
 import pytest
 
+from loopyperf.calibration.accuracy import PLAIN
+from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.fit_files import load_fit, save_fit
 from loopyperf.calibration.fits import Fit, require_compatible
 from loopyperf.calibration.fitting import make_fit
 from loopyperf.calibration.problem import Observation, pose_problem
 from loopyperf.calibration.solver import solve, spread
 from loopyperf.errors import IncompatibleRunsError
+
+PLAIN_FIT = next(each for each in CANDIDATES if each.name == PLAIN)
 
 
 def test_a_fit_records_the_solution(fit: Fit, observations):
@@ -50,7 +54,7 @@ def test_each_observation_keeps_its_residual(fit: Fit, observations):
 def test_the_residual_summary_is_of_magnitudes(provenance):
     # One unit in 1 s and in 3 s: the plain fit has α = 1.2 and residuals −0.2 and 0.6.
     problem = pose_problem(Observation("class", "label", {}, {"launches": 1}, seconds) for seconds in (1.0, 3.0))
-    summary = make_fit(provenance, problem, solve(problem, non_negative=False)).residual_summary
+    summary = make_fit(provenance, problem, PLAIN_FIT, PLAIN_FIT.solve(problem)).residual_summary
     assert summary is not None
     assert summary.geometric_mean == pytest.approx(0.12**0.5, rel=1e-9)
     assert summary.root_mean_square == pytest.approx(0.2**0.5, rel=1e-9)
@@ -60,7 +64,7 @@ def test_the_residual_summary_is_of_magnitudes(provenance):
 def test_a_fit_of_numpy_numbers_can_be_saved(provenance, tmp_path):
     row = Observation("class", "label", {"n": np.int64(4)}, {"launches": np.int64(1)}, np.float64(2.0))
     problem = pose_problem([row])
-    save_fit(make_fit(provenance, problem, solve(problem, non_negative=False)), tmp_path / "fit.json")
+    save_fit(make_fit(provenance, problem, PLAIN_FIT, PLAIN_FIT.solve(problem)), tmp_path / "fit.json")
     assert load_fit(tmp_path / "fit.json").weights == pytest.approx({"launches": 2.0})
 
 

@@ -1,10 +1,12 @@
 """Which fit is meant: an explicit path, else a person's own, else a bundled one."""
 
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import pytest
 
+from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.fit_files import load_fit, save_fit
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import bundled_fits, find_fit, known_fits, user_fits
@@ -18,8 +20,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def fit_from(source: str, model: str = "linear") -> Fit:
-    return Fit(model=model, device="D", slug="d", counting="paper", source=source, weights={"launches": 1.0})
+def fit_from(source: str, model: str = "linear", **fields: Any) -> Fit:
+    return Fit(model=model, device="D", slug="d", counting="paper", source=source, weights={"launches": 1.0}, **fields)
 
 
 def test_a_bundled_fit_is_found_by_its_device():
@@ -53,7 +55,31 @@ def test_ones_own_fit_that_is_corrupt_is_refused_and_not_passed_over():
 def test_an_explicit_path_with_another_models_fit_is_refused(tmp_path: Path):
     save_fit(fit_from("", model="overlap"), tmp_path / "mine.json")
     with pytest.raises(FitFileError, match=r"mine\.json holds a fit of the model 'overlap', but 'linear' was asked"):
-        find_fit("d", path=tmp_path / "mine.json")
+        find_fit("d", "linear", path=tmp_path / "mine.json")
+
+
+def better(name: str) -> CrossValidation:
+    return CrossValidation((), (), {"linear, plain": 0.5, "linear, non-negative": 0.3, name: 0.1})
+
+
+@pytest.mark.parametrize("name", ["linear, non-negative", "overlap of counts"])
+def test_without_a_model_it_is_the_fit_that_generalises_best(name: str):
+    for model, candidate in (("linear", "linear, non-negative"), ("overlap", "overlap of counts")):
+        fit = fit_from(model, model=model, candidate=candidate, cross_validation=better(name))
+        save_fit(fit, user_fits() / "d" / f"{model}.json")
+    assert find_fit("d").candidate == name
+    assert find_fit("d", "overlap").model == "overlap"
+
+
+def test_without_a_model_and_a_cross_validation_it_is_the_linear_fit():
+    for model in ("overlap", "linear"):
+        save_fit(fit_from(model, model=model), user_fits() / "d" / f"{model}.json")
+    assert find_fit("d").model == "linear"
+
+
+def test_without_a_model_the_only_fit_is_taken():
+    save_fit(fit_from("own", model="overlap"), user_fits() / "d" / "overlap.json")
+    assert find_fit("d").model == "overlap"
 
 
 def test_a_device_may_be_given_by_its_name():

@@ -1,11 +1,15 @@
 """Errors as the paper tabulates them, and cross-validation that never has a kernel class on both sides."""
 
+from functools import partial
+
 import pytest
 
-from loopyperf.calibration import validation
-from loopyperf.calibration.accuracy import CrossValidation, Prediction, assess
-from loopyperf.calibration.problem import Observation, pose_problem
-from loopyperf.calibration.validation import cross_validate
+from loopyperf.calibration.accuracy import PLAIN, CrossValidation, Prediction, assess
+from loopyperf.calibration.candidates import CANDIDATES, Candidate
+from loopyperf.calibration.problem import Observation, Problem
+from loopyperf.calibration.solution import Solution
+from loopyperf.calibration.solver import solve
+from loopyperf.calibration.validation import MOST_FOLDS, cross_validate
 from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import LEAST_ERROR
 
@@ -72,64 +76,105 @@ def observed(kernel_class: str, seconds: float, **properties: int) -> Observatio
 NOISY = [observed("a", 10.0, x=10), observed("b", 9.0, x=10, y=1), observed("c", 10.0, x=10, y=8)]
 
 
-def test_no_class_is_ever_on_both_sides(monkeypatch: pytest.MonkeyPatch):
+LINEAR = tuple(each for each in CANDIDATES if each.model == "linear")
+
+
+def errors_of(rows: list[Observation], name: str = PLAIN) -> dict[str, float]:
+    return {errors.kernel_class: errors.errors[name] for errors in cross_validate(rows, LINEAR).table.classes}
+
+
+def recorded(fitted: list[list[Observation]]) -> Candidate:
+    """Return a candidate that keeps what it is fitted to."""
+
+    def kept(problem: Problem) -> Solution:
+        fitted.append(list(problem.observations))
+        return solve(problem)
+
+    return Candidate("linear, non-negative", "linear", "counts", kept)
+
+
+def test_no_class_is_ever_on_both_sides():
     rows = [observed(name, seconds, x=3) for name in "abc" for seconds in (1.0, 2.0, 3.0)]
     fitted: list[list[Observation]] = []
+    table = cross_validate(rows, [recorded(fitted)]).table
+    assert [errors.kernel_class for errors in table.classes] == ["a", "b", "c"]
+    assert fitted == [[row for row in rows if row.kernel_class != left_out] for left_out in "abc"]
 
-    def recorded(problem, **options):
-        fitted.append(list(problem.observations))
-        return solve(problem, **options)
 
-    solve = validation.solve
-    monkeypatch.setattr(validation, "solve", recorded)
-    assert [errors.kernel_class for errors in cross_validate(pose_problem(rows)).classes] == ["a", "b", "c"]
-    # For each class once plain, once non-negative, on all rows of all other classes.
-    assert fitted == [[row for row in rows if row.kernel_class != left_out] for left_out in "aabbcc"]
+def test_of_many_classes_several_are_left_out_together():
+    rows = [
+        observed(f"class {number}", 1.0 + number, x=3 + number) for number in range(25) for _ in range(number % 3 + 1)
+    ]
+    fitted: list[list[Observation]] = []
+    table = cross_validate(rows, [recorded(fitted)]).table
+    assert len(table.classes) == 25
+    assert len(fitted) == MOST_FOLDS
+    left_out = [{row.kernel_class for row in rows if row not in kept} for kept in fitted]
+    assert sorted(name for fold in left_out for name in fold) == sorted({row.kernel_class for row in rows})
+    assert max(len(rows) - len(kept) for kept in fitted) <= len(rows) / MOST_FOLDS + 3
 
 
 def test_errors_are_those_of_weights_fitted_to_the_other_classes():
-    errors = {row.kernel_class: row for row in cross_validate(pose_problem(NOISY), ridge=0.0).classes}["c"]
+    exact = Candidate("linear, non-negative", "linear", "counts", partial(solve, ridge=0.0))
+    plain = next(each for each in LINEAR if each.name == PLAIN)
+    errors = {row.kernel_class: row for row in cross_validate(NOISY, [plain, exact]).table.classes}["c"]
     # From a and b the plain fit has x: 1 and y: −1, so it predicts 2 of 10 s. The non-negative fit has y: 0 and
     # x: Σ a / Σ a² for a = (1, 10/9).
-    assert errors.plain == pytest.approx(0.8, rel=1e-9)
-    assert errors.non_negative == pytest.approx(1 - (1 + 10 / 9) / (1 + 100 / 81), rel=1e-9)
+    assert errors.errors[PLAIN] == pytest.approx(0.8, rel=1e-9)
+    assert errors.errors["linear, non-negative"] == pytest.approx(1 - (1 + 10 / 9) / (1 + 100 / 81), rel=1e-9)
     assert (errors.observations, errors.predictable, errors.unknown) == (1, 1, ())
 
 
 def test_the_non_negative_fit_is_better_where_noise_makes_weights_negative():
-    assert cross_validate(pose_problem(NOISY)).better == "non-negative"
+    assert cross_validate(NOISY, LINEAR).table.better == "linear, non-negative"
 
 
 def test_the_plain_fit_is_better_where_a_true_weight_is_negative():
     # T = 2x − y exactly
-    rows = [("a", 4, 1), ("b", 4, 4), ("c", 4, 2), ("d", 8, 3)]
-    result = cross_validate(pose_problem(observed(name, 2.0 * x - y, x=x, y=y) for name, x, y in rows))
-    assert result.plain == pytest.approx(LEAST_ERROR, rel=1e-9)
-    assert result.better == "plain"
+    rows = [
+        observed(name, 2.0 * x - y, x=x, y=y) for name, x, y in [("a", 4, 1), ("b", 4, 4), ("c", 4, 2), ("d", 8, 3)]
+    ]
+    result = cross_validate(rows, LINEAR).table
+    assert result.errors[PLAIN] == pytest.approx(LEAST_ERROR, rel=1e-9)
+    assert result.better == PLAIN
+
+
+def test_the_overlap_model_is_better_where_work_overlaps():
+    # T is the greater of the two, which no sum is.
+    work = [("a", 8, 1), ("b", 1, 8), ("c", 4, 4), ("d", 2, 1), ("e", 1, 3), ("f", 5, 2), ("g", 3, 5)]
+    rows = [
+        Observation(name, "x", {}, {"global load 32-bit stride 1": x, "f32 add": y}, float(max(x, y)))
+        for name, x, y in work
+    ]
+    result = cross_validate(rows)
+    assert result.table.better == "overlap of counts"
+    assert result.better("linear").model == "linear"
+    assert result.table.errors["overlap of counts"] < 0.3 * result.table.errors["linear, non-negative"]
 
 
 def test_in_a_tie_the_non_negative_fit_is_better():
-    assert CrossValidation((), (), plain=0.1, non_negative=0.1).better == "non-negative"
+    assert CrossValidation((), (), {PLAIN: 0.1, "linear, non-negative": 0.1}).better == "linear, non-negative"
+    assert CrossValidation((), (), {PLAIN: 0.1, "overlap of counts": 0.13}).better == PLAIN
 
 
 def test_observations_that_the_other_classes_cannot_price_are_not_compared():
     rows = [observed("a", 1.0, x=1), observed("b", 2.0, x=2), observed("b", 9.0, x=2, y=1), observed("c", 5.0, z=1)]
-    result = cross_validate(pose_problem(rows))
+    result = cross_validate(rows, LINEAR).table
     by_class = {errors.kernel_class: errors for errors in result.classes}
     assert by_class["b"].unknown == ("y",)
     assert (by_class["b"].observations, by_class["b"].predictable) == (2, 1)
-    assert by_class["b"].plain == pytest.approx(LEAST_ERROR, rel=1e-9)  # x alone is predicted exactly
+    assert errors_of(rows)["b"] == pytest.approx(LEAST_ERROR, rel=1e-9)  # x alone is predicted exactly
     assert by_class["c"].unknown == ("z",)
-    assert by_class["c"].plain == 1.0  # nothing is predicted for z
+    assert errors_of(rows)["c"] == 1.0  # nothing is predicted for z
     assert result.compared == ("a", "b")
 
 
 def test_where_nothing_can_be_priced_all_classes_are_compared():
-    result = cross_validate(pose_problem([observed("a", 1.0, x=1), observed("b", 1.0, y=1)]))
+    result = cross_validate([observed("a", 1.0, x=1), observed("b", 1.0, y=1)], LINEAR).table
     assert result.compared == ("a", "b")
-    assert result.plain == 1.0
+    assert result.errors[PLAIN] == 1.0
 
 
 def test_one_class_alone_cannot_be_cross_validated():
     with pytest.raises(CalibrationError, match=r"at least two, but got \['a'\]"):
-        cross_validate(pose_problem([observed("a", 1.0, x=1), observed("a", 2.0, x=2)]))
+        cross_validate([observed("a", 1.0, x=1), observed("a", 2.0, x=2)])

@@ -300,12 +300,12 @@ def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("synthetic")
 def test_calibrate_prints_the_weights_and_how_well_they_are_determined(tmp_path: Path):
     folder = write_kernel_files(tmp_path / "kernels")
-    printed = run("calibrate", "--backend", "synthetic", "--kernels", folder)
+    printed = run("calibrate", "--backend", "synthetic", "--kernels", folder, "--model", "linear")
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert "linear model of Synthetic Device 9000" in printed.stdout
     assert re.search(r"f32 mul +│ +40 ps │ +1.05e\+06", printed.stdout)  # at most 2 · 2^19 multiplications
     assert re.search(r"^33 measurements, rank 7, condition \d+\.\d, residuals: ", printed.stdout, re.MULTILINE)
-    assert "the plain fit was kept" in printed.stdout
+    assert "kept: linear, plain" in printed.stdout
     assert re.search(r"^calibrated synthetic-device-9000 in \d+ s$", printed.stdout, re.MULTILINE)
 
 
@@ -322,7 +322,15 @@ def test_calibrate_writes_where_it_is_told(tmp_path: Path, own_data: Path):
 
 @pytest.mark.usefixtures("synthetic")
 def test_validate_prints_each_prediction_beside_its_measurement_and_the_means(tmp_path: Path):
-    run("calibrate", "--backend", "synthetic", "--kernels", write_kernel_files(tmp_path / "kernels"))
+    run(
+        "calibrate",
+        "--backend",
+        "synthetic",
+        "--kernels",
+        write_kernel_files(tmp_path / "kernels"),
+        "--model",
+        "linear",
+    )
     tested = write_kernel_files(tmp_path / "tested", "long vectors")
     printed = run("validate", "--backend", "synthetic", "--kernels", tested)
     assert (printed.exit_code, printed.stderr) == (0, "")

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import pytest
+from fitted import Weighted
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +11,7 @@ from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.models.linear import linear_time
 
-PAPER = load_fit(bundled_fits() / "amd-r9-fury" / "linear.json").weights
+PAPER = load_fit(bundled_fits() / "amd-r9-fury" / "linear.json")
 
 
 def test_the_papers_weights_give_what_the_table_gives_by_hand():
@@ -46,7 +47,7 @@ def test_a_row_is_the_count_times_the_weight():
 def test_costs_are_grouped_by_property_and_by_source():
     weights = {"f32 add": 1.0, "f32 mul": 10.0}
     shares = {"f32 add": {"update": 1, "fetch": 2}, "f32 mul": {"update": 3}}
-    breakdown = linear_time(weights, shares).breakdown
+    breakdown = linear_time(Weighted(weights), shares).breakdown
     assert breakdown.by_property() == {"f32 add": 3.0, "f32 mul": 30.0}
     assert breakdown.by_source() == {"update": 31.0, "fetch": 2.0}
 
@@ -59,7 +60,8 @@ terms = st.lists(st.tuples(weights, st.integers(min_value=0, max_value=10**15)),
 def test_the_time_is_the_exact_sum_of_products_up_to_rounding(terms: list[tuple[float, int]]):
     named = {f"p{index}": term for index, term in enumerate(terms)}
     seconds = linear_time(
-        {name: weight for name, (weight, _) in named.items()}, {name: {"": count} for name, (_, count) in named.items()}
+        Weighted({name: weight for name, (weight, _) in named.items()}),
+        {name: {"": count} for name, (_, count) in named.items()},
     ).seconds
     exact = [Fraction(weight) * count for weight, count in terms]
     # Each product rounds by 2⁻⁵³ of itself, the sum by half a quantum: 2⁻⁵² of the magnitude, or 5e-324.
@@ -68,4 +70,4 @@ def test_the_time_is_the_exact_sum_of_products_up_to_rounding(terms: list[tuple[
 
 
 def test_counts_beyond_64_bits_are_no_trouble():
-    assert linear_time({"f32 add": 1e-30}, {"f32 add": {"": 10**30}}).seconds == pytest.approx(1.0, rel=1e-15)
+    assert linear_time(Weighted({"f32 add": 1e-30}), {"f32 add": {"": 10**30}}).seconds == pytest.approx(1.0, rel=1e-15)

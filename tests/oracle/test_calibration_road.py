@@ -33,7 +33,8 @@ def backend() -> SyntheticBackend:
 
 
 def calibrate(backend, kernels: Path, **options) -> lpp.Fit:
-    return lpp.calibrate(backend, kernels=kernels, protocol=PROTOCOL, **options)
+    """Return the linear fit, which finds the weights that the device has."""
+    return lpp.calibrate(backend, kernels=kernels, protocol=PROTOCOL, **{"model": "linear", **options})
 
 
 def archives(own_data: Path) -> list[Path]:
@@ -90,13 +91,23 @@ def test_a_calibration_is_kept_in_ones_own_data(backend, kernels, own_data):
     assert SLUG in lpp.devices()
 
 
+def test_without_a_model_there_is_a_fit_of_each_and_the_better_one_is_meant(backend, kernels, own_data):
+    fit = calibrate(backend, kernels, model=None)
+    found = {name: lpp.load_fit(own_data / "fits" / SLUG / f"{name}.json") for name in ("linear", "overlap")}
+    assert found[fit.model] == fit
+    assert fit.is_better
+    assert [each.is_better for each in found.values()].count(True) == 1
+    assert lpp.estimate(doubled(), n=2**16, device=SLUG).model == fit.model
+    assert set(fit.cross_validation.errors) == {"linear, non-negative", "linear, plain", "overlap of counts"}
+
+
 def test_a_finished_archive_is_kept_under_its_date(backend, kernels, own_data):
     calibrate(backend, kernels)
     calibrate(backend, kernels)
     kept = archives(own_data)
     assert len(kept) == 2
     assert [path.name for path in kept if not path.name.startswith("20")] == []
-    assert fit_recording(read_archive(kept[0]), load_kernel_files(kernels)).weights == pytest.approx(
+    assert fit_recording(read_archive(kept[0]), load_kernel_files(kernels), model="linear")[0].weights == pytest.approx(
         WEIGHTS, rel=ROUNDING
     )
 

@@ -150,7 +150,7 @@ def test_a_fit_of_another_model_than_was_asked_for_is_refused(make_fit, tmp_path
     save_fit(make_fit(model="overlap"), tmp_path / "mine.json")
     for fit in (tmp_path / "mine.json", make_fit(model="overlap")):
         with pytest.raises(FitFileError, match="'overlap', but 'linear' was asked for"):
-            estimated_device(fit=fit)
+            estimated_device(fit=fit, model="linear")
 
 
 def test_an_unknown_model_is_refused_naming_those_there_are():

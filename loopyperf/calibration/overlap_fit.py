@@ -1,0 +1,142 @@
+"""Weights and sharpness of the overlap model from measurements, by non-linear least squares with analytic gradients.
+
+    minimise Σⱼ ρ(ln(Tⱼ(w, p)/tⱼ)) + r² Σᵢ (wᵢ/sᵢ − cᵢ)²,        w ≥ 0, 1 ≤ p ≤ 20
+
+with T of :mod:`loopyperf.models.overlap`, the measured times t, and ρ the soft L1 norm beyond 20 %: kernels that the
+model does not explain have less to say. Scales s, centres c and the ridge r are the basis's. Of counts nobody knows a
+weight beforehand: s makes the columns as long as in the linear fit, and weights are drawn to 0. Of pipelines the
+device's description says what they take: weights are drawn to 1, and a pipeline of which nothing was measured takes
+what it is described to take.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from scipy import optimize
+
+from loopyperf.calibration.dependence import separate
+from loopyperf.calibration.indistinguishable import TOLERANCE, Indistinguishable
+from loopyperf.calibration.problem import Matrix, Problem, Vector
+from loopyperf.calibration.solution import Solution
+from loopyperf.calibration.solver import RIDGE, solve
+from loopyperf.models.interface import Basis
+from loopyperf.models.on_device.pipeline_shares import LAUNCHES
+from loopyperf.models.overlap import DESCRIBED, overlapped, side
+
+EXPLAINED = 0.2
+"""|ln| of predicted over measured time up to which an error counts by its square"""
+SHARPEST = 20.0
+"""at which the smooth maximum of two equal parts is 3.5 % above them"""
+STARTS = (1.5, 4.0)
+"""sharpness that the search begins from"""
+DRAWN = 0.3
+"""r of pipelines: that one takes twice what is described is as bad as a kernel predicted 30 % wrong"""
+LAUNCH = 5e-6
+"""s of launches beside pipelines, in seconds: what one costs where nobody has said"""
+LEAST = 1e-3
+"""of its scale, at which a weight begins that the linear fit holds at 0, where the smooth maximum does not grow"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """What is being fitted, in the problem's order of columns."""
+
+    columns: tuple[str, ...]
+    amounts: Matrix
+    """(observations × columns), in scales: amounts times s"""
+    measured: Vector
+    sides: tuple[str | None, ...]
+    centre: float
+    ridge: float
+
+    def residuals(self, parameters: Vector) -> Vector:
+        found = overlapped(self.amounts * parameters[:-1], self.sides, parameters[-1])
+        return np.concatenate([np.log(found.seconds / self.measured), self.ridge * (parameters[:-1] - self.centre)])
+
+    def jacobian(self, parameters: Vector) -> Matrix:
+        found = overlapped(self.amounts * parameters[:-1], self.sides, parameters[-1])
+        by_all = np.hstack([self.amounts * found.factors, found.by_sharpness[:, None]]) / found.seconds[:, None]
+        drawn = np.eye(len(parameters))[:-1] * self.ridge
+        return np.vstack([by_all, drawn])
+
+    def minimum(self, begin: Vector) -> tuple[float, Vector]:
+        width = len(begin) - 1
+        bounds = (np.append(np.zeros(width), 1.0), np.append(np.full(width, np.inf), SHARPEST))
+        search = cast("Any", optimize.least_squares)
+        found = search(
+            self.residuals, begin, self.jacobian, bounds=bounds, loss="soft_l1", f_scale=EXPLAINED, x_scale="jac"
+        )
+        return float(found.cost), cast("Vector", found.x)
+
+
+def solve_overlap(problem: Problem, *, tolerance: float = TOLERANCE) -> Solution:
+    """Return the weights and the sharpness that predict the problem's run times with the least error of logarithms.
+
+    Columns that cannot be told apart (*tolerance*) are one for counts, as in the linear fit; pipelines all have their
+    weight, drawn to what is described.
+
+    :raises CalibrationError: as :func:`loopyperf.calibration.solver.solve` does.
+    """
+    basis = problem.basis
+    kept, undetermined = _kept(problem, tolerance)
+    columns = tuple(problem.properties[column] for column in kept)
+    measured = np.array([row.seconds for row in problem.observations], dtype=np.float64)
+    rates = problem.matrix[:, kept]
+    scales = _scales(rates, columns, basis)
+    task = _Fitted(
+        columns=columns,
+        amounts=rates * scales * measured[:, None],
+        measured=measured,
+        sides=tuple(side(name, basis) for name in columns),
+        centre=DESCRIBED if basis == "pipelines" else 0.0,
+        ridge=DRAWN if basis == "pipelines" else RIDGE,
+    )
+    first = _begin(problem, columns, scales)
+    _, best = min((task.minimum(np.append(first, p)) for p in STARTS), key=lambda found: found[0])
+    slopes = task.jacobian(best)
+    factors = np.append(scales, 1.0)
+    information = slopes.T @ slopes
+    # Where nothing depends on the sharpness, nothing is known of it, and nothing is to be multiplied by that.
+    covariance = cast("Matrix", np.linalg.pinv(information, hermitian=True)) * np.outer(factors, factors)
+    weights = best[:-1] * scales
+    singular = np.linalg.svd(rates * scales, compute_uv=False)
+    predicted = measured * np.exp(task.residuals(best)[: len(measured)])
+    return Solution(
+        model="overlap",
+        weights=dict(zip(columns, weights.tolist(), strict=True)),
+        covariance=covariance,
+        undetermined=undetermined,
+        absent=problem.absent,
+        rank=len(kept),
+        condition=float(singular[0] / singular[-1]),
+        residuals=tuple((1.0 - predicted / measured).tolist()),
+        at_bound=tuple(name for name, value in zip(columns, best, strict=False) if value == 0),
+        non_negative=True,
+        ridge=task.ridge,
+        tolerance=tolerance,
+        sharpness=float(best[-1]),
+        basis=basis,
+    )
+
+
+def _kept(problem: Problem, tolerance: float) -> tuple[list[int], tuple[Indistinguishable, ...]]:
+    if problem.basis == "pipelines":
+        return list(range(len(problem.properties))), ()
+    return separate(problem.matrix, problem.properties, tolerance)
+
+
+def _scales(rates: Matrix, columns: tuple[str, ...], basis: Basis) -> Vector:
+    if basis == "pipelines":
+        return np.array([LAUNCH if name == LAUNCHES else DESCRIBED for name in columns])
+    return cast("Vector", 1 / np.linalg.norm(rates, axis=0))
+
+
+def _begin(problem: Problem, columns: tuple[str, ...], scales: Vector) -> Vector:
+    """Return weights in scales that the search begins from: of counts, those of the linear fit."""
+    if problem.basis == "pipelines":
+        return np.ones(len(columns))
+    linear: Mapping[str, float] = solve(problem).weights
+    found = np.array([linear[name] for name in columns]) / scales
+    return np.maximum(found, LEAST)

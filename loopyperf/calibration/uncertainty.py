@@ -1,0 +1,49 @@
+"""Intervals that hold what they state, by split conformal prediction on kernel classes that were left out of the fit.
+
+An observation j that was predicted by weights fitted to other classes has the score::
+
+    sⱼ = |ln(Tⱼ/tⱼ)| / √(1 + hⱼ)
+
+with h its leverage, the variance of ln T from the weights alone, for measurements of variance 1: kernels unlike the
+measured ones are predicted worse, and h says how unlike one is. Of n scores the ⌈(n + 1)·level⌉-th is q, and the
+interval of a kernel is T·exp(±q·√(1 + h)). As long as a new kernel differs from the fitted ones as a class does from
+the others, the interval holds its time with the stated probability, whatever the distribution of errors (V. Vovk,
+A. Gammerman, G. Shafer, Algorithmic Learning in a Random World, 2005, section 2.2; normalized scores, section 2.3).
+"""
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from loopyperf.calibration.problem import Matrix, Vector
+from loopyperf.calibration.solution import leverages
+from loopyperf.models.interface import Fitted
+from loopyperf.models.sensitivity import sensitivity_of
+
+LEVEL = 0.8
+"""probability that a run time lies in its interval"""
+
+
+class Uncertainty(msgspec.Struct, frozen=True):
+    """What the intervals of a fit are made from."""
+
+    scores: tuple[float, ...]
+    """of all observations that other classes can predict, ascending"""
+    columns: tuple[str, ...]
+    """names of the weights, in the order of the covariance"""
+    covariance: tuple[tuple[float, ...], ...]
+    """of the weights, then of the sharpness, for measurements whose relative errors have variance 1"""
+
+    def half_width(self, leverage: Vector, level: float = LEVEL) -> Vector:
+        """Return by how much ln T may be off, up or down; infinity where there are too few scores for *level*."""
+        place = math.ceil((len(self.scores) + 1) * level) - 1
+        score = self.scores[place] if place < len(self.scores) else math.inf
+        return score * np.sqrt(1 + leverage)
+
+    def leverage(self, fit: Fitted, names: Sequence[str], amounts: Matrix) -> Vector:
+        """Return h of kernels that have *amounts* (kernels × names) of the columns called *names*."""
+        order = tuple(fit.weights)
+        places = [*map(order.index, self.columns), len(order)]
+        return leverages(sensitivity_of(fit, names, amounts).gradient[:, places], np.array(self.covariance))

@@ -1,0 +1,106 @@
+"""The overlap model: what goes on at the same time takes as long as a smooth maximum of its parts.
+
+    T = Σ_{i alone} wᵢ xᵢ + (Σ_s m_sᵖ)^(1/p),        m_s = Σ_{i on side s} wᵢ xᵢ,        w ≥ 0, p ≥ 1
+
+Columns i have amounts xᵢ (counts, or the seconds that a device's pipelines are busy) and weights wᵢ. Launches and
+work-groups stand alone; everything else is on a side, and the sides overlap. At p = 1 it is the linear model, for
+p → ∞ a roofline. Of counts there are two sides, memory and what is on the chip; of pipelines each is its own.
+
+T is homogeneous of degree 1 in the costs wᵢ xᵢ, so that by Euler's theorem it is the sum of each cost times its
+derivative, (m_s/M)^(p − 1) for M the smooth maximum: these are the rows, and the gradient that weights are fitted with.
+
+MODELS.md, section 9; the smooth maximum that Stevens and Klöckner leave to future work.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.models.exact_sum import adding_up
+from loopyperf.models.interface import Basis, Fitted, Shares
+from loopyperf.models.linear import unfitted
+from loopyperf.models.result import Breakdown, ModelTime, Row
+
+ALONE = ("launches", "work-groups", "start")
+"""columns that overlap with nothing"""
+MEMORY = ("global ",)
+"""how the names of counts begin that are on the side of memory"""
+DESCRIBED = 1.0
+"""weight of a pipeline that takes what it is described to take"""
+
+Floats = NDArray[np.float64]
+
+
+def side(column: str, basis: Basis) -> str | None:
+    """Return the side that *column* is on, None where it stands alone.
+
+    Of a pipeline it is what stands before the colon: ``"L1: private"`` and ``"L1: global"`` are one side.
+    """
+    if column in ALONE:
+        return None
+    if basis == "pipelines":
+        return column.partition(":")[0]
+    return "memory" if column.startswith(MEMORY) else "on chip"
+
+
+@dataclass(frozen=True, slots=True)
+class Overlapped:
+    """Times of rows of costs, and what each cost has in them."""
+
+    seconds: Floats
+    """T, one for each row"""
+    factors: Floats
+    """(rows × columns): what a cost times it is what it has in T; also the derivative of T to the cost"""
+    by_sharpness: Floats
+    """∂T/∂p, in seconds, one for each row"""
+
+
+def overlapped(costs: Floats, sides: Sequence[str | None], sharpness: float) -> Overlapped:
+    """Return the times of *costs* (rows × columns, in seconds, not negative) on *sides*, one for each column.
+
+    *sharpness* is p, at least 1.
+    """
+    names = sorted({each for each in sides if each is not None})
+    belongs = np.zeros((len(sides), len(names)))
+    for column, each in enumerate(sides):
+        if each is not None:
+            belongs[column, names.index(each)] = 1.0
+    alone = np.array([each is None for each in sides], dtype=bool)
+    parts = costs @ belongs
+    largest = parts.max(axis=1, initial=0.0)
+    ratio = parts / np.where(largest > 0, largest, 1.0)[:, None]
+    powers = ratio**sharpness
+    total = np.maximum(powers.sum(axis=1), 1.0)
+    smooth = largest * total ** (1 / sharpness)
+    factor = np.where(smooth[:, None] > 0, (ratio / (total ** (1 / sharpness))[:, None]) ** (sharpness - 1), 1.0)
+    logarithms = np.log(ratio, out=np.zeros_like(ratio), where=ratio > 0)
+    by_sharpness = smooth * ((powers * logarithms).sum(axis=1) / total - np.log(total) / sharpness) / sharpness
+    return Overlapped(
+        seconds=costs[:, alone].sum(axis=1) + smooth,
+        factors=np.where(alone, 1.0, factor @ belongs.T),
+        by_sharpness=by_sharpness,
+    )
+
+
+def overlap_time(fit: Fitted, shares: Shares) -> ModelTime:
+    """Return T in seconds, with the part of each column and source in *shares*.
+
+    Counts without a weight are taken as free, pipelines without one as they are described; both are named.
+    """
+    weights = fit.weights if fit.basis == "counts" else {**dict.fromkeys(shares, DESCRIBED), **fit.weights}
+    charged = [
+        (name, source, count) for name, parts in shares.items() if name in weights for source, count in parts.items()
+    ]
+    shape = np.broadcast_shapes(*(np.shape(count) for _, _, count in charged))
+    costs = [np.broadcast_to(weights[name] * np.asarray(count, np.float64), shape) for name, _, count in charged]
+    rows = np.stack([cost.ravel() for cost in costs], axis=1) if costs else np.zeros((1, 0))
+    found = overlapped(rows, [side(name, fit.basis) for name, _, _ in charged], fit.sharpness)
+    parts = [part.reshape(shape) if shape else float(part[0]) for part in (found.factors * rows).T]
+    seconds, exact = adding_up(parts)
+    table = [
+        Row(name, source, count, weights[name], part)
+        for (name, source, count), part in zip(charged, exact, strict=True)
+    ]
+    return ModelTime(seconds, Breakdown(tuple(table)), unfitted(fit.weights, shares))

@@ -1,0 +1,140 @@
+"""A fit from timings that were taken elsewhere: rows of a kernel, its sizes and the seconds that it took."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from loopyperf.calibration.candidates import possible
+from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import Fit, Provenance
+from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.problem import Observation
+from loopyperf.counts.execution import Counting
+from loopyperf.device.description import Device
+from loopyperf.device.names import device_slug
+from loopyperf.errors import CalibrationError, LoopyperfError
+from loopyperf.measurement.environment import installed_versions
+from loopyperf.models import find_fitted_model
+from loopyperf.oracle.analysis import Program
+from loopyperf.oracle.observation import described, observe
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A kernel at one size, and how long it took."""
+
+    kernel: Program
+    sizes: Mapping[str, Any]
+    seconds: float
+    kernel_class: str = ""
+    """cross-validation leaves out all rows of a class; by default the kernel's name"""
+    label: str = ""
+    typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what the source does not tell (:func:`loopyperf.count`)"""
+
+
+Row = Measured | Sequence[Any] | Mapping[str, Any]
+"""a :class:`Measured`, its fields in their order, or its fields by name"""
+
+
+Task = tuple[Measured, Counting, Device | None]
+
+
+def fit(
+    measurements: Iterable[Row],
+    *,
+    device: Device | str,
+    model: str | None = None,
+    counting: Counting = "executed",
+    source: str = "timings taken elsewhere",
+    save: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
+    on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
+) -> Fit:
+    """Return the fit of *measurements* that were taken on *device*: of *model*, or of the one that generalises best.
+
+    *measurements* are rows of a kernel, its sizes, the seconds that it took, and the class that it is of: tuples in
+    this order, mappings, or :class:`Measured`. *device* is a name, or a description: where the device is described,
+    how long its pipelines are busy is tried beside property counts. A row that cannot be analysed raises its error;
+    with *on_failure* this is called instead, and the fit is made without it. Rows are analysed by *executor*, if one
+    is given. The fit is saved to *save*, if that is given; it holds what :func:`loopyperf.calibrate` writes.
+
+    Raises :class:`CalibrationError` for rows that are none, or that leave nothing to fit, :class:`UnknownModelError`
+    for a model that is not fitted.
+    """
+    if model is not None:
+        find_fitted_model(model)
+    known = device if isinstance(device, Device) else described(device_slug(device))
+    rows = [_measured(row, number) for number, row in enumerate(measurements)]
+    observations = _observed(rows, counting, known, executor, on_failure)
+    fits = fit_observations(
+        Provenance(
+            model=model or "",
+            device=known.name if known else str(device),
+            slug=known.slug if known else device_slug(str(device)),
+            versions=installed_versions(),
+            counting=counting,
+            created=datetime.now(UTC),
+            source=source,
+        ),
+        observations,
+        possible(observations, model),
+    )
+    if save is not None:
+        save_fit(fits[0], Path(save))
+    return fits[0]
+
+
+def _measured(row: Row, number: int) -> Measured:
+    if isinstance(row, Measured):
+        return row
+    try:
+        return Measured(**row) if isinstance(row, Mapping) else Measured(*row)
+    except TypeError as error:
+        raise CalibrationError(
+            f"row {number} is none: kernel, sizes, seconds and, if you like, kernel_class, label, typical; "
+            f"received {row!r} ({error})"
+        ) from error
+
+
+def _observed(
+    rows: Sequence[Measured],
+    counting: Counting,
+    device: Device | None,
+    executor: Executor | None,
+    on_failure: Callable[[Measured, LoopyperfError], None] | None,
+) -> list[Observation]:
+    tasks: list[Task] = [(row, counting, device) for row in rows]
+    found = map(_observation, tasks) if executor is None else executor.map(_observation, tasks)
+    kept: list[Observation] = []
+    for row, each in zip(rows, found, strict=True):
+        if isinstance(each, Observation):
+            kept.append(each)
+        elif on_failure is None:
+            raise each
+        else:
+            on_failure(row, each)
+    return kept
+
+
+def _observation(task: Task) -> Observation | LoopyperfError:
+    row, counting, device = task
+    entry: Any = getattr(row.kernel, "default_entrypoint", row.kernel)
+    name = str(getattr(entry, "name", entry))
+    try:
+        return observe(
+            row.kernel,
+            row.sizes,
+            row.seconds,
+            kernel_class=row.kernel_class or name,
+            label=row.label or name,
+            counting=counting,
+            device=device,
+            typical=row.typical or None,
+        )
+    except LoopyperfError as error:
+        return error

@@ -1,0 +1,60 @@
+"""The interval of a fitted model's answer, and what is unlike the kernels that it was fitted to."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.uncertainty import LEVEL
+from loopyperf.models.exact_sum import Seconds
+from loopyperf.models.interface import Count, Shares
+
+UNLIKE = 1.0
+"""leverage from which the weights add more to the error of a kernel than the model itself does"""
+
+
+def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds, Seconds] | None, tuple[str, ...]]:
+    """Return the range in which a run time lies with a probability of :data:`LEVEL`, and what widens it, in sentences.
+
+    *seconds* is the answer of the fit's model to *shares*, a number or an array over sizes. There is no range where the
+    fit states none: it was made from fewer than two kernel classes, by hand, or from too few measurements.
+    """
+    if fit.uncertainty is None:
+        return None, ()
+    names, amounts = totals(shares)
+    leverage = fit.uncertainty.leverage(fit, names, amounts)
+    factor = np.exp(fit.uncertainty.half_width(leverage, LEVEL))
+    unlike = float(leverage.max(initial=0.0))
+    notes = () if unlike <= UNLIKE else (f"unlike the kernels of the fit: leverage {unlike:.2g}, where 1 is much",)
+    if not np.isfinite(factor).all():
+        return None, notes
+    if not isinstance(seconds, np.ndarray):
+        return (seconds / float(factor[0]), seconds * float(factor[0])), notes
+    spread = factor.reshape(seconds.shape)
+    return (seconds / spread, seconds * spread), notes
+
+
+def totals(shares: Shares) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Return the columns of *shares*, and how much of each there is (sizes × columns), over all sources."""
+    names = tuple(shares)
+    sums = [_summed(parts) for parts in shares.values()]
+    shape = np.broadcast_shapes(*(np.shape(each) for each in sums))
+    columns = [np.broadcast_to(np.asarray(each, np.float64), shape).ravel() for each in sums]
+    return names, np.stack(columns, axis=1) if columns else np.zeros((1, 0))
+
+
+def extrapolations(fit: Fit, shares: Shares) -> Iterator[str]:
+    """Yield one sentence if the kernel does more of something than the kernels that the fit was made from."""
+    names, amounts = totals(shares)
+    most = amounts.max(axis=0, initial=0.0)
+    excess = {name: most[place] / fit.ranges[name][1] for place, name in enumerate(names) if name in fit.ranges}
+    beyond = sorted((name for name in excess if excess[name] > 1), key=lambda name: (-excess[name], name))
+    if beyond:
+        listed = ", ".join(f"{name} ({excess[name]:.3g} times)" for name in beyond)
+        yield f"extrapolated: more than was ever measured of {listed}"
+
+
+def _summed(parts: Mapping[str, Count]) -> Any:
+    return sum(parts.values())

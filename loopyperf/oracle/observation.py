@@ -1,0 +1,61 @@
+"""What a fit is told of a measured kernel: its counts, and how long the pipelines of a described device are busy."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from loopyperf.calibration.problem import Observation
+from loopyperf.counts.execution import Counting
+from loopyperf.device.description import Device
+from loopyperf.device.library import load_device
+from loopyperf.errors import DeviceFileError, MissingNumberError, UnknownDeviceError
+from loopyperf.models.on_device.pipeline_shares import pipeline_shares
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.oracle.analysis import CountingOptions, Program, count_at
+from loopyperf.oracle.instruction_graph import instruction_graph
+
+
+def observe(
+    program: Program,
+    sizes: Mapping[str, Any],
+    seconds: float,
+    *,
+    kernel_class: str,
+    label: str,
+    counting: Counting = "executed",
+    device: Device | None = None,
+    typical: Mapping[str, Any] | None = None,
+) -> Observation:
+    """Return *program* at *sizes*, which took so many *seconds*, as an observation.
+
+    With a *device*, and executed counting, it is also told how long its pipelines are busy; not where the device's
+    description lacks a number. Raises what :func:`loopyperf.count` and :func:`loopyperf.instruction_graph` raise.
+    """
+    counted = count_at(program, CountingOptions(counting, typical), sizes)
+    properties = counted.properties()
+    return Observation(
+        kernel_class=kernel_class,
+        label=label,
+        sizes=dict(sizes),
+        properties=dict(zip(properties, properties.totals.at(sizes), strict=True)),
+        seconds=seconds,
+        pipelines={} if device is None or counting != "executed" else _busy(program, sizes, device, typical),
+    )
+
+
+def described(slug: str) -> Device | None:
+    """Return the description of the device called *slug*; None where there is none."""
+    try:
+        return load_device(slug)
+    except (UnknownDeviceError, DeviceFileError):
+        return None
+
+
+def _busy(
+    program: Program, sizes: Mapping[str, Any], device: Device, typical: Mapping[str, Any] | None
+) -> dict[str, float]:
+    try:
+        graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
+        shares = pipeline_shares(TimedKernel(graphs, device))
+    except MissingNumberError:
+        return {}
+    return {column: sum(sources.values()) for column, sources in shares.items()}

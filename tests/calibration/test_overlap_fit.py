@@ -1,0 +1,95 @@
+"""Weights and sharpness that measurements were made with come out again."""
+
+import numpy as np
+import pytest
+
+from loopyperf.calibration.overlap_fit import solve_overlap
+from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.models.overlap import overlapped, side
+
+COUNTS = ("f32 add", "global load 32-bit stride 1", "global store 32-bit stride 1", "launches", "local load 32-bit")
+WEIGHTS = np.array([2e-12, 8e-12, 9e-12, 5e-6, 3e-12])
+PIPELINES = ("DRAM", "L1: global", "L1: local", "fp64", "launches")
+
+
+def measured(
+    columns: tuple[str, ...], weights: np.ndarray, sharpness: float, basis: str, number: int = 80, noise: float = 0.0
+) -> list[Observation]:
+    rng = np.random.default_rng(3)
+    largest = (
+        10.0 ** rng.uniform(6, 9, (number, len(columns)))
+        if basis == "counts"
+        else rng.uniform(0, 1e-3, (number, len(columns)))
+    )
+    amounts = np.where(rng.random((number, len(columns))) < 0.3, 0, largest)
+    amounts = np.round(amounts) if basis == "counts" else amounts
+    amounts[:, columns.index("launches")] = 1
+    sides = [side(name, basis) for name in columns]
+    seconds = overlapped(amounts * weights, sides, sharpness).seconds * np.exp(noise * rng.standard_normal(number))
+    return [
+        Observation(
+            f"class {place % 7}",
+            str(place),
+            {},
+            dict(zip(columns, row.tolist(), strict=True)) if basis == "counts" else {},
+            float(time),
+            dict(zip(columns, row.tolist(), strict=True)) if basis == "pipelines" else {},
+        )
+        for place, (row, time) in enumerate(zip(amounts, seconds, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 2.0, 6.0])
+def test_counts(sharpness: float):
+    found = solve_overlap(pose_problem(measured(COUNTS, WEIGHTS, sharpness, "counts")))
+    assert list(found.weights) == list(COUNTS)
+    # The ridge draws by a ten-thousandth.
+    assert list(found.weights.values()) == pytest.approx(WEIGHTS, rel=0.02)
+    assert found.sharpness == pytest.approx(sharpness, rel=0.05)
+    assert max(map(abs, found.residuals)) < 0.01
+
+
+def test_pipelines_near_what_is_described():
+    weights = np.array([0.8, 1.1, 0.9, 1.0, 8e-6])
+    found = solve_overlap(pose_problem(measured(PIPELINES, weights, 2.5, "pipelines"), "pipelines"))
+    assert list(found.weights.values()) == pytest.approx(weights, rel=0.05)
+    assert (found.model, found.basis) == ("overlap", "pipelines")
+    assert found.sharpness == pytest.approx(2.5, rel=0.1)
+
+
+def test_a_pipeline_that_hardly_matters_takes_what_is_described():
+    weights = np.array([0.8, 1.1, 0.9, 1.0, 8e-6])
+    rows = measured(PIPELINES, weights, 2.5, "pipelines")
+    faint = [
+        Observation(row.kernel_class, row.label, {}, {}, row.seconds, {**row.pipelines, "sfu": 1e-9}) for row in rows
+    ]
+    found = solve_overlap(pose_problem(faint, "pipelines"))
+    assert found.weights["sfu"] == pytest.approx(1.0, abs=0.01)
+    assert found.seconds([{"unheard of": 1.0}]) == pytest.approx([1.0])
+    assert found.unknown({"unheard of": 1.0}) == ()
+
+
+def test_kernels_that_nothing_explains_have_less_to_say():
+    rows = measured(COUNTS, WEIGHTS, 2.0, "counts")
+    spoilt = [
+        Observation(row.kernel_class, row.label, {}, row.properties, row.seconds * (20 if place % 16 == 0 else 1))
+        for place, row in enumerate(rows)
+    ]
+    found = solve_overlap(pose_problem(spoilt))
+    fair = [abs(residual) for place, residual in enumerate(found.residuals) if place % 16]
+    assert np.median(fair) < 0.1
+
+
+def test_the_covariance_is_that_of_repeated_fits():
+    # Weights of measurements with 2 % noise scatter as the covariance says, for the noise's variance.
+    fits = []
+    for seed in range(40):
+        rng = np.random.default_rng(100 + seed)
+        rows = [
+            Observation(row.kernel_class, row.label, {}, row.properties, row.seconds * np.exp(0.02 * rng.normal()))
+            for row in measured(COUNTS, WEIGHTS, 2.0, "counts")
+        ]
+        fits.append(solve_overlap(pose_problem(rows)))
+    scatter = np.std([list(fit.weights.values()) for fit in fits], axis=0)
+    stated = 0.02 * np.sqrt(np.diag(fits[0].covariance))[:-1]
+    assert scatter / stated == pytest.approx(np.ones(len(COUNTS)), abs=0.45)

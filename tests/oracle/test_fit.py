@@ -1,0 +1,147 @@
+"""Fits from timings that were taken elsewhere: tables of kernel, sizes, seconds."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import loopy as lp
+import numpy as np
+import pytest
+from kernels import doubled, outer_product
+
+import loopyperf as lpp
+from loopyperf.errors import CalibrationError, LoopyperfError, UnknownModelError
+
+V100 = lpp.load_device("nvidia-v100")
+SIZES = (2**14, 2**16, 2**18, 2**20)
+WORK = {"launches": 3e-6, "global load 32-bit stride 1": 4e-12, "global store 32-bit stride 1": 5e-12}
+
+
+def summed(terms: int) -> lp.TranslationUnit:
+    """b[i] = a[i] + 1/2 + ... of so many terms."""
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = a[i]" + "".join(f" + 1/(a[i] + {term}.0f)" for term in range(2, terms + 2)),
+        [lp.GlobalArg("a,b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name=f"summed_{terms}",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+
+
+def table() -> list[lpp.Measured]:
+    """Return timings of a device that is as the V100's pipeline model has it, but for 20 % more."""
+    kernels = [doubled(group=64), *(summed(terms) for terms in (1, 24, 64))]
+    return [
+        lpp.Measured(knl, {"n": n}, 1.2 * float(lpp.estimate(knl, n=n, device=V100, model="pipeline")) + 4e-6)
+        for knl in kernels
+        for n in SIZES
+    ]
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[lpp.Measured]:
+    return table()
+
+
+@pytest.fixture(scope="module")
+def fit(rows: list[lpp.Measured]) -> lpp.Fit:
+    return lpp.fit(rows, device="nvidia-v100")
+
+
+def test_where_the_device_is_described_its_pipelines_are_tried(fit: lpp.Fit, rows: list[lpp.Measured]):
+    assert fit.cross_validation is not None
+    assert set(fit.cross_validation.errors) == {
+        "linear, non-negative",
+        "linear, plain",
+        "overlap of counts",
+        "overlap of pipelines",
+    }
+    assert (fit.candidate, fit.basis, fit.slug) == ("overlap of pipelines", "pipelines", "nvidia-v100")
+    assert fit.cross_validation.errors["overlap of pipelines"] < 0.1
+    assert len(fit.residuals) == len(rows)
+    assert {row.kernel_class for row in fit.residuals} == {"doubled", "summed_1", "summed_24", "summed_64"}
+
+
+def test_a_fit_of_pipelines_answers_with_an_interval(fit: lpp.Fit, rows: list[lpp.Measured]):
+    unseen = summed(40)
+    found = lpp.estimate(unseen, n=2**19, fit=fit)
+    expected = 1.2 * float(lpp.estimate(unseen, n=2**19, device=V100, model="pipeline")) + 4e-6
+    assert found.seconds == pytest.approx(expected, rel=0.1)
+    assert (found.model, found.device, found.counting) == ("overlap", "nvidia-v100", "executed")
+    assert sum(found.breakdown.by_property().values()) == found.seconds
+    assert found.interval is not None
+    low, high = found.interval
+    assert low < found.seconds < high
+    assert high / found.seconds == pytest.approx(found.seconds / low)
+
+
+def test_in_a_batch_there_is_an_interval_for_each_size(fit: lpp.Fit):
+    together = lpp.estimate(doubled(group=64), n=np.array([2**15, 2**19]), fit=fit)
+    alone = [lpp.estimate(doubled(group=64), n=n, fit=fit) for n in (2**15, 2**19)]
+    assert together.seconds == pytest.approx([each.seconds for each in alone])
+    assert together.interval is not None
+    for end in (0, 1):
+        assert together.interval[end] == pytest.approx([each.interval[end] for each in alone if each.interval])
+
+
+def test_what_was_never_measured_is_said(fit: lpp.Fit):
+    notes = " ".join(lpp.estimate(doubled(group=64), n=2**26, fit=fit).notes)
+    assert "extrapolated: more than was ever measured of" in notes
+
+
+def test_a_model_may_be_named(rows: list[lpp.Measured]):
+    fit = lpp.fit(rows, device="a machine of mine", model="linear")
+    assert (fit.model, fit.basis, fit.device, fit.slug) == (
+        "linear",
+        "counts",
+        "a machine of mine",
+        "a-machine-of-mine",
+    )
+    assert fit.cross_validation is not None
+    assert all(name.startswith("linear") for name in fit.cross_validation.errors)
+
+
+def test_rows_are_tuples_or_mappings_or_measured(rows: list[lpp.Measured]):
+    tuples = [(row.kernel, row.sizes, row.seconds) for row in rows]
+    mappings = [{"kernel": row.kernel, "sizes": row.sizes, "seconds": row.seconds} for row in rows]
+    found = [lpp.fit(each, device="mine", model="linear").weights for each in (rows, tuples, mappings)]
+    assert found[0] == found[1] == found[2]
+
+
+def test_an_executor_changes_nothing(rows: list[lpp.Measured]):
+    with ThreadPoolExecutor(2) as executor:
+        parallel = lpp.fit(rows, device="mine", model="linear", executor=executor)
+    assert parallel.weights == lpp.fit(rows, device="mine", model="linear").weights
+
+
+def test_the_fit_is_saved(rows: list[lpp.Measured], tmp_path: Path):
+    fit = lpp.fit(rows, device="mine", save=tmp_path / "mine.json")
+    assert lpp.load_fit(tmp_path / "mine.json") == fit
+
+
+def test_of_one_class_there_is_a_fit_without_intervals(rows: list[lpp.Measured]):
+    fit = lpp.fit(rows[: len(SIZES)], device="mine")
+    assert (fit.cross_validation, fit.uncertainty) == (None, None)
+    assert lpp.estimate(doubled(group=64), n=2**17, fit=fit).interval is None
+
+
+def test_what_is_no_row_is_refused(rows: list[lpp.Measured]):
+    with pytest.raises(CalibrationError, match=r"row 1 is none: kernel, sizes, seconds"):
+        lpp.fit([rows[0], (rows[0].kernel,)], device="mine")
+    with pytest.raises(CalibrationError, match="must be a positive number of seconds, but is -1"):
+        lpp.fit([(doubled(), {"n": 16}, -1.0)], device="mine")
+    with pytest.raises(CalibrationError, match="no observations to fit"):
+        lpp.fit([], device="mine")
+    with pytest.raises(UnknownModelError, match="not fitted"):
+        lpp.fit(rows, device="mine", model="roofline")
+
+
+def test_a_row_that_cannot_be_analysed_is_named_or_left_out(rows: list[lpp.Measured]):
+    bad = lpp.Measured(outer_product(), {"n": 16}, 1.0)
+    with pytest.raises(LoopyperfError, match="m"):
+        lpp.fit([*rows, bad], device="mine")
+    failed: list[lpp.Measured] = []
+    fit = lpp.fit([*rows, bad], device="mine", on_failure=lambda row, error: failed.append(row))
+    assert failed == [bad]
+    assert len(fit.residuals) == len(rows)
