@@ -32,14 +32,20 @@ class CudaBackend:
     def __init__(self, device: str | None = None) -> None:
         """Use the first device whose name contains *device*; without it, the first one.
 
-        Raises :class:`BackendError` if there is none, or no CuPy.
+        Raises :class:`BackendError` if there is none, or no CuPy, or no compiler that it finds.
         """
         self._cupy = load_cupy()
         self._device = choose_device(self._cupy, device)
-        self._environment = describe_environment(self._cupy, self._device)
-        self._limits = describe_limits(self._device)
-        with self._device:
-            self._stopwatch = Stopwatch(self._cupy)
+        try:
+            self._environment = describe_environment(self._cupy, self._device)
+            self._limits = describe_limits(self._device)
+            with self._device:
+                self._stopwatch = Stopwatch(self._cupy)
+        except (RuntimeError, OSError, self._cupy.cuda.compiler.CompileException) as error:
+            raise BackendError(
+                f"CUDA's runtime or compiler does not work with CuPy here ({error}); install the package of CuPy for "
+                "your version of CUDA, and NVRTC: pip install 'loopyperf[cuda]' nvidia-cuda-nvrtc"
+            ) from error
         self._compiled: tuple[Configuration, CudaProgram, Module] | None = None
         self._verified: Configuration | None = None
         self._bound: tuple[Case, LaunchSequence] | None = None

@@ -49,10 +49,11 @@ class LaunchSequence:
 
         Nobody uses those bytes: they make fewer groups reside on a core.
         """
-        self._launches = tuple((module.get_function(launch.function), *launch[1:]) for launch in launches)
+        kernels = {launch.function: module.get_function(launch.function) for launch in launches}
+        self._launches = tuple((kernels[launch.function], *launch[1:]) for launch in launches)
         self._dynamic_local_memory = dynamic_local_memory
         if dynamic_local_memory:
-            for kernel, *_ in self._launches:
+            for kernel in kernels.values():
                 kernel.max_dynamic_shared_size_bytes = dynamic_local_memory
 
     def enqueue(self) -> None:

@@ -40,6 +40,12 @@ def test_a_driver_that_does_not_work_is_reported(machine: FakeCuPy) -> None:
         open_backend("cuda")
 
 
+def test_a_compiler_that_is_not_there_is_reported(machine: FakeCuPy) -> None:
+    machine.refusal = "CuPy failed to load libnvrtc.so.13"
+    with pytest.raises(BackendError, match=r"CuPy failed to load libnvrtc\.so\.13.*; install .* NVRTC: pip install"):
+        open_backend("cuda")
+
+
 def test_the_limits_are_the_devices(machine: FakeCuPy) -> None:
     limits = open_backend("cuda", device="H100").limits
     assert (limits.group_size, limits.local_memory, limits.warp_size) == (1024, 48 * 1024, 32)
