@@ -23,7 +23,7 @@ WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
     epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf calibrate",
     context_settings={"show_default": True},
 )
-@click.option("--backend", default="opencl", help="What to measure through.")
+@click.option("--backend", default="opencl", help="What to measure through: opencl or cuda.")
 @click.option("--device", help="Part of the device's name; by default the first one.")
 @click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the bundled ones.")
 @click.option("--archive", type=click.Path(path_type=Path), help="Where raw samples go; an existing file is resumed.")

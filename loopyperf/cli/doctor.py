@@ -45,11 +45,12 @@ def doctor() -> None:
 
 
 def examine() -> Iterator[Finding]:
-    """Yield what was found: versions, the counting engine, the local device, the fits, the devices described."""
+    """Yield what was found: versions, the counting engine, the local devices, the fits, the devices described."""
     versions = ", ".join(f"{name} {version}" for name, version in installed_versions().items())
     yield Finding(f"installed: {versions}")
     yield _engine()
-    yield _device()
+    yield _device("OpenCL", "opencl")
+    yield _device("CUDA", "cuda")
     yield from _fits()
     yield from _descriptions()
 
@@ -60,12 +61,12 @@ def _engine() -> Finding:
     return Finding(f"counting engine: {engine}", fine=exact, essential=True)
 
 
-def _device() -> Finding:
+def _device(kind: str, backend: str) -> Finding:
     try:
-        environment = open_backend("opencl").environment
+        environment = open_backend(backend).environment
     except BackendError as error:
-        return Finding(f"OpenCL device: {error}", fine=False)
-    return Finding(f"OpenCL device: {environment.device}; short name {environment.slug}")
+        return Finding(f"{kind} device: {error}", fine=False)
+    return Finding(f"{kind} device: {environment.device}; short name {environment.slug}")
 
 
 def _fits() -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from loopyperf.oracle.microbenchmark import microbenchmark as run_microbenchmark
     epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf microbenchmark --quick -o my-device.toml",
     context_settings={"show_default": True},
 )
-@click.option("--backend", default="opencl", help="What to measure through.")
+@click.option("--backend", default="opencl", help="What to measure through: opencl or cuda.")
 @click.option("--device", help="Part of the device's name; by default the first one.")
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="Where the description goes; by default SHORT-NAME.toml."

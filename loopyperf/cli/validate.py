@@ -18,7 +18,7 @@ from loopyperf.units import duration
     epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf validate",
     context_settings={"show_default": True},
 )
-@click.option("--backend", default="opencl", help="What to measure through.")
+@click.option("--backend", default="opencl", help="What to measure through: opencl or cuda.")
 @click.option("--device", help="Part of the device's name; by default the first one.")
 @click.option("--fit", type=click.Path(path_type=Path), help="Path of a fit file, instead of the one for the device.")
 @click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the test kernels.")

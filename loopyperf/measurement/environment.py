@@ -12,7 +12,17 @@ import msgspec
 
 from loopyperf.device.names import device_slug
 
-PACKAGES = ("loopyperf", "loopy", "islpy", "islpy-barvinok", "pyopencl", "numpy")
+PACKAGES = (
+    "loopyperf",
+    "loopy",
+    "islpy",
+    "islpy-barvinok",
+    "pyopencl",
+    "cupy",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "numpy",
+)
 """The installed packages whose versions are recorded; absent ones are left out."""
 
 TIMING_FIELDS = ("device", "vendor", "platform", "driver", "backend", "threads")

@@ -363,7 +363,9 @@ def test_doctor_is_content_without_a_device():
 
 @pytest.mark.usefixtures("healthy")
 def test_doctor_prints_brackets_as_they_are():
-    assert "none OpenCL device: install it: pip install 'loopyperf[opencl]'" in run("doctor").stdout
+    printed = run("doctor").stdout
+    for kind in ("OpenCL", "CUDA"):
+        assert f"none {kind} device: install it: pip install 'loopyperf[opencl]'" in printed
 
 
 @pytest.mark.usefixtures("healthy")

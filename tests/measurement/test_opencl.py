@@ -338,7 +338,7 @@ def test_everything_but_the_opencl_backend_works_without_pyopencl():
 
 
 def test_an_unknown_backend_is_answered_with_the_known_ones():
-    with pytest.raises(BackendError, match="'metal'; there are opencl, replay"):
+    with pytest.raises(BackendError, match="'metal'; there are cuda, opencl, replay"):
         open_backend("metal")
 
 

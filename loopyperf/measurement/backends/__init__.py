@@ -1,7 +1,7 @@
 """Where kernels run: devices, and recorded archives in their place.
 
-The registry names modules instead of importing them: ``opencl`` needs pyopencl, an optional dependency, which is
-imported when that backend is opened and not before.
+The registry names modules instead of importing them: ``opencl`` needs pyopencl and ``cuda`` CuPy, optional
+dependencies, which are imported when that backend is opened and not before.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from loopyperf.measurement.backends.interface import Backend
 
 BACKENDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "cuda": ("loopyperf.measurement.backends.cuda", "CudaBackend"),
         "opencl": ("loopyperf.measurement.backends.opencl", "OpenCLBackend"),
         "replay": ("loopyperf.measurement.backends.replay", "ReplayBackend"),
     }

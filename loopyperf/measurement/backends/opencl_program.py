@@ -5,9 +5,7 @@ and allocates global temporaries. It is run once against a recorder in place of 
 each launch on its own OpenCL kernel object with its arguments set, is then enqueued as often as wanted.
 """
 
-import gc
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from itertools import zip_longest
@@ -22,9 +20,7 @@ from loopy.kernel import LoopKernel
 from loopy.translation_unit import TranslationUnit
 
 from loopyperf.errors import MeasurementError
-
-MOST_LAUNCHES = 1000
-"""What launches more in one run is not timed: 1000 launches take 10 ms before they have computed anything."""
+from loopyperf.measurement.backends.repetition import check_launches, no_garbage_collection
 
 HostProgram = Callable[..., object]
 
@@ -56,7 +52,7 @@ class OpenCLProgram:
     def bind(self, arguments: Mapping[str, object]) -> "LaunchSequence":
         """Return what one run of the kernel launches, given buffers and scalars by argument name.
 
-        Raises :class:`MeasurementError` if it launches more than :data:`MOST_LAUNCHES` times.
+        Raises :class:`MeasurementError` if it launches more than 1000 times.
         """
         recorder = _Recorder(self._context)
         host = self._host_program(recorder)
@@ -99,7 +95,7 @@ class LaunchSequence:
         What the kernel overwrites is not restored between runs.
         """
         samples: list[float] = []
-        with _no_garbage_collection():
+        with no_garbage_collection():
             for _ in range(runs):
                 start = perf_counter()
                 self.run(queue)
@@ -143,11 +139,7 @@ class _Recorder:
         group_sizes: tuple[int, ...],
         *_: object,
     ) -> None:
-        if len(self.launches) == MOST_LAUNCHES:
-            raise MeasurementError(
-                f"one run of the kernel is more than {MOST_LAUNCHES} launches: the loops around its global barriers "
-                "run on the host; move them into the launches, or measure a smaller size"
-            )
+        check_launches(len(self.launches))
         # A group may have other axes than the grid; pyopencl fills the missing ones with 1, as here.
         counts, group = zip(*zip_longest(group_counts, group_sizes, fillvalue=1), strict=True)
         sizes = tuple(count * size for count, size in zip(counts, group, strict=True))
@@ -162,15 +154,3 @@ class _Recorder:
 
 
 # }}}
-
-
-@contextmanager
-def _no_garbage_collection() -> Generator[None]:
-    # Loopy leaves so many objects that a collection takes longer than most kernels.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -1,0 +1,155 @@
+"""Loopy's CUDA target, completed: every launch, the functions of the OpenCL target, and a host program.
+
+Loopy 2025.2's ``CudaTarget`` generates the first launch and drops the others; it lists ``rsqrt``, ``atan2`` and ``dot``
+without inferring their types (nobody calls ``CudaCallable.cuda_with_types``), does not know the neutral elements of
+reductions by ``min`` and ``max``, and declares global temporaries, constant arguments and called kernels in ways that
+are not CUDA.
+
+The host program is a function in Python, which is given ``launch(name, grid, group, *arguments)``, ``allocate(nbytes)``
+and the kernel's arguments. It calls the first for each launch and the second for each global temporary. Scalars reach
+``launch`` as NumPy scalars of the parameters' types, whatever the host program was given.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, cast
+
+import genpy
+from cgen import Const, Declarator, Generable
+from cgen.cuda import CudaConstant, CudaDevice, CudaRestrictPointer
+from loopy.kernel import LoopKernel
+from loopy.kernel.array import ArrayBase
+from loopy.kernel.data import AddressSpace, ConstantArg
+from loopy.schedule.tools import get_kernel_arg_info, get_subkernel_arg_info
+from loopy.target.c import CFamilyASTBuilder, FunctionDeclarationWrapper
+from loopy.target.cuda import CUDACASTBuilder, CudaTarget, ExpressionToCudaCExpressionMapper
+from loopy.target.python import PythonASTBuilderBase
+from pymbolic import var
+from pymbolic.mapper.stringifier import PREC_NONE
+
+from loopyperf.measurement.backends.cuda_functions import FUNCTIONS, constant_type, define_constants
+
+LAUNCH, ALLOCATE = "_lpy_launch", "_lpy_allocate"
+"""the host program's first two parameters; Loopy keeps names of this kind to itself"""
+
+
+class VolatileExpressions(ExpressionToCudaCExpressionMapper):
+    """Writes every access to an array as volatile."""
+
+    def make_subscript(self, array: Any, base_expr: Any, subscript: Any) -> Any:
+        """Return the access to *array* at *subscript*."""
+        target: Any = self.kernel.target
+        return var(f"(volatile {target.dtype_to_typename(array.dtype)} *) ")(base_expr)[subscript]
+
+
+class DeviceCode(CUDACASTBuilder):
+    """Loopy's CUDA code with the functions, constants and declarations that it lacks."""
+
+    @property
+    def known_callables(self) -> dict[str, Any]:
+        """Return Loopy's functions for C, and those of OpenCL."""
+        return {**super().known_callables, **FUNCTIONS}
+
+    def symbol_manglers(self) -> list[Callable[..., Any]]:
+        """Return what tells the types of constants."""
+        return [*super().symbol_manglers(), constant_type]
+
+    def preamble_generators(self) -> list[Callable[..., Any]]:
+        """Return what yields the text before the functions."""
+        return [*super().preamble_generators(), define_constants]
+
+    def get_expression_to_c_expression_mapper(self, codegen_state: Any) -> ExpressionToCudaCExpressionMapper:
+        """Return what writes expressions."""
+        is_volatile = cast("CompleteCudaTarget", self.target).is_volatile
+        return (VolatileExpressions if is_volatile else ExpressionToCudaCExpressionMapper)(codegen_state)
+
+    def get_function_declaration(
+        self, codegen_state: Any, codegen_result: Any, schedule_index: int
+    ) -> tuple[Sequence[tuple[str, str]], Generable]:
+        """Return the declaration of a launch, or of a called kernel, which is no ``__global__`` function."""
+        if codegen_state.is_entrypoint:
+            return super().get_function_declaration(codegen_state, codegen_result, schedule_index)
+        preambles, declaration = CFamilyASTBuilder.get_function_declaration(
+            self, codegen_state, codegen_result, schedule_index
+        )
+        assert isinstance(declaration, FunctionDeclarationWrapper)
+        return preambles, FunctionDeclarationWrapper(CudaDevice(declaration.subdecl))
+
+    def wrap_decl_for_address_space(self, decl: Declarator, address_space: AddressSpace) -> Declarator:
+        """Return *decl* for that memory; a pointer to device memory needs no word."""
+        if address_space == AddressSpace.GLOBAL:
+            return decl
+        return super().wrap_decl_for_address_space(decl, address_space)
+
+    def wrap_global_constant(self, decl: Declarator) -> Declarator:
+        """Return *decl* as of an array of the module, whose contents are given."""
+        return CudaConstant(decl)
+
+    def get_constant_arg_declarator(self, arg: ConstantArg) -> Declarator:
+        """Return the declaration of an argument that nobody writes: constant memory cannot be one."""
+        return Const(CudaRestrictPointer(self.get_array_base_declarator(arg)))
+
+
+class HostCode(PythonASTBuilderBase):
+    """A host program in Python, for whoever launches."""
+
+    def get_function_definition(
+        self, codegen_state: Any, codegen_result: Any, schedule_index: int, function_decl: object, function_body: Any
+    ) -> genpy.Function:
+        """Return the host program."""
+        name = codegen_result.current_program(codegen_state).name
+        arguments = get_kernel_arg_info(codegen_state.kernel).passed_arg_names
+        return genpy.Function(name, [LAUNCH, ALLOCATE, *arguments], genpy.Suite([function_body]))
+
+    def get_temporary_decls(self, codegen_state: Any, schedule_index: int) -> list[genpy.Generable]:
+        """Return the allocations of global temporaries; those with given contents are in the module."""
+        kernel: LoopKernel = codegen_state.kernel
+        write = self.get_expression_to_code_mapper(codegen_state)
+        return [
+            genpy.Assign(name, f"{ALLOCATE}({write(temporary.nbytes, PREC_NONE)})")
+            for name, temporary in sorted(kernel.temporary_variables.items())
+            if temporary.address_space == AddressSpace.GLOBAL and temporary.initializer is None
+        ]
+
+    def get_kernel_call(
+        self, codegen_state: Any, subkernel_name: str, gsize: tuple[Any, ...], lsize: tuple[Any, ...]
+    ) -> genpy.Statement:
+        """Return one launch."""
+        write = self.get_expression_to_code_mapper(codegen_state)
+        extents = (write(lengths or (1,), PREC_NONE) for lengths in (gsize, lsize))
+        kernel: LoopKernel = codegen_state.kernel
+        passed = (_passed(kernel, name) for name in get_subkernel_arg_info(kernel, subkernel_name).passed_names)
+        return genpy.Statement(f"{LAUNCH}({', '.join((repr(subkernel_name), *extents, *passed))})")
+
+
+class CompleteCudaTarget(CudaTarget):
+    """Loopy's CUDA target with all launches, and the functions that its OpenCL target has."""
+
+    revision = 1
+    """Loopy keeps generated code on disk: where other code is generated from now on, this is another number"""
+    hash_fields: ClassVar[tuple[str, ...]] = (*CudaTarget.hash_fields, "revision", "is_volatile")
+    comparison_fields: ClassVar[tuple[str, ...]] = (*CudaTarget.comparison_fields, "is_volatile")
+
+    def __init__(self, is_volatile: bool = False) -> None:
+        """Write every access to an array as volatile, if it *is_volatile*."""
+        super().__init__()
+        self.is_volatile = is_volatile
+
+    def get_device_ast_builder(self) -> DeviceCode:
+        """Return the generator of the device's code."""
+        return DeviceCode(self)
+
+    def get_host_ast_builder(self) -> Any:
+        """Return the generator of the host program."""
+        return HostCode(self)
+
+
+def _passed(kernel: LoopKernel, name: str) -> str:
+    """Return how the parameter *name* of a launch is passed: an array as it is, a scalar in its type."""
+    if name in kernel.all_inames():  # a loop on the host around the launch
+        return _typed(name, kernel.index_dtype)
+    variable: Any = kernel.get_var_descriptor(name)
+    return name if isinstance(variable, ArrayBase) else _typed(name, variable.dtype)
+
+
+def _typed(name: str, dtype: Any) -> str:
+    return f"_lpy_np.dtype({dtype.numpy_dtype.str!r}).type({name})"

@@ -1,0 +1,26 @@
+"""The commands that measure take ``--backend cuda``, and say what is missing where CUDA is."""
+
+import re
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from loopyperf.cli.program import program
+
+MEASURING = ("calibrate", "microbenchmark", "validate")
+
+
+@pytest.mark.parametrize("command", MEASURING)
+def test_without_cupy_a_command_says_what_to_install(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    refused = CliRunner().invoke(program, [command, "--backend", "cuda"])
+    assert refused.exit_code == 2
+    assert re.fullmatch(
+        r"Error: the cuda backend needs CuPy, .*: pip install 'loopyperf\[cuda\]', or .*\n", refused.stderr
+    )
+
+
+@pytest.mark.parametrize("command", MEASURING)
+def test_help_names_the_backends(command: str) -> None:
+    assert "opencl or cuda" in CliRunner().invoke(program, [command, "--help"]).stdout

@@ -1,0 +1,1 @@
+"""The CUDA backend, as far as it goes without a GPU, and beyond where there is one."""
