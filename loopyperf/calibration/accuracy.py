@@ -29,11 +29,18 @@ class Prediction:
     sizes: Mapping[str, int]
     predicted: float
     measured: float
+    interval: tuple[float, float] | None = None
+    """in which the run time is stated to lie, in seconds; None where the fit states none"""
 
     @property
     def error(self) -> float:
         """Return |predicted − measured| / measured, dimensionless."""
         return abs(self.predicted - self.measured) / self.measured
+
+    @property
+    def is_inside(self) -> bool:
+        """Return whether the measured time lies in the interval."""
+        return self.interval is not None and self.interval[0] <= self.measured <= self.interval[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,8 @@ class Accuracy:
     """over each kernel's sizes"""
     cross_kernel: float
     """over the kernels' means, so that a kernel with more sizes has no more weight"""
+    coverage: float | None = None
+    """share of the predictions whose measured time lies in the interval; None where none states one"""
 
 
 class ClassErrors(msgspec.Struct, frozen=True):
@@ -84,10 +93,12 @@ def assess(predictions: Iterable[Prediction]) -> Accuracy:
 
     :raises CalibrationError: there are no predictions.
     """
+    rows = tuple(predictions)
     errors: dict[str, list[float]] = {}
-    for prediction in predictions:
+    for prediction in rows:
         errors.setdefault(prediction.kernel, []).append(prediction.error)
     if not errors:
         raise CalibrationError("there are no predictions to assess; predict at least one measured kernel")
     per_kernel = {kernel: geometric_mean(values) for kernel, values in errors.items()}
-    return Accuracy(per_kernel, geometric_mean(per_kernel.values()))
+    stated = [row.is_inside for row in rows if row.interval is not None]
+    return Accuracy(per_kernel, geometric_mean(per_kernel.values()), sum(stated) / len(stated) if stated else None)

@@ -33,13 +33,23 @@ def validate(backend: str, device: str | None, fit: Path | None, kernels: Path |
 def show_predictions(found: Sequence[Prediction], console: Console) -> None:
     """Print predicted and measured times by kernel and size, and the geometric means of the paper's Table 1."""
     accuracy = assess(found)
-    table = Table("kernel", "sizes", "predicted", "measured", "error")
+    table = Table("kernel", "sizes", "predicted", "measured", "error", "80 % interval")
     for column in table.columns[2:]:
         column.justify = "right"
     for kernel, mean in accuracy.per_kernel.items():
         for row in (row for row in found if row.kernel == kernel):
             sizes = ", ".join(f"{name}={value}" for name, value in row.sizes.items())
-            table.add_row(kernel, sizes, duration(row.predicted), duration(row.measured), f"{row.error:.0%}")
-        table.add_row(kernel, "geometric mean", "", "", f"{mean:.0%}", end_section=True, style="bold")
-    table.add_row("all kernels", "geometric mean", "", "", f"{accuracy.cross_kernel:.0%}", style="bold")
+            table.add_row(
+                kernel, sizes, duration(row.predicted), duration(row.measured), f"{row.error:.0%}", _stated(row)
+            )
+        table.add_row(kernel, "geometric mean", "", "", f"{mean:.0%}", "", end_section=True, style="bold")
+    inside = "" if accuracy.coverage is None else f"{accuracy.coverage:.0%} inside"
+    table.add_row("all kernels", "geometric mean", "", "", f"{accuracy.cross_kernel:.0%}", inside, style="bold")
     console.print(table)
+
+
+def _stated(row: Prediction) -> str:
+    if row.interval is None:
+        return ""
+    low, high = map(duration, row.interval)
+    return f"{low} to {high}{'' if row.is_inside else ' !'}"

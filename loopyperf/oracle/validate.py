@@ -6,6 +6,7 @@ from pathlib import Path
 
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.problem import Observation
 from loopyperf.errors import LoopyperfWarning
 from loopyperf.measurement.archive import Recording
 from loopyperf.measurement.backends.interface import Backend
@@ -16,6 +17,7 @@ from loopyperf.models.sensitivity import sensitivity
 from loopyperf.oracle.calibrate import observations
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.choice import FitChoice, chosen_fit
+from loopyperf.oracle.intervals import interval
 
 PATIENT = Protocol(longest_run=0.2)
 """The test kernels are few, and each is to be seen at four sizes: a slow one may take longer than in a calibration."""
@@ -56,15 +58,15 @@ def predictions(recording: Recording, files: Sequence[KernelFile], fit: Fit) -> 
     """Return the time of the fit's model beside the measured one for every recorded measurement of *files*."""
     names = {file.name for file in files}
     relevant = Recording(recording.runs, tuple(m for m in recording.measurements if m.kernel_class in names))
-    return tuple(
-        Prediction(
-            kernel=row.kernel_class,
-            sizes=row.sizes,
-            predicted=float(sensitivity(fit, [row.amounts(fit.basis)]).seconds[0]),
-            measured=row.seconds,
-        )
-        for row in observations(relevant, files, fit.counting)
-    )
+    return tuple(_prediction(row, fit) for row in observations(relevant, files, fit.counting))
+
+
+def _prediction(row: Observation, fit: Fit) -> Prediction:
+    shares = {name: {"": amount} for name, amount in row.amounts(fit.basis).items()}
+    predicted = float(sensitivity(fit, [row.amounts(fit.basis)]).seconds[0])
+    found, _ = interval(fit, shares, predicted)
+    stated = None if found is None else (float(found[0]), float(found[1]))
+    return Prediction(row.kernel_class, row.sizes, predicted, row.seconds, stated)
 
 
 def _chosen_fit(machine: Backend, fit: FitChoice | None) -> Fit:
