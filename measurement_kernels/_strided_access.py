@@ -1,13 +1,15 @@
 """Loads and stores of every width and amortized stride fraction: what four classes of kernels share.
 
-A group of 256 work-items handles 256 columns of an s × columns array, of which it uses the first u rows. The array is
-column-major, so that lanes are s elements apart and share u of every s elements: fraction u/s. Fraction 0 is an array
-with one column for each group. Four classes (``strided_loads.py``, ``strided_stores.py``, ``strided_copies.py``,
+A work-item handles one column after the other of an array of s rows, of which it uses the first u: in pass k of group g,
+lane l has column (l, k, g). The array is column-major, so that lanes are s elements apart and share u of every s
+elements: fraction u/s. Fraction 0 is an array with one column for all 256 lanes of a group. Four classes (``strided_loads.py``, ``strided_stores.py``, ``strided_copies.py``,
 ``strided_updates.py``) make the same accesses in other company, because a property that one class alone has can be
 predicted by no other, and loads that always come with as many stores have no weight of their own.
 
 Widths are those of the paper (Stevens and Klöckner, section 2.1): float32, float64, and complex128 for 128 bits.
-The far strides are 8 elements. Sizes: every eighth of a ladder of doubles, three of them, which is 64 times as much
+The far strides are 8 elements. The passes are a loop, as in most kernels that read much, and keep the launching of groups
+from being what takes the time; without one, a processor's compiler turns work-items into vector instructions, which few
+larger kernels allow, and all that comes out is how fast these are. Sizes: every eighth of a ladder of doubles, three of them, which is 64 times as much
 memory at the end as at the beginning: from caches into memory, on most devices.
 """
 
@@ -34,7 +36,8 @@ FRACTIONS: Mapping[str, tuple[int, int]] = {
     "4/>4": (8, 8),
 }
 """by the name of the stride class: rows that are used, and rows"""
-LARGEST = 2**18
+PASSES = 16
+LARGEST = 2**15
 """groups"""
 
 
@@ -54,22 +57,19 @@ class Access:
     @property
     def elements(self) -> tuple[str, ...]:
         """Return the indices of a work-item's elements, in loopy's language."""
-        column = f"{GROUP}*g + l" if self.stride else "g"
+        column = "l, k, g" if self.stride else "k, g"
         return tuple(f"{row}, {column}" for row in range(self.used))
 
     @property
     def shape(self) -> str:
         """Return the shape of an array that is accessed so, in loopy's language."""
-        return f"{self.stride}, {GROUP}*groups" if self.stride else f"{self.used}, groups"
+        return f"{self.stride}, {GROUP}, passes, groups" if self.stride else f"{self.used}, passes, groups"
 
-    def random(self, rng: np.random.Generator, groups: int) -> Array:
-        """Return an array that is accessed so, for *groups* groups, with random elements from 0 to 1."""
-        columns, rows = (GROUP * groups, self.stride) if self.stride else (groups, self.used)
-        return rng.random((columns, rows)).astype(self.dtype).T
-
-    def row(self, array: Array, row: int) -> Array:
-        """Return the elements in one row of *array*, (work-items)."""
-        return array[row] if self.stride else np.repeat(array[row], GROUP)
+    def random(self, rng: np.random.Generator, sizes: Sizes) -> Array:
+        """Return an array that is accessed so, with random elements from 0 to 1."""
+        columns = (sizes["groups"], sizes["passes"])
+        shape = (*columns, GROUP, self.stride) if self.stride else (*columns, self.used)
+        return rng.random(shape).astype(self.dtype).T
 
 
 def configurations_of_accesses(
@@ -81,7 +81,7 @@ def configurations_of_accesses(
     """Return one configuration for each width and fraction, in groups of 256 if the device can hold them."""
     if limits.group_size < GROUP:
         return []
-    sizes = tuple({"groups": groups} for groups in doubling(at_least=4, multiple_of=1, at_most=LARGEST))
+    sizes = tuple({"groups": groups, "passes": PASSES} for groups in doubling(at_least=1, multiple_of=1, at_most=LARGEST))
     accesses = {(bits, name): Access(bits, *rows) for bits in TYPES for name, rows in FRACTIONS.items()}
     return [
         Configuration(
@@ -97,16 +97,22 @@ def configurations_of_accesses(
     ]
 
 
-def in_groups(name: str, statements: list[str], data: list[object]) -> lp.TranslationUnit:
-    """Return the kernel of *statements*, run by 256 work-items (l) of each group (g)."""
+def in_passes(name: str, statements: list[str], data: list[object]) -> lp.TranslationUnit:
+    """Return the kernel of *statements*, run by 256 work-items (l) of each group (g) in each pass (k)."""
     unit = lp.make_kernel(
-        f"{{[g, l]: 0 <= g < groups and 0 <= l < {GROUP}}}",
+        f"{{[g, l, k]: 0 <= g < groups and 0 <= l < {GROUP} and 0 <= k < passes}}",
         "\n".join(statements),
-        [*data, lp.ValueArg("groups", np.int32)],
+        [*data, lp.ValueArg("groups, passes", np.int32)],
         name=name,
-        assumptions="groups >= 1",
+        assumptions="groups >= 1 and passes >= 1",
         lang_version=(2018, 2),
         # All lanes of a group store the same value in the same place, where it has one column for all of them.
         silenced_warnings=["write_race*"],
     )
+    # Otherwise loopy might run one loop of passes for each statement.
     return lp.add_inames_for_unused_hw_axes(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"}))
+
+
+def integers(sizes: Sizes) -> Arguments:
+    """Return the numbers of groups and passes as the kernel's arguments."""
+    return {name: np.int32(sizes[name]) for name in ("groups", "passes")}

@@ -1,10 +1,10 @@
-"""Copies at every stride fraction: out[r,i] = a[r,i] for r < u, both with s rows.
+"""Copies at every stride fraction: out[r,i] = a[r,i] for r < u and all columns i, both with s rows.
 
 Loads and stores of each width and fraction in equal numbers, which is what min(loads, stores) is for.
-``_strided_access.py`` says what the four classes of strided accesses have in common. Fraction 0: out[g] = a[g], in all
+``_strided_access.py`` says what the four classes of strided accesses have in common. Fraction 0: out[r,i] = a[g], in all
 lanes of group g.
 
-Counts in each work-item: u loads, u stores.
+Counts in each pass of each work-item: u loads, u stores.
 """
 
 import loopy as lp
@@ -12,7 +12,7 @@ import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
-from ._strided_access import Access, configurations_of_accesses, in_groups
+from ._strided_access import Access, configurations_of_accesses, in_passes, integers
 
 NAME = "strided copies"
 
@@ -24,7 +24,7 @@ def configurations(limits: Limits) -> list[Configuration]:
 
 def build(access: Access) -> lp.TranslationUnit:
     """Return the kernel with one sort of loads and stores."""
-    return in_groups(
+    return in_passes(
         "strided_copies",
         [f"out[{element}] = a[{element}]" for element in access.elements],
         [lp.GlobalArg("a, out", access.dtype, shape=access.shape, order="F")],
@@ -33,8 +33,7 @@ def build(access: Access) -> lp.TranslationUnit:
 
 def arguments(access: Access, rng: np.random.Generator, sizes: Sizes) -> Arguments:
     """Return a random a and a random out."""
-    groups = sizes["groups"]
-    return {"a": access.random(rng, groups), "out": access.random(rng, groups), "groups": np.int32(groups)}
+    return {"a": access.random(rng, sizes), "out": access.random(rng, sizes), **integers(sizes)}
 
 
 def copied(access: Access, arguments: Arguments) -> dict[str, Array]:

@@ -1,10 +1,9 @@
-"""Sums of two arrays at every stride fraction: out[i] = Σ_{r<u} (a[r,i] + b[r,i]), a and b with s rows.
+"""Sums of two arrays at every stride fraction: out[i] = Σₖ Σ_{r<u} (a[r,i,k] + b[r,i,k]), a and b with s rows.
 
-Loads of each width and fraction with as few stores as can be: 2u to one store of stride 1. ``_strided_access.py``
-says what the four classes of strided accesses have in common. Fraction 0: out[g] = Σ_{r<8} (a[r,g] + b[r,g]), in all
-lanes of group g.
+Loads of each width and fraction with as few stores as can be. ``_strided_access.py`` says what the four classes of
+strided accesses have in common. Fraction 0: out[g] = Σₖ Σ_{r<2} (a[r,k,g] + b[r,k,g]), in all lanes of group g.
 
-Counts in each work-item: 2u loads, 2u − 1 additions (twice as many of complex numbers), one store.
+Counts in each pass of each work-item: 2u loads and 2u additions (of complex numbers twice as many); one store in all.
 """
 
 from dataclasses import replace
@@ -14,12 +13,12 @@ import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
-from ._strided_access import GROUP, Access, configurations_of_accesses, in_groups
+from ._strided_access import GROUP, Access, configurations_of_accesses, in_passes, integers
 
 NAME = "strided loads"
 
-UNIFORM = 8
-"""elements that all lanes of a group load"""
+UNIFORM = 2
+"""rows of an array with one column for all lanes of a group"""
 
 
 def configurations(limits: Limits) -> list[Configuration]:
@@ -34,26 +33,25 @@ def loaded(access: Access) -> Access:
 
 def build(access: Access) -> lp.TranslationUnit:
     """Return the kernel with one sort of loads."""
-    at = f"{GROUP}*g + l" if access.stride else "g"
     total = " + ".join(f"a[{element}] + b[{element}]" for element in loaded(access).elements)
-    return in_groups(
+    return in_passes(
         "strided_loads",
-        [f"out[{at}] = {total}"],
+        [f"out[{'l, g' if access.stride else 'g'}] = sum(k, {total})"],
         [
             lp.GlobalArg("a, b", access.dtype, shape=loaded(access).shape, order="F"),
-            lp.GlobalArg("out", access.dtype, shape=f"{GROUP}*groups" if access.stride else "groups"),
+            lp.GlobalArg("out", access.dtype, shape=f"{GROUP}, groups" if access.stride else "groups", order="F"),
         ],
     )
 
 
 def arguments(access: Access, rng: np.random.Generator, sizes: Sizes) -> Arguments:
     """Return two random arrays and an out of zeros."""
-    groups = sizes["groups"]
+    columns = (GROUP, sizes["groups"]) if access.stride else (sizes["groups"],)
     return {
-        "a": loaded(access).random(rng, groups),
-        "b": loaded(access).random(rng, groups),
-        "out": np.zeros(groups * (GROUP if access.stride else 1), access.dtype),
-        "groups": np.int32(groups),
+        "a": loaded(access).random(rng, sizes),
+        "b": loaded(access).random(rng, sizes),
+        "out": np.zeros(columns, access.dtype, order="F"),
+        **integers(sizes),
     }
 
 
@@ -61,4 +59,5 @@ def sums(access: Access, arguments: Arguments) -> dict[str, Array]:
     """Return out."""
     used = loaded(access).used
     a, b = (np.asarray(arguments[name])[:used] for name in "ab")
-    return {"out": np.sum(a + b, axis=0)}
+    # Over rows and passes; lanes and groups are left.
+    return {"out": np.sum(a + b, axis=(0, -2))}

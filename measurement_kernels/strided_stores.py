@@ -1,9 +1,9 @@
-"""One value stored at every stride fraction: out[r,i] = α for r < u, out with s rows.
+"""One value stored at every stride fraction: out[r,i] = α for r < u and all columns i, out with s rows.
 
 Stores of each width and fraction without a load. ``_strided_access.py`` says what the four classes of strided accesses
-have in common. Fraction 0: out[g] = α, in all lanes of group g.
+have in common. Fraction 0: out[r,i] = α, in all lanes of group g.
 
-Counts in each work-item: u stores.
+Counts in each pass of each work-item: u stores.
 """
 
 import loopy as lp
@@ -11,7 +11,7 @@ import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
-from ._strided_access import Access, configurations_of_accesses, in_groups
+from ._strided_access import Access, configurations_of_accesses, in_passes, integers
 
 NAME = "strided stores"
 
@@ -25,7 +25,7 @@ def configurations(limits: Limits) -> list[Configuration]:
 
 def build(access: Access) -> lp.TranslationUnit:
     """Return the kernel with one sort of stores."""
-    return in_groups(
+    return in_passes(
         "strided_stores",
         [f"out[{element}] = alpha" for element in access.elements],
         [
@@ -37,8 +37,7 @@ def build(access: Access) -> lp.TranslationUnit:
 
 def arguments(access: Access, rng: np.random.Generator, sizes: Sizes) -> Arguments:
     """Return a random out and α."""
-    groups = sizes["groups"]
-    return {"out": access.random(rng, groups), "alpha": access.dtype(ALPHA), "groups": np.int32(groups)}
+    return {"out": access.random(rng, sizes), "alpha": access.dtype(ALPHA), **integers(sizes)}
 
 
 def filled(access: Access, arguments: Arguments) -> dict[str, Array]:

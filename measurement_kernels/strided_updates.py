@@ -1,10 +1,10 @@
-"""Changes of sign in place at every stride fraction: x[r,i] = α·x[r,i] for r < u, x with s rows, α = −1.
+"""Changes of sign in place at every stride fraction: x[r,i] = α·x[r,i] for r < u and all columns i, x with s rows, α = −1.
 
 Loads and stores of each width and fraction of the same elements: half the footprint of a copy, no second array, and a
 multiplication for each. ``_strided_access.py`` says what the four classes of strided accesses have in common.
 Fraction 0: out[i] = b[g]·out[i] for the work-items i of group g, so that no lane reads what another one stores.
 
-Counts in each work-item: u loads, u stores, u multiplications (twice as many of complex numbers); with fraction 0 a
+Counts in each pass of each work-item: u loads, u stores, u multiplications (twice as many of complex numbers); with fraction 0 a
 load of stride 0 and one of stride 1, a store of stride 1.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
-from ._strided_access import Access, configurations_of_accesses, in_groups
+from ._strided_access import Access, configurations_of_accesses, in_passes, integers
 
 NAME = "strided updates"
 
@@ -37,19 +37,18 @@ def build(access: Access) -> lp.TranslationUnit:
     """Return the kernel with one sort of loads and stores."""
     factor, of_factor = ("alpha", lp.ValueArg("alpha", np.float64 if access.bits > 32 else np.float32))
     if not access.stride:
-        factor, of_factor = "b[0, g]", lp.GlobalArg("b", access.dtype, shape=access.shape, order="F")
+        factor, of_factor = "b[0, k, g]", lp.GlobalArg("b", access.dtype, shape=access.shape, order="F")
     x = lp.GlobalArg("x", access.dtype, shape=updated(access).shape, order="F")
     updates = [f"x[{element}] = {factor}*x[{element}]" for element in updated(access).elements]
-    return in_groups("strided_updates", updates, [x, of_factor])
+    return in_passes("strided_updates", updates, [x, of_factor])
 
 
 def arguments(access: Access, rng: np.random.Generator, sizes: Sizes) -> Arguments:
     """Return a random x and the factor."""
-    groups = sizes["groups"]
     factor: Arguments = {"alpha": (np.float64 if access.bits > 32 else np.float32)(ALPHA)}
     if not access.stride:
-        factor = {"b": np.full((1, groups), ALPHA, access.dtype, order="F")}
-    return {"x": updated(access).random(rng, groups), **factor, "groups": np.int32(groups)}
+        factor = {"b": np.full((1, sizes["passes"], sizes["groups"]), ALPHA, access.dtype, order="F")}
+    return {"x": updated(access).random(rng, sizes), **factor, **integers(sizes)}
 
 
 def scaled(access: Access, arguments: Arguments) -> dict[str, Array]:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from loopyperf.calibration.accuracy import CrossValidation
+from loopyperf.calibration.coverage import Coverage
 from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.errors import IncompatibleRunsError
 
@@ -85,6 +86,8 @@ class Fit(Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     """the solver's"""
     residual_summary: ResidualSummary | None = None
     cross_validation: CrossValidation | None = None
+    coverage: tuple[Coverage, ...] = ()
+    """which kernels exercise each property, and how well it is told apart; empty in fits from before it was recorded"""
     residuals: tuple[Residual, ...] = ()
 
 

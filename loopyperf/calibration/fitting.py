@@ -1,11 +1,12 @@
 """From a solved problem to the fit that records it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from loopyperf.calibration.accuracy import CrossValidation
+from loopyperf.calibration.coverage import coverage
 from loopyperf.calibration.fits import Fit, Provenance, Residual, ResidualSummary
 from loopyperf.calibration.problem import Problem
 from loopyperf.calibration.solver import Solution
@@ -13,9 +14,13 @@ from loopyperf.models.metrics import geometric_mean
 
 
 def make_fit(
-    provenance: Provenance, problem: Problem, solution: Solution, cross_validation: CrossValidation | None = None
+    provenance: Provenance,
+    problem: Problem,
+    solution: Solution,
+    cross_validation: CrossValidation | None = None,
+    expected: Iterable[str] = (),
 ) -> Fit:
-    """Return the fit that records this solution of this problem."""
+    """Return the fit that records this solution of this problem; its coverage tells of *expected* properties too."""
     return Fit(
         **msgspec.structs.asdict(provenance),
         weights=solution.weights,
@@ -31,6 +36,7 @@ def make_fit(
         },
         residual_summary=_summary(solution.residuals),
         cross_validation=cross_validation,
+        coverage=coverage(problem, expected),
         residuals=tuple(
             Residual(row.kernel_class, row.label, _plain(row.sizes), float(row.seconds), residual)
             for row, residual in zip(problem.observations, solution.residuals, strict=True)

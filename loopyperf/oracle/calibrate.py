@@ -25,6 +25,7 @@ from loopyperf.measurement.records import Measurement
 from loopyperf.oracle.analysis import count
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.properties.counted_kernel import KernelCounts
+from loopyperf.properties.unified import PAPER_PROPERTIES
 
 MODEL = "linear"
 """the model that is calibrated"""
@@ -68,16 +69,16 @@ def fit_recording(
     counting: Counting = "executed",
     non_negative: bool | None = None,
 ) -> Fit:
-    """Return the fit of the linear model to everything that an archive holds.
+    """Return the fit of the linear model to everything that an archive holds and its properties can explain.
 
     Plain or non-negative least squares; unless stated, whichever better predicts kernel classes that it was not fitted
     to. Raises :class:`CalibrationError` where there is nothing to fit.
     """
-    problem = pose_problem(observations(recording, files, counting))
+    problem = pose_problem(observations(_explained(recording, files), files, counting))
     validated = cross_validate(problem)
     chosen = validated.better == "non-negative" if non_negative is None else non_negative
     solution = solve(problem, non_negative=chosen)
-    return make_fit(_provenance(recording, counting), problem, solution, validated)
+    return make_fit(_provenance(recording, counting), problem, solution, validated, PAPER_PROPERTIES)
 
 
 # {{{ from measurements to observations
@@ -101,6 +102,16 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
                 counted[key] = count(_configuration(configurations, key).build(), counting)
             found.append(_observation(measurement, counted[key], run.protocol))
     return found
+
+
+def _explained(recording: Recording, files: Iterable[KernelFile]) -> Recording:
+    """Return *recording* without the configurations whose time hangs on what the unified model has no property for."""
+    if not recording.runs:
+        return recording
+    limits = recording.runs[-1].limits
+    beyond = {(file.name, c.label) for file in files for c in configurations_of(file, limits) if c.beyond}
+    left = tuple(m for m in recording.measurements if (m.kernel_class, m.label) not in beyond)
+    return Recording(recording.runs, left)
 
 
 def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[str, str]) -> Configuration:
