@@ -78,6 +78,6 @@ def arguments(arithmetic: Arithmetic, rng: np.random.Generator, sizes: Sizes) ->
 
 def sums(arithmetic: Arithmetic, values: int, steps: int, arguments: Arguments) -> dict[str, Array]:
     """Return out."""
-    out = np.asarray(arguments["out"])
+    out: Array = np.asarray(arguments["out"])
     last = arithmetic.after(arithmetic.firsts(values), int(arguments["rounds"]) * steps)
     return {"out": in_all_groups(np.sum(last, axis=0), out).reshape(out.shape)}

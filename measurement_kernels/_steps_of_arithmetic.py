@@ -16,10 +16,10 @@ a square cannot be folded. The first values differ between work-items and lie in
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle, islice
+from typing import Any
 
-import loopy as lp
 import numpy as np
-from numpy.typing import NDArray
+from loopy.kernel.data import ValueArg
 
 from loopyperf.measurement.configuration import Arguments, Array
 
@@ -28,8 +28,7 @@ GROUP = 256
 FIRST = 1 / 1024
 """the first value of lane 0; that of lane l is l + 1 times as large, plus so much for each value before"""
 
-Values = NDArray[np.generic]
-Step = Callable[[Values, np.generic, np.generic], Values]
+Step = Callable[[Array, Any, Any], Array]
 """returns the next values, given these, p and q"""
 
 
@@ -73,28 +72,28 @@ class Arithmetic:
         """Return the statements that give *values* values their first values, from ``first`` and the lane l on."""
         return [f"<{np.dtype(self.dtype).name}> x{value} = first*(l + {1 + value})" for value in range(values)]
 
-    def data(self) -> list[object]:
+    def data(self) -> list[ValueArg]:
         """Return the declarations of the scalars that the statements need."""
-        return [lp.ValueArg(name, self.dtype) for name in ("first", *self.kind.scalars)]
+        return [ValueArg(name, self.dtype) for name in ("first", *self.kind.scalars)]
 
     def scalars(self) -> Arguments:
         """Return the values of these scalars."""
         first = 1 if self.kind is INTEGER else FIRST
         return {name: self.dtype(value) for name, value in {"first": first, **self.kind.scalars}.items()}
 
-    def firsts(self, values: int) -> Values:
+    def firsts(self, values: int) -> Array:
         """Return the first values, (values × lanes of a group)."""
-        numbers = np.add.outer(np.arange(values), np.arange(1, GROUP + 1)).astype(self.dtype)
+        numbers: Array = np.add.outer(np.arange(values), np.arange(1, GROUP + 1)).astype(self.dtype)
         return numbers * self.scalars()["first"]
 
-    def after(self, first: Values, steps: int) -> Values:
+    def after(self, first: Array, steps: int) -> Array:
         """Return what *steps* steps make of the *first* values, computed in the same type."""
         given = self.scalars()
         zero = self.dtype(0)
         p, q = (given.get(name, zero) for name in "pq")
         last = first
         for step in islice(cycle(self.kind.steps), steps):
-            last = step(last, p, q)  # pyright: ignore[reportArgumentType]
+            last = step(last, p, q)
         return last
 
 
@@ -106,6 +105,6 @@ FLOATS = tuple(
 INTEGERS = (Arithmetic("i32 multiply-add", INTEGER, np.uint32),)
 
 
-def in_all_groups(row: Values, out: Array) -> Array:
+def in_all_groups(row: Array, out: Array) -> Array:
     """Return what is expected of *out*: the same *row* in each group of work-items."""
     return np.tile(row.astype(out.dtype), out.size // row.size)

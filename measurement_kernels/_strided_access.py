@@ -1,24 +1,30 @@
 """Loads and stores of every width and amortized stride fraction: what four classes of kernels share.
 
-A work-item handles one column after the other of an array of s rows, of which it uses the first u: in pass k of group g,
-lane l has column (l, k, g). The array is column-major, so that lanes are s elements apart and share u of every s
-elements: fraction u/s. Fraction 0 is an array with one column for all 256 lanes of a group. Four classes (``strided_loads.py``, ``strided_stores.py``, ``strided_copies.py``,
-``strided_updates.py``) make the same accesses in other company, because a property that one class alone has can be
-predicted by no other, and loads that always come with as many stores have no weight of their own.
+A work-item handles one column after the other of an array of s rows, of which it uses the first u: in pass k of group
+g, lane l has column (l, k, g). The array is column-major, so that lanes are s elements apart and share u of every s
+elements: fraction u/s. Fraction 0 is an array with one column for all 256 lanes of a group.
 
-Widths are those of the paper (Stevens and Klöckner, section 2.1): float32, float64, and complex128 for 128 bits.
-The far strides are 8 elements. The passes are a loop, as in most kernels that read much, and keep the launching of groups
-from being what takes the time; without one, a processor's compiler turns work-items into vector instructions, which few
-larger kernels allow, and all that comes out is how fast these are. Sizes: every eighth of a ladder of doubles, three of them, which is 64 times as much
-memory at the end as at the beginning: from caches into memory, on most devices.
+Four classes (``strided_loads.py``, ``strided_stores.py``, ``strided_copies.py``, ``strided_updates.py``) make the same
+accesses in other company, because a property that one class alone has can be predicted by no other, and loads that
+always come with as many stores have no weight of their own.
+
+Widths are those of the paper (Stevens and Klöckner, section 2.1): float32, float64, and complex128 for 128 bits. The
+far strides are 8 elements.
+
+The passes are a loop, as in most kernels that read much, and keep the launching of groups from being what takes the
+time. Without a loop a processor's compiler turns work-items into vector instructions, which few larger kernels allow,
+and the weights would say how fast these are.
+
+Sizes: three of a ladder of doubles, eight times as much memory each: from caches into memory, on most devices.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import loopy as lp
 import numpy as np
+from loopy.kernel.data import ArrayArg, ValueArg
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
 
@@ -77,12 +83,13 @@ def configurations_of_accesses(
     build: Callable[[Access], lp.TranslationUnit],
     arguments: Callable[[Access, np.random.Generator, Sizes], Arguments],
     reference: Callable[[Access, Arguments], dict[str, Array]],
+    fractions: Mapping[str, tuple[int, int]] = FRACTIONS,
 ) -> list[Configuration]:
     """Return one configuration for each width and fraction, in groups of 256 if the device can hold them."""
     if limits.group_size < GROUP:
         return []
-    sizes = tuple({"groups": groups, "passes": PASSES} for groups in doubling(at_least=1, multiple_of=1, at_most=LARGEST))
-    accesses = {(bits, name): Access(bits, *rows) for bits in TYPES for name, rows in FRACTIONS.items()}
+    sizes = tuple({"groups": n, "passes": PASSES} for n in doubling(at_least=1, multiple_of=1, at_most=LARGEST))
+    accesses = {(bits, name): Access(bits, *rows) for bits in TYPES for name, rows in fractions.items()}
     return [
         Configuration(
             label=f"{bits}-bit, stride {name}, group {GROUP}",
@@ -97,7 +104,7 @@ def configurations_of_accesses(
     ]
 
 
-def in_passes(name: str, statements: list[str], data: list[object]) -> lp.TranslationUnit:
+def in_passes(name: str, statements: list[str], data: Sequence[ArrayArg | ValueArg]) -> lp.TranslationUnit:
     """Return the kernel of *statements*, run by 256 work-items (l) of each group (g) in each pass (k)."""
     unit = lp.make_kernel(
         f"{{[g, l, k]: 0 <= g < groups and 0 <= l < {GROUP} and 0 <= k < passes}}",
@@ -109,7 +116,6 @@ def in_passes(name: str, statements: list[str], data: list[object]) -> lp.Transl
         # All lanes of a group store the same value in the same place, where it has one column for all of them.
         silenced_warnings=["write_race*"],
     )
-    # Otherwise loopy might run one loop of passes for each statement.
     return lp.add_inames_for_unused_hw_axes(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"}))
 
 

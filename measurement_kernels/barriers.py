@@ -78,7 +78,7 @@ def arguments(group: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 def halved(arguments: Arguments) -> dict[str, Array]:
     """Return out: l/2ⁿ + 2·(1 − 1/2ⁿ) after n rounds."""
-    out = np.asarray(arguments["out"])
-    left = P ** int(arguments["rounds"])
-    row = np.arange(out.shape[1]) * left + 2 * (1 - left)
+    out: Array = np.asarray(arguments["out"])
+    left: float = P ** int(arguments["rounds"])
+    row = np.arange(out.shape[1], dtype=np.float64) * left + 2 * (1 - left)
     return {"out": np.tile(row.astype(np.float32), (out.shape[0], 1))}

@@ -2,11 +2,11 @@
 
 A work-item adds up its column of a matrix of 256 columns, from the first row to the last and then again. So what is
 loaded in a round, and again in each later round and by every other group, is 1 KiB for each row: footprints of 16 KiB
-(within every first-level cache), 256 KiB (beyond it) and 4 MiB (within the last-level cache of larger GPUs). The paper's
-classes stream from memory or reuse what happens to be in a cache; here the same loads of stride 1 come from a known
-level. Eight groups for each core of a GPU, one of a processor.
+(within every first-level cache), 256 KiB (beyond most) and 4 MiB (within the last level of most). The paper's classes
+stream from memory, or reuse what happens to be in a cache; here loads of stride 1 come from a known level. Eight groups
+for each core of a GPU, one for each of a processor.
 
-Counts in each work-item: rounds·rows loads of stride 1 and additions, one store.
+Counts in each work-item: rounds·rows loads of stride 1 and additions, and rounds additions more; one store.
 """
 
 import loopy as lp

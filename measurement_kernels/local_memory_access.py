@@ -2,9 +2,9 @@
 
 A group of 32 × 8 work-items (x, y), each with a value v, has a tile t of local memory. In each of 32 rounds, by form:
 
-- "loads": v ← v + Σ_{k<8} t[pitch·x + y + k], a barrier: 8 loads, 8 additions, 1 barrier;
+- "loads": v ← v + Σ_{k<8} t[pitch·x + y + k], a barrier: 8 loads, 8 additions;
 - "stores": v goes into 8 elements, a barrier, v ← −(the last element of lane 31 − x), a barrier: 8 stores, 1 load;
-- "exchange": the same with one element: 1 store, 1 load, 2 barriers.
+- "exchange": the same with one element: 1 store, 1 load.
 
 Barriers keep compilers from holding the tile in registers: what other work-items might have stored is loaded again.
 
@@ -142,10 +142,12 @@ def arguments(form: Form, rng: np.random.Generator, sizes: Sizes) -> Arguments:
 
 def last_values(form: Form, arguments: Arguments) -> dict[str, Array]:
     """Return out, whose rows are all equal."""
-    a, out, rounds = np.asarray(arguments["a"]), np.asarray(arguments["out"]), int(arguments["rounds"])
+    a: Array = np.asarray(arguments["a"])
+    out: Array = np.asarray(arguments["out"])
+    rounds = int(arguments["rounds"])
     y, x = np.divmod(np.arange(LANES), COLUMNS)
     if form.pitch is None:
         row = -a[COLUMNS * y + COLUMNS - 1 - x] if rounds % 2 else a[COLUMNS * y + x]
     else:
-        row = rounds * sum(a[form.pitch * x + y + step] for step in range(STEPS))
+        row = rounds * np.sum(a[np.add.outer(np.arange(STEPS), form.pitch * x + y)], axis=0)
     return {"out": np.tile(row.astype(out.dtype), (out.shape[0], 1))}

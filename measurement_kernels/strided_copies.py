@@ -1,8 +1,8 @@
 """Copies at every stride fraction: out[r,i] = a[r,i] for r < u and all columns i, both with s rows.
 
 Loads and stores of each width and fraction in equal numbers, which is what min(loads, stores) is for.
-``_strided_access.py`` says what the four classes of strided accesses have in common. Fraction 0: out[r,i] = a[g], in all
-lanes of group g.
+``_strided_access.py`` says what the four classes of strided accesses have in common. Fraction 0: all lanes of a group
+copy the one column that they have.
 
 Counts in each pass of each work-item: u loads, u stores.
 """
@@ -12,14 +12,15 @@ import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
-from ._strided_access import Access, configurations_of_accesses, in_passes, integers
+from ._strided_access import FRACTIONS, Access, configurations_of_accesses, in_passes, integers
 
 NAME = "strided copies"
 
 
 def configurations(limits: Limits) -> list[Configuration]:
     """Return one configuration for each width and fraction."""
-    return configurations_of_accesses(limits, build, arguments, copied)
+    # Of stores of fraction 0 with loads of the same there are too few kernels otherwise: updates have none.
+    return configurations_of_accesses(limits, build, arguments, copied, {**FRACTIONS, "0, two rows": (2, 0)})
 
 
 def build(access: Access) -> lp.TranslationUnit:

@@ -1,7 +1,7 @@
 """One value stored at every stride fraction: out[r,i] = α for r < u and all columns i, out with s rows.
 
 Stores of each width and fraction without a load. ``_strided_access.py`` says what the four classes of strided accesses
-have in common. Fraction 0: out[r,i] = α, in all lanes of group g.
+have in common. Fraction 0: all lanes of a group store α in the one column that they have.
 
 Counts in each pass of each work-item: u stores.
 """

@@ -1,11 +1,11 @@
-"""Changes of sign in place at every stride fraction: x[r,i] = α·x[r,i] for r < u and all columns i, x with s rows, α = −1.
+"""Changes of sign in place at every stride fraction: x[r,i] = α·x[r,i] for r < u and all columns i, α = −1.
 
 Loads and stores of each width and fraction of the same elements: half the footprint of a copy, no second array, and a
-multiplication for each. ``_strided_access.py`` says what the four classes of strided accesses have in common.
-Fraction 0: out[i] = b[g]·out[i] for the work-items i of group g, so that no lane reads what another one stores.
+multiplication for each. ``_strided_access.py`` says what the four classes of strided accesses have in common. Fraction
+0: x[i] = b·x[i] with one element b for all lanes of a group, so that no lane reads what another one stores.
 
-Counts in each pass of each work-item: u loads, u stores, u multiplications (twice as many of complex numbers); with fraction 0 a
-load of stride 0 and one of stride 1, a store of stride 1.
+Counts in each pass of each work-item: u loads, u stores, u multiplications (of complex numbers twice as many); with
+fraction 0 a load of stride 0, a load and a store of stride 1, a multiplication.
 """
 
 from dataclasses import replace
@@ -53,6 +53,6 @@ def arguments(access: Access, rng: np.random.Generator, sizes: Sizes) -> Argumen
 
 def scaled(access: Access, arguments: Arguments) -> dict[str, Array]:
     """Return x, which keeps its contents in the rows that are not used."""
-    x = np.array(arguments["x"])
+    x: Array = np.array(arguments["x"])
     x[: access.used] *= ALPHA
     return {"x": x}

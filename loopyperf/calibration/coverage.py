@@ -2,8 +2,8 @@
 
 Let εᵢ be the own part of property i's column: the distance of the unit column from all combinations of the others
 (:mod:`loopyperf.calibration.dependence`). Its variance inflation factor is 1/εᵢ²: 1 where no other property varies with
-it; f where noise in the run times moves its weight √f times as far as it would if the others' weights were known. There
-is no mean to be subtracted first, as in textbooks, because the model has no constant: launches are a column like any other.
+it; f where noise in the run times moves its weight √f times as far as it would if the others' weights were known. No
+mean is subtracted first, as textbooks do, because the model has no constant: launches are a column like any other.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,6 +20,8 @@ FEWEST = 3
 """Configurations that should exercise a property: with two, nobody sees which one is the odd one out."""
 WEAK = 100.0
 """Variance inflation from which on a weight is weakly determined: noise of 1 % moves it by 10 % of the run time."""
+_ROUNDING = 1e-8
+"""An own part below this is 0 but for rounding."""
 _SHARE = 0.1
 """of the largest coefficient: smaller ones are not named"""
 _NAMED = 3
@@ -48,7 +50,8 @@ class Counted(Protocol):
 class Coverage(msgspec.Struct, frozen=True, omit_defaults=True):
     """How the kernels of a calibration exercise one property."""
 
-    property: str
+    name: str
+    """of the property"""
     classes: tuple[str, ...] = ()
     """the classes of kernels that have any of it, sorted"""
     configurations: int = 0
@@ -87,7 +90,7 @@ def tabulate(counted: Iterable[Counted], expected: Iterable[str] = ()) -> tuple[
                 counts.setdefault(name, []).append(int(count))
     return tuple(
         Coverage(
-            property=name,
+            name=name,
             classes=tuple(sorted({kernel_class for kernel_class, _ in kernels[name]})),
             configurations=len(kernels[name]),
             least=min(counts.get(name, [0])),
@@ -104,7 +107,7 @@ def coverage(problem: Problem, expected: Iterable[str] = ()) -> tuple[Coverage, 
     """
     inflations = variance_inflation(problem)
     return tuple(
-        row if row.property not in inflations else _with_inflation(row, problem, inflations[row.property])
+        row if row.name not in inflations else _with_inflation(row, problem, inflations[row.name])
         for row in tabulate(problem.observations, expected)
     )
 
@@ -117,15 +120,11 @@ def variance_inflation(problem: Problem) -> dict[str, float]:
     }
 
 
-_ROUNDING = 1e-8
-"""An own part below this is 0 but for rounding."""
-
-
 def _with_inflation(row: Coverage, problem: Problem, inflation: float) -> Coverage:
     return msgspec.structs.replace(
         row,
         inflation=inflation if np.isfinite(inflation) else None,
-        resembles=_resembled(problem, row.property) if inflation >= WEAK else (),
+        resembles=_resembled(problem, row.name) if inflation >= WEAK else (),
     )
 
 

@@ -60,15 +60,15 @@ def show_coverage(rows: Sequence[Coverage], console: Console) -> None:
     for row in (row for row in rows if row.configurations):
         inflation = "" if row.inflation is None else f"{row.inflation:.3g}"
         counted = f"{row.least:.2g} to {row.most:.2g}"
-        table.add_row(row.property, str(row.configurations), counted, inflation, ", ".join(row.classes))
+        table.add_row(row.name, str(row.configurations), counted, inflation, ", ".join(row.classes))
     console.print(table)
 
 
 def show_gaps(rows: Sequence[Coverage], console: Console) -> None:
     """Print what is wrong with the coverage, a line for each gap; properties that no kernel has share one line."""
-    missing = [row.property for row in rows if not row.configurations]
+    missing = [row.name for row in rows if not row.configurations]
     if missing:
         console.print(f"in no kernel: {', '.join(missing)}")
     for row in rows:
         if row.configurations and row.gap:
-            console.print(f"{row.property}: {row.gap}")
+            console.print(f"{row.name}: {row.gap}")

@@ -34,9 +34,7 @@ def kernel_coverage(
     return tabulate(counted_runs(limits, kernels, counting), PAPER_PROPERTIES)
 
 
-def counted_runs(
-    limits: Limits, kernels: Path | None = None, counting: Counting = "executed"
-) -> Iterator[CountedRun]:
+def counted_runs(limits: Limits, kernels: Path | None = None, counting: Counting = "executed") -> Iterator[CountedRun]:
     """Yield the counts that the linear model can be fitted to, configuration by configuration, at each size."""
     for file in load_kernel_files(kernels or bundled_folder("measurement_kernels")):
         for configuration in configurations_of(file, limits):
