@@ -52,9 +52,13 @@ def separate(matrix: Matrix, names: Sequence[str], tolerance: float) -> tuple[li
 def own_parts(matrix: Matrix) -> Vector:
     """Return each column's own part ε (dimensionless, 0 to 1), whatever the lengths of the columns.
 
-    *matrix* is (rows × columns), no column of zeros. With unit columns A = U·S·Vᵀ, 1/εⱼ² = (AᵀA)⁻¹ⱼⱼ = Σₖ (Vⱼₖ/sₖ)².
+    *matrix* is (rows × columns), no column of zeros.
     """
-    columns = _unit_columns(matrix)
+    return _own_parts_of_units(_unit_columns(matrix))
+
+
+def _own_parts_of_units(columns: Matrix) -> Vector:
+    """Return the own parts of columns of unit length; for these, A = U·S·Vᵀ, 1/εⱼ² = (AᵀA)⁻¹ⱼⱼ = Σₖ (Vⱼₖ/sₖ)²."""
     singular, turned = cast("tuple[Matrix, Vector, Matrix]", linalg.svd(columns))[1:]
     # Of more columns than rows, some singular values are not even there.
     lengths = np.full(columns.shape[1], _SINGULAR)
@@ -85,16 +89,18 @@ def _kept(columns: Matrix, tolerance: float) -> list[int]:
             others = [other for other in kept if other != column]
             if others and column in suspects and _distance(columns, others, column, combine) <= tolerance:
                 kept = others
-                suspects = _suspects(columns, kept, tolerance)
     return kept
 
 
 def _suspects(columns: Matrix, kept: list[int], tolerance: float) -> set[int]:
     """Return those of the *kept* columns that may be within *tolerance* of a combination of the others.
 
-    A non-negative combination comes no closer than any other, and is what takes long to find.
+    Once some of them are left out, no other comes closer to what is left. A non-negative combination comes no closer
+    than any other, and is what takes long to find.
     """
-    return {column for column, own in zip(kept, own_parts(columns[:, kept]), strict=True) if own <= 2 * tolerance}
+    return {
+        column for column, own in zip(kept, _own_parts_of_units(columns[:, kept]), strict=True) if own <= 2 * tolerance
+    }
 
 
 def _relation(columns: Matrix, kept: list[int], column: int) -> tuple[dict[int, float], float]:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from loopyperf.calibration.accuracy import CrossValidation
-from loopyperf.calibration.coverage import Coverage
+from loopyperf.calibration.exercised import Coverage
 from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.errors import IncompatibleRunsError
 

@@ -11,6 +11,7 @@ The ridge ρ is dimensionless, because 1, Ã and w are. Source: Stevens and Klö
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, cast
 
 import numpy as np
@@ -74,11 +75,13 @@ def solve(
     """
     ridge = (RIDGE if non_negative else 0.0) if ridge is None else ridge
     _check_options(ridge, tolerance)
-    kept, undetermined = separate(problem.matrix, problem.properties, tolerance)
+    kept, undetermined = _separated(problem, tolerance)
     names = [problem.properties[column] for column in kept]
     matrix = problem.matrix[:, kept]
     scale = np.linalg.norm(matrix, axis=0)
-    singular = np.linalg.svd(matrix / scale, compute_uv=False)
+    # The triangular factor has the same singular values, and far fewer rows.
+    triangular = cast("Matrix", linalg.qr(matrix / scale, mode="r")[0])[: len(kept)]
+    singular = np.linalg.svd(triangular, compute_uv=False)
     weights = _minimise(matrix / scale, non_negative, ridge) / scale
     return Solution(
         weights=dict(zip(names, weights.tolist(), strict=True)),
@@ -119,6 +122,12 @@ def _relative_range(weights: list[float]) -> float:
         return math.inf
     largest = max(abs(weight) for weight in weights)
     return (max(weights) - min(weights)) / largest if largest else 0.0
+
+
+@lru_cache(maxsize=2)
+def _separated(problem: Problem, tolerance: float) -> tuple[list[int], tuple[Indistinguishable, ...]]:
+    """Return the columns to fit and those that cannot be told apart, found once for the plain and the other fit."""
+    return separate(problem.matrix, problem.properties, tolerance)
 
 
 def _minimise(columns: Matrix, non_negative: bool, ridge: float) -> Vector:

@@ -7,7 +7,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from loopyperf.calibration.coverage import Coverage
+from loopyperf.calibration.exercised import Coverage
 from loopyperf.cli.console import standard_output
 from loopyperf.errors import FitFileError
 from loopyperf.measurement.configuration import Limits
@@ -56,6 +56,7 @@ def coverage(
 def show_coverage(rows: Sequence[Coverage], console: Console) -> None:
     """Print a table with a line for each property that any kernel has."""
     table = Table("property", "kernels", "counted", "inflation", "classes")
+    table.columns[0].no_wrap = True
     table.columns[1].justify = table.columns[2].justify = table.columns[3].justify = "right"
     for row in (row for row in rows if row.configurations):
         inflation = "" if row.inflation is None else f"{row.inflation:.3g}"

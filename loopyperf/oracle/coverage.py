@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopyperf.calibration.coverage import Coverage, tabulate
+from loopyperf.calibration.exercised import Coverage, tabulate
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.configuration import Configuration, Limits

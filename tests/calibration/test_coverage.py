@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from loopyperf.calibration.coverage import Coverage, coverage, tabulate, variance_inflation
+from loopyperf.calibration.coverage import coverage, variance_inflation
 from loopyperf.calibration.dependence import own_parts
+from loopyperf.calibration.exercised import Coverage, tabulate
 from loopyperf.calibration.problem import Observation, pose_problem
 
 
