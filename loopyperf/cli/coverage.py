@@ -50,7 +50,7 @@ def coverage(
                 "calibrate again, or give --group-size for the coverage of the kernels themselves"
             )
     show_coverage(rows, standard_output())
-    show_gaps(rows, standard_output())
+    show_gaps(rows, standard_output(), at_most=len(rows))
 
 
 def show_coverage(rows: Sequence[Coverage], console: Console) -> None:
@@ -65,11 +65,16 @@ def show_coverage(rows: Sequence[Coverage], console: Console) -> None:
     console.print(table)
 
 
-def show_gaps(rows: Sequence[Coverage], console: Console) -> None:
-    """Print what is wrong with the coverage, a line for each gap; properties that no kernel has share one line."""
+def show_gaps(rows: Sequence[Coverage], console: Console, at_most: int = 12) -> None:
+    """Print what is wrong with the coverage, a line for each gap; properties that no kernel has share one line.
+
+    Of these, *at_most* so many are named.
+    """
     missing = [row.name for row in rows if not row.configurations]
     if missing:
-        console.print(f"in no kernel: {', '.join(missing)}")
+        left = len(missing) - at_most
+        more = f" and {left} more, which `loopyperf coverage` lists" if left > 0 else ""
+        console.print(f"in no kernel: {', '.join(missing[:at_most])}{more}")
     for row in rows:
         if row.configurations and row.gap:
             console.print(f"{row.name}: {row.gap}")
