@@ -10,19 +10,28 @@ superfluous is kept (:mod:`loopyperf.calibration.indistinguishable`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import cast
 
 import numpy as np
 from scipy import linalg, optimize
 
 from loopyperf.calibration.indistinguishable import Indistinguishable
-from loopyperf.calibration.problem import Matrix, Vector
+from loopyperf.calibration.problem import Matrix, Problem, Vector
 
+_SINGULAR = 1e-12
+"""Singular values of unit columns below this are 0 but for rounding."""
 _ROUNDING = 1e-9
 """Coefficients of unit columns below this are rounding errors of an exact dependency."""
 
 Combination = Callable[[Matrix, Vector], Vector]
 """coefficients that bring a combination of the matrix's columns closest to the vector"""
+
+
+@lru_cache(maxsize=32)
+def separated(problem: Problem, tolerance: float) -> tuple[list[int], tuple[Indistinguishable, ...]]:
+    """Return the columns of *problem* to fit and those that cannot be told apart, found once for all ways to fit it."""
+    return separate(problem.matrix, problem.properties, tolerance)
 
 
 def separate(matrix: Matrix, names: Sequence[str], tolerance: float) -> tuple[list[int], tuple[Indistinguishable, ...]]:
@@ -33,8 +42,7 @@ def separate(matrix: Matrix, names: Sequence[str], tolerance: float) -> tuple[li
     candidates the later one, so the choice never depends on chance.
     """
     scale = np.linalg.norm(matrix, axis=0)
-    # The triangular factor has the geometry of the columns in as few rows as possible.
-    columns = cast("Matrix", linalg.qr(matrix / scale, mode="r")[0])[: len(names)]
+    columns = _unit_columns(matrix)
     kept = _kept(columns, tolerance)
     left_out = [column for column in range(len(names)) if column not in kept]
     relations: dict[str, dict[str, float]] = {}
@@ -48,14 +56,58 @@ def separate(matrix: Matrix, names: Sequence[str], tolerance: float) -> tuple[li
     return kept, _groups(relations, mismatches)
 
 
+def own_parts(matrix: Matrix) -> Vector:
+    """Return each column's own part ε (dimensionless, 0 to 1), whatever the lengths of the columns.
+
+    *matrix* is (rows × columns), no column of zeros.
+    """
+    return _own_parts_of_units(_unit_columns(matrix))
+
+
+def _own_parts_of_units(columns: Matrix) -> Vector:
+    """Return the own parts of columns of unit length; for these, A = U·S·Vᵀ, 1/εⱼ² = (AᵀA)⁻¹ⱼⱼ = Σₖ (Vⱼₖ/sₖ)²."""
+    singular, turned = cast("tuple[Matrix, Vector, Matrix]", linalg.svd(columns))[1:]
+    # Of more columns than rows, some singular values are not even there.
+    lengths = np.full(columns.shape[1], _SINGULAR)
+    lengths[: len(singular)] = np.maximum(singular, _SINGULAR)
+    return 1 / np.linalg.norm(turned.T / lengths, axis=1)
+
+
+def nearest_combination(matrix: Matrix, column: int) -> Vector:
+    """Return the coefficients of the other columns, (columns − 1), that bring them closest to *column*.
+
+    All columns of *matrix*, (rows × columns), are of unit length for this: a coefficient of 1 is a whole column.
+    """
+    columns = _unit_columns(matrix)
+    return _combination(np.delete(columns, column, axis=1), columns[:, column])
+
+
+def _unit_columns(matrix: Matrix) -> Matrix:
+    """Return the triangular factor of unit columns, which has their geometry in as few rows as possible."""
+    scale = np.linalg.norm(matrix, axis=0)
+    return cast("Matrix", linalg.qr(matrix / scale, mode="r")[0])[: matrix.shape[1]]
+
+
 def _kept(columns: Matrix, tolerance: float) -> list[int]:
     kept = list(range(columns.shape[1]))
     for combine in (_non_negative_combination, _combination):
+        suspects = _suspects(columns, kept, tolerance)
         for column in reversed(tuple(kept)):
             others = [other for other in kept if other != column]
-            if others and _distance(columns, others, column, combine) <= tolerance:
+            if others and column in suspects and _distance(columns, others, column, combine) <= tolerance:
                 kept = others
     return kept
+
+
+def _suspects(columns: Matrix, kept: list[int], tolerance: float) -> set[int]:
+    """Return those of the *kept* columns that may be within *tolerance* of a combination of the others.
+
+    Once some of them are left out, no other comes closer to what is left. A non-negative combination comes no closer
+    than any other, and is what takes long to find.
+    """
+    return {
+        column for column, own in zip(kept, _own_parts_of_units(columns[:, kept]), strict=True) if own <= 2 * tolerance
+    }
 
 
 def _relation(columns: Matrix, kept: list[int], column: int) -> tuple[dict[int, float], float]:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from loopyperf.calibration.accuracy import CrossValidation
+from loopyperf.calibration.exercised import Coverage
 from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.errors import IncompatibleRunsError
@@ -95,6 +96,8 @@ class Fit(Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     cross_validation: CrossValidation | None = None
     uncertainty: Uncertainty | None = None
     """what intervals are made from; None where fewer than two kernel classes were fitted"""
+    coverage: tuple[Coverage, ...] = ()
+    """which kernels exercise each property, and how well it is told apart; empty in fits from before it was recorded"""
     residuals: tuple[Residual, ...] = ()
 
     @property

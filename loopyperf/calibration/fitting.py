@@ -1,13 +1,14 @@
 """From observations to a fit: the model is chosen, fitted, judged, and everything is kept."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from loopyperf.calibration.candidates import Candidate, possible
 from loopyperf.calibration.conformal import uncertainty
+from loopyperf.calibration.coverage import coverage
 from loopyperf.calibration.fits import Fit, Provenance, Residual, ResidualSummary
 from loopyperf.calibration.problem import Observation, Problem, pose_problem
 from loopyperf.calibration.solution import Solution
@@ -17,12 +18,16 @@ from loopyperf.models.metrics import geometric_mean
 
 
 def fit_observations(
-    provenance: Provenance, observations: Sequence[Observation], candidates: Sequence[Candidate] | None = None
+    provenance: Provenance,
+    observations: Sequence[Observation],
+    candidates: Sequence[Candidate] | None = None,
+    expected: Iterable[str] = (),
 ) -> tuple[Fit, ...]:
     """Return a fit of each model, by the candidate of it that best predicts classes that it was not fitted to.
 
     The one that does so best of all comes first. *candidates* are by default all that *observations* have the columns
     for. With a single class nothing can be left out: the first candidate of each model is taken, and has no intervals.
+    The coverage of fits of counts tells of *expected* properties too.
     Raises :class:`CalibrationError` where there is nothing to fit, or no candidate.
     """
     rows = tuple(observations)
@@ -32,18 +37,16 @@ def fit_observations(
     if not models:
         raise CalibrationError("no model can be fitted: the observations lack the columns that it needs")
     if len({row.kernel_class for row in rows}) < 2:
-        first = [next(each for each in chosen if each.model == model) for model in models]
-        return tuple(_fitted(provenance, rows, each, None) for each in first)
-    validated = cross_validate(rows, chosen)
-    best = [validated.better(), *map(validated.better, models)]
-    return tuple(_fitted(provenance, rows, each, validated) for each in dict.fromkeys(best))
-
-
-def _fitted(
-    provenance: Provenance, rows: Sequence[Observation], candidate: Candidate, validated: Validated | None
-) -> Fit:
-    problem = pose_problem(rows, candidate.basis)
-    return make_fit(provenance, problem, candidate, candidate.solve(problem), validated)
+        validated = None
+        best = [next(each for each in chosen if each.model == model) for model in models]
+    else:
+        validated = cross_validate(rows, chosen)
+        best = [validated.better(), *map(validated.better, models)]
+    problems = {each.basis: pose_problem(rows, each.basis) for each in best}
+    return tuple(
+        make_fit(provenance, problems[each.basis], each, each.solve(problems[each.basis]), validated, expected)
+        for each in dict.fromkeys(best)
+    )
 
 
 def make_fit(
@@ -52,8 +55,12 @@ def make_fit(
     candidate: Candidate,
     solution: Solution,
     validated: Validated | None = None,
+    expected: Iterable[str] = (),
 ) -> Fit:
-    """Return the fit that records this solution of this problem, which *candidate* found."""
+    """Return the fit that records this solution of this problem, which *candidate* found.
+
+    The coverage of a fit of counts tells of *expected* properties too.
+    """
     left_out = None if validated is None else validated.left_out[candidate.name]
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": candidate.model}
     return Fit(
@@ -75,6 +82,7 @@ def make_fit(
         residual_summary=_summary(solution.residuals),
         cross_validation=None if validated is None else validated.table,
         uncertainty=None if left_out is None else uncertainty(solution, problem.observations, left_out),
+        coverage=coverage(problem, expected) if problem.basis == "counts" else (),
         residuals=tuple(
             Residual(row.kernel_class, row.label, _plain(row.sizes), float(row.seconds), residual)
             for row, residual in zip(problem.observations, solution.residuals, strict=True)

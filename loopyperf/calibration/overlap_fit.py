@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import optimize
 
-from loopyperf.calibration.dependence import separate
+from loopyperf.calibration.dependence import separated
 from loopyperf.calibration.indistinguishable import TOLERANCE, Indistinguishable
 from loopyperf.calibration.problem import Matrix, Problem, Vector
 from loopyperf.calibration.solution import Solution
@@ -124,7 +124,7 @@ def solve_overlap(problem: Problem, *, tolerance: float = TOLERANCE) -> Solution
 def _kept(problem: Problem, tolerance: float) -> tuple[list[int], tuple[Indistinguishable, ...]]:
     if problem.basis == "pipelines":
         return list(range(len(problem.properties))), ()
-    return separate(problem.matrix, problem.properties, tolerance)
+    return separated(problem, tolerance)
 
 
 def _scales(rates: Matrix, columns: tuple[str, ...], basis: Basis) -> Vector:

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import numpy as np
 from scipy import linalg, optimize
 
-from loopyperf.calibration.dependence import separate
+from loopyperf.calibration.dependence import separated
 from loopyperf.calibration.indistinguishable import TOLERANCE
 from loopyperf.calibration.problem import Matrix, Problem, Vector
 from loopyperf.calibration.solution import Solution
@@ -39,11 +39,13 @@ def solve(
     """
     ridge = (RIDGE if non_negative else 0.0) if ridge is None else ridge
     _check_options(ridge, tolerance)
-    kept, undetermined = separate(problem.matrix, problem.properties, tolerance)
+    kept, undetermined = separated(problem, tolerance)
     names = [problem.properties[column] for column in kept]
     matrix = problem.matrix[:, kept]
     scale = np.linalg.norm(matrix, axis=0)
-    singular = np.linalg.svd(matrix / scale, compute_uv=False)
+    # The triangular factor has the same singular values, and far fewer rows.
+    triangular = cast("Matrix", linalg.qr(matrix / scale, mode="r")[0])[: len(kept)]
+    singular = np.linalg.svd(triangular, compute_uv=False)
     weights = _minimise(matrix / scale, non_negative, ridge) / scale
     information = (matrix / scale).T @ (matrix / scale) + ridge**2 * np.eye(len(names))
     covariance = cast("Matrix", np.linalg.pinv(information, hermitian=True)) / np.outer(scale, scale)

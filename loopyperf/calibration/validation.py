@@ -7,7 +7,7 @@ import numpy as np
 
 from loopyperf.calibration.accuracy import ClassErrors, CrossValidation, least
 from loopyperf.calibration.candidates import Candidate, possible
-from loopyperf.calibration.problem import Observation, Vector, pose_problem
+from loopyperf.calibration.problem import Observation, Problem, Vector, pose_problem
 from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import geometric_mean
 
@@ -55,7 +55,11 @@ def cross_validate(observations: Sequence[Observation], candidates: Sequence[Can
     rows = tuple(observations)
     folds = _folds(rows)
     chosen = possible(rows) if candidates is None else tuple(candidates)
-    left_out = {each.name: _left_out(each, rows, folds) for each in chosen}
+    posed = {
+        basis: [(fold, pose_problem((row for row in rows if row.kernel_class not in fold), basis)) for fold in folds]
+        for basis in {each.basis for each in chosen}
+    }
+    left_out = {each.name: _left_out(each, rows, posed[each.basis]) for each in chosen}
     table = _table(rows, left_out)
     return Validated(table, left_out, {each.name: each for each in chosen})
 
@@ -78,11 +82,11 @@ def _folds(rows: Sequence[Observation]) -> list[set[str]]:
     return folds
 
 
-def _left_out(candidate: Candidate, rows: Sequence[Observation], folds: Sequence[set[str]]) -> LeftOut:
+def _left_out(candidate: Candidate, rows: Sequence[Observation], posed: Sequence[tuple[set[str], Problem]]) -> LeftOut:
     seconds, leverages = np.zeros(len(rows)), np.zeros(len(rows))
     unknown: list[tuple[str, ...]] = [()] * len(rows)
-    for fold in folds:
-        solution = candidate.solve(pose_problem((row for row in rows if row.kernel_class not in fold), candidate.basis))
+    for fold, problem in posed:
+        solution = candidate.solve(problem)
         places = [place for place, row in enumerate(rows) if row.kernel_class in fold]
         amounts = [rows[place].amounts(candidate.basis) for place in places]
         seconds[places] = solution.seconds(amounts)

@@ -10,6 +10,7 @@ from rich.table import Table
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import MODELS
 from loopyperf.cli.console import standard_output
+from loopyperf.cli.coverage import show_coverage, show_gaps
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.counts.execution import COUNTINGS, Counting
 from loopyperf.oracle.calibrate import calibrate as run_calibration
@@ -31,6 +32,7 @@ WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 @click.option("--model", type=click.Choice(MODELS), help="Which model is fitted; by default the one that is better.")
 @click.option("--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which linear fit to keep.")
 @click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
+@click.option("--coverage", "whole_coverage", is_flag=True, help="Print what exercises each property, not only gaps.")
 def calibrate(
     backend: str,
     device: str | None,
@@ -40,6 +42,7 @@ def calibrate(
     model: str | None,
     weights: str,
     counting: Counting,
+    whole_coverage: bool,
 ) -> None:
     """Measure the measurement kernels on a device, and fit the model that predicts unseen classes of them best."""
     started = time.monotonic()
@@ -56,6 +59,9 @@ def calibrate(
             progress=report,
         )
     show_fit(fit, standard_output())
+    if whole_coverage:
+        show_coverage(fit.coverage, standard_output())
+    show_gaps(fit.coverage, standard_output())
     click.echo(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
 
 

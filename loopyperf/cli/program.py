@@ -10,6 +10,7 @@ from rich.text import Text
 from loopyperf.cli.calibrate import calibrate
 from loopyperf.cli.compare import compare
 from loopyperf.cli.console import standard_error
+from loopyperf.cli.coverage import coverage
 from loopyperf.cli.devices import devices
 from loopyperf.cli.doctor import doctor
 from loopyperf.cli.estimate import estimate
@@ -21,6 +22,7 @@ from loopyperf.errors import LoopyperfError, LoopyperfWarning
 COMMANDS: Mapping[str, click.Command] = {
     "calibrate": calibrate,
     "compare": compare,
+    "coverage": coverage,
     "devices": devices,
     "doctor": doctor,
     "estimate": estimate,

@@ -113,6 +113,9 @@ class Configuration:
     """largest relative error against the reference that is due to rounding alone"""
     further: tuple[tuple[Sizes, ...], ...] = ()
     """ladders that the kernel is measured on after ``sizes``, in the same way"""
+    beyond: str = ""
+    """what its time hangs on and the unified model has no property for, e.g. ``"bank conflicts"``: it is measured for
+    models to come, and the linear model is not fitted to it"""
 
     @property
     def ladders(self) -> tuple[tuple[Sizes, ...], ...]:

@@ -24,6 +24,7 @@ from loopyperf.measurement.protocol import Protocol
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.observation import described, observe
+from loopyperf.properties.unified import PAPER_PROPERTIES
 
 
 def calibrate(
@@ -73,13 +74,13 @@ def fit_recording(
     Of *model* alone, if one is named; *non_negative* says whether the linear model's weights may be negative. Raises
     :class:`CalibrationError` where there is nothing to fit.
     """
-    rows = observations(recording, files, counting)
+    rows = observations(_explained(recording, files), files, counting)
     left = (
         each
         for each in possible(rows, model)
         if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
     )
-    return fit_observations(_provenance(recording, counting), rows, tuple(left))
+    return fit_observations(_provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES)
 
 
 # {{{ from measurements to observations
@@ -115,6 +116,16 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
                 )
             )
     return found
+
+
+def _explained(recording: Recording, files: Iterable[KernelFile]) -> Recording:
+    """Return *recording* without the configurations whose time hangs on what the unified model has no property for."""
+    if not recording.runs:
+        return recording
+    limits = recording.runs[-1].limits
+    beyond = {(file.name, c.label) for file in files for c in configurations_of(file, limits) if c.beyond}
+    left = tuple(m for m in recording.measurements if (m.kernel_class, m.label) not in beyond)
+    return Recording(recording.runs, left)
 
 
 def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[str, str]) -> Configuration:

@@ -23,6 +23,10 @@ from loopyperf.counts.memory import STRIDE_CLASSES
 from loopyperf.errors import ParameterError
 
 OPERATION_KINDS = frozenset({"add", "mul", "div", "pow", "special"})
+TYPES = ("f32", "f64")
+"""the paper's types of arithmetic"""
+BITS = (32, 64, 128)
+"""the paper's sizes of accesses"""
 
 
 def property_name(item: Item) -> str | None:
@@ -73,3 +77,19 @@ def matching_store(item: Access) -> Access:
 
 def _size_and_stride(item: Access) -> str:
     return f"{item.bits}-bit stride {item.stride}"
+
+
+PAPER_PROPERTIES: tuple[str, ...] = (
+    *(f"{dtype} {kind}" for dtype in TYPES for kind in sorted(OPERATION_KINDS)),
+    *(
+        f"global {direction} {bits}-bit stride {stride}"
+        for direction in ("load", "store", "min(load, store)")
+        for bits in BITS
+        for stride in STRIDE_CLASSES
+    ),
+    *(f"local {direction} {bits}-bit" for direction in ("load", "store") for bits in BITS),
+    "barriers",
+    "work-groups",
+    "launches",
+)
+"""every property of the paper's section 2; its local loads by size as well, and local stores, its future work"""

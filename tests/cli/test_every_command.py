@@ -158,6 +158,7 @@ BAD_INPUT = {
         "is described; known devices, nearest first: nvidia-t",
     ),
     "a description that is none": (["devices", "show", (corrupt_fit, ".toml")], "cannot read the device description"),
+    "coverage of a fit that has none": (["coverage", "--device", "amd-r9-fury"], "says nothing of coverage"),
     "an unknown backend": (["calibrate", "--backend", "metal"], "no backend is called 'metal'; there are"),
     "a backend that needs more": (["calibrate", "--backend", "replay"], "cannot be opened with nothing: missing"),
     "a folder without kernels": (["calibrate", "--kernels", "/dev/null"], "is not a folder"),

@@ -101,6 +101,6 @@ class SyntheticBackend:
     calls: list[tuple[str, str, int, int]] = field(default_factory=list)
 
     def time(self, case: Case, runs: int) -> tuple[float, ...]:
-        self.calls.append((case.kernel_class, case.configuration.label, case.sizes["n"], runs))
+        self.calls.append((case.kernel_class, case.configuration.label, case.sizes.get("n", 0), runs))
         seconds = self.seconds(case)
         return tuple(seconds if run % 2 else 2 * seconds for run in range(runs))

@@ -138,6 +138,24 @@ def test_progress_reaches_the_number_of_kernels(backend, kernels):
     assert [(p.done, p.total) for p in shown] == [(done, 11) for done in range(12)]
 
 
+def test_kernels_that_the_model_cannot_explain_are_measured_and_not_fitted(backend, kernels, tmp_path):
+    file = kernels / "vectors.py"
+    file.write_text(file.read_text().replace("steps=3,", 'steps=3, beyond="caches" if label == "sum" else "",'))
+    archive = tmp_path / "raw.jsonl"
+    fit = calibrate(backend, kernels, archive=archive)
+    measured = {(m.kernel_class, m.label) for m in read_archive(archive).measurements if m.kind == "measurement"}
+    assert measured - {(row.kernel_class, row.label) for row in fit.residuals} == {("vectors", "sum")}
+
+
+def test_a_fit_records_what_its_kernels_exercise(backend, kernels):
+    rows = {row.name: row for row in calibrate(backend, kernels).coverage}
+    # "sum" in both classes has additions, and "product" multiplications, as has "double"
+    assert (rows["f32 add"].configurations, rows["f32 mul"].configurations) == (2, 4)
+    assert rows["f32 mul"].classes == ("long vectors", "vectors")
+    assert all(row.inflation >= 1 for row in rows.values() if row.configurations)
+    assert rows["f64 div"].gap == "no kernel has it"
+
+
 def test_a_recorded_archive_replayed_gives_the_same_fit(backend, kernels, tmp_path):
     archive = tmp_path / "raw.jsonl"
     fit = calibrate(backend, kernels, archive=archive)

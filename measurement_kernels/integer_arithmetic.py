@@ -1,0 +1,30 @@
+"""Integer multiplications and additions, in a chain and eight side by side: x ← x·x + p modulo 2³².
+
+The paper has no property for integers, since compilers simplify what indices are made of, and the linear model is not
+fitted to this class. It is measured for models that count them. ``_steps_of_arithmetic.py`` has the steps: a square
+cannot be folded, so that each step is a multiplication and an addition.
+
+Counts in each work-item: 256 steps; stores of stride 1.
+"""
+
+from dataclasses import replace
+
+from loopyperf.measurement.configuration import Configuration, Limits
+
+from ._rounds_of_arithmetic import configuration, fits
+from ._steps_of_arithmetic import INTEGERS
+
+NAME = "integer arithmetic"
+
+FORMS = {"dependent": (1, 16), "independent": (8, 2)}
+"""values of a work-item, and steps of each in a round"""
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return both forms, in groups of 256 if the device can hold them."""
+    found: list[Configuration] = []
+    for form, (values, steps) in FORMS.items() if fits(limits) else ():
+        for arithmetic in INTEGERS:
+            one = configuration(arithmetic, values, steps)
+            found.append(replace(one, label=f"{form}, {one.label}", beyond="integer arithmetic"))
+    return found

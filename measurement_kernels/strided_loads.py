@@ -1,0 +1,62 @@
+"""Sums of two arrays at every stride fraction: b[0,i,0] ← Σₖ Σ_{r<u} (a[r,i,k] + b[r,i,k]), a and b with s rows.
+
+Loads of each width and fraction with as few stores as can be: 16 passes of 2u loads to one store, in the first element
+that the work-item has loaded itself. ``_strided_access.py`` says what the four classes of strided accesses have in
+common. Fraction 0: all lanes of a group load the same two rows of a and of b, and store the sum in an array of its own.
+
+Counts in each pass of each work-item: 2u loads and 2u additions (of complex numbers twice as many); one store in all.
+"""
+
+from dataclasses import replace
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+from ._strided_access import Access, configurations_of_accesses, in_passes, integers
+
+NAME = "strided loads"
+
+UNIFORM = 2
+"""rows of an array with one column for all lanes of a group"""
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return one configuration for each width and fraction."""
+    return configurations_of_accesses(limits, build, arguments, sums)
+
+
+def loaded(access: Access) -> Access:
+    """Return how the inputs are accessed."""
+    return access if access.stride else replace(access, used=UNIFORM)
+
+
+def build(access: Access) -> lp.TranslationUnit:
+    """Return the kernel with one sort of loads."""
+    total = " + ".join(f"a[{element}] + b[{element}]" for element in loaded(access).elements)
+    place = "b[0, l, 0, g]" if access.stride else "out[g]"
+    data = [lp.GlobalArg("a, b", access.dtype, shape=loaded(access).shape, order="F")]
+    if not access.stride:
+        data.append(lp.GlobalArg("out", access.dtype, shape="groups"))
+    return in_passes("strided_loads", [f"{place} = sum(k, {total})"], data)
+
+
+def arguments(access: Access, rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return two random arrays, and an out of zeros where the sums go there."""
+    inputs: Arguments = {name: loaded(access).random(rng, sizes) for name in "ab"}
+    out: Arguments = {} if access.stride else {"out": np.zeros(sizes["groups"], access.dtype)}
+    return {**inputs, **out, **integers(sizes)}
+
+
+def sums(access: Access, arguments: Arguments) -> dict[str, Array]:
+    """Return b with the sums in its first row and pass, or out."""
+    used = loaded(access).used
+    a: Array = np.asarray(arguments["a"])
+    b: Array = np.array(arguments["b"])
+    # Over rows and passes; lanes and groups are left.
+    total = np.sum(a[:used] + b[:used], axis=(0, -2))
+    if not access.stride:
+        return {"out": total}
+    b[0, :, 0, :] = total
+    return {"b": b}

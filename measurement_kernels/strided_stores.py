@@ -1,0 +1,47 @@
+"""One value stored at every stride fraction: out[r,i] = α for r < u and all columns i, out with s rows.
+
+Stores of each width and fraction without a load. ``_strided_access.py`` says what the four classes of strided accesses
+have in common. Fraction 0: all lanes of a group store α in the one column that they have.
+
+Counts in each pass of each work-item: u stores.
+"""
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+from ._strided_access import Access, configurations_of_accesses, in_passes, integers
+
+NAME = "strided stores"
+
+ALPHA = 0.75
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return one configuration for each width and fraction."""
+    return configurations_of_accesses(limits, build, arguments, filled)
+
+
+def build(access: Access) -> lp.TranslationUnit:
+    """Return the kernel with one sort of stores."""
+    return in_passes(
+        "strided_stores",
+        [f"out[{element}] = alpha" for element in access.elements],
+        [
+            lp.GlobalArg("out", access.dtype, shape=access.shape, order="F"),
+            lp.ValueArg("alpha", access.dtype),
+        ],
+    )
+
+
+def arguments(access: Access, rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return a random out and α."""
+    return {"out": access.random(rng, sizes), "alpha": access.dtype(ALPHA), **integers(sizes)}
+
+
+def filled(access: Access, arguments: Arguments) -> dict[str, Array]:
+    """Return out, which keeps its contents in the rows that are not used."""
+    out = np.array(arguments["out"])
+    out[: access.used] = ALPHA
+    return {"out": out}

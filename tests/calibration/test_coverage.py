@@ -1,0 +1,140 @@
+"""Which kernels exercise each property, and variance inflation worked by hand."""
+
+import math
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from loopyperf.calibration.coverage import coverage, variance_inflation
+from loopyperf.calibration.dependence import own_parts
+from loopyperf.calibration.exercised import Coverage, tabulate
+from loopyperf.calibration.problem import Observation, pose_problem
+
+
+def problem(*rows: dict[str, int], seconds: float = 1.0):
+    """Return the problem of one observation for each row, each of a class and label of its own."""
+    return pose_problem(
+        Observation(f"class {number % 2}", f"kernel {number}", {}, row, seconds) for number, row in enumerate(rows)
+    )
+
+
+# {{{ variance inflation
+
+
+def test_a_property_that_no_other_varies_with_has_an_inflation_of_one():
+    assert variance_inflation(problem({"a": 3}, {"b": 5})) == pytest.approx({"a": 1, "b": 1})
+
+
+def test_two_columns_at_an_angle_have_one_over_the_square_of_its_sine():
+    # a = (1, 0), b = (3, 4): the sine of the angle between them is 4/5, and 1/(4/5)² = 25/16
+    assert variance_inflation(problem({"a": 1, "b": 3}, {"b": 4})) == pytest.approx({"a": 25 / 16, "b": 25 / 16})
+
+
+def test_a_column_against_two_others_is_measured_from_their_plane():
+    # c = (2, 3, 6)/7 stands 6/7 above the plane of a and b: 49/36. With c given, a is (1, 0, 0) against b and c, whose
+    # normal is (6, 0, -2)/√40: the distance is 6/√40, and its inflation 40/36. b in the same way: (0, 6, -3), 45/36.
+    inflation = variance_inflation(problem({"a": 1, "c": 2}, {"b": 1, "c": 3}, {"c": 6}))
+    assert inflation == pytest.approx({"a": 40 / 36, "b": 45 / 36, "c": 49 / 36})
+
+
+def test_a_column_that_others_make_up_has_an_infinite_inflation_and_so_have_they():
+    inflation = variance_inflation(problem({"a": 1, "b": 0, "sum": 1, "d": 1}, {"b": 2, "sum": 2, "d": 1}, {"d": 1}))
+    assert inflation == {"a": math.inf, "b": math.inf, "sum": math.inf, "d": pytest.approx(inflation["d"])}
+    # d = (1, 1, 1) against the plane of the first two axes: its square's third part is its own
+    assert inflation["d"] == pytest.approx(3)
+
+
+def test_more_properties_than_observations_cannot_be_told_apart():
+    assert variance_inflation(problem({"a": 1, "b": 1, "c": 2}, {"a": 1, "b": 2, "c": 1})) == dict.fromkeys(
+        "abc", math.inf
+    )
+
+
+def test_rows_weigh_by_the_time_that_they_took():
+    rows = [
+        Observation("class", f"{n}", {}, counts, s)
+        for n, (counts, s) in enumerate([({"a": 1, "b": 3}, 1.0), ({"b": 4}, 2.0)])
+    ]
+    # a = (1, 0), b = (3, 2): sine² = 4/13
+    assert variance_inflation(pose_problem(rows)) == pytest.approx({"a": 13 / 4, "b": 13 / 4})
+
+
+@given(arrays(float, (6, 4), elements=st.floats(0.1, 10)))
+def test_own_parts_are_distances_from_all_combinations_of_the_others(matrix: np.ndarray):
+    units = matrix / np.linalg.norm(matrix, axis=0)
+    distances = []
+    for column in range(4):
+        others = np.delete(units, column, axis=1)
+        nearest = others @ np.linalg.lstsq(others, units[:, column], rcond=None)[0]
+        distances.append(np.linalg.norm(units[:, column] - nearest))
+    # squares of singular values, of which the smallest are rounding
+    np.testing.assert_allclose(own_parts(matrix), distances, rtol=1e-5, atol=1e-7)
+
+
+# }}}
+
+
+# {{{ the table
+
+
+def test_a_row_has_classes_kernels_and_range():
+    rows = tabulate(
+        [
+            Observation("sums", "small", {"n": 4}, {"f32 add": 4, "launches": 1}, 1.0),
+            Observation("sums", "small", {"n": 8}, {"f32 add": 8, "launches": 1}, 2.0),
+            Observation("sums", "large", {"n": 8}, {"f32 add": 80, "f32 mul": 0, "launches": 1}, 2.0),
+            Observation("copies", "small", {"n": 8}, {"launches": 1}, 2.0),
+        ],
+        expected=("f32 mul",),
+    )
+    assert rows == (
+        Coverage("f32 add", ("sums",), configurations=2, least=4, most=80),
+        Coverage("f32 mul"),
+        Coverage("launches", ("copies", "sums"), configurations=3, least=1, most=1),
+    )
+
+
+def test_a_property_of_three_kernels_that_stands_alone_has_no_gap():
+    (row,) = coverage(problem({"a": 1}, {"a": 2}, {"a": 3}))
+    assert (row.configurations, row.inflation, row.gap) == (3, pytest.approx(1), "")
+
+
+def test_what_no_kernel_has_is_a_gap():
+    assert [row.gap for row in coverage(problem({"a": 1}, {"a": 2}, {"a": 3}), expected=("a", "f32 div"))] == [
+        "",
+        "no kernel has it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "gap"), [(1, "only 1 of the kernels has it"), (2, "only 2 of the kernels have it"), (3, "")]
+)
+def test_fewer_than_three_kernels_are_a_gap(kernels: int, gap: str):
+    assert tabulate(problem(*[{"a": 1}] * kernels).observations)[0].gap == gap
+
+
+def test_what_is_not_told_apart_names_the_others():
+    rows = {row.name: row for row in coverage(problem({"a": 1, "b": 2, "d": 1}, {"a": 2, "b": 4, "d": 1}, {"d": 1}))}
+    assert (rows["a"].gap, rows["a"].inflation) == ("not told apart from b", None)
+    assert rows["b"].gap == "not told apart from a"
+    assert rows["d"].resembles == ()
+
+
+@pytest.mark.parametrize(("sine", "gap"), [(0.005, "not told apart from a"), (0.05, "varies with a"), (0.2, "")])
+def test_the_gap_depends_on_the_angle(sine: float, gap: str):
+    # b is a turned by the angle, in whole numbers; a third row brings the kernels to three
+    across, along = round(1e9 * sine), round(1e9 * math.sqrt(1 - sine**2))
+    rows = coverage(problem({"a": 10**9, "b": along}, {"b": across}, {"a": 1, "b": 1}, {"a": 1}))
+    assert [row.gap for row in rows if row.name == "b"] == [gap]
+
+
+def test_a_row_is_written_and_read_without_loss():
+    for row in coverage(problem({"a": 1, "b": 2}, {"a": 2, "b": 4}, {"d": 3}), expected=("e",)):
+        assert msgspec.json.decode(msgspec.json.encode(row), type=Coverage) == row
+
+
+# }}}

@@ -1,0 +1,51 @@
+"""``loopyperf coverage``, and the gaps that ``loopyperf calibrate`` ends with."""
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from small_campaign import write_kernel_files
+
+from loopyperf.cli.program import program
+from loopyperf.measurement import backends
+
+
+@pytest.fixture
+def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``--backend synthetic`` open it."""
+    monkeypatch.setattr(backends, "BACKENDS", {"synthetic": ("small_campaign", "device")})
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(program, [str(argument) for argument in arguments])
+
+
+@pytest.mark.usefixtures("synthetic")
+def test_calibrate_prints_the_gaps_of_its_kernels_and_coverage_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "200")
+    fit = tmp_path / "fit.json"
+    folder = write_kernel_files(tmp_path / "kernels")
+    calibrated = run("calibrate", "--backend", "synthetic", "--kernels", folder, "--output", fit)
+    # of the paper's 154 properties there are 7: additions, multiplications, accesses of 32 bits and stride 1, overheads
+    assert "in no kernel: barriers, f32 div, f32 pow, " in calibrated.stdout
+    assert "and 135 more" in calibrated.stdout
+    assert re.search(r"^f32 add: only 2 of the kernels have it$", calibrated.stdout, re.MULTILINE)
+    assert "global load 32-bit stride 1:" not in calibrated.stdout
+    printed = run("coverage", "--fit", fit).stdout
+    # twice "sum", each time at three sizes, of 2 additions for each of 2^14 to 2^19 elements
+    assert re.search(r"│ f32 add +│ +2 │ +3.3e\+04 to 1e\+06 │ +[\d.]+ │ long vectors, vectors +│", printed)
+    assert "local store 64-bit" in printed
+    assert "local store 64-bit" not in calibrated.stdout
+    whole = run("calibrate", "--backend", "synthetic", "--kernels", folder, "--output", fit, "--coverage").stdout
+    assert re.search(r"│ f32 add +│ +2 │ +3.3e\+04 to 1e\+06 │ +[\d.]+ │ long vectors, vectors +│", whole)
+
+
+def test_coverage_of_kernels_needs_no_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    folder = write_kernel_files(tmp_path / "kernels", "vectors")
+    printed = run("coverage", "--group-size", "256", "--kernels", folder)
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    assert re.search(r"│ global store 32-bit stride 1 +│ +5 │ 1.6e\+04 to 6.6e\+04 │ +│ vectors │", printed.stdout)
