@@ -11,6 +11,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.cli.console import standard_output
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.counts.execution import COUNTINGS, Counting
+from loopyperf.measurement.protocol import Caches, Protocol
 from loopyperf.oracle.calibrate import calibrate as run_calibration
 from loopyperf.units import duration
 
@@ -28,6 +29,7 @@ WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 @click.option("--archive", type=click.Path(path_type=Path), help="Where raw samples go; an existing file is resumed.")
 @click.option("--output", type=click.Path(path_type=Path), help="Where the fit goes; by default where it is found.")
 @click.option("--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which least-squares fit to keep.")
+@click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="What each run finds in them.")
 @click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
 def calibrate(
     backend: str,
@@ -36,10 +38,12 @@ def calibrate(
     archive: Path | None,
     output: Path | None,
     weights: str,
+    caches: Caches,
     counting: Counting,
 ) -> None:
     """Measure the measurement kernels on a device and fit the weights of the linear model."""
     started = time.monotonic()
+    protocol = Protocol(caches=caches)
     with campaign_bar("measuring") as report:
         fit = run_calibration(
             backend,
@@ -47,12 +51,21 @@ def calibrate(
             kernels=kernels,
             archive=archive,
             save=output,
+            protocol=protocol,
             counting=counting,
             non_negative=WEIGHTS[weights],
             progress=report,
         )
     show_fit(fit, standard_output())
+    click.echo(f"timed by the wall clock, {protocol}; {noise(fit)}")
     click.echo(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
+
+
+def noise(fit: Fit) -> str:
+    """Return the noise floor of the measurements of *fit* in words."""
+    if fit.noise_floor is None:
+        return "noise floor not known: the yardstick could not be timed"
+    return f"noise floor {fit.noise_floor:.1%}: so much a kernel's time differs that was taken again and again"
 
 
 def show_fit(fit: Fit, console: Console) -> None:

@@ -86,6 +86,9 @@ def fit_recording(
 def observations(recording: Recording, files: Iterable[KernelFile], counting: Counting) -> list[Observation]:
     """Return the measurements of an archive with the properties of what was measured, counted now from *files*.
 
+    The seconds are the wall clock's. Of what was measured several times because the device was slow, the best take is
+    there, once.
+
     Raises :class:`CalibrationError` for a measurement of a kernel that *files* do not have.
     """
     if not recording.runs:
@@ -94,12 +97,11 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
     configurations = {(file.name, c.label): c for file in files for c in configurations_of(file, run.limits)}
     counted: dict[tuple[str, str], KernelCounts] = {}
     found: list[Observation] = []
-    for measurement in recording.measurements:
+    for measurement in recording.standing:
         key = (measurement.kernel_class, measurement.label)
-        if measurement.kind == "measurement":
-            if key not in counted:
-                counted[key] = count(_configuration(configurations, key).build(), counting)
-            found.append(_observation(measurement, counted[key], run.protocol))
+        if key not in counted:
+            counted[key] = count(_configuration(configurations, key).build(), counting)
+        found.append(_observation(measurement, counted[key], run.protocol))
     return found
 
 
@@ -126,7 +128,7 @@ def _observation(measurement: Measurement, counted: KernelCounts, protocol: Prot
 
 def _provenance(recording: Recording, counting: Counting) -> Provenance:
     run = recording.runs[-1]
-    empty = [m for m in recording.measurements if m.kernel_class == EMPTY_KERNEL and m.kind == "measurement"]
+    empty = [m for m in recording.standing if m.kernel_class == EMPTY_KERNEL]
     return Provenance(
         model=MODEL,
         device=run.environment.device,
@@ -134,11 +136,12 @@ def _provenance(recording: Recording, counting: Counting) -> Provenance:
         driver=run.environment.driver,
         backend=run.environment.backend,
         versions=run.environment.versions,
-        protocol=msgspec.to_builtins(run.protocol),
+        protocol={name: rule for name, rule in msgspec.to_builtins(run.protocol).items() if rule is not None},
         counting=counting,
         created=datetime.now(UTC),
         source="loopyperf calibrate",
         launch_overhead=min((run.protocol.measured_time(m.samples) for m in empty), default=None),
+        noise_floor=recording.noise_floor,
     )
 
 

@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import LoopyperfWarning
@@ -19,7 +21,8 @@ from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unf
 from loopyperf.oracle.choice import FitChoice, chosen_fit
 
 PATIENT = Protocol(longest_run=0.2)
-"""The test kernels are few, and each is to be seen at four sizes: a slow one may take longer than in a calibration."""
+"""The test kernels are few, and each is to be seen at four sizes: a slow one may take longer than in a calibration.
+The caches are as they were when the fit was made."""
 
 
 def validate(
@@ -46,7 +49,7 @@ def validate(
     chosen = _chosen_fit(machine, fit)
     tested = load_kernel_files(kernels or bundled_folder("test_kernels"))
     path = archive or unfinished_archive(machine, "validation")
-    recording = measure(machine, with_empty_kernel(tested), path, protocol or PATIENT, progress)
+    recording = measure(machine, with_empty_kernel(tested), path, protocol or _patient(chosen), progress)
     found = predictions(recording, tested, chosen)
     if archive is None:
         keep(path)
@@ -57,7 +60,7 @@ def predictions(recording: Recording, files: Sequence[KernelFile], fit: Fit) -> 
     """Return the time of the fit's model beside the measured one for every recorded measurement of *files*."""
     model = find_fitted_model(fit.model)
     names = {file.name for file in files}
-    relevant = Recording(recording.runs, tuple(m for m in recording.measurements if m.kernel_class in names))
+    relevant = Recording(recording.runs, tuple(m for m in recording.standing if m.kernel_class in names))
     return tuple(
         Prediction(
             kernel=row.kernel_class,
@@ -72,6 +75,10 @@ def predictions(recording: Recording, files: Sequence[KernelFile], fit: Fit) -> 
 def _whole(properties: Mapping[str, int]) -> Shares:
     """Return counts that are not attributed to instructions in the form that models take."""
     return {name: {"": number} for name, number in properties.items()}
+
+
+def _patient(fit: Fit) -> Protocol:
+    return structs.replace(PATIENT, caches="cold") if fit.protocol.get("caches") == "cold" else PATIENT
 
 
 def _chosen_fit(machine: Backend, fit: FitChoice | None) -> Fit:
