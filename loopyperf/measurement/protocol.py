@@ -16,6 +16,8 @@ BATCH = 4
 """runs between two looks at whether there are enough"""
 MET_AGAIN = 3
 """samples that must be about as fast as the fastest one: it was no accident then"""
+LOOSER = 5
+"""times as far from the fastest one as in other measurements, where these runs have taken long"""
 MUST_AGREE = ("runs", "dropped", "longest_run", "probe_runs", "overhead_factor", "caches")
 """rules that say what a sample is and what is measured: measurements by different ones are not put together. The others
 say in which order, for how long and how often, and measurements may differ in that"""
@@ -52,7 +54,8 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
     stable: float = 0.01
     """relative distance of the third fastest run that counts from the fastest, below which there are enough"""
     budget: float = 0.2
-    """seconds of runs of one kernel at one size, after which there are enough"""
+    """seconds of runs of one kernel at one size, after which a distance of five times :attr:`stable` will do, and twice
+    which are enough whatever the samples are"""
     longest_run: float = 0.03
     """seconds; a size whose single run takes longer is not measured"""
     probe_runs: int = 3
@@ -112,8 +115,9 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
         left = self.runs - len(samples)
         if not samples:
             return min(left, self.dropped + self.fewest)
-        counted = sorted(samples[self.dropped :])
-        if len(counted) >= self.fewest and (sum(samples) >= self.budget or self._is_stable(counted)):
+        counted, spent = sorted(samples[self.dropped :]), sum(samples)
+        within = self.stable * (LOOSER if spent >= self.budget else 1)
+        if len(counted) >= self.fewest and (_is_met_again(counted, within) or spent >= 2 * self.budget):
             return 0
         return min(left, BATCH)
 
@@ -122,10 +126,6 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
         if not samples:
             return 1
         return 0 if max(samples) > self.probe_runs * self.longest_run else self.probe_runs - len(samples)
-
-    def _is_stable(self, ordered: Sequence[float]) -> bool:
-        again = ordered[min(MET_AGAIN, len(ordered)) - 1]
-        return len(ordered) > 1 and again <= ordered[0] * (1 + self.stable)
 
     # }}}
 
@@ -169,3 +169,8 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
         """Return the rules in words, e.g. ``"at most 30 runs, the first 4 dropped, warm caches, order of seed 0"``."""
         order = "order of the files" if self.seed is None else f"order of seed {self.seed}"
         return f"at most {self.runs} runs, the first {self.dropped} dropped, {self.caches} caches, {order}"
+
+
+def _is_met_again(ordered: Sequence[float], within: float) -> bool:
+    again = ordered[min(MET_AGAIN, len(ordered)) - 1]
+    return len(ordered) > 1 and again <= ordered[0] * (1 + within)
