@@ -55,8 +55,8 @@ class Timing:
 class Backend(Protocol):
     """Something that runs kernels and tells how long they took.
 
-    A campaign asks for two cases in turns, what it measures and the yardstick: a backend keeps the latest two compiled,
-    with their arrays (:class:`loopyperf.measurement.backends.recent.Recent`).
+    A campaign asks for two configurations in turns, what it measures and the yardstick: a backend keeps the latest two
+    compiled, each with the arrays of its latest size (:class:`loopyperf.measurement.backends.recent.Recent`).
     """
 
     @property

@@ -22,7 +22,7 @@ from loopyperf.measurement.backends.opencl_caches import CacheFlush
 from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, describe_limits
 from loopyperf.measurement.backends.opencl_program import LaunchSequence, OpenCLProgram
 from loopyperf.measurement.backends.recent import Recent
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.verification import verify
 
@@ -31,22 +31,23 @@ SEED = 0
 
 
 KEPT = 2
-"""configurations that stay compiled, and sizes whose arrays stay: what is measured, and the yardstick"""
+"""configurations that stay compiled, with the arrays of their latest size: what is measured, and the yardstick"""
 
 
 @dataclass(slots=True)
 class _Compiled:
-    """A configuration's program, and whether its results were found to be right."""
+    """A configuration's program, whether its results were found to be right, and its launches at the latest size."""
 
     program: OpenCLProgram
     is_verified: bool = False
+    bound: tuple[Sizes, LaunchSequence] | None = None
 
 
 class OpenCLBackend:
     """Compiles a configuration once, checks its results once, and times it at as many sizes as wanted.
 
-    The programs of the latest two configurations and the buffers of the latest two sizes are kept; the older of them
-    goes when another one comes.
+    The programs of the latest two configurations are kept, each with the buffers of its latest size; the older one goes
+    when another one comes.
     """
 
     def __init__(self, device: str | None = None) -> None:
@@ -60,7 +61,6 @@ class OpenCLBackend:
         self._context = cl.Context([chosen])
         self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self._programs: Recent[Configuration, _Compiled] = Recent(KEPT, lambda one, other: one is other)
-        self._bound: Recent[Case, LaunchSequence] = Recent(KEPT, _same)
         self._flush: CacheFlush | None = None
 
     @property
@@ -82,7 +82,7 @@ class OpenCLBackend:
         it does not compile, cannot be launched or is wrong, and :class:`BackendError` if the device is lost.
         """
         with self._naming(case):
-            return self._bound.get(case, self._prepared).time(self._queue, runs)
+            return self._launches(case).time(self._queue, runs)
 
     def empty_caches(self) -> None:
         """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
@@ -93,8 +93,14 @@ class OpenCLBackend:
         except cl.Error as error:
             raise MeasurementError(f"the caches of {self._environment.device} cannot be emptied: {error}") from error
 
-    def _prepared(self, case: Case) -> LaunchSequence:
+    def _launches(self, case: Case) -> LaunchSequence:
         compiled = self._programs.get(case.configuration, self._compiled)
+        if compiled.bound is None or dict(compiled.bound[0]) != dict(case.sizes):
+            compiled.bound = None  # frees the buffers before the next ones are made
+            compiled.bound = case.sizes, self._prepared(case, compiled)
+        return compiled.bound[1]
+
+    def _prepared(self, case: Case, compiled: _Compiled) -> LaunchSequence:
         program = compiled.program
         arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
         checked = checked_arguments(program.kernel, arguments, case.sizes)
@@ -147,7 +153,3 @@ class OpenCLBackend:
         except cl.Error:
             return False
         return True
-
-
-def _same(case: Case, other: Case) -> bool:
-    return case.configuration is other.configuration and dict(case.sizes) == dict(other.sizes)
