@@ -47,8 +47,8 @@ def points(
     """Yield for each measurement the kernel's name, the time, and the predictions of the models that have one."""
     run = recording.runs[-1]
     known = {(file.name, each.label): each for file in files for each in configurations_of(file, run.limits)}
-    for each in recording.measurements:
-        if each.kind != "measurement" or (each.kernel_class, each.label) not in known:
+    for each in recording.standing:
+        if (each.kernel_class, each.label) not in known:
             continue
         unit = known[each.kernel_class, each.label].build()
         graphs = lpp.instruction_graph(unit, warp_size=device.warp_size, parameters=each.sizes)

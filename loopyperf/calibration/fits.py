@@ -46,6 +46,9 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     """free text, e.g. a citation"""
     launch_overhead: float | None = None
     """measured run time of an empty kernel"""
+    noise_floor: float | None = None
+    """standard deviation of times that should be the same, relative; of the yardstick, a kernel that was timed again
+    after each measurement"""
 
 
 class Residual(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from loopyperf.calibration.accuracy import ClassErrors, CrossValidation, least
 from loopyperf.calibration.candidates import Candidate, possible
 from loopyperf.calibration.problem import Observation, Problem, Vector, pose_problem
 from loopyperf.errors import CalibrationError
+from loopyperf.models.interface import Basis
 from loopyperf.models.metrics import geometric_mean
 
 MOST_FOLDS = 10
@@ -55,10 +56,8 @@ def cross_validate(observations: Sequence[Observation], candidates: Sequence[Can
     rows = tuple(observations)
     folds = _folds(rows)
     chosen = possible(rows) if candidates is None else tuple(candidates)
-    posed = {
-        basis: [(fold, pose_problem((row for row in rows if row.kernel_class not in fold), basis)) for fold in folds]
-        for basis in {each.basis for each in chosen}
-    }
+    bases: set[Basis] = {each.basis for each in chosen}
+    posed = {basis: [(fold, _without(fold, rows, basis)) for fold in folds] for basis in bases}
     left_out = {each.name: _left_out(each, rows, posed[each.basis]) for each in chosen}
     table = _table(rows, left_out)
     return Validated(table, left_out, {each.name: each for each in chosen})
@@ -80,6 +79,10 @@ def _folds(rows: Sequence[Observation]) -> list[set[str]]:
     for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
         min(folds, key=lambda fold: sum(sizes[each] for each in fold)).add(name)
     return folds
+
+
+def _without(fold: set[str], rows: Sequence[Observation], basis: Basis) -> Problem:
+    return pose_problem((row for row in rows if row.kernel_class not in fold), basis)
 
 
 def _left_out(candidate: Candidate, rows: Sequence[Observation], posed: Sequence[tuple[set[str], Problem]]) -> LeftOut:

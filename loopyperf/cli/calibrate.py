@@ -13,6 +13,7 @@ from loopyperf.cli.console import standard_output
 from loopyperf.cli.coverage import show_coverage, show_gaps
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.counts.execution import COUNTINGS, Counting
+from loopyperf.measurement.protocol import Caches, Protocol
 from loopyperf.oracle.calibrate import calibrate as run_calibration
 from loopyperf.units import duration
 
@@ -31,6 +32,7 @@ WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 @click.option("--output", type=click.Path(path_type=Path), help="Where the fit goes; by default where it is found.")
 @click.option("--model", type=click.Choice(MODELS), help="Which model is fitted; by default the one that is better.")
 @click.option("--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which linear fit to keep.")
+@click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="What each run finds in them.")
 @click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
 @click.option("--coverage", "whole_coverage", is_flag=True, help="Print what exercises each property, not only gaps.")
 def calibrate(
@@ -41,11 +43,13 @@ def calibrate(
     output: Path | None,
     model: str | None,
     weights: str,
+    caches: Caches,
     counting: Counting,
     whole_coverage: bool,
 ) -> None:
     """Measure the measurement kernels on a device, and fit the model that predicts unseen classes of them best."""
     started = time.monotonic()
+    protocol = Protocol(caches=caches)
     with campaign_bar("measuring") as report:
         fit = run_calibration(
             backend,
@@ -53,6 +57,7 @@ def calibrate(
             kernels=kernels,
             archive=archive,
             save=output,
+            protocol=protocol,
             counting=counting,
             model=model,
             non_negative=WEIGHTS[weights],
@@ -62,7 +67,15 @@ def calibrate(
     if whole_coverage:
         show_coverage(fit.coverage, standard_output())
     show_gaps(fit.coverage, standard_output())
+    click.echo(f"timed by the wall clock, {protocol}; {noise(fit)}")
     click.echo(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
+
+
+def noise(fit: Fit) -> str:
+    """Return the noise floor of the measurements of *fit* in words."""
+    if fit.noise_floor is None:
+        return "noise floor not known: the yardstick could not be timed"
+    return f"noise floor {fit.noise_floor:.1%}: so much a kernel's time differs that was taken again and again"
 
 
 def show_fit(fit: Fit, console: Console) -> None:

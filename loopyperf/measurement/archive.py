@@ -10,16 +10,17 @@ import gzip
 import lzma
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO, Self
 
 from loopyperf.errors import ArchiveError, IncompatibleRunsError
+from loopyperf.measurement.noise import noise_floor, yardstick_times
 from loopyperf.measurement.records import Key, Measurement, Run, decode, encode
+from loopyperf.measurement.takes import Takes
 
 GZIP_MAGIC = b"\x1f\x8b"
 XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -32,11 +33,22 @@ class Recording:
 
     runs: tuple[Run, ...]
     measurements: tuple[Measurement, ...]
+    """all of them: probes, yardsticks, and what was measured again as well"""
 
     @cached_property
     def completed(self) -> Mapping[Key, Measurement]:
-        """Return what need not be measured again, by what was measured."""
-        return {measurement.key: measurement for measurement in self.measurements}
+        """Return the probes and measurements that stand, by what was measured; of repeated ones the best take."""
+        return Takes(self.measurements).completed
+
+    @property
+    def standing(self) -> tuple[Measurement, ...]:
+        """Return the measurements that count, each once: no probes, no yardsticks, none that was repeated better."""
+        return tuple(each for each in self.completed.values() if each.kind == "measurement")
+
+    @property
+    def noise_floor(self) -> float | None:
+        """Return by how much times differ though the device does the same, relative; None without a yardstick."""
+        return noise_floor(yardstick_times(self.measurements))
 
 
 def read_archive(path: Path) -> Recording:
@@ -73,19 +85,31 @@ class Archive:
             recording = _parse(content, path)
             _check_same_device_and_protocol(recording.runs[-1:], run, path)
             self._file.truncate(_complete_length(content))
-            self._completed = dict(recording.completed)
+            self._measurements = list(recording.measurements)
+            self._takes = Takes(recording.measurements)
             self._append(encode(run))
             cleanup.pop_all()
 
     @property
     def completed(self) -> Mapping[Key, Measurement]:
-        """Return what this and earlier runs have recorded, by what was measured."""
-        return MappingProxyType(self._completed)
+        """Return what this and earlier runs have recorded, by what was measured; of repeated ones the best take."""
+        return self._takes.completed
 
-    def append(self, measurement: Measurement) -> None:
-        """Record *measurement*: when this returns, it is on disk."""
-        self._append(encode(measurement))
-        self._completed[measurement.key] = measurement
+    @property
+    def measurements(self) -> Sequence[Measurement]:
+        """Return all that this and earlier runs have recorded, in order."""
+        return tuple(self._measurements)
+
+    def takes(self, key: Key) -> Sequence[Measurement]:
+        """Return each take of what *key* stands for, in order."""
+        return self._takes.of(key)
+
+    def append(self, *measurements: Measurement) -> None:
+        """Record *measurements*, in this order: when this returns, they are on disk."""
+        self._append(b"".join(map(encode, measurements)))
+        for measurement in measurements:
+            self._measurements.append(measurement)
+            self._takes.add(measurement)
 
     def close(self) -> None:
         """Close the file and let go of the lock."""

@@ -1,29 +1,39 @@
 """A campaign: what is measured, in which order, and from which size on (Stevens and Klöckner, section 4.2).
 
-The empty kernel comes first: its launch says how long a kernel must run to be worth measuring. Every sample goes into
-the archive before the next one is taken, and what the archive holds is not run again.
+The empty kernel comes first: its launch says how long a kernel must run to be worth measuring. Then come all
+configurations in a random order that the protocol's seed repeats, so that a device that becomes slower by and by is not
+taken for a class of kernels that are slow; the sizes of one follow one another, since it is compiled once. Every sample
+goes into the archive before the next one is taken, and what the archive holds is not run again, unless the device was
+slow.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
+from random import Random
 
 from loopyperf.errors import IncompatibleRunsError, MeasurementError
 from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.backends.interface import Backend, Case
+from loopyperf.measurement.backends.interface import Backend, Case, Timing
 from loopyperf.measurement.configuration import Configuration, Limits, Sizes
 from loopyperf.measurement.environment import incompatibilities
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
 from loopyperf.measurement.ladder import sizes_to_measure
-from loopyperf.measurement.records import Kind, Measurement
+from loopyperf.measurement.records import Key, Kind, Measurement
+from loopyperf.measurement.sampling import measured, probed
+from loopyperf.measurement.sensors import Sensors
+from loopyperf.measurement.takes import standing
+from loopyperf.measurement.watch import Watch
 
 EMPTY_KERNEL = "empty kernel"
 """``NAME`` of the kernel file whose launch is the overhead of all others."""
 
 Planned = tuple[str, Configuration]
 """The ``NAME`` of a kernel file and one of its configurations."""
+FailureReport = Callable[[str, Configuration, MeasurementError], None]
+"""is called with the class of kernels, the configuration that failed, and the reason"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +56,28 @@ def run_campaign(
     archive: Archive,
     *,
     progress: Callable[[Progress], None] = _ignore,
-    on_failure: Callable[[str, Configuration, MeasurementError], None] | None = None,
+    on_failure: FailureReport | None = None,
 ) -> tuple[Measurement, ...]:
-    """Return the measurements of all *files*, by the protocol of the run that *archive* was opened with.
+    """Return the measurements of all *files* in their order, by the protocol of the run that *archive* was opened with.
 
     Those that *archive* held already are among them; probes are not. *progress* is called before each configuration
-    and once at the end. A kernel that cannot be measured, or computes something wrong, raises
-    :class:`MeasurementError`; with *on_failure* this is called instead, and the campaign goes on with the next
-    configuration. Raises :class:`IncompatibleRunsError` if the archive's run is of another device than the backend's.
+    and once at the end. What was measured while the device was slow is measured again, the last time after everything
+    else; the take with the fastest yardstick is returned. A kernel that cannot be measured, or computes something
+    wrong, raises :class:`MeasurementError`; with *on_failure* this is called instead, and the campaign goes on with the
+    next configuration. Raises :class:`IncompatibleRunsError` if the archive's run is of another device than the
+    backend's, and :class:`BackendError` if the device is lost.
     """
-    campaign = Campaign(backend, archive)
     planned = plan(files, backend.limits)
-    shortest = archive.run.protocol.overhead_factor * campaign.launch_overhead(planned)
-    measurements: list[Measurement] = []
-    for done, (kernel_class, configuration) in enumerate(planned):
+    campaign = Campaign(backend, archive, planned, on_failure)
+    order = in_random_order(planned, archive.run.protocol.seed)
+    for done, (kernel_class, configuration) in enumerate(order):
         progress(Progress(done, len(planned), kernel_class, configuration.label))
-        try:
-            measurements.extend(campaign.walk(kernel_class, configuration, shortest))
-        except MeasurementError as error:
-            if on_failure is None:
-                raise
-            on_failure(kernel_class, configuration, error)
-    if planned:
-        progress(Progress(len(planned), len(planned), planned[-1][0], planned[-1][1].label))
-    return tuple(measurements)
+        campaign.measure((kernel_class, configuration), campaign.repeats_at_once)
+    for again in [each for each in order if campaign.was_slow(each)]:
+        campaign.measure(again, archive.run.protocol.repeats)
+    if order:
+        progress(Progress(len(planned), len(planned), order[-1][0], order[-1][1].label))
+    return tuple(measurement for each in planned for measurement in campaign.measurements(each))
 
 
 def plan(files: Iterable[KernelFile], limits: Limits) -> tuple[Planned, ...]:
@@ -81,23 +89,67 @@ def plan(files: Iterable[KernelFile], limits: Limits) -> tuple[Planned, ...]:
     return tuple(sorted(planned, key=lambda item: item[0] != EMPTY_KERNEL))
 
 
-class Campaign:
-    """Takes probes and measurements on a backend, each only once for an archive."""
+def in_random_order(planned: Sequence[Planned], seed: int | None) -> tuple[Planned, ...]:
+    """Return *planned* in the order of *seed*, the same each time; as it is for None."""
+    order = list(planned)
+    if seed is not None:
+        Random(seed).shuffle(order)
+    return tuple(order)
 
-    def __init__(self, backend: Backend, archive: Archive) -> None:
-        """Measure on *backend* into *archive*."""
+
+class Campaign:
+    """Takes probes and measurements on a backend, each only once for an archive unless the device was slow."""
+
+    def __init__(
+        self, backend: Backend, archive: Archive, planned: Sequence[Planned], on_failure: FailureReport | None = None
+    ) -> None:
+        """Measure *planned* on *backend* into *archive*, beginning with the launch of the empty kernel."""
+        _check_same_device(backend, archive)
         self._backend = backend
         self._archive = archive
         self._protocol = archive.run.protocol
-        fields = incompatibilities(archive.run.environment, backend.environment)
-        if fields:
-            raise IncompatibleRunsError(
-                f"{archive.path} was opened for a run on {archive.run.environment.device}, the backend is on "
-                f"{backend.environment.device}, and they differ in {', '.join(fields)}; start the run "
-                "with the backend's environment"
-            )
+        self._on_failure = on_failure
+        self._keys: dict[tuple[str, str], list[Key]] = {}
+        self._sensors = Sensors(backend.environment)
+        self._watch = Watch(backend, archive)
+        # Built once, for the memory check here and for the backend, which knows a configuration by its identity.
+        self._built_once = {(name, each.label): replace(each, build=cache(each.build)) for name, each in planned}
+        self._shortest = self._protocol.overhead_factor * self._launch_overhead(planned)
 
-    def launch_overhead(self, planned: Iterable[Planned]) -> float:
+    @property
+    def repeats_at_once(self) -> int:
+        """Return how often a measurement is repeated before the campaign goes on: all but the last time."""
+        return max(0, self._protocol.repeats - 1)
+
+    def measure(self, planned: Planned, repeats: int) -> None:
+        """Measure one configuration, on each ladder from the size on that runs long enough beside a launch.
+
+        What was measured while the device was slow is measured again, up to *repeats* times. The empty kernel is
+        measured from its smallest size on, however short. Raises :class:`MeasurementError` unless somebody takes care.
+        """
+        kernel_class, configuration = planned
+        self._keys[kernel_class, configuration.label] = keys = []
+        try:
+            keys.extend(
+                self._measured(case, repeats).key for case in self._worth_measuring(kernel_class, configuration)
+            )
+        except MeasurementError as error:
+            if self._on_failure is None:
+                raise
+            self._on_failure(kernel_class, configuration, error)
+
+    def measurements(self, planned: Planned) -> tuple[Measurement, ...]:
+        """Return the measurements of a configuration, of each the take that stands."""
+        kernel_class, configuration = planned
+        return tuple(self._archive.completed[key] for key in self._keys[kernel_class, configuration.label])
+
+    def was_slow(self, planned: Planned) -> bool:
+        """Return whether the device was slow while a measurement of a configuration was taken that stands."""
+        return any(self._watch.was_slow(measurement) for measurement in self.measurements(planned))
+
+    # {{{ which sizes
+
+    def _launch_overhead(self, planned: Iterable[Planned]) -> float:
         """Return the seconds that an empty kernel takes at its smallest size.
 
         Without an empty kernel in *planned* it is the fastest one in the archive; raises :class:`MeasurementError`
@@ -105,8 +157,8 @@ class Campaign:
         """
         for kernel_class, configuration in planned:
             if kernel_class == EMPTY_KERNEL:
-                smallest = Case(kernel_class, configuration, configuration.sizes[0])
-                return self._protocol.measured_time(self._recorded(smallest, "measurement").samples)
+                smallest = self._case(kernel_class, configuration, configuration.sizes[0])
+                return self._protocol.measured_time(self._measured(smallest, self.repeats_at_once).samples)
         empty = [
             self._protocol.measured_time(record.samples)
             for key, record in self._archive.completed.items()
@@ -119,22 +171,22 @@ class Campaign:
             )
         return min(empty)
 
-    def walk(self, kernel_class: str, configuration: Configuration, shortest: float) -> Iterator[Measurement]:
-        """Yield the measurements of one configuration, on each ladder from the size on that runs *shortest* seconds.
-
-        The empty kernel is measured from its smallest size on, however short.
-        """
-        # Built once, for the memory check here and for the backend.
-        built_once = replace(configuration, build=cache(configuration.build))
-        floor = 0.0 if kernel_class == EMPTY_KERNEL else shortest
+    def _worth_measuring(self, kernel_class: str, configuration: Configuration) -> Iterator[Case]:
+        """Yield a configuration at the sizes to measure; they are probed as late as possible."""
+        floor = 0.0 if kernel_class == EMPTY_KERNEL else self._shortest
 
         def probe(sizes: Sizes) -> float | None:
-            case = Case(kernel_class, built_once, sizes)
-            return self._protocol.probed_time(self._recorded(case, "probe").samples) if self._fits(case) else None
+            case = self._case(kernel_class, configuration, sizes)
+            return self._protocol.probed_time(self._probed(case).samples) if self._fits(case) else None
 
-        for ladder in built_once.ladders:
-            for sizes in sizes_to_measure(replace(built_once, sizes=ladder), probe, floor, self._protocol.longest_run):
-                yield self._recorded(Case(kernel_class, built_once, sizes), "measurement")
+        for ladder in configuration.ladders:
+            for sizes in sizes_to_measure(
+                replace(configuration, sizes=ladder), probe, floor, self._protocol.longest_run
+            ):
+                yield self._case(kernel_class, configuration, sizes)
+
+    def _case(self, kernel_class: str, configuration: Configuration, sizes: Sizes) -> Case:
+        return Case(kernel_class, self._built_once[kernel_class, configuration.label], sizes)
 
     def _fits(self, case: Case) -> bool:
         if case.key("probe") in self._archive.completed:
@@ -142,21 +194,58 @@ class Campaign:
         kernel = case.configuration.build().default_entrypoint
         return allocated_bytes(kernel, case.sizes) <= self._backend.limits.global_memory
 
-    def _recorded(self, case: Case, kind: Kind) -> Measurement:
-        known = self._archive.completed.get(case.key(kind))
-        return known if known is not None else self._taken(case, kind)
+    # }}}
 
-    def _taken(self, case: Case, kind: Kind) -> Measurement:
-        runs = self._protocol.runs if kind == "measurement" else self._protocol.probe_runs
-        samples = self._backend.time(case, runs)
+    # {{{ taking samples
+
+    def _probed(self, case: Case) -> Measurement:
+        known = self._archive.completed.get(case.key("probe"))
+        if known is not None:
+            return known
+        return self._recorded(case, "probe", probed(self._backend, case, self._protocol))
+
+    def _measured(self, case: Case, repeats: int) -> Measurement:
+        key = case.key("measurement")
+        while not self._is_settled(takes := self._archive.takes(key), repeats):
+            self._watch.wait()
+            before = self._watch.latest
+            timing = measured(self._backend, case, self._protocol)
+            around = [seconds for seconds in (before, self._watch.look()) if seconds is not None]
+            self._recorded(case, "measurement", timing, len(takes) + 1, max(around, default=None))
+        return self._archive.completed[key]
+
+    def _is_settled(self, takes: Sequence[Measurement], repeats: int) -> bool:
+        return len(takes) > repeats or (bool(takes) and not self._watch.was_slow(standing(takes)))
+
+    def _recorded(
+        self, case: Case, kind: Kind, timing: Timing, attempt: int = 1, yardstick: float | None = None
+    ) -> Measurement:
+        reading = self._sensors.read()
         measurement = Measurement(
             run=self._archive.run.id,
             kernel_class=case.kernel_class,
             label=case.configuration.label,
             sizes={name: int(value) for name, value in case.sizes.items()},
             kind=kind,
-            samples=samples,
+            samples=timing.wall,
+            device_samples=timing.device,
+            attempt=attempt,
+            yardstick=yardstick,
+            clock=reading.clock,
+            temperature=reading.temperature,
             taken=datetime.now(UTC),
         )
-        self._archive.append(measurement)
+        self._archive.append(*self._watch.records(), measurement)
         return measurement
+
+    # }}}
+
+
+def _check_same_device(backend: Backend, archive: Archive) -> None:
+    fields = incompatibilities(archive.run.environment, backend.environment)
+    if fields:
+        raise IncompatibleRunsError(
+            f"{archive.path} was opened for a run on {archive.run.environment.device}, the backend is on "
+            f"{backend.environment.device}, and they differ in {', '.join(fields)}; start the run "
+            "with the backend's environment"
+        )

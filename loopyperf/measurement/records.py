@@ -1,7 +1,8 @@
 """The records of a measurement archive, each one line of JSON: which run, then what it measured.
 
 A line's first field says which record it is. A :class:`Run` carries the schema version; the lines after it, up to the
-next run, are of that schema.
+next run, are of that schema. Those of an earlier one are brought up to date as they are read
+(:mod:`loopyperf.measurement.upgrades`).
 """
 
 from datetime import UTC, datetime
@@ -14,12 +15,14 @@ import msgspec
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.configuration import Limits, Sizes
 from loopyperf.measurement.environment import Environment, incompatibilities
-from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.protocol import Protocol, Summary
+from loopyperf.measurement.upgrades import upgraded
 
-SCHEMA = 1
+SCHEMA = 2
 """The schema that this version writes, and the latest that it reads."""
 
-Kind = Literal["probe", "measurement"]
+Kind = Literal["probe", "measurement", "yardstick"]
+"""a short look at how long a size takes; what fits are made from; the kernel that tells how fast the device is"""
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
@@ -66,19 +69,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run", tag_field="recor
         """Return in what *other* differs from this run so that their samples must not stand side by side."""
         fields = incompatibilities(self.environment, other.environment)
         reasons = [(name, getattr(self.environment, name), getattr(other.environment, name)) for name in fields]
-        rules = [
-            (f"protocol.{name}", getattr(self.protocol, name), getattr(other.protocol, name))
-            for name in self.protocol.__struct_fields__
-        ]
-        reasons += [rule for rule in rules if rule[1] != rule[2]]
+        rules = self.protocol.differences(other.protocol)
+        reasons += [(f"protocol.{name}", getattr(self.protocol, name), getattr(other.protocol, name)) for name in rules]
         return tuple(f"{name} is {received!r} instead of {recorded!r}" for name, recorded, received in reasons)
 
 
-class Measurement(msgspec.Struct, frozen=True, kw_only=True, tag="measurement", tag_field="record"):
+class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="measurement", tag_field="record"):
     """The raw samples of one kernel at one size."""
 
     run: str
-    """the :attr:`Run.id` it belongs to"""
+    """the :attr:`Run.id` it belongs to, which has the protocol"""
     kernel_class: str
     """the ``NAME`` of the kernel file"""
     label: str
@@ -87,6 +87,16 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, tag="measurement", 
     kind: Kind
     samples: Annotated[tuple[Seconds, ...], msgspec.Meta(min_length=1)]
     """wall-clock seconds of every run, in order"""
+    device_samples: tuple[Seconds, ...] | None = None
+    """seconds of every run by the device's clock, without the launch; None where the backend cannot tell"""
+    attempt: Annotated[int, msgspec.Meta(ge=1)] = 1
+    """2 if it was measured again because the device was slow the first time, and so on"""
+    yardstick: Seconds | None = None
+    """seconds that the yardstick took before or after, whichever was longer; None where there is none"""
+    clock: float | None = None
+    """Hz of the device's cores, about then; None where it cannot be read"""
+    temperature: float | None = None
+    """of the device in °C, about then; None where it cannot be read"""
     taken: datetime
     """when the last sample was in, in UTC"""
 
@@ -95,11 +105,22 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, tag="measurement", 
         """Return what was measured."""
         return Key.of(self.kernel_class, self.label, self.sizes, self.kind)
 
+    def summary(self, protocol: Protocol) -> Summary:
+        """Return minimum, median and spread of the wall-clock samples that count by *protocol*, that of its run.
+
+        Raises :class:`MeasurementError` for a probe, whose samples are too few.
+        """
+        return protocol.summary(self.samples)
+
+    def device_summary(self, protocol: Protocol) -> Summary | None:
+        """Return the same of the samples by the device's clock, None where there are none."""
+        return None if self.device_samples is None else protocol.summary(self.device_samples)
+
 
 class _Header(msgspec.Struct):
     """What a record of any schema has."""
 
-    schema: int = 0
+    schema: int = SCHEMA
     written_by: str = "a later version"
 
 
@@ -118,9 +139,16 @@ def encode(record: Run | Measurement) -> bytes:
 
 
 def decode(line: bytes) -> Run | Measurement:
-    """Return the record that *line* holds; raises :class:`ArchiveError` if it is none, or of a later schema."""
+    """Return the record that *line* holds, brought up to the current schema.
+
+    Raises :class:`ArchiveError` if it is none, or of a later schema.
+    """
     try:
-        _check_schema(msgspec.json.decode(line, type=_Header))
+        header = msgspec.json.decode(line, type=_Header)
+        _check_schema(header)
+        if header.schema < SCHEMA:
+            document = msgspec.json.decode(line, type=dict[str, object])
+            return msgspec.convert(upgraded(document, header.schema), Run | Measurement)
         return msgspec.json.decode(line, type=Run | Measurement)
     except (msgspec.MsgspecError, MeasurementError) as error:
         raise ArchiveError(f"not a record of a measurement archive ({error})") from error

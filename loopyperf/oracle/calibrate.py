@@ -89,6 +89,9 @@ def fit_recording(
 def observations(recording: Recording, files: Iterable[KernelFile], counting: Counting) -> list[Observation]:
     """Return the measurements of an archive with the properties of what was measured, counted now from *files*.
 
+    The seconds are the wall clock's. Of what was measured several times because the device was slow, the best take is
+    there, once.
+
     Raises :class:`CalibrationError` for a measurement of a kernel that *files* do not have.
     """
     if not recording.runs:
@@ -98,23 +101,22 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
     built: dict[tuple[str, str], Program] = {}
     device = described(run.environment.slug)
     found: list[Observation] = []
-    for measurement in recording.measurements:
+    for measurement in recording.standing:
         key = (measurement.kernel_class, measurement.label)
-        if measurement.kind == "measurement":
-            if key not in built:
-                built[key] = _configuration(configurations, key).build()
-            seconds = run.protocol.measured_time(measurement.samples)
-            found.append(
-                observe(
-                    built[key],
-                    measurement.sizes,
-                    seconds,
-                    kernel_class=key[0],
-                    label=key[1],
-                    counting=counting,
-                    device=device,
-                )
+        if key not in built:
+            built[key] = _configuration(configurations, key).build()
+        seconds = run.protocol.measured_time(measurement.samples)
+        found.append(
+            observe(
+                built[key],
+                measurement.sizes,
+                seconds,
+                kernel_class=key[0],
+                label=key[1],
+                counting=counting,
+                device=device,
             )
+        )
     return found
 
 
@@ -139,7 +141,7 @@ def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[st
 
 def _provenance(recording: Recording, counting: Counting) -> Provenance:
     run = recording.runs[-1]
-    empty = [m for m in recording.measurements if m.kernel_class == EMPTY_KERNEL and m.kind == "measurement"]
+    empty = [m for m in recording.standing if m.kernel_class == EMPTY_KERNEL]
     return Provenance(
         model="",
         device=run.environment.device,
@@ -147,11 +149,12 @@ def _provenance(recording: Recording, counting: Counting) -> Provenance:
         driver=run.environment.driver,
         backend=run.environment.backend,
         versions=run.environment.versions,
-        protocol=msgspec.to_builtins(run.protocol),
+        protocol={name: rule for name, rule in msgspec.to_builtins(run.protocol).items() if rule is not None},
         counting=counting,
         created=datetime.now(UTC),
         source="loopyperf calibrate",
         launch_overhead=min((run.protocol.measured_time(m.samples) for m in empty), default=None),
+        noise_floor=recording.noise_floor,
     )
 
 

@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Observation
@@ -20,7 +22,8 @@ from loopyperf.oracle.choice import FitChoice, chosen_fit
 from loopyperf.oracle.intervals import interval
 
 PATIENT = Protocol(longest_run=0.2)
-"""The test kernels are few, and each is to be seen at four sizes: a slow one may take longer than in a calibration."""
+"""The test kernels are few, and each is to be seen at four sizes: a slow one may take longer than in a calibration.
+The caches are as they were when the fit was made."""
 
 
 def validate(
@@ -47,7 +50,7 @@ def validate(
     chosen = _chosen_fit(machine, fit)
     tested = load_kernel_files(kernels or bundled_folder("test_kernels"))
     path = archive or unfinished_archive(machine, "validation")
-    recording = measure(machine, with_empty_kernel(tested), path, protocol or PATIENT, progress)
+    recording = measure(machine, with_empty_kernel(tested), path, protocol or _patient(chosen), progress)
     found = predictions(recording, tested, chosen)
     if archive is None:
         keep(path)
@@ -57,7 +60,7 @@ def validate(
 def predictions(recording: Recording, files: Sequence[KernelFile], fit: Fit) -> tuple[Prediction, ...]:
     """Return the time of the fit's model beside the measured one for every recorded measurement of *files*."""
     names = {file.name for file in files}
-    relevant = Recording(recording.runs, tuple(m for m in recording.measurements if m.kernel_class in names))
+    relevant = Recording(recording.runs, tuple(m for m in recording.standing if m.kernel_class in names))
     return tuple(_prediction(row, fit) for row in observations(relevant, files, fit.counting))
 
 
@@ -67,6 +70,10 @@ def _prediction(row: Observation, fit: Fit) -> Prediction:
     found, _ = interval(fit, shares, predicted)
     stated = None if found is None else (float(found[0]), float(found[1]))
     return Prediction(row.kernel_class, row.sizes, predicted, row.seconds, stated)
+
+
+def _patient(fit: Fit) -> Protocol:
+    return structs.replace(PATIENT, caches="cold") if fit.protocol.get("caches") == "cold" else PATIENT
 
 
 def _chosen_fit(machine: Backend, fit: FitChoice | None) -> Fit:

@@ -9,12 +9,13 @@ from typing import Any
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.configuration import Configuration, Limits, Sizes
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
+from loopyperf.measurement.yardstick import YARDSTICK
 
 LIMITS = Limits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
 TICK = 2.0**-20
@@ -37,8 +38,9 @@ def environment(**changes: Any) -> Environment:
     return Environment(**fields | changes)
 
 
-ONE_LAUNCH = Protocol(overhead_factor=1.0)
-"""Sizes count from one launch on: half a launch is the synthetic kernel's own time at its first size."""
+ONE_LAUNCH = Protocol(overhead_factor=1.0, seed=None)
+"""Sizes count from one launch on: half a launch is the synthetic kernel's own time at its first size. The order is that
+of the files."""
 
 
 def run(protocol: Protocol | None = None, limits: Limits = LIMITS, **changes: Any) -> Run:
@@ -91,16 +93,27 @@ def linear_time(case: Case) -> float:
     return LAUNCH if case.kernel_class == "empty kernel" else LAUNCH / 2 + TICK * case.sizes["n"]
 
 
+def steady_yardstick(backend: "SyntheticBackend") -> float:
+    """A hundred launches, a millisecond, which is enough at the second size."""
+    return 100 * LAUNCH
+
+
 @dataclass
 class SyntheticBackend:
-    """Answers with *seconds* of the case, every other run twice as slow, and writes down what it was asked."""
+    """Answers with *seconds* of the case, every other run twice as slow, and writes down what it was asked.
+
+    The yardstick takes what *yardstick* says of the backend, and is not among the calls.
+    """
 
     seconds: Callable[[Case], float] = linear_time
     limits: Limits = LIMITS
     environment: Environment = field(default_factory=environment)
     calls: list[tuple[str, str, int, int]] = field(default_factory=list)
+    yardstick: "Callable[[SyntheticBackend], float]" = steady_yardstick
 
-    def time(self, case: Case, runs: int) -> tuple[float, ...]:
+    def time(self, case: Case, runs: int) -> Timing:
+        if case.kernel_class == YARDSTICK:
+            return Timing((self.yardstick(self) if case.sizes["rounds"] > 64 else LAUNCH,) * runs)
         self.calls.append((case.kernel_class, case.configuration.label, case.sizes.get("n", 0), runs))
         seconds = self.seconds(case)
-        return tuple(seconds if run % 2 else 2 * seconds for run in range(runs))
+        return Timing(tuple(seconds if run % 2 else 2 * seconds for run in range(runs)))

@@ -108,6 +108,14 @@ def test_what_could_not_be_read_back_is_not_written(path, samples):
     assert len(read_archive(path).measurements) == 1
 
 
+def test_a_measurement_tells_minimum_median_and_spread_by_both_clocks():
+    samples = (9.0, 9.0, 9.0, 9.0, 2.0, 1.0, 4.0)
+    record = measurement(samples=samples, device_samples=tuple(each / 2 for each in samples))
+    assert record.summary(Protocol()) == (1.0, 2.0, 1.0, 3)
+    assert record.device_summary(Protocol()) == (0.5, 1.0, 1.0, 3)
+    assert measurement(samples=samples).device_summary(Protocol()) is None
+
+
 def test_keys_do_not_depend_on_the_order_of_sizes():
     assert Key.of("k", "l", {"n": 1, "m": 2}, "probe") == Key.of("k", "l", {"m": 2, "n": 1}, "probe")
 
@@ -235,7 +243,7 @@ def test_another_file_keeps_its_last_line(tmp_path):
 
 def test_an_archive_from_the_future_says_what_to_install(path):
     path.parent.mkdir()
-    path.write_bytes(b'{"record":"run","schema":2,"written_by":"7.5.0","everything":"else"}\n')
+    path.write_bytes(b'{"record":"run","schema":3,"written_by":"7.5.0","everything":"else"}\n')
     with pytest.raises(ArchiveError, match=r"line 1.*loopyperf>=7\.5\.0"):
         read_archive(path)
 

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -6,6 +7,7 @@ from loopyperf.errors import IncompatibleRunsError, MeasurementError
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.campaign import Progress, run_campaign
 from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.yardstick import YARDSTICK
 
 from .synthetic import LAUNCH, LIMITS, TICK, SyntheticBackend, configuration, environment, kernel_file, linear_time, run
 
@@ -34,7 +36,7 @@ def sizes_of(measurements, kernel_class, label="group 16"):
 def test_the_empty_kernel_comes_first_and_at_its_smallest_size(path):
     backend = SyntheticBackend()
     measure(path, backend)
-    assert backend.calls[0] == ("empty kernel", "group 16", 4, 30)
+    assert backend.calls[0] == ("empty kernel", "group 16", 4, 12)
 
 
 def test_every_kernel_is_measured_from_the_launch_overhead_on(path):
@@ -45,22 +47,22 @@ def test_every_kernel_is_measured_from_the_launch_overhead_on(path):
 
 def test_the_overhead_factor_moves_the_first_size(path):
     # three launches are 30 ticks = 5 ticks + 25 ticks
-    assert sizes_of(measure(path, protocol=Protocol(overhead_factor=3)), "scale") == [25, 26, 27, 28]
+    assert sizes_of(measure(path, protocol=Protocol(overhead_factor=3, seed=None)), "scale") == [25, 26, 27, 28]
 
 
 def test_by_default_a_kernel_works_as_long_as_its_launch_takes(path):
     # two launches are 20 ticks = 5 ticks + 15 ticks
-    assert sizes_of(measure(path, protocol=Protocol()), "scale") == [15, 16, 17, 18]
+    assert sizes_of(measure(path, protocol=Protocol(seed=None)), "scale") == [15, 16, 17, 18]
 
 
 def test_the_empty_kernel_is_never_skipped_for_being_short(path):
-    measurements = measure(path, protocol=Protocol(overhead_factor=3))
+    measurements = measure(path, protocol=Protocol(overhead_factor=3, seed=None))
     assert sizes_of(measurements, "empty kernel") == [4, 8]
 
 
 def test_no_size_runs_longer_than_the_protocol_allows(path):
     backend = SyntheticBackend()
-    measurements = measure(path, backend, protocol=Protocol(overhead_factor=1.0, longest_run=11 * TICK))
+    measurements = measure(path, backend, protocol=Protocol(overhead_factor=1.0, longest_run=11 * TICK, seed=None))
     assert sizes_of(measurements, "scale") == [5, 6]
     probed = [n for kernel_class, label, n, _ in backend.calls if (kernel_class, label) == ("scale", "group 16")]
     assert max(probed) == 7  # the one that was found to run too long
@@ -108,7 +110,8 @@ def test_probes_and_all_raw_samples_are_archived(path):
     recorded = read_archive(path).measurements
     assert all(measurement in recorded for measurement in measurements)
     assert {len(m.samples) for m in recorded if m.kind == "probe"} == {3}
-    assert {len(m.samples) for m in recorded if m.kind == "measurement"} == {30}
+    # The fastest one is met four times in the first eight that count.
+    assert {len(m.samples) for m in recorded if m.kind == "measurement"} == {12}
     probed = [m.sizes["n"] for m in recorded if m.kind == "probe" and m.key[:2] == ("scale", "group 16")]
     assert probed == [1, 2, 3, 4, 5, 6, 7, 8]
 
@@ -132,7 +135,7 @@ def test_a_resumed_campaign_measures_only_what_is_missing(path, tmp_path, killed
 
     class Mortal(SyntheticBackend):
         def time(self, case, runs):
-            if len(self.calls) == killed_after:
+            if len(self.calls) == killed_after and case.kernel_class != YARDSTICK:
                 raise KilledError
             return super().time(case, runs)
 
@@ -141,8 +144,62 @@ def test_a_resumed_campaign_measures_only_what_is_missing(path, tmp_path, killed
         measure(path, first)
     resumed = measure(path, second)
     undisturbed = measure(tmp_path / "whole.jsonl", whole)
-    assert whole.calls == first.calls + second.calls
+    assert whole.calls[:killed_after] == first.calls
+    # Of what was not finished, the first run of a probe, everything is made again.
+    probe_begun = first.calls[-1][-1] == 1
+    assert whole.calls[killed_after - probe_begun :] == second.calls
     assert [m.key for m in undisturbed] == [m.key for m in resumed]
+
+
+def order_of(backend):
+    """Return the configurations in the order in which they were first timed."""
+    return list(dict.fromkeys(call[:2] for call in backend.calls))
+
+
+MANY = kernel_file("scale", *(configuration(f"group {number}", LADDER) for number in range(20)))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_configurations_are_measured_in_the_order_of_the_seed(tmp_path, seed):
+    orders = []
+    for name in ("one", "other"):
+        backend = SyntheticBackend()
+        measure(tmp_path / name, backend, (EMPTY, MANY), Protocol(overhead_factor=1.0, seed=seed))
+        orders.append(order_of(backend))
+    assert orders[0] == orders[1]
+    as_planned = [("empty kernel", "group 16"), *(("scale", f"group {number}") for number in range(20))]
+    assert orders[0] != as_planned
+    assert sorted(orders[0]) == sorted(as_planned)
+
+
+def test_another_seed_is_another_order_of_the_same_measurements(tmp_path):
+    one, other = SyntheticBackend(), SyntheticBackend()
+    measured = [
+        measure(tmp_path / str(seed), backend, (EMPTY, MANY), Protocol(overhead_factor=1.0, seed=seed))
+        for seed, backend in ((0, one), (1, other))
+    ]
+    assert order_of(one) != order_of(other)
+    assert [m.key for m in measured[0]] == [m.key for m in measured[1]]
+
+
+def test_the_sizes_of_a_configuration_are_measured_one_after_the_other(path):
+    backend = SyntheticBackend()
+    measure(path, backend, (EMPTY, MANY), Protocol(overhead_factor=1.0, seed=0))
+    # The empty kernel's first size tells how long a launch takes, before everything else.
+    timed = [call[:2] for call in backend.calls[1:]]
+    assert sum(one != other for one, other in pairwise(timed)) <= len(set(timed))
+
+
+def test_the_seed_is_in_the_archive(path):
+    measure(path, protocol=Protocol(seed=7))
+    assert read_archive(path).runs[0].protocol.seed == 7
+
+
+def test_an_archive_may_be_resumed_in_another_order(path):
+    first = measure(path)
+    backend = SyntheticBackend()
+    assert first == measure(path, backend, protocol=Protocol(overhead_factor=1.0, seed=3, fewest=20, budget=1.0))
+    assert backend.calls == []
 
 
 def test_progress_counts_configurations(path):

@@ -1,7 +1,7 @@
 import pytest
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.protocol import Protocol, Summary
 
 
 def test_default_protocol_is_that_of_the_paper():
@@ -16,6 +16,21 @@ def test_measured_time_is_the_minimum_after_the_first_runs_are_dropped():
 
 def test_probed_time_is_the_minimum_of_all_runs():
     assert Protocol().probed_time((3.0, 1.0, 2.0)) == 1.0
+
+
+def test_a_summary_has_minimum_median_and_spread_of_the_runs_that_count():
+    samples = (0.5, 0.1, 0.2, 0.3, 4.0, 3.0, 5.0, 6.0)
+    assert Protocol().summary(samples) == Summary(minimum=3.0, median=4.5, spread=0.5, runs=4)
+
+
+def test_a_cold_probe_does_not_count_the_run_right_after_its_arrays_were_written():
+    assert Protocol(caches="cold").probed_time((1.0, 3.0, 2.0)) == 2.0
+    assert Protocol(caches="cold").probed_time((3.0,)) == 3.0
+
+
+def test_the_rules_are_said_in_words():
+    assert str(Protocol()) == "at most 30 runs, the first 4 dropped, warm caches, order of seed 0"
+    assert str(Protocol(caches="cold", seed=None)).endswith("cold caches, order of the files")
 
 
 def test_a_probe_is_not_taken_for_a_measurement():
@@ -33,6 +48,13 @@ def test_a_probe_is_not_taken_for_a_measurement():
         {"longest_run": 0.0},
         {"longest_run": float("nan")},
         {"overhead_factor": -1.0},
+        {"fewest": 0},
+        {"stable": -0.1},
+        {"budget": float("inf")},
+        {"yardstick_runs": -1},
+        {"slow": float("nan")},
+        {"repeats": -1},
+        {"patience": -1.0},
     ],
 )
 def test_contradictory_rules_are_refused(rules):

@@ -45,7 +45,7 @@ def test_environment_and_limits_are_the_recorded_ones(recorded):
         ("scale", "group 64", 5, 30, "none"),
         ("scale", "group 16", 39, 30, "none"),
         ("scale", "group 16", 1, 30, "3"),
-        ("scale", "group 16", 6, 10, "30 and 3"),
+        ("scale", "group 16", 6, 13, "3 and 12"),
     ],
 )
 def test_what_was_not_recorded_is_not_made_up(recorded, kernel_class, label, n, runs, held):

@@ -2,17 +2,21 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from kernels import doubled
 from measurement.synthetic import SyntheticBackend, environment
+from msgspec import structs
 from small_campaign import WEIGHTS, seconds, write_kernel_files
 
 import loopyperf as lpp
 from loopyperf.errors import CalibrationError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.archive import read_archive
+from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.backends.replay import ReplayBackend
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.yardstick import YARDSTICK
 from loopyperf.oracle.calibrate import fit_recording
 
 SLUG = environment().slug
@@ -46,10 +50,12 @@ class InterruptedCampaignError(Exception):
 
 
 class Mortal(SyntheticBackend):
-    """A device that breaks off after eleven runs."""
+    """A device that breaks off after so many calls that a measurement or probe is just finished."""
+
+    AFTER = 12
 
     def time(self, case, runs):
-        if len(self.calls) == 11:
+        if len(self.calls) == self.AFTER and case.kernel_class != YARDSTICK:
             raise InterruptedCampaignError
         return super().time(case, runs)
 
@@ -164,6 +170,24 @@ def test_a_recorded_archive_replayed_gives_the_same_fit(backend, kernels, tmp_pa
     assert again.residuals == fit.residuals
 
 
+def test_a_fit_is_to_the_wall_clock_whatever_the_device_says(kernels):
+    class WithClock(SyntheticBackend):
+        def time(self, case, runs):
+            wall = super().time(case, runs).wall
+            return Timing(wall, tuple(each / 3 for each in wall))
+
+    assert calibrate(WithClock(seconds), kernels).weights == pytest.approx(WEIGHTS, rel=ROUNDING)
+
+
+def test_a_fit_says_how_well_times_repeat(kernels):
+    steady = calibrate(SyntheticBackend(seconds), kernels)
+    drawn = np.random.default_rng(0)
+    noisy = calibrate(SyntheticBackend(seconds, yardstick=lambda _: 1e-3 * drawn.normal(1, 0.02)), kernels)
+    assert steady.noise_floor == 0.0
+    # 40 looks tell a standard deviation to some 15 %, the fastest of four equal runs is that look's time.
+    assert noisy.noise_floor == pytest.approx(0.02, rel=0.4)
+
+
 def test_the_counting_is_recorded(backend, kernels):
     assert calibrate(backend, kernels, counting="paper").counting == "paper"
 
@@ -232,6 +256,27 @@ def test_an_interrupted_validation_is_resumed(calibrated, kernels):
     validate(second, kernels)
     validate(whole, kernels)
     assert whole.calls == first.calls + second.calls
+
+
+class Emptying(SyntheticBackend):
+    """A device whose caches can be emptied, which it counts."""
+
+    emptied = 0
+
+    def empty_caches(self):
+        self.emptied += 1
+
+
+def test_a_fit_for_cold_caches_is_validated_with_cold_caches(kernels, tmp_path):
+    machine = Emptying(seconds)
+    cold = structs.replace(PROTOCOL, caches="cold")
+    fit = lpp.calibrate(machine, kernels=kernels, protocol=cold)
+    assert fit.protocol["caches"] == "cold"
+    calibrating = machine.emptied
+    assert calibrating == sum(runs for *_, runs in machine.calls) > 0
+    lpp.validate(machine, kernels=kernels, fit=fit, archive=tmp_path / "cold.jsonl")
+    assert machine.emptied > calibrating
+    assert read_archive(tmp_path / "cold.jsonl").runs[0].protocol.caches == "cold"
 
 
 def test_a_validation_with_an_archive_is_resumed(calibrated, kernels, tmp_path):

@@ -12,29 +12,38 @@ from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.arguments import checked_arguments
 from loopyperf.measurement.backends.cuda_device import choose_device, describe_environment, describe_limits
 from loopyperf.measurement.backends.cuda_program import CudaProgram
-from loopyperf.measurement.backends.cuda_timing import LaunchSequence, Samples, Stopwatch
+from loopyperf.measurement.backends.cuda_timing import LaunchSequence, Stopwatch
 from loopyperf.measurement.backends.cupy_interface import CuPy, Memory, Module
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.latest_programs import SEED, LatestPrograms
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.verification import verify
 
-SEED = 0
-"""Of the arrays' random contents: whoever measures a size again sees the same data."""
+TIMES_CACHE = 2
+"""how many times the last cache is written to empty it: not every cache replaces what was used longest ago"""
+LEAST_FLUSHED = 2**26
+"""bytes that are written at least"""
+
+Compiled = tuple[CudaProgram, Module]
 
 
 class CudaBackend:
     """Compiles a configuration once, checks its results once, and times it at as many sizes as wanted.
 
-    The latest configuration's program and the latest size's arrays are kept; both go when the next ones come.
+    The programs of the latest two configurations are kept, each with the arrays of its latest size.
     """
 
-    def __init__(self, device: str | None = None) -> None:
+    def __init__(self, device: str | None = None, dynamic_local_memory: int = 0) -> None:
         """Use the first device whose name contains *device*; without it, the first one.
+
+        Each group takes *dynamic_local_memory* bytes beside its own, which nobody uses, so that fewer groups reside on
+        a core at once: that is how performance is measured over the occupancy.
 
         Raises :class:`BackendError` if there is none, or no CuPy, or no compiler that it finds.
         """
         self._cupy = load_cupy()
+        self._dynamic_local_memory = dynamic_local_memory
         self._device = choose_device(self._cupy, device)
         try:
             self._environment = describe_environment(self._cupy, self._device)
@@ -46,9 +55,8 @@ class CudaBackend:
                 f"CUDA's runtime or compiler does not work with CuPy here ({error}); install the package of CuPy for "
                 "your version of CUDA, and NVRTC: pip install 'loopyperf[cuda]' nvidia-cuda-nvrtc"
             ) from error
-        self._compiled: tuple[Configuration, CudaProgram, Module] | None = None
-        self._verified: Configuration | None = None
-        self._bound: tuple[Case, LaunchSequence] | None = None
+        self._programs = LatestPrograms(self._compiled, self._bound)
+        self._flushed: Memory | None = None
 
     @property
     def environment(self) -> Environment:
@@ -60,14 +68,7 @@ class CudaBackend:
         """Return what the device allows a kernel to use."""
         return self._limits
 
-    def time(self, case: Case, runs: int) -> tuple[float, ...]:
-        """Return the wall-clock seconds of each of *runs* runs of *case*, in order.
-
-        Raises as :meth:`samples` does.
-        """
-        return self.samples(case, runs).wall
-
-    def samples(self, case: Case, runs: int) -> Samples:
+    def time(self, case: Case, runs: int) -> Timing:
         """Return the seconds of *runs* runs of *case* by the wall clock, and of as many by the device's.
 
         A run is all launches of the kernel. Before a configuration's first timing it is run once at that size, and what
@@ -75,35 +76,35 @@ class CudaBackend:
         compile, cannot be launched or is wrong, and :class:`BackendError` where a kernel has left the device unusable.
         """
         with self._device, self._naming(case):
-            return self._stopwatch.samples(self._sequence(case).enqueue, runs)
+            return self._stopwatch.timing(self._programs.launches(case).enqueue, runs)
 
-    def _sequence(self, case: Case) -> LaunchSequence:
-        if self._bound is not None and _same(self._bound[0], case):
-            return self._bound[1]
-        self._bound = None  # frees the arrays before the next ones are made
-        sequence = self._prepare(case)
-        self._bound = (case, sequence)
-        return sequence
+    def empty_caches(self) -> None:
+        """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
+        with self._device:
+            try:
+                if self._flushed is None:
+                    self._flushed = self._allocate(max(LEAST_FLUSHED, TIMES_CACHE * (self._limits.cache or 0)))
+                self._flushed.fill(0)
+                self._cupy.cuda.get_current_stream().synchronize()
+            except self._cupy.cuda.memory.OutOfMemoryError as error:
+                raise MeasurementError(f"the caches cannot be emptied: {error}") from error
 
-    def _prepare(self, case: Case) -> LaunchSequence:
-        program, module = self._program(case.configuration)
+    def _bound(self, case: Case, compiled: Compiled, is_checked: bool) -> LaunchSequence:
+        program, module = compiled
         arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
         checked = checked_arguments(program.kernel, arguments, case.sizes)
         arrays = {name: self._upload(value) for name, value in checked.items() if isinstance(value, np.ndarray)}
         scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
-        sequence = LaunchSequence(module, program.launches({**arrays, **scalars}, self._allocate))
-        if self._verified is not case.configuration:
+        launches = program.launches({**arrays, **scalars}, self._allocate)
+        sequence = LaunchSequence(module, launches, self._dynamic_local_memory)
+        if is_checked:
             sequence.enqueue()
             self._verify(program, case.configuration, arguments, arrays)
-            self._verified = case.configuration
         return sequence
 
-    def _program(self, configuration: Configuration) -> tuple[CudaProgram, Module]:
-        if self._compiled is None or self._compiled[0] is not configuration:
-            program = CudaProgram(configuration.build())
-            module = self._cupy.RawModule(code=program.source, options=program.options)
-            self._compiled = (configuration, program, module)
-        return self._compiled[1:]
+    def _compiled(self, configuration: Configuration) -> Compiled:
+        program = CudaProgram(configuration.build())
+        return program, self._cupy.RawModule(code=program.source, options=program.options)
 
     def _verify(
         self, program: CudaProgram, configuration: Configuration, arguments: Arguments, arrays: Mapping[str, Memory]
@@ -161,7 +162,3 @@ def _like(array: object, memory: Memory) -> Array:
     assert isinstance(array, np.ndarray)
     like = cast("Array", array)
     return np.ndarray(like.shape, like.dtype, memory.get(), strides=like.strides)
-
-
-def _same(case: Case, other: Case) -> bool:
-    return case.configuration is other.configuration and dict(case.sizes) == dict(other.sizes)

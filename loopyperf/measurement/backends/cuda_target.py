@@ -2,8 +2,8 @@
 
 Loopy 2025.2's ``CudaTarget`` generates the first launch and drops the others; it lists ``rsqrt``, ``atan2`` and ``dot``
 without inferring their types (nobody calls ``CudaCallable.cuda_with_types``), does not know the neutral elements of
-reductions by ``min`` and ``max``, and declares global temporaries, constant arguments and called kernels in ways that
-are not CUDA.
+reductions by ``min`` and ``max``, has no complex numbers, and declares global temporaries, constant arguments and
+called kernels in ways that are not CUDA.
 
 The host program is a function in Python, which is given ``launch(name, grid, group, *arguments)``, ``allocate(nbytes)``
 and the kernel's arguments. It calls the first for each launch and the second for each global temporary. Scalars reach
@@ -25,7 +25,9 @@ from loopy.target.cuda import CUDACASTBuilder, CudaTarget, ExpressionToCudaCExpr
 from loopy.target.python import PythonASTBuilderBase
 from pymbolic import var
 from pymbolic.mapper.stringifier import PREC_NONE
+from pytools import memoize_method
 
+from loopyperf.measurement.backends import cuda_complex
 from loopyperf.measurement.backends.cuda_functions import FUNCTIONS, constant_type, define_constants
 
 LAUNCH, ALLOCATE = "_lpy_launch", "_lpy_allocate"
@@ -55,7 +57,7 @@ class DeviceCode(CUDACASTBuilder):
 
     def preamble_generators(self) -> list[Callable[..., Any]]:
         """Return what yields the text before the functions."""
-        return [*super().preamble_generators(), define_constants]
+        return [*super().preamble_generators(), define_constants, cuda_complex.define]
 
     def get_expression_to_c_expression_mapper(self, codegen_state: Any) -> ExpressionToCudaCExpressionMapper:
         """Return what writes expressions."""
@@ -124,7 +126,7 @@ class HostCode(PythonASTBuilderBase):
 class CompleteCudaTarget(CudaTarget):
     """Loopy's CUDA target with all launches, and the functions that its OpenCL target has."""
 
-    revision = 1
+    revision = 2
     """Loopy keeps generated code on disk: where other code is generated from now on, this is another number"""
     hash_fields: ClassVar[tuple[str, ...]] = (*CudaTarget.hash_fields, "revision", "is_volatile")
     comparison_fields: ClassVar[tuple[str, ...]] = (*CudaTarget.comparison_fields, "is_volatile")
@@ -133,6 +135,13 @@ class CompleteCudaTarget(CudaTarget):
         """Write every access to an array as volatile, if it *is_volatile*."""
         super().__init__()
         self.is_volatile = is_volatile
+
+    @memoize_method
+    def get_dtype_registry(self) -> Any:
+        """Return the types that there are, complex numbers among them."""
+        registry = super().get_dtype_registry()
+        cuda_complex.register(registry)
+        return registry
 
     def get_device_ast_builder(self) -> DeviceCode:
         """Return the generator of the device's code."""

@@ -6,7 +6,6 @@ device up, and events before and after them tell how long the device was busy wi
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends.cuda_program import Launch
 from loopyperf.measurement.backends.cupy_interface import CuPy, Module
+from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.backends.repetition import no_garbage_collection
 
 HOLD = """extern "C" __global__ void hold(unsigned long long nanoseconds)
@@ -29,16 +29,6 @@ SHORTEST_HOLD = 100e-6
 """seconds; two events and a launch take the host a tenth of it"""
 LONGEST_HOLD = 0.2
 """seconds, after which a watchdog is near where the device has a screen; 1000 launches take 10 ms"""
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """How long each of some runs took, in seconds and in order."""
-
-    wall: tuple[float, ...]
-    """from the first launch until the host knows that the last one has ended"""
-    device: tuple[float, ...]
-    """from the first launch's beginning to the last one's end, in further runs; what is between launches is in it"""
 
 
 class LaunchSequence:
@@ -74,7 +64,7 @@ class Stopwatch:
         self._enqueue_hold(0.0)  # the first launch of a function loads it
         self._stream.synchronize()
 
-    def samples(self, enqueue: Callable[[], None], runs: int) -> Samples:
+    def timing(self, enqueue: Callable[[], None], runs: int) -> Timing:
         """Return the seconds of *runs* runs by the wall clock, and of as many by the device's, after one another.
 
         What the kernel overwrites is not restored between runs. Raises :class:`MeasurementError` where the host is too
@@ -82,7 +72,7 @@ class Stopwatch:
         """
         self._stream.synchronize()
         with no_garbage_collection():
-            return Samples(self._wall(enqueue, runs), self._device(enqueue, runs))
+            return Timing(self._wall(enqueue, runs), self._device(enqueue, runs))
 
     def _wall(self, enqueue: Callable[[], None], runs: int) -> tuple[float, ...]:
         samples: list[float] = []

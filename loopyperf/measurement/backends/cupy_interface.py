@@ -24,6 +24,10 @@ class Memory(Protocol):
         """Copy *arr* into it."""
         ...
 
+    def fill(self, value: int) -> None:
+        """Write *value* everywhere."""
+        ...
+
 
 class Kernel(Protocol):
     """A device function; called, it is launched on the current stream."""

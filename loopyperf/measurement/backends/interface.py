@@ -1,8 +1,9 @@
 """What every backend offers: the environment, its limits, and the seconds that a kernel takes."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self, runtime_checkable
 
+from loopyperf.errors import MeasurementError
 from loopyperf.measurement.configuration import Configuration, Limits, Sizes
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.records import Key, Kind
@@ -27,8 +28,36 @@ class Case:
         return f'{self.kernel_class}, "{self.configuration.label}", {sizes or "no sizes"}'
 
 
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What each of some runs of a case took, in seconds, in order.
+
+    Raises :class:`MeasurementError` unless there is a time by either clock for each run.
+    """
+
+    wall: tuple[float, ...]
+    """by the clock of whoever waits: from the first launch until the device is done"""
+    device: tuple[float, ...] | None = None
+    """by the clock of the device: from the start of the first launch to the end of the last, without what launching
+    takes; None where the backend cannot tell"""
+
+    def __post_init__(self) -> None:
+        """Refuse times that are not of the same runs."""
+        if self.device is not None and len(self.device) != len(self.wall):
+            raise MeasurementError(f"{len(self.wall)} runs have {len(self.device)} times of the device; give one each")
+
+    def followed_by(self, other: Self) -> "Timing":
+        """Return the times of these runs and then of the *other* ones."""
+        device = None if self.device is None or other.device is None else self.device + other.device
+        return Timing(self.wall + other.wall, device)
+
+
 class Backend(Protocol):
-    """Something that runs kernels and tells how long they took."""
+    """Something that runs kernels and tells how long they took.
+
+    A campaign asks for two configurations in turns, what it measures and the yardstick: a backend keeps the latest two
+    compiled, each with the arrays of its latest size (:class:`loopyperf.measurement.backends.recent.Recent`).
+    """
 
     @property
     def environment(self) -> Environment:
@@ -40,9 +69,19 @@ class Backend(Protocol):
         """Return what the device allows a kernel to use."""
         ...
 
-    def time(self, case: Case, runs: int) -> tuple[float, ...]:
-        """Return the wall-clock seconds of each of *runs* runs of *case*, in order.
+    def time(self, case: Case, runs: int) -> Timing:
+        """Return the seconds of each of *runs* runs of *case*, in order.
 
-        Raises :class:`MeasurementError` if it cannot be run, or computes something wrong.
+        Raises :class:`MeasurementError` if it cannot be run, or computes something wrong, and :class:`BackendError` if
+        the device does not answer any more.
         """
+        ...
+
+
+@runtime_checkable
+class EmptiesCaches(Protocol):
+    """A backend that can also measure with cold caches."""
+
+    def empty_caches(self) -> None:
+        """Read and write more than the device's last cache holds, and return when that is done."""
         ...

@@ -1,4 +1,4 @@
-"""Timing kernels on an OpenCL device by the wall clock, the way their user waits for them."""
+"""Timing kernels on an OpenCL device: by the wall clock, as their user waits for them, and by the device's own."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -16,21 +16,21 @@ except ImportError as error:
     ) from error
 
 from loopyperf.measurement.arguments import checked_arguments
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.latest_programs import SEED, LatestPrograms
+from loopyperf.measurement.backends.opencl_caches import CacheFlush
 from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, describe_limits
 from loopyperf.measurement.backends.opencl_program import LaunchSequence, OpenCLProgram
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.verification import verify
 
-SEED = 0
-"""Of the arrays' random contents: whoever measures a size again sees the same data."""
-
 
 class OpenCLBackend:
     """Compiles a configuration once, checks its results once, and times it at as many sizes as wanted.
 
-    The latest configuration's program and the latest size's buffers are kept; both go when the next ones come.
+    The programs of the latest two configurations are kept, each with the buffers of its latest size; the older one goes
+    when another one comes.
     """
 
     def __init__(self, device: str | None = None) -> None:
@@ -42,10 +42,9 @@ class OpenCLBackend:
         self._environment = describe_environment(chosen)
         self._limits = describe_limits(chosen)
         self._context = cl.Context([chosen])
-        self._queue = cl.CommandQueue(self._context)
-        self._compiled: tuple[Configuration, OpenCLProgram] | None = None
-        self._verified: Configuration | None = None
-        self._bound: tuple[Case, LaunchSequence] | None = None
+        self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self._programs = LatestPrograms(self._compiled, self._bound)
+        self._flush: CacheFlush | None = None
 
     @property
     def environment(self) -> Environment:
@@ -57,41 +56,39 @@ class OpenCLBackend:
         """Return what the device allows a kernel to use."""
         return self._limits
 
-    def time(self, case: Case, runs: int) -> tuple[float, ...]:
-        """Return the wall-clock seconds of each of *runs* runs of *case*, in order.
+    def time(self, case: Case, runs: int) -> Timing:
+        """Return the seconds of each of *runs* runs of *case*, in order, by the wall clock and by the device's.
 
-        A run is all launches of the kernel, from the first enqueue until the queue is empty. Before a configuration's
-        first timing it is run once at that size, and what it wrote is compared with its reference. Raises
-        :class:`MeasurementError` naming the case if it does not compile, cannot be launched or is wrong.
+        A run is all launches of the kernel, from the first enqueue until the queue is empty; by the device's clock from
+        the start of the first launch to the end of the last. Before a configuration's first timing it is run once at
+        that size, and what it wrote is compared with its reference. Raises :class:`MeasurementError` naming the case if
+        it does not compile, cannot be launched or is wrong, and :class:`BackendError` if the device is lost.
         """
-        with _naming(case):
-            return self._launches(case).time(self._queue, runs)
+        with self._naming(case):
+            return self._programs.launches(case).time(self._queue, runs)
 
-    def _launches(self, case: Case) -> LaunchSequence:
-        if self._bound is not None and _same(self._bound[0], case):
-            return self._bound[1]
-        self._bound = None  # frees the buffers before the next ones are made
-        launches = self._prepare(case)
-        self._bound = (case, launches)
-        return launches
+    def empty_caches(self) -> None:
+        """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
+        try:
+            if self._flush is None:
+                self._flush = CacheFlush(self._context)
+            self._flush.run(self._queue)
+        except cl.Error as error:
+            raise MeasurementError(f"the caches of {self._environment.device} cannot be emptied: {error}") from error
 
-    def _prepare(self, case: Case) -> LaunchSequence:
-        program = self._program(case.configuration)
+    def _bound(self, case: Case, program: OpenCLProgram, is_checked: bool) -> LaunchSequence:
         arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
         checked = checked_arguments(program.kernel, arguments, case.sizes)
         buffers = {name: self._buffer(value) for name, value in checked.items() if isinstance(value, np.ndarray)}
         scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
         launches = program.bind({**buffers, **scalars})
-        if self._verified is not case.configuration:
+        if is_checked:
             launches.run(self._queue)
             self._verify(program, case.configuration, arguments, buffers)
-            self._verified = case.configuration
         return launches
 
-    def _program(self, configuration: Configuration) -> OpenCLProgram:
-        if self._compiled is None or self._compiled[0] is not configuration:
-            self._compiled = (configuration, OpenCLProgram(self._context, configuration.build()))
-        return self._compiled[1]
+    def _compiled(self, configuration: Configuration) -> OpenCLProgram:
+        return OpenCLProgram(self._context, configuration.build())
 
     def _verify(
         self,
@@ -108,14 +105,25 @@ class OpenCLBackend:
     def _buffer(self, array: Array) -> cl.Buffer:
         return cl.Buffer(self._context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=array)
 
+    @contextmanager
+    def _naming(self, case: Case) -> Generator[None]:
+        try:
+            yield
+        except cl.Error as error:
+            if not self._answers():
+                raise BackendError(
+                    f"{case}: {self._environment.device} does not answer any more ({error}); what was measured before "
+                    "is in the archive, and a new start goes on from there"
+                ) from error
+            raise MeasurementError(f"{case}: {error}") from error
+        except (LoopyError, MeasurementError) as error:
+            raise MeasurementError(f"{case}: {error}") from error
 
-def _same(case: Case, other: Case) -> bool:
-    return case.configuration is other.configuration and dict(case.sizes) == dict(other.sizes)
-
-
-@contextmanager
-def _naming(case: Case) -> Generator[None]:
-    try:
-        yield
-    except (LoopyError, cl.Error, MeasurementError) as error:
-        raise MeasurementError(f"{case}: {error}") from error
+    def _answers(self) -> bool:
+        """Return whether the device still does something, after an error: copy a byte."""
+        try:
+            buffer = self._buffer(np.zeros(1, np.uint8))
+            cl.enqueue_copy(self._queue, np.empty(1, np.uint8), buffer)
+        except cl.Error:
+            return False
+        return True

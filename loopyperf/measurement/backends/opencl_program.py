@@ -20,6 +20,7 @@ from loopy.kernel import LoopKernel
 from loopy.translation_unit import TranslationUnit
 
 from loopyperf.errors import MeasurementError
+from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.backends.repetition import check_launches, no_garbage_collection
 
 HostProgram = Callable[..., object]
@@ -83,24 +84,39 @@ class LaunchSequence:
     arguments: tuple[object, ...]
     """buffers that the launches use: OpenCL does not keep them alive"""
 
-    def run(self, queue: cl.CommandQueue) -> None:
-        """Run the kernel once on *queue*, an in-order one, to its end."""
+    def run(self, queue: cl.CommandQueue) -> tuple[cl.Event, ...]:
+        """Run the kernel once on *queue*, an in-order one, to its end; returns its first and its last event, if any."""
+        first = last = None
         for kernel, global_size, local_size in self.launches:
-            cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
+            last = cl.enqueue_nd_range_kernel(queue, kernel, global_size, local_size)
+            first = first or last
         queue.finish()
+        return () if first is None or last is None else (first, last)
 
-    def time(self, queue: cl.CommandQueue, runs: int) -> tuple[float, ...]:
-        """Return the wall-clock seconds of each of *runs* runs, from the first enqueue to the end of the last launch.
+    def time(self, queue: cl.CommandQueue, runs: int) -> Timing:
+        """Return the seconds of each of *runs* runs, from the first enqueue to the end of the last launch.
 
-        What the kernel overwrites is not restored between runs.
+        Those by the device's clock are there if *queue* keeps them, and begin when the first launch does. What the
+        kernel overwrites is not restored between runs.
         """
-        samples: list[float] = []
+        wall: list[float] = []
+        device: list[float | None] = []
         with no_garbage_collection():
             for _ in range(runs):
                 start = perf_counter()
-                self.run(queue)
-                samples.append(perf_counter() - start)
-        return tuple(samples)
+                events = self.run(queue)
+                wall.append(perf_counter() - start)
+                device.append(_between(*events) if events else 0.0)
+        told = tuple(seconds for seconds in device if seconds is not None)
+        return Timing(tuple(wall), told if len(told) == runs else None)
+
+
+def _between(first: cl.Event, last: cl.Event) -> float | None:
+    """Return the seconds from the start of *first* to the end of *last*, None if they were not kept."""
+    try:
+        return (last.profile.end - first.profile.start) * 1e-9
+    except cl.Error:
+        return None
 
 
 # {{{ the host program's surroundings

@@ -57,6 +57,10 @@ class Memory:
         assert (arr.dtype, arr.shape) == (np.uint8, self.contents.shape)
         self.contents[:] = arr
 
+    def fill(self, value: int) -> None:
+        self.contents[:] = value
+        self._machine.filled.append(len(self.contents))
+
     def viewed(self, dtype: type[np.generic]) -> np.ndarray:
         """Return the memory itself as numbers."""
         return self.contents.view(dtype)
@@ -146,6 +150,8 @@ class FakeCuPy:
         """whether a kernel has left the device unusable"""
         self.modules: list[Module] = []
         self.allocated: list[Memory] = []
+        self.filled: list[int] = []
+        """bytes of what was written all over"""
         runtime = SimpleNamespace(
             CUDARuntimeError=CUDARuntimeError,
             getDeviceCount=lambda: len(self.names),

@@ -40,7 +40,7 @@ def backend(machine: FakeCuPy) -> CudaBackend:
 
 
 def test_a_right_kernel_is_timed_by_both_clocks(backend: CudaBackend, machine: FakeCuPy) -> None:
-    samples = backend.samples(Case("test", configuration(), {"n": 1000}), 7)
+    samples = backend.time(Case("test", configuration(), {"n": 1000}), 7)
     assert (len(samples.wall), len(samples.device)) == (7, 7)
     assert samples.wall == pytest.approx([1e-6] * 7)
     assert samples.device == pytest.approx([machine.duration] * 7)
@@ -48,14 +48,30 @@ def test_a_right_kernel_is_timed_by_both_clocks(backend: CudaBackend, machine: F
     assert machine.kernels() == 15 * ["scale"]
 
 
-def test_the_interface_has_the_wall_clock(backend: CudaBackend) -> None:
-    assert len(backend.time(Case("test", configuration(), {"n": 16}), 3)) == 3
+def test_groups_may_take_local_memory_that_nobody_uses(machine: FakeCuPy) -> None:
+    machine.effects["scale"] = scale
+    CudaBackend(dynamic_local_memory=4096).time(Case("test", configuration(), {"n": 40}), 1)
+    assert {launch[4] for launch in machine.launched if launch[0] == "scale"} == {4096}
+
+
+def test_caches_are_emptied_by_writing_more_than_they_hold(backend: CudaBackend, machine: FakeCuPy) -> None:
+    backend.empty_caches()
+    (written,) = machine.filled
+    assert written >= max(2**26, 2 * (backend.limits.cache or 0))
+
+
+def test_two_configurations_stay_compiled(backend: CudaBackend, machine: FakeCuPy) -> None:
+    one, other = configuration(), configuration(label="another")
+    for each in (one, other, one, other):
+        backend.time(Case("test", each, {"n": 16}), 1)
+    # each was looked at once, and timed twice by both clocks
+    assert machine.kernels() == 10 * ["scale"]
 
 
 def test_each_run_on_the_devices_clock_is_queued_behind_what_holds_it_up(
     backend: CudaBackend, machine: FakeCuPy
 ) -> None:
-    backend.samples(Case("test", configuration(), {"n": 16}), 2)
+    backend.time(Case("test", configuration(), {"n": 16}), 2)
     kinds = [launch if launch == "event" else launch[0] for launch in machine.launched]
     loading, checked, by_the_wall = ["hold"], ["scale"], 2 * ["scale"]
     assert kinds == [*loading, *checked, *by_the_wall, *2 * ["hold", "event", "scale", "event"]]
@@ -81,7 +97,7 @@ def test_a_run_is_all_launches_and_a_temporary_is_memory_of_their_own(machine: F
         b.viewed(np.float32)[:n] = t.viewed(np.float32)[:n][::-1] + s
 
     machine.effects |= {"reversal": double, "reversal_0": reverse}
-    assert len(CudaBackend().time(Case("test", REVERSAL, {"n": 1000}), 3)) == 3
+    assert len(CudaBackend().time(Case("test", REVERSAL, {"n": 1000}), 3).wall) == 3
     assert machine.kernels() == 7 * ["reversal", "reversal_0"]
     assert sorted(memory.contents.size for memory in machine.allocated) == [4000, 4000, 4000]
 
@@ -189,7 +205,7 @@ def test_a_run_that_was_not_queued_in_time_is_held_longer(
 ) -> None:
     # One run by the wall; then the host takes 1 ms, once, and 10 µs from then on.
     monkeypatch.setattr(cuda_timing, "perf_counter", SlowHost(1e-6, 1e-3, 1e-5))
-    assert len(backend.samples(Case("test", configuration(), {"n": 16}), 1).device) == 1
+    assert len(backend.time(Case("test", configuration(), {"n": 16}), 1).device) == 1
     held = [int(launch[3][0]) for launch in machine.launched if launch[0] == "hold"]
     assert held == [0, 100_000, 4_000_000]
 
@@ -197,7 +213,7 @@ def test_a_run_that_was_not_queued_in_time_is_held_longer(
 def test_a_host_that_is_always_too_slow_is_refused(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_timing, "perf_counter", SlowHost(1e-6, 0.5))
     with pytest.raises(MeasurementError, match=r"n=16: the host took 0\.5 s to queue one run"):
-        backend.samples(Case("test", configuration(), {"n": 16}), 1)
+        backend.time(Case("test", configuration(), {"n": 16}), 1)
 
 
 # }}}
@@ -211,7 +227,7 @@ def test_a_wrong_result_is_refused(backend: CudaBackend, machine: FakeCuPy) -> N
     with pytest.raises(MeasurementError, match='scale, "group 16", n=64: array b is wrong: its largest error is'):
         backend.time(Case("scale", configuration(), {"n": 64}), 2)
     machine.effects["scale"] = scale
-    assert len(backend.time(Case("scale", configuration(), {"n": 64}), 2)) == 2
+    assert len(backend.time(Case("scale", configuration(), {"n": 64}), 2).wall) == 2
 
 
 def test_what_is_not_written_is_wrong(backend: CudaBackend, machine: FakeCuPy) -> None:

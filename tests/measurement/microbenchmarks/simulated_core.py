@@ -8,14 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
+from zlib import crc32
 
 import numpy as np
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.environment import Environment
+from loopyperf.measurement.yardstick import YARDSTICK
 from loopyperf.pipeline import Execution, simulate
 from measurement.synthetic import environment
 
@@ -71,18 +73,18 @@ class SimulatedCore:
     """whether special functions have a pipeline of their own"""
     issue_limit: float | None = None
 
-    def __post_init__(self) -> None:
-        self._random = np.random.default_rng(0)
-
-    def time(self, case: Case, runs: int) -> tuple[float, ...]:
+    def time(self, case: Case, runs: int) -> Timing:
         seconds = LAUNCH + self.cycles(case) / LIMITS.clock
-        # All runs of a case are off by as much: a minimum would make noise of its own small.
-        return (seconds * float(1 + self.noise * self._random.standard_normal()),) * runs
+        # All runs of a case are off by as much, whenever they are made: a minimum would make noise of its own small.
+        off = self.noise * np.random.default_rng(crc32(str(case).encode())).standard_normal()
+        return Timing((seconds * float(1 + off),) * runs)
 
     def cycles(self, case: Case) -> float:
         sizes, kind = dict(case.sizes), case.configuration.label.partition(",")[0]
         if case.kernel_class == "empty kernel":
             return 0
+        if case.kernel_class == YARDSTICK:
+            return 1000 * sizes["rounds"]
         if case.kernel_class == "pointer chase":
             return sizes["rounds"] * sizes["steps"] * latency(4 * sizes["n"])
         if case.kernel_class == "streaming":

@@ -151,14 +151,15 @@ def test_an_archive_without_runs_is_refused() -> None:
 
 
 def test_noise_is_within_the_stated_errors(tmp_path: Path) -> None:
-    noisy = microbenchmark(SimulatedCore(noise=0.005), archive=tmp_path / "noisy.jsonl", quick=True).device
+    noisy = microbenchmark(SimulatedCore(noise=0.001), archive=tmp_path / "noisy.jsonl", quick=True).device
     for name in sorted(INSTRUCTIONS.keys() - {NEVER_BUSY, ALWAYS_BUSY}):
         lambdas = INSTRUCTIONS[name]
         # The difference of two runs, of which the longer takes twice as long, has √5 times the noise of the shorter:
-        # 1.1 %; of two latencies of 12 instructions, none is further off than 4 times that. The share of a loop's pass
-        # that is subtracted, 12/128 of a cycle, is known to a fifth of it.
-        expected = pytest.approx((lambdas.issue, lambdas.completion), rel=0.045, abs=0.02)
-        assert latencies(noisy, name) == expected, name
+        # 0.22 %; of two latencies of 12 instructions, none is further off than 9 times that. Noise may hide the loop,
+        # or make it twice as long: its share of an instruction is in the latencies then, or missing.
+        share = LOOP / (32 if name.split()[0] in {"div", "special", "sqrt", "exp"} else 128)
+        for found, number in zip(latencies(noisy, name), (lambdas.issue, lambdas.completion), strict=True):
+            assert abs(found - number) <= 0.02 * number + share, name
 
 
 def test_the_protocols_leave_samples_to_tell_scatter_by() -> None:

@@ -1,0 +1,52 @@
+"""What a backend keeps: the latest configurations compiled, each with the arrays of its latest size."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.recent import Recent
+from loopyperf.measurement.configuration import Configuration, Sizes
+
+KEPT = 2
+"""configurations that stay compiled: what is measured, and the yardstick"""
+SEED = 0
+"""Of the arrays' random contents: whoever measures a size again sees the same data."""
+
+Program = TypeVar("Program")
+Launches = TypeVar("Launches")
+
+
+@dataclass(slots=True)
+class _Kept(Generic[Program, Launches]):
+    """A configuration's program, whether its results were found to be right, and its launches at the latest size."""
+
+    program: Program
+    is_verified: bool = False
+    bound: tuple[Sizes, Launches] | None = None
+
+
+class LatestPrograms(Generic[Program, Launches]):
+    """Compiles a configuration once, has its results checked once, and binds it to arrays at one size after another.
+
+    The older of two configurations goes, with its arrays, when another one comes.
+    """
+
+    def __init__(
+        self, compiled: Callable[[Configuration], Program], bound: Callable[[Case, Program, bool], Launches]
+    ) -> None:
+        """Make programs by *compiled*; *bound* makes the launches of a case, and checks their results if it is told."""
+        self._compiled, self._bound = compiled, bound
+        self._kept: Recent[Configuration, _Kept[Program, Launches]] = Recent(KEPT, lambda one, other: one is other)
+
+    def launches(self, case: Case) -> Launches:
+        """Return what runs *case*; raises what compiling and binding raise."""
+        kept = self._kept.get(case.configuration, self._new)
+        if kept.bound is None or dict(kept.bound[0]) != dict(case.sizes):
+            kept.bound = None  # frees the arrays before the next ones are made
+            launches = self._bound(case, kept.program, not kept.is_verified)
+            kept.is_verified, kept.bound = True, (case.sizes, launches)
+        return kept.bound[1]
+
+    def _new(self, configuration: Configuration) -> _Kept[Program, Launches]:
+        return _Kept(self._compiled(configuration))

@@ -1,0 +1,253 @@
+"""What a calibration leaves behind that was killed, ran out of disk or lost its device: an archive that is resumed.
+
+A process that has loaded everything forks the calibrations that are killed, so that each takes no longer than what it
+measures. They are processes of their own, measure on PoCL, and get no chance to tidy up.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from time import sleep
+
+import pytest
+from small_campaign import VECTORS, WEIGHTS, seconds, write_kernel_files
+
+from loopyperf.errors import ArchiveError, BackendError
+from loopyperf.measurement.archive import Archive, read_archive
+from loopyperf.measurement.campaign import run_campaign
+from loopyperf.measurement.kernel_files import load_kernel_files
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.records import Key
+from loopyperf.oracle.calibrate import calibrate
+
+from .synthetic import SyntheticBackend, run
+
+KILLS = 20
+
+DRIVER = '''
+"""Reads an archive on each line, forks a calibration into it, and answers with its process id; after an empty line it
+waits for the latest one and answers with its exit status.
+"""
+
+import os, sys
+from pathlib import Path
+
+from loopyperf.measurement.backends import opencl
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.oracle.calibrate import calibrate
+
+kernels = Path(sys.argv[1])
+for line in sys.stdin:
+    if not line.strip():
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+        continue
+    archive = Path(line.strip())
+    child = os.fork()
+    if child:
+        print(child, flush=True)
+        continue
+    protocol = Protocol(runs=8, dropped=2, fewest=4, probe_runs=2, overhead_factor=1.0)
+    try:
+        calibrate(kernels=kernels, archive=archive, save=archive.with_suffix(".fit.json"), protocol=protocol)
+    except BaseException as error:
+        print(error, file=sys.stderr)
+        os._exit(1)
+    os._exit(0)
+'''
+
+
+class Calibrations:
+    """Calibrations with a small folder of kernels, each a process."""
+
+    def __init__(self, folder: Path) -> None:
+        kernels = write_kernel_files(folder / "kernels", "empty kernel", "vectors")
+        command = [sys.executable, "-W", "ignore", "-c", DRIVER, str(kernels)]
+        self._driver = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def start(self, archive: Path) -> int:
+        """Start one into *archive* and return its process id."""
+        return int(self._asked(str(archive)))
+
+    def end(self) -> int:
+        """Wait for the latest one and return its exit status."""
+        return int(self._asked(""))
+
+    def close(self) -> None:
+        self._driver.communicate()
+
+    def _asked(self, line: str) -> str:
+        self._driver.stdin.write(line + "\n")
+        self._driver.stdin.flush()
+        return self._driver.stdout.readline()
+
+
+@pytest.fixture(scope="module")
+def calibrations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calibrations]:
+    pytest.importorskip("pyopencl")
+    started = Calibrations(tmp_path_factory.mktemp("calibrations"))
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    return tmp_path / "archive.jsonl"
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    return write_kernel_files(tmp_path / "kernels")
+
+
+def content(archive: Path) -> bytes:
+    """Return the complete lines of *archive*; there may be no such file yet."""
+    return b"".join(line for line in _lines(archive) if line.endswith(b"\n"))
+
+
+def _lines(archive: Path) -> list[bytes]:
+    return archive.read_bytes().splitlines(keepends=True) if archive.exists() else []
+
+
+def takes(archive: Path) -> Counter[tuple[Key, int]]:
+    """Return how often each attempt at each probe and measurement is in the archive."""
+    return Counter((m.key, m.attempt) for m in read_archive(archive).measurements if m.kind != "yardstick")
+
+
+# {{{ killed
+
+
+def killed_at_random(process: int, archive: Path, random: Random) -> bytes:
+    """Kill *process* once the archive has grown by a few records, or the process has ended; return what stood there."""
+    before = len(content(archive))
+    growth = random.randrange(4000)  # a run is some 1,300 bytes, a measurement with its yardstick some 700
+    while len(content(archive)) <= before + growth and Path(f"/proc/{process}/stat").read_text().split()[2] != "Z":
+        sleep(0.001)
+    sleep(random.uniform(0, 0.05))
+    seen = content(archive)
+    os.kill(process, signal.SIGKILL)
+    return seen
+
+
+def test_a_calibration_killed_twenty_times_loses_nothing_and_measures_nothing_twice(calibrations, archive):
+    random, kills = Random(0), 0
+    while kills < KILLS:
+        seen = killed_at_random(calibrations.start(archive), archive, random)
+        finished = calibrations.end() != -signal.SIGKILL
+        # Everything that was there before it was killed is there, every line is read, and nothing is there twice.
+        assert content(archive).startswith(seen)
+        assert set(takes(archive).values()) <= {1}
+        kills += not finished
+        if finished:
+            assert archive.with_suffix(".fit.json").exists()
+            archive = archive.with_name(f"{kills}.jsonl")
+    calibrations.start(archive)
+    assert calibrations.end() == 0
+    recording = read_archive(archive)
+    assert {m.key[:2] for m in recording.standing} == {
+        ("empty kernel", "empty"),
+        *(("vectors", each) for each in VECTORS),
+    }
+    assert {len(m.samples) for m in recording.standing} <= {6, 7, 8}
+    assert set(takes(archive).values()) == {1}
+    done = content(archive)
+    calibrations.start(archive)
+    assert calibrations.end() == 0
+    assert content(archive).count(b"\n") == done.count(b"\n") + 1  # a finished one only notes that it was started
+
+
+def test_two_calibrations_at_once_do_not_mix(calibrations, archive, kernels):
+    process = calibrations.start(archive)
+    while not content(archive):
+        sleep(0.001)
+    with pytest.raises(ArchiveError, match="in use: another process is measuring into it"):
+        calibrate(SyntheticBackend(seconds), kernels=kernels, archive=archive)
+    os.kill(process, signal.SIGKILL)
+    calibrations.end()
+    assert {each.environment.backend for each in read_archive(archive).runs} == {"opencl"}
+
+
+# }}}
+
+
+# {{{ out of disk
+
+ON_A_SMALL_DISK = """
+import resource, sys
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+from small_campaign import device
+
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.oracle.calibrate import calibrate
+
+most = int(sys.argv[4])
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+try:
+    calibrate(device(), kernels=Path(sys.argv[2]), archive=Path(sys.argv[3]), protocol=Protocol(overhead_factor=1))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_full_disk_leaves_an_archive_that_is_resumed(archive, kernels):
+    script = [sys.executable, "-W", "ignore", "-c", ON_A_SMALL_DISK, str(Path(__file__).parents[1])]
+    for most in (300, 3001, 8003):  # in the middle of a run's line, of the first measurements, of later ones
+        printed = subprocess.run(
+            [*script, str(kernels), str(archive), str(most)], capture_output=True, text=True, check=True
+        ).stdout
+        assert printed.startswith(f"ArchiveError {archive} cannot be written: ")
+        assert printed.endswith("what stands before is safe\n")
+        assert archive.stat().st_size <= most
+        assert set(takes(archive).values()) <= {1}
+    kept = content(archive)
+    fit = calibrate(SyntheticBackend(seconds), kernels=kernels, archive=archive, protocol=Protocol(overhead_factor=1))
+    assert content(archive).startswith(kept)
+    assert set(takes(archive).values()) == {1}
+    assert fit.weights == pytest.approx(WEIGHTS, rel=1e-9)  # as small_campaign's tests have it
+
+
+# }}}
+
+
+# {{{ without a device
+
+
+class Lost(SyntheticBackend):
+    """A device that does not answer any more after twenty calls."""
+
+    def time(self, case, runs):
+        if len(self.calls) >= 20:
+            raise BackendError("does not answer any more")
+        return super().time(case, runs)
+
+
+def test_a_lost_device_leaves_an_archive_that_is_resumed(archive, kernels):
+    lost, found = Lost(seconds), SyntheticBackend(seconds)
+    with pytest.raises(BackendError, match="does not answer any more"):
+        calibrate(lost, kernels=kernels, archive=archive)
+    kept = content(archive)
+    assert len(read_archive(archive).standing) > 1
+    calibrate(found, kernels=kernels, archive=archive)
+    assert content(archive).startswith(kept)
+    assert set(takes(archive).values()) == {1}
+
+
+def test_a_lost_device_is_no_kernel_that_fails(archive, kernels):
+    # Of a kernel that fails, the others are measured; without a device there are none.
+    failures = []
+    with Archive(archive, run()) as records, pytest.raises(BackendError, match="does not answer any more"):
+        run_campaign(
+            Lost(seconds), load_kernel_files(kernels), records, on_failure=lambda *failure: failures.append(failure)
+        )
+    assert failures == []
+    assert read_archive(archive).standing
+
+
+# }}}

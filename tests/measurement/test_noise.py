@@ -1,0 +1,49 @@
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from loopyperf.measurement.noise import noise_floor, usual, yardstick_times
+from loopyperf.measurement.records import Measurement
+
+
+def taken(rounds: int, *samples: float, kind="yardstick") -> Measurement:
+    return Measurement(
+        run="1",
+        kernel_class=kind,
+        label="group 64",
+        sizes={"rounds": rounds},
+        kind=kind,
+        samples=samples,
+        taken=datetime.now(UTC),
+    )
+
+
+def test_the_noise_floor_is_the_relative_standard_deviation():
+    times = np.random.default_rng(0).normal(2e-3, 1e-5, 10_000)
+    # The quantiles of 10,000 samples are off by a hundredth of a standard deviation or two.
+    assert noise_floor(times) == pytest.approx(0.005, rel=0.05)
+
+
+def test_a_few_outliers_do_not_change_the_noise_floor():
+    times = np.random.default_rng(0).normal(2e-3, 1e-5, 1000)
+    times[:50] *= 10
+    assert noise_floor(times) == pytest.approx(0.005, rel=0.15)
+
+
+def test_one_time_tells_no_noise():
+    assert noise_floor([1.0]) is None
+
+
+def test_what_is_usual_is_told_by_a_quarter_of_the_times():
+    assert usual([1.0] * 30 + [2.0] * 70) == 1.0
+
+
+def test_a_single_fast_time_is_not_usual():
+    assert usual([0.1] + [1.0] * 99) == 1.0
+
+
+def test_the_yardstick_counts_by_the_fastest_of_its_runs_at_its_last_size():
+    records = [taken(64, 9.0), taken(128, 3.0, 1.0), taken(128, 5.0, kind="measurement"), taken(128, 2.0, 4.0)]
+    assert yardstick_times(records) == (1.0, 2.0)
+    assert yardstick_times([]) == ()

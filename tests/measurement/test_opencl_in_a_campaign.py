@@ -1,0 +1,114 @@
+"""What a campaign asks of the OpenCL backend: two kernels in turns, caches that are emptied, a device that is lost."""
+
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import pyopencl as cl
+import pytest
+
+from loopyperf.errors import BackendError, MeasurementError
+from loopyperf.measurement.backends import opencl
+from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.opencl import OpenCLBackend
+from loopyperf.measurement.backends.opencl_device import choose_device
+from loopyperf.measurement.backends.opencl_program import LaunchSequence
+from loopyperf.measurement.yardstick import cases
+
+from .synthetic import configuration, scale_kernel
+
+
+@pytest.fixture(scope="module")
+def backend() -> OpenCLBackend:
+    return OpenCLBackend()
+
+
+def test_two_kernels_in_turns_are_compiled_once_each(backend):
+    built = []
+
+    def build(number):
+        built.append(number)
+        return scale_kernel()
+
+    one, other = (configuration(build=partial(build, number)) for number in (1, 2))
+    for measured in (one, other, one, other):
+        backend.time(Case("test", measured, {"n": 16}), 2)
+    assert built == [1, 2]
+
+
+def test_a_kernel_that_was_checked_once_is_not_checked_again(backend):
+    checked = []
+
+    def reference(arguments):
+        checked.append(arguments["n"])
+        return {"b": 2 * arguments["a"]}
+
+    measured = configuration(reference=reference)
+    for n in (16, 32, 16):
+        backend.time(Case("test", measured, {"n": n}), 2)
+    assert checked == [16]
+
+
+def test_buffers_are_freed_when_the_next_size_comes(backend):
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    measured = configuration()
+    backend.time(Case("test", measured, {"n": 2**20}), 1)
+    before = resident_bytes()
+    for step in range(20):  # 8 MiB in two buffers each
+        backend.time(Case("test", measured, {"n": 2**20 + 16 * step}), 1)
+    assert resident_bytes() - before < 5 * 2**23
+
+
+def test_a_kernel_without_a_launch_takes_the_device_no_time():
+    context = cl.Context([choose_device()])
+    queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    assert LaunchSequence((), ()).time(queue, 2).device == (0.0, 0.0)
+
+
+def test_runs_with_cold_caches_take_longer(backend):
+    # 512 KiB are in a cache, and emptying it goes through 64 MiB or more; the runs are taken in turns, so that whatever
+    # else the machine does slows both down.
+    case = Case("test", configuration(), {"n": 2**16})
+    backend.time(case, 2)
+    warm, cold = [], []
+    for _ in range(15):
+        warm.append(min(backend.time(case, 2).device))
+        backend.empty_caches()
+        cold += backend.time(case, 1).device
+    assert median(cold) > 1.2 * median(warm)
+
+
+def test_the_yardstick_is_right_and_takes_longer_the_more_rounds_it_has(backend):
+    short, *_, long = (case for case in cases(backend.limits) if case.sizes["rounds"] <= 2**12)
+    times = [min(backend.time(case, 5).wall) for case in (short, long)]
+    assert long.sizes["rounds"] == 64 * short.sizes["rounds"]
+    assert times[1] > 5 * times[0]
+
+
+class Gone:
+    """Stands for the launches of a kernel on a device that is gone."""
+
+    def time(self, queue, runs):
+        raise cl.RuntimeError("clFinish failed: OUT_OF_RESOURCES")
+
+
+def test_an_error_of_a_device_that_still_answers_is_one_of_the_kernel(backend, monkeypatch):
+    monkeypatch.setattr(backend._programs, "launches", lambda case: Gone())
+    with pytest.raises(MeasurementError, match=r'scale, "group 16", n=64: .*OUT_OF_RESOURCES'):
+        backend.time(Case("scale", configuration(), {"n": 64}), 2)
+
+
+def test_a_device_that_answers_nothing_any_more_is_lost(monkeypatch):
+    lost = OpenCLBackend()
+
+    def fails(*_):
+        raise cl.RuntimeError("clEnqueueReadBuffer failed: DEVICE_NOT_AVAILABLE")
+
+    monkeypatch.setattr(lost._programs, "launches", lambda case: Gone())
+    monkeypatch.setattr(opencl.cl, "enqueue_copy", fails)
+    with pytest.raises(
+        BackendError, match=r'scale, "group 16", n=64: .* does not answer any more .*a new start goes on'
+    ):
+        lost.time(Case("scale", configuration(), {"n": 64}), 2)

@@ -1,0 +1,100 @@
+"""Archives of schema 1, which had no rules for repetition, caches, order or a yardstick."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from loopyperf.errors import ArchiveError, IncompatibleRunsError
+from loopyperf.measurement.archive import Archive, read_archive
+from loopyperf.measurement.campaign import run_campaign
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.records import SCHEMA, encode
+from loopyperf.oracle.microbenchmark import described_by
+
+from .synthetic import SyntheticBackend, configuration, kernel_file, run
+
+RECORDED = Path(__file__).parent / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
+"""written by schema 1"""
+FILES = (
+    kernel_file("empty kernel", configuration("group 16", (4, 8), steps=1)),
+    kernel_file("scale", configuration("group 16", tuple(range(15, 40)))),
+)
+OLD_RULES = ("runs", "dropped", "longest_run", "probe_runs", "overhead_factor")
+
+
+def lines_of_schema_1() -> list[str]:
+    """Return an archive as loopyperf wrote it when schema 1 was the current one, broken off after two measurements."""
+    document = json.loads(encode(run()))
+    document["schema"] = 1
+    document["protocol"] = {name: document["protocol"][name] for name in OLD_RULES}
+    sizes = {"empty kernel": 4, "scale": 15}
+    seconds = {"empty kernel": 1e-5, "scale": 2e-5}
+    measurements = [
+        {
+            "record": "measurement",
+            "run": document["id"],
+            "kernel_class": name,
+            "label": "group 16",
+            "sizes": {"n": sizes[name]},
+            "kind": "measurement",
+            "samples": [seconds[name]] * 30,
+            "taken": "2026-01-01T00:00:00Z",
+        }
+        for name in ("empty kernel", "scale")
+    ]
+    return [json.dumps(record, separators=(",", ":")) for record in [document, *measurements]]
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "old.jsonl"
+    path.write_text("\n".join(lines_of_schema_1()) + "\n")
+    return path
+
+
+def test_an_archive_of_schema_1_is_read(path):
+    recording = read_archive(path)
+    assert [m.key.kernel_class for m in recording.standing] == ["empty kernel", "scale"]
+    assert recording.runs[0].schema == SCHEMA
+    assert recording.noise_floor is None
+    assert {(m.attempt, m.device_samples, m.yardstick) for m in recording.measurements} == {(1, None, None)}
+
+
+def test_its_protocol_says_what_was_done(path):
+    protocol = read_archive(path).runs[0].protocol
+    # All 30 runs whatever they took; warm caches; the order of the files.
+    assert protocol.further_runs([1e-3] * 26) > 0
+    assert (protocol.caches, protocol.seed, protocol.yardstick_runs, protocol.repeats) == ("warm", None, 0, 0)
+
+
+def test_it_is_resumed(path):
+    before = path.read_bytes()
+    backend = SyntheticBackend()
+    with Archive(path, run()) as archive:
+        measured = run_campaign(backend, FILES, archive)
+    assert path.read_bytes().startswith(before)
+    assert [n for name, _, n, runs in backend.calls if runs == 12] == [16, 17, 18]
+    assert [len(m.samples) for m in measured] == [30, 30, 12, 12, 12]
+
+
+def test_it_is_not_resumed_with_cold_caches(path):
+    with pytest.raises(IncompatibleRunsError, match=r"protocol\.caches is 'cold' instead of 'warm'"):
+        Archive(path, run(Protocol(overhead_factor=1.0, caches="cold")))
+
+
+def test_a_recorded_archive_of_schema_1_is_still_evaluated():
+    assert read_archive(RECORDED).runs[0].schema == SCHEMA
+    assert described_by(RECORDED).device.instructions
+
+
+def test_a_schema_that_never_was_is_refused(path):
+    path.write_text(path.read_text().replace('"schema":1', '"schema":0'))
+    with pytest.raises(ArchiveError, match=r"line 1: .*no loopyperf has written schema 0"):
+        read_archive(path)
+
+
+def test_rules_of_schema_1_that_make_no_sense_are_refused(path):
+    path.write_text(path.read_text().replace('"runs":30', '"runs":"many"'))
+    with pytest.raises(ArchiveError, match=r"line 1: .*protocol.runs is a whole number; received 'many'"):
+        read_archive(path)
