@@ -207,7 +207,13 @@ def test_a_full_disk_leaves_an_archive_that_is_resumed(archive, kernels):
         assert archive.stat().st_size <= most
         assert set(takes(archive).values()) <= {1}
     kept = content(archive)
-    fit = calibrate(SyntheticBackend(seconds), kernels=kernels, archive=archive, protocol=Protocol(overhead_factor=1))
+    fit = calibrate(
+        SyntheticBackend(seconds),
+        kernels=kernels,
+        archive=archive,
+        protocol=Protocol(overhead_factor=1),
+        model="linear",
+    )
     assert content(archive).startswith(kept)
     assert set(takes(archive).values()) == {1}
     assert fit.weights == pytest.approx(WEIGHTS, rel=1e-9)  # as small_campaign's tests have it

@@ -1,0 +1,114 @@
+"""Product of two n × n matrices, c[i,j] = Σₖ a[i,k]·b[k,j], float32, under many transformations: which is fastest?
+
+Group shapes, depths of tiles, which operands are fetched into local memory, unrolling, and blocks of rows × columns
+points in each work-item, whose sums are in private memory. A program that searches transformations asks for their
+order; here they are all measured.
+"""
+
+from functools import partial
+from itertools import product
+from typing import NamedTuple
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+from loopyperf.measurement.tiles import with_local_tile
+
+NAME = "ranking of matrix multiplications"
+SIZES = (256, 512, 1024, 2048)
+
+
+class Form(NamedTuple):
+    """A variant: what a group and a work-item compute, and which operands are in tiles of so many along k."""
+
+    width: int
+    height: int
+    depth: int
+    columns: int = 1
+    rows: int = 1
+    tiles: str = "ab"
+    is_unrolled: bool = False
+
+    @property
+    def label(self) -> str:
+        unrolled = ", unrolled" if self.is_unrolled else ""
+        return (
+            f"group {self.width}x{self.height}, depth {self.depth}, block {self.columns}x{self.rows}, "
+            f"tiles of {self.tiles or 'nothing'}{unrolled}"
+        )
+
+    @property
+    def bytes_of_tiles(self) -> int:
+        across = {"a": self.height * self.rows, "b": self.width * self.columns}
+        return sum(4 * self.depth * across[array] for array in self.tiles)
+
+
+FORMS = (
+    *(Form(side, side, side, tiles=tiles) for side, tiles in product((8, 16, 32), ("", "a", "b", "ab"))),
+    *(Form(width, height, 16, tiles=tiles) for width, height in ((32, 8), (64, 4), (8, 32)) for tiles in ("", "ab")),
+    *(Form(16, 16, depth) for depth in (4, 8, 32)),
+    *(Form(16, 16, 16, tiles=tiles, is_unrolled=True) for tiles in ("", "ab")),
+    *(Form(16, 16, 16, columns, rows) for columns, rows in ((2, 1), (1, 2), (2, 2), (4, 1), (4, 2), (2, 4), (4, 4))),
+    *(Form(8, 8, 8, columns, rows) for columns, rows in ((2, 2), (4, 4), (8, 4))),
+)
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return the variants that fit the device."""
+    forms = [each for each in FORMS if each.width * each.height <= limits.group_size]
+    return [configuration(each) for each in forms if each.bytes_of_tiles <= limits.local_memory]
+
+
+def configuration(form: Form) -> Configuration:
+    return Configuration(
+        label=form.label,
+        build=partial(matrix_multiplication, form),
+        sizes=tuple({"n": n} for n in SIZES),
+        arguments=arguments,
+        reference=reference,
+        steps=1,
+    )
+
+
+def matrix_multiplication(form: Form) -> lp.TranslationUnit:
+    """Return the product as *form* has it."""
+    knl = lp.make_kernel(
+        "{[i, j, k]: 0 <= i, j, k < n}",
+        "c[i, j] = sum(k, a[i, k]*b[k, j])",
+        [lp.GlobalArg("a, b, c", np.float32, shape="n, n"), lp.ValueArg("n", np.int32)],
+        name="matrix_multiplication",
+        assumptions="n mod 128 = 0 and n >= 128",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "i", form.height * form.rows, outer_tag="g.1")
+    knl = lp.split_iname(knl, "j", form.width * form.columns, outer_tag="g.0")
+    knl = lp.split_iname(knl, "i_inner", form.height, inner_iname="it", outer_iname="ir", inner_tag="l.1")
+    knl = lp.split_iname(knl, "j_inner", form.width, inner_iname="jt", outer_iname="jr", inner_tag="l.0")
+    knl = lp.split_iname(knl, "k", form.depth, inner_tag="unr" if form.is_unrolled else None)
+    for array, swept in (("a", "it, ir, k_inner"), ("b", "k_inner, jt, jr")):
+        if array in form.tiles:
+            axes: dict[str, str | None] = {f"{array}_row": "l.1", f"{array}_column": "l.0"}
+            knl = with_local_tile(knl, array, swept=swept, outer="i_outer, j_outer, k_outer", axes=axes)
+    blocks = {"ir": "unr", "jr": "unr"}
+    knl = lp.privatize_temporaries_with_inames(lp.realize_reduction(knl), "ir, jr")
+    knl = lp.tag_inames(knl, blocks)
+    knl = lp.duplicate_inames(knl, "ir, jr", within="id:*_init", tags=blocks)
+    knl = lp.duplicate_inames(knl, "ir, jr", within="writes:c", tags=blocks)
+    return lp.prioritize_loops(knl, "k_outer, k_inner, ir, jr")
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return random matrices, none of whose elements is negative, so that sums lose no digits."""
+    shape = sizes["n"], sizes["n"]
+    return {
+        "a": rng.random(shape, dtype=np.float32),
+        "b": rng.random(shape, dtype=np.float32),
+        "c": np.zeros(shape, dtype=np.float32),
+        "n": np.int32(sizes["n"]),
+    }
+
+
+def reference(arguments: Arguments) -> dict[str, Array]:
+    """Return c = a·b."""
+    return {"c": np.matmul(arguments["a"], arguments["b"])}

@@ -1,0 +1,169 @@
+"""Fitted models on 822 measured kernels of a TITAN V, groups of einsums held out: errors, ranks, regret, intervals.
+
+The data are those of ``titan_v.py``; a group is an einsum at one size, under many transformations. For each way to fit
+(linear and overlap, of counts and of the catalog's pipelines), times are predicted by fits to other groups, and
+compared as there. The intervals are those of fits to four fifths of the groups, asked about the others. Observations
+are kept in FILE, a line of JSON each; what is there is not made again.
+
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_fit.py FILE [--every N] [--from K] \
+        [--seconds S] [--gather]
+"""
+
+import argparse
+import json
+import lzma
+import pickle
+import signal
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measured import SHARED_DATA
+from rich.console import Console
+from rich.table import Table
+from titan_v import DEVICE, FEWEST, too_long
+
+from loopyperf.calibration.candidates import CANDIDATES, possible
+from loopyperf.calibration.fits import Provenance
+from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.validation import cross_validate
+from loopyperf.errors import LoopyperfError
+from loopyperf.models.metrics import median_log_error, regret, spearman
+from loopyperf.models.sensitivity import sensitivity
+from loopyperf.oracle.observation import observe
+
+SPREAD = 5
+"""slowest over fastest kernel of a group, from which on its rank correlation is worth reading"""
+FOLDS = 5
+SEEDS = 4
+"""ways to deal the groups to folds for the coverage of intervals"""
+
+
+def observation(row: dict[str, Any], seconds: int) -> Observation | str:
+    """Return what a fit is told of a row, or why there is nothing within so many *seconds*."""
+    signal.alarm(seconds)
+    try:
+        unit, group = pickle.loads(row["kernel"]), str(row["group"])
+        return observe(unit, row["sizes"], row["seconds"], kernel_class=group, label=str(row["id"]), device=DEVICE)
+    except (LoopyperfError, TimeoutError) as error:
+        return type(error).__name__
+    finally:
+        signal.alarm(0)
+
+
+def gather(rows: Sequence[dict[str, Any]], places: range, file: Path, seconds: int) -> None:
+    """Append to *file* what is not in it yet."""
+    known = {each["row"] for each in map(json.loads, file.read_text().splitlines())} if file.exists() else set[int]()
+    for place in (place for place in places if place not in known):
+        found = observation(rows[place], seconds)
+        told: dict[str, Any] = {"row": place}
+        if isinstance(found, Observation):
+            told |= {"counts": dict(found.properties), "pipelines": dict(found.pipelines)}
+        else:
+            told["failed"] = found
+        with file.open("a") as lines:
+            lines.write(json.dumps(told) + "\n")
+
+
+def kept(rows: Sequence[dict[str, Any]], files: Sequence[Path]) -> tuple[list[Observation], Counter[str]]:
+    """Return the observations in *files*, and how many rows have none for which reason."""
+    found: list[Observation] = []
+    failed: Counter[str] = Counter()
+    for line in (line for file in files for line in file.read_text().splitlines()):
+        each = json.loads(line)
+        if "failed" in each:
+            failed[each["failed"]] += 1
+            continue
+        row = rows[each["row"]]
+        group = str(row["group"])
+        found.append(Observation(group, str(each["row"]), {}, each["counts"], row["seconds"], each["pipelines"]))
+    return found, failed
+
+
+def figures(predicted: np.ndarray, observations: Sequence[Observation]) -> list[str]:
+    """Return the cells of a way to fit."""
+    measured = np.array([row.seconds for row in observations])
+    groups: dict[str, list[int]] = defaultdict(list)
+    for place, row in enumerate(observations):
+        groups[row.kernel_class].append(place)
+    pairs = [(predicted[places], measured[places]) for places in groups.values() if len(places) >= FEWEST]
+    wide = [pair for pair in pairs if pair[1].max() > SPREAD * pair[1].min()]
+    ranks, regrets = [spearman(*pair) for pair in pairs], [regret(*pair) for pair in pairs]
+    far = [spearman(*pair) for pair in wide]
+    numbers = (median_log_error(predicted, measured), np.mean(ranks), np.median(ranks), np.mean(far), np.median(far))
+    return [f"{each:.2f}" for each in (*numbers, np.median(regrets), np.mean(regrets))]
+
+
+def coverage(observations: Sequence[Observation], name: str) -> tuple[float, float]:
+    """Return the share of held-out kernels in their interval, and the median of its upper end over the prediction."""
+    candidates = [each for each in CANDIDATES if each.name == name]
+    provenance = Provenance(model="", device=DEVICE.name, slug=DEVICE.slug, counting="executed")
+    groups = sorted({row.kernel_class for row in observations})
+    inside: list[bool] = []
+    widths: list[float] = []
+    for seed in range(SEEDS):
+        order = np.random.default_rng(seed).permutation(len(groups))
+        fold = {groups[place]: number % FOLDS for number, place in enumerate(order)}
+        for number in range(FOLDS):
+            rest = [row for row in observations if fold[row.kernel_class] != number]
+            asked = [row for row in observations if fold[row.kernel_class] == number]
+            (fit,) = fit_observations(provenance, rest, candidates)
+            amounts = [row.amounts(fit.basis) for row in asked]
+            names = tuple(sorted({column for each in amounts for column in each}))
+            matrix = np.array([[each.get(column, 0.0) for column in names] for each in amounts])
+            assert fit.uncertainty is not None
+            width = fit.uncertainty.half_width(fit.uncertainty.leverage(fit, names, matrix))
+            errors = np.abs(np.log(sensitivity(fit, amounts).seconds / [row.seconds for row in asked]))
+            inside += (errors <= width).tolist()
+            widths += np.exp(width).tolist()
+    return float(np.mean(inside)), float(np.median(widths))
+
+
+def table(observations: Sequence[Observation]) -> Table:
+    """Return how near each way to fit comes on groups that it was not fitted to."""
+    columns = (
+        "fit",
+        "median |ln|",
+        "Spearman mean",
+        "median",
+        f"spread > {SPREAD}: mean",
+        "median",
+        "regret median",
+        "mean",
+    )
+    found = Table(*columns, "80 % interval holds", "times")
+    validated = cross_validate(observations, possible(observations))
+    for name, left_out in validated.left_out.items():
+        predicted = np.maximum(left_out.seconds, np.finfo(float).tiny)
+        share, width = coverage(observations, name)
+        found.add_row(name, *figures(predicted, observations), f"{share:.1%}", f"{width:.2f}")
+    return found
+
+
+def main() -> None:
+    """Print how near the fits come."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("file", type=Path, nargs="+", help="where observations are kept; of several, all are read")
+    parser.add_argument("--every", type=int, default=1, help="only each of the rows that comes every so many")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
+    parser.add_argument("--seconds", type=int, default=120, help="for each kernel at most")
+    parser.add_argument("--gather", action="store_true", help="make observations, and fit nothing")
+    asked = parser.parse_args()
+    signal.signal(signal.SIGALRM, too_long)
+    with lzma.open(SHARED_DATA / "titan-v.pkl.xz") as file:
+        rows = pickle.load(file)
+    if asked.gather or not all(each.exists() for each in asked.file):
+        gather(rows, range(asked.first, len(rows), asked.every), asked.file[0], asked.seconds)
+    if not asked.gather:
+        observations, failed = kept(rows, asked.file)
+        console = Console(width=150)
+        console.print(f"{len(observations)} kernels, {len({row.kernel_class for row in observations})} groups")
+        console.print(table(observations))
+        console.print(f"without an observation: {dict(failed) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()
