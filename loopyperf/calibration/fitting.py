@@ -26,7 +26,8 @@ def fit_observations(
     """Return a fit of each model, by the candidate of it that best predicts classes that it was not fitted to.
 
     The one that does so best of all comes first. *candidates* are by default all that *observations* have the columns
-    for. With a single class nothing can be left out: the first candidate of each model is taken, and has no intervals.
+    for. With a single class nothing can be left out: the first candidate of each model is taken, of pipelines if there
+    is one, and has no intervals.
     The coverage of fits of counts tells of *expected* properties too.
     Raises :class:`CalibrationError` where there is nothing to fit, or no candidate.
     """
@@ -38,7 +39,11 @@ def fit_observations(
         raise CalibrationError("no model can be fitted: the observations lack the columns that it needs")
     if len({row.kernel_class for row in rows}) < 2:
         validated = None
-        best = [next(each for each in chosen if each.model == model) for model in models]
+        # What is described holds beyond one class, better than counts that one class has.
+        first: dict[str, Candidate] = {}
+        for each in sorted(chosen, key=lambda each: each.basis != "pipelines"):
+            first.setdefault(each.model, each)
+        best = list(first.values())
     else:
         validated = cross_validate(rows, chosen)
         best = [validated.better(), *map(validated.better, models)]
