@@ -2,11 +2,15 @@
 
 The kernels of ``test_kernels/rodinia`` are measured at a ladder of sizes, here and now on an OpenCL device, or taken
 from an archive that such a measurement has left. A table has for each kernel and model the MAPE of the performance over
-the sizes, as a fraction of the measured one, in per cent (Tables 10 to 12 have it over occupancies, which no OpenCL
-device lets a program choose without changing the kernel). The device's description is that of the catalog, or a file,
+the sizes, as a fraction of the measured one, in per cent. The device's description is that of the catalog, or a file,
 such as ``loopyperf microbenchmark`` writes.
 
-    .venv/bin/python benchmarks/rodinia.py --description DEVICE --archive FILE [--model NAME ...]
+Tables 10 to 12 have it over occupancies. With ``--sweep FOLDER`` the archives ``occupancy-BYTES.jsonl`` of
+``gpu_hour.py`` are read, in which each group takes so many bytes of local memory that nobody uses: the models are asked
+about as many groups as have room beside each other. A cell is then MAPE / MAPE_shape over the occupancies, a mean over
+the sizes that were measured at three of them or more.
+
+    .venv/bin/python benchmarks/rodinia.py --description DEVICE (--archive FILE | --sweep FOLDER) [--model NAME ...]
 """
 
 import argparse
@@ -28,7 +32,7 @@ from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models import DEVICE_MODELS as OF_DEVICE
-from loopyperf.models.metrics import mape
+from loopyperf.models.metrics import mape, mape_shape
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.campaign import measure, opened
 from loopyperf.oracle.validate import with_empty_kernel
@@ -37,29 +41,97 @@ SHORT = Protocol(runs=8, dropped=2, probe_runs=2, longest_run=0.3)
 
 PROCESSOR = "a processor executes one group after the other, each work-item a warp of its own"
 
+FEWEST = 3
+"""occupancies that tell a shape"""
+
 Point = tuple[float, Mapping[str, float]]
 """a measured time, and what each model predicts, in seconds"""
 
 
-def points(
-    recording: Recording, files: Sequence[KernelFile], device: Device, models: Sequence[str]
-) -> Iterator[tuple[str, Point]]:
-    """Yield for each measurement the kernel's name, the time, and the predictions of the models that have one."""
+Key = tuple[str, str, str]
+"""kernel, configuration, sizes"""
+
+
+def timed(
+    recording: Recording, files: Sequence[KernelFile], device: Device
+) -> Iterator[tuple[Key, TimedKernel, float]]:
+    """Yield the kernel of each measurement on *device*, and how long it took."""
     run = recording.runs[-1]
     known = {(file.name, each.label): each for file in files for each in configurations_of(file, run.limits)}
     for each in recording.standing:
-        if (each.kernel_class, each.label) not in known:
-            continue
-        unit = known[each.kernel_class, each.label].build()
-        graphs = lpp.instruction_graph(unit, warp_size=device.warp_size, parameters=each.sizes)
-        timed = TimedKernel(graphs, device)
-        found: dict[str, float] = {}
-        for name in models:
-            try:
-                found[name] = float(OF_DEVICE[name].time(timed).seconds)
-            except LoopyperfError as error:
-                Console(stderr=True).print(f"{each.kernel_class}, {name}: {error}", markup=False)
-        yield each.kernel_class, (run.protocol.measured_time(each.samples), found)
+        if (each.kernel_class, each.label) in known:
+            unit = known[each.kernel_class, each.label].build()
+            graphs = lpp.instruction_graph(unit, warp_size=device.warp_size, parameters=each.sizes)
+            key = each.kernel_class, each.label, str(sorted(each.sizes.items()))
+            yield key, TimedKernel(graphs, device), run.protocol.measured_time(each.samples)
+
+
+def predictions(kernel: TimedKernel, models: Sequence[str]) -> dict[str, float]:
+    """Return what each model predicts that has an answer, in seconds."""
+    found: dict[str, float] = {}
+    for name in models:
+        try:
+            found[name] = float(OF_DEVICE[name].time(kernel).seconds)
+        except LoopyperfError as error:
+            Console(stderr=True).print(f"{kernel.graphs.kernel}, {name}: {error}", markup=False)
+    return found
+
+
+# {{{ over the occupancy
+
+
+def swept(
+    folder: Path, files: Sequence[KernelFile], device: Device, models: Sequence[str]
+) -> dict[str, list[dict[int, Point]]]:
+    """Return kernel -> for each size that was measured, groups that reside at once -> time and predictions.
+
+    Of two amounts of local memory that leave room for as many groups, the smaller one counts.
+    """
+    found: dict[Key, dict[int, Point]] = defaultdict(dict)
+    archives = [(int(path.name.split("-")[1].split(".")[0]), path) for path in folder.glob("occupancy-*.jsonl")]
+    for taken, path in sorted(archives, reverse=True):
+        for key, kernel, seconds in timed(read_archive(path), files, device):
+            groups = resident(kernel, taken)
+            found[key][groups] = seconds, predictions(replace(kernel, concurrent_groups=groups), models)
+    by_kernel: dict[str, list[dict[int, Point]]] = defaultdict(list)
+    for (name, _, _), by_groups in found.items():
+        by_kernel[name].append(by_groups)
+    return by_kernel
+
+
+def resident(kernel: TimedKernel, taken: int) -> int:
+    """Return how many groups of *kernel* have room on a core where each takes *taken* bytes of local memory more."""
+    found = [launch.execution.concurrent_groups for launch in kernel.launches]
+    for launch in (each.launch for each in kernel.launches):
+        room = lpp.occupancy(kernel.device, launch.work_items, local_memory=(launch.local_memory or 0) + taken)
+        found.append(room.groups)
+    return min(found)
+
+
+def sweep_table(by_kernel: Mapping[str, Sequence[Mapping[int, Point]]], models: Sequence[str]) -> Table:
+    """Return MAPE / MAPE_shape of the performance over the occupancy, by kernel and model, in per cent."""
+    found = Table("kernel", "occupancies", *models)
+    errors: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for kernel, sizes in by_kernel.items():
+        enough = [by_groups for by_groups in sizes if len(by_groups) >= FEWEST]
+        cells: list[str] = []
+        for model in models:
+            pairs: list[tuple[float, float]] = []
+            for by_groups in enough:
+                told = {groups: point for groups, point in by_groups.items() if model in point[1]}
+                if len(told) >= FEWEST:
+                    rates = [(1 / predicted[model], 1 / seconds) for seconds, predicted in told.values()]
+                    predicted, measured = zip(*rates, strict=True)
+                    pairs.append((mape(predicted, measured), mape_shape(predicted, measured, tuple(told))))
+            errors[model] += pairs
+            cells.append("/".join(f"{np.mean(each):.0%}" for each in zip(*pairs, strict=True)) if pairs else "-")
+        found.add_row(kernel, ", ".join(str(len(each)) for each in enough), *cells)
+    means = ("/".join(f"{np.mean(each):.0%}" for each in zip(*errors[model], strict=True)) for model in models)
+    found.add_row("mean", "", *means, style="bold")
+    return found
+
+
+# }}}
 
 
 def as_processor(device: Device) -> Device:
@@ -115,19 +187,26 @@ def main() -> None:
     """Print how near the models come."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--description", required=True, help="a device of the catalog, or the path of a description")
-    parser.add_argument("--archive", type=Path, required=True, help="of measurements; they are taken if there is none")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--archive", type=Path, help="of measurements; they are taken if there is none")
+    which.add_argument("--sweep", type=Path, help="folder of archives over the occupancy")
     parser.add_argument("--model", action="append", choices=list(OF_DEVICE), help="of several, one; all unless named")
     asked = parser.parse_args()
     files = load_kernel_files(bundled_folder("test_kernels/rodinia"))
+    models = asked.model or list(OF_DEVICE)
+    device = as_processor(lpp.load_device(asked.description))
+    console = Console(width=200)
+    if asked.sweep:
+        console.print(sweep_table(swept(asked.sweep, files, device, models), models))
+        return
     if asked.archive.exists():
         recording = read_archive(asked.archive)
     else:
         recording = measure(opened("opencl", None), with_empty_kernel(files), asked.archive, SHORT, None)
-    models = asked.model or list(OF_DEVICE)
     by_kernel: dict[str, list[Point]] = defaultdict(list)
-    for kernel, point in points(recording, files, as_processor(lpp.load_device(asked.description)), models):
-        by_kernel[kernel].append(point)
-    Console(width=200).print(table(by_kernel, models))
+    for (name, _, _), kernel, seconds in timed(recording, files, device):
+        by_kernel[name].append((seconds, predictions(kernel, models)))
+    console.print(table(by_kernel, models))
 
 
 if __name__ == "__main__":
