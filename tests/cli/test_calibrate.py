@@ -1,5 +1,7 @@
-"""``loopyperf calibrate`` on a device made of arithmetic: what it says of how it measured."""
+"""``loopyperf calibrate``, ``fit`` and ``validate`` on a device made of arithmetic."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,9 @@ from small_campaign import write_kernel_files
 from loopyperf.cli.program import program
 from loopyperf.measurement import backends
 
+DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
+SYNTHETIC = ("--backend", "synthetic")
+
 
 @pytest.fixture(autouse=True)
 def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,18 +21,93 @@ def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "BACKENDS", {"synthetic": ("small_campaign", "device")})
 
 
-def calibrate(folder: Path, *options: str) -> Result:
-    return CliRunner().invoke(program, ["calibrate", "--backend", "synthetic", "--kernels", str(folder), *options])
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    return write_kernel_files(tmp_path / "kernels")
 
 
-def test_calibrate_says_by_which_protocol_and_how_well_times_repeat(tmp_path: Path):
-    folder = write_kernel_files(tmp_path / "kernels")
-    printed = calibrate(folder)
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(program, [str(argument) for argument in arguments])
+
+
+def calibrate(folder: Path, *options: object) -> Result:
+    return run("calibrate", *SYNTHETIC, "--kernels", folder, *options)
+
+
+# {{{ calibrate
+
+
+def test_calibrate_says_by_which_protocol_and_how_well_times_repeat(kernels: Path):
+    printed = calibrate(kernels)
     assert "at most 30 runs, the first 4 dropped, warm caches, order of seed 0; noise floor 0.0%: so" in printed.stdout
 
 
-def test_calibrate_with_cold_caches_needs_a_backend_that_empties_them(tmp_path: Path):
-    folder = write_kernel_files(tmp_path / "kernels")
-    refused = calibrate(folder, "--caches", "cold")
+def test_calibrate_with_cold_caches_needs_a_backend_that_empties_them(kernels: Path):
+    refused = calibrate(kernels, "--caches", "cold")
     assert refused.exit_code == 2
     assert "cannot empty the caches" in refused.stderr
+
+
+def test_calibrate_prints_the_weights_and_how_well_they_are_determined(kernels: Path):
+    printed = calibrate(kernels, "--model", "linear")
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    assert "linear model of Synthetic Device 9000" in printed.stdout
+    assert re.search(r"f32 mul +│ +40 ps │ +1.05e\+06", printed.stdout)  # at most 2 · 2^19 multiplications
+    assert re.search(r"^33 measurements, rank 7, condition \d+\.\d, residuals: ", printed.stdout, re.MULTILINE)
+    assert "kept: linear, plain" in printed.stdout
+    assert re.search(r"^calibrated synthetic-device-9000 in \d+ s$", printed.stdout, re.MULTILINE)
+
+
+def test_calibrate_writes_where_it_is_told(kernels: Path, tmp_path: Path, own_data: Path):
+    archive, fit = tmp_path / "raw.jsonl", tmp_path / "fit.json"
+    calibrate(kernels, "--archive", archive, "--output", fit)
+    printed = run("estimate", DOUBLED, "--set", "n=64", "--fit", fit, "--json")
+    assert json.loads(printed.stdout)["device"] == "synthetic-device-9000"
+    assert archive.is_file()
+    assert not own_data.exists()
+
+
+# }}}
+
+
+# {{{ fit
+
+
+@pytest.mark.parametrize("model", ["linear", "overlap"])
+def test_an_archive_gives_a_fit_without_the_device(model: str, kernels: Path, tmp_path: Path):
+    archive, fit = tmp_path / "raw.jsonl", tmp_path / "fit.json"
+    calibrate(kernels, "--archive", archive)
+    printed = run("fit", archive, "--kernels", kernels, "--model", model, "--output", fit)
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    assert f"{model} model of Synthetic Device 9000" in printed.stdout
+    told = json.loads(run("estimate", DOUBLED, "--set", "n=100000", "--fit", fit, "--json").stdout)
+    assert told["model"] == model
+    low, high = told["interval"]
+    assert low < told["seconds"] < high
+
+
+def test_an_archive_that_is_not_there_is_refused(tmp_path: Path):
+    refused = run("fit", tmp_path / "none.jsonl")
+    assert refused.exit_code == 2
+    assert "none.jsonl cannot be read" in " ".join(refused.stderr.split())
+
+
+# }}}
+
+
+# {{{ validate
+
+
+def test_validate_prints_each_prediction_beside_its_measurement_and_the_means(
+    kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "120")
+    calibrate(kernels, "--model", "linear")
+    printed = run("validate", *SYNTHETIC, "--kernels", write_kernel_files(tmp_path / "tested", "long vectors"))
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    # fill: 2^19 stores of 90 ps, 2^15 groups of 1 ns, a launch of 2 µs are 81.95 µs
+    assert re.search(r"long vectors +│ n=524288 +│ +82 µs │ +82 µs │ +0% │ [\d.]+ µs to [\d.]+ µs │", printed.stdout)
+    assert re.search(r"all kernels +│ geometric mean +│ +│ +│ +0% │ +\d+% inside", printed.stdout)
+
+
+# }}}

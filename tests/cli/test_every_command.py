@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from kernels import doubled
-from small_campaign import write_kernel_files
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
@@ -19,7 +18,6 @@ from loopyperf.calibration.library import bundled_fits
 from loopyperf.cli import doctor as doctor_file
 from loopyperf.cli.program import COMMANDS, program
 from loopyperf.errors import BackendError
-from loopyperf.measurement import backends
 
 ROOT = Path(__file__).parents[2]
 KERNELS = str(ROOT / "tests" / "kernels.py")
@@ -284,60 +282,6 @@ def test_tables_are_as_wide_as_they_need_in_a_pipe_and_as_told_otherwise(monkeyp
     piped = run("devices").stdout
     monkeypatch.setenv("COLUMNS", "40")
     assert max(map(len, run("devices").stdout.splitlines())) == 40 < max(map(len, piped.splitlines())) <= 120
-
-
-# }}}
-
-
-# {{{ calibrate and validate, on a device made of arithmetic
-
-
-@pytest.fixture
-def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ``--backend synthetic`` open it."""
-    monkeypatch.setattr(backends, "BACKENDS", {"synthetic": ("small_campaign", "device")})
-
-
-@pytest.mark.usefixtures("synthetic")
-def test_calibrate_prints_the_weights_and_how_well_they_are_determined(tmp_path: Path):
-    folder = write_kernel_files(tmp_path / "kernels")
-    printed = run("calibrate", "--backend", "synthetic", "--kernels", folder, "--model", "linear")
-    assert (printed.exit_code, printed.stderr) == (0, "")
-    assert "linear model of Synthetic Device 9000" in printed.stdout
-    assert re.search(r"f32 mul +│ +40 ps │ +1.05e\+06", printed.stdout)  # at most 2 · 2^19 multiplications
-    assert re.search(r"^33 measurements, rank 7, condition \d+\.\d, residuals: ", printed.stdout, re.MULTILINE)
-    assert "kept: linear, plain" in printed.stdout
-    assert re.search(r"^calibrated synthetic-device-9000 in \d+ s$", printed.stdout, re.MULTILINE)
-
-
-@pytest.mark.usefixtures("synthetic")
-def test_calibrate_writes_where_it_is_told(tmp_path: Path, own_data: Path):
-    folder = write_kernel_files(tmp_path / "kernels")
-    archive, fit = tmp_path / "raw.jsonl", tmp_path / "fit.json"
-    run("calibrate", "--backend", "synthetic", "--kernels", folder, "--archive", archive, "--output", fit)
-    printed = run("estimate", DOUBLED, "--set", "n=64", "--fit", fit, "--json")
-    assert json.loads(printed.stdout)["device"] == "synthetic-device-9000"
-    assert archive.is_file()
-    assert not own_data.exists()
-
-
-@pytest.mark.usefixtures("synthetic")
-def test_validate_prints_each_prediction_beside_its_measurement_and_the_means(tmp_path: Path):
-    run(
-        "calibrate",
-        "--backend",
-        "synthetic",
-        "--kernels",
-        write_kernel_files(tmp_path / "kernels"),
-        "--model",
-        "linear",
-    )
-    tested = write_kernel_files(tmp_path / "tested", "long vectors")
-    printed = run("validate", "--backend", "synthetic", "--kernels", tested)
-    assert (printed.exit_code, printed.stderr) == (0, "")
-    # fill: 2^19 stores of 90 ps, 2^15 groups of 1 ns, a launch of 2 µs are 81.95 µs
-    assert re.search(r"long vectors +│ n=524288 +│ +82 µs │ +82 µs │ +0%", printed.stdout)
-    assert re.search(r"all kernels +│ geometric mean", printed.stdout)
 
 
 # }}}
