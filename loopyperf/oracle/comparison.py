@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,9 +202,13 @@ def compare_occupancies(
     )  # fmt: skip
 
 
-def _asked(models: Iterable[str] | None) -> list[str]:
+def _asked(models: object) -> list[str]:
     """Return the names of the models that are asked; raises :class:`UnknownModelError` for one that there is not."""
-    return list(MODELS) if models is None else [find_model(name).name for name in models]
+    if models is None:
+        return list(MODELS)
+    if isinstance(models, str) or not isinstance(models, Iterable):
+        raise ParameterError(f"models are names of models, several of them; received {models!r}")
+    return [find_model(str(name)).name for name in cast("Iterable[object]", models)]
 
 
 def _checked(concurrent_groups: Sequence[int]) -> tuple[int, ...]:

@@ -59,6 +59,12 @@ def test_cycles_are_those_of_the_core(comparison: lpp.Comparison):
         assert comparison.bounds[name] == comparison.estimates[name].bound
 
 
+@pytest.mark.parametrize("models", ["volkov", 3])
+def test_models_are_several_names(models: object):
+    with pytest.raises(ParameterError, match="models are names of models, several of them; received"):
+        lpp.compare(doubled(), n=N, device=V100, models=models)
+
+
 def test_a_model_without_a_fit_says_so():
     found = lpp.compare(doubled(), n=N, device=V100, models=["linear", "roofline"])
     assert list(found.estimates) == ["roofline"]
