@@ -43,7 +43,6 @@ LEAST = 1e-3
 class _Fitted:
     """What is being fitted, in the problem's order of columns."""
 
-    columns: tuple[str, ...]
     amounts: Matrix
     """(observations × columns), in scales: amounts times s"""
     measured: Vector
@@ -86,7 +85,6 @@ def solve_overlap(problem: Problem, *, tolerance: float = TOLERANCE) -> Solution
     rates = problem.matrix[:, kept]
     scales = _scales(rates, columns, basis)
     task = _Fitted(
-        columns=columns,
         amounts=rates * scales * measured[:, None],
         measured=measured,
         sides=tuple(side(name, basis) for name in columns),
