@@ -13,97 +13,13 @@ from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, warp_size
 from loopyperf.measurement.backends.opencl_program import OpenCLProgram
 
+from .launched_kernels import RELAXATION, REVERSAL, make, relaxation, reversal
 from .synthetic import configuration, scale_kernel
 
 
 @pytest.fixture(scope="module")
 def backend() -> OpenCLBackend:
     return OpenCLBackend()
-
-
-def make(domains, instructions, data, **options) -> lp.TranslationUnit:
-    options = {"target": lp.PyOpenCLTarget(), "lang_version": (2018, 2), "assumptions": "n >= 1"} | options
-    return lp.make_kernel(domains, instructions, data, **options)
-
-
-def reversal_kernel() -> lp.TranslationUnit:
-    """t = 2 a in the first launch, b = reversed t in the second: t is a temporary in global memory."""
-    unit = make(
-        "{[i, j]: 0 <= i, j < n}",
-        """
-        t[i] = 2*a[i]           {id=write}
-        ... gbarrier            {id=barrier, dep=write}
-        b[j] = t[n-1-j] + s     {dep=barrier}
-        """,
-        [
-            lp.GlobalArg("a,b", np.float32, shape="n"),
-            lp.TemporaryVariable("t", np.float32, shape="n", address_space=lp.AddressSpace.GLOBAL),
-            lp.ValueArg("s", np.float32),
-            lp.ValueArg("n", np.int32),
-        ],
-        name="reversal",
-    )
-    unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
-    return lp.split_iname(unit, "j", 32, outer_tag="g.0", inner_tag="l.0")
-
-
-def relaxation_kernel() -> lp.TranslationUnit:
-    """Two launches in a loop on the host: t = a shifted by one, plus the step's number, then a = t."""
-    unit = make(
-        ["{[k]: 0 <= k < steps}", "{[i, j]: 0 <= i, j < n}"],
-        """
-        for k
-            ... gbarrier                {id=before}
-            t[i] = a[(i+1) % n] + k     {id=shift, dep=*before}
-            ... gbarrier                {id=between, dep=*shift}
-            a[j] = t[j]                 {id=back, dep=*between}
-        end
-        """,
-        [
-            lp.GlobalArg("a", np.float32, shape="n"),
-            lp.TemporaryVariable("t", np.float32, shape="n", address_space=lp.AddressSpace.GLOBAL),
-            lp.ValueArg("n, steps", np.int32),
-        ],
-        assumptions="n >= 1 and steps >= 1",
-        seq_dependencies=False,
-    )
-    unit = lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0")
-    return lp.split_iname(unit, "j", 16, outer_tag="g.0", inner_tag="l.0")
-
-
-def vector(rng: np.random.Generator, n: int) -> np.ndarray:
-    return rng.random(n, dtype=np.float32)
-
-
-REVERSAL = configuration(
-    "two launches",
-    build=reversal_kernel,
-    arguments=lambda rng, sizes: {
-        "a": vector(rng, sizes["n"]),
-        "b": np.zeros(sizes["n"], np.float32),
-        "s": np.float32(0.25),
-        "n": np.int32(sizes["n"]),
-    },
-    reference=lambda arguments: {"b": (2 * arguments["a"])[::-1] + arguments["s"]},
-)
-
-
-def relaxed(arguments):
-    """The sum of the steps' numbers is added, and everything moves by one in each step."""
-    steps = int(arguments["steps"])
-    return {"a": np.roll(arguments["a"], -steps) + steps * (steps - 1) / 2}
-
-
-RELAXATION = configuration(
-    "launches in a loop",
-    build=relaxation_kernel,
-    arguments=lambda rng, sizes: {
-        "a": vector(rng, sizes["n"]),
-        "n": np.int32(sizes["n"]),
-        "steps": np.int32(sizes["steps"]),
-    },
-    reference=relaxed,
-)
 
 
 # {{{ what is timed
@@ -141,7 +57,7 @@ def test_a_kernel_is_compiled_once_for_all_its_sizes(backend):
 def test_a_queue_that_keeps_no_times_gives_none_of_the_device():
     context = cl.Context([choose_device()])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4000)
-    bound = OpenCLProgram(context, reversal_kernel()).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
+    bound = OpenCLProgram(context, reversal()).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
     timing = bound.time(cl.CommandQueue(context), 3)
     assert (len(timing.wall), timing.device) == (3, None)
 
@@ -149,7 +65,7 @@ def test_a_queue_that_keeps_no_times_gives_none_of_the_device():
 def test_the_grid_of_each_launch_is_its_own():
     context = cl.Context([choose_device()])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4000)
-    bound = OpenCLProgram(context, reversal_kernel()).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
+    bound = OpenCLProgram(context, reversal()).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
     # 1000 elements are 63 groups of 16 and 32 groups of 32
     assert [launch[1:] for launch in bound.launches] == [((1008,), (16,)), ((1024,), (32,))]
     assert [launch.kernel.function_name for launch in bound.launches] == ["reversal", "reversal_0"]
@@ -171,7 +87,7 @@ def test_a_group_may_have_more_axes_than_the_grid():
 def test_a_loop_on_the_host_is_unrolled_into_launches():
     context = cl.Context([choose_device()])
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 400)
-    program = OpenCLProgram(context, relaxation_kernel())
+    program = OpenCLProgram(context, relaxation())
     assert len(program.bind({"a": buffer, "n": 100, "steps": 5}).launches) == 10
     with pytest.raises(MeasurementError, match="more than 1000 launches"):
         program.bind({"a": buffer, "n": 100, "steps": 501})

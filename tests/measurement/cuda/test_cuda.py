@@ -16,9 +16,9 @@ from loopyperf.measurement.backends.cuda_program import CudaProgram
 from loopyperf.measurement.backends.cuda_timing import SHORTEST_HOLD, LaunchSequence
 from loopyperf.measurement.backends.interface import Case
 
+from ..launched_kernels import RELAXATION, REVERSAL, make, reversal
 from ..synthetic import configuration, scale_kernel
 from .fake_cupy import CUDADriverError, FakeCuPy
-from .kernels import RELAXATION, REVERSAL, make, reversal
 
 
 def scale(a: Any, b: Any, n: Any) -> None:

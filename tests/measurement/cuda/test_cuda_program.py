@@ -12,7 +12,7 @@ from loopyperf.measurement.backends.cuda_program import CudaProgram, Launch
 from loopyperf.measurement.backends.cuda_timing import HOLD
 from loopyperf.measurement.nvrtc import compilation_log, library
 
-from .kernels import calling, in_groups, make, pairs, pointwise, reduced, relaxation, reversal, table
+from ..launched_kernels import calling, in_groups, make, pairs, pointwise, reduced, relaxation, reversal, table
 
 TYPES = (np.float32, np.float64, np.int32, np.int64)
 SOURCES = {

@@ -6,9 +6,9 @@ from loopyperf.errors import BackendError
 from loopyperf.measurement.backends.cuda import CudaBackend
 from loopyperf.measurement.backends.interface import Case
 
+from ..launched_kernels import RELAXATION, REVERSAL
 from ..synthetic import configuration
 from .bundled import PLANNED
-from .kernels import RELAXATION, REVERSAL
 
 
 @pytest.fixture(scope="module")

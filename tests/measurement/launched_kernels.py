@@ -1,4 +1,4 @@
-"""Small kernels that each need something of the CUDA target, and their arguments and results."""
+"""Small kernels that each need something of a backend or its target, and their arguments and results."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import loopy as lp
 import numpy as np
 from loopy.target.cuda import vec
 
-from ..synthetic import configuration
+from .synthetic import configuration
 
 
 def make(domains: Any, instructions: Any, data: Any, **options: Any) -> lp.TranslationUnit:
