@@ -6,7 +6,7 @@ calls local memory, which is a part of device memory. The rules are measured on 
 10).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd
@@ -20,6 +20,8 @@ from loopyperf.idg.program import WORK_GROUP, Element, Loop
 Home = Literal["registers", "unsure", "private memory"]
 HOMES: tuple[Home, ...] = ("registers", "unsure", "private memory")
 """the later one decides: one index that is no constant puts the whole array in memory"""
+Placement = Literal["likelier", "registers", "private memory"]
+"""where the arrays are taken to live of which it is unsure: each where it likelier is, or all of them in one place"""
 MOST_REGISTERS = 255
 """of 32 bits, that a work-item can have"""
 TURING: Capability = (7, 5)
@@ -44,6 +46,17 @@ class PrivateArray:
     def is_in_memory(self) -> bool:
         """Return whether it lives in memory, likely or surely."""
         return self.home == "private memory" or self.is_likely_in_memory
+
+    @property
+    def is_unsure(self) -> bool:
+        """Return whether it may live in either place."""
+        return self.home == "unsure"
+
+    def is_in_memory_by(self, placement: Placement) -> bool:
+        """Return whether it lives in memory, if by *placement* where that is unsure."""
+        if not self.is_unsure or placement == "likelier":
+            return self.is_in_memory
+        return placement == "private memory"
 
     @property
     def nbytes(self) -> int:
@@ -78,6 +91,23 @@ def private_arrays(graph: Idg, capability: Capability = HOPPER) -> tuple[Private
             found = verdicts.setdefault(element.array, [_of_size(element)])
             found += _of_index(element, around, loops, bool(instruction.tests) and capability < TURING)
     return tuple(_array(elements[name], verdicts[name]) for name in sorted(elements))
+
+
+def private_arrays_of(graphs: Iterable[Idg], capability: Capability = HOPPER) -> tuple[PrivateArray, ...]:
+    """Return the private arrays of a launch, by name, whose warps of all kinds have the source *graphs*.
+
+    The code is one: an array that one kind of warps has in memory is there for all of them.
+    """
+    found: dict[str, list[PrivateArray]] = {}
+    for graph in graphs:
+        for each in private_arrays(graph, capability):
+            found.setdefault(each.name, []).append(each)
+    return tuple(_of_all_warps(found[name]) for name in sorted(found))
+
+
+def _of_all_warps(arrays: list[PrivateArray]) -> PrivateArray:
+    decisive = max(arrays, key=lambda each: HOMES.index(each.home))
+    return replace(decisive, is_likely_in_memory=any(each.is_unsure and each.is_in_memory for each in arrays))
 
 
 def _array(element: Element, verdicts: list[Verdict]) -> PrivateArray:
