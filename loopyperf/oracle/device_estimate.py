@@ -1,6 +1,6 @@
 """Estimates by models that need to know the device and no fit: the kernel's graphs are built, at each size anew."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -17,12 +17,11 @@ from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Breakdown, Estimate, ModelTime, Row
+from loopyperf.oracle.alternatives import Time, together, with_alternatives
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.intervals import extrapolations, interval
 from loopyperf.oracle.sizes import common_shape
-
-Time = Callable[[TimedKernel], ModelTime]
 
 COUNTING = "executed"
 """graphs have what is executed"""
@@ -77,6 +76,7 @@ def device_estimate(kernel: str, model: str, device: Device, sizes: Mapping[str,
         breakdown=answer.breakdown,
         interval=answer.interval,
         notes=answer.notes,
+        alternatives=answer.alternatives,
     )
 
 
@@ -84,7 +84,7 @@ def _at(
     program: Program, time: Time, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
 ) -> tuple[str, ModelTime]:
     graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-    return graphs.kernel, time(TimedKernel(graphs, device))
+    return graphs.kernel, with_alternatives(TimedKernel(graphs, device), time)
 
 
 def _at_all(
@@ -122,7 +122,8 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
     notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
     ends = [answer.interval for answer in answers if answer.interval is not None]
     spread = (over([low for low, _ in ends]), over([high for _, high in ends])) if len(ends) == len(answers) else None
-    return ModelTime(seconds, Breakdown(tuple(rows)), notes=notes, interval=spread)
+    alternatives = together(answers, shape)
+    return ModelTime(seconds, Breakdown(tuple(rows)), notes=notes, interval=spread, alternatives=alternatives)
 
 
 def _counts(breakdown: Breakdown) -> dict[str, float]:
