@@ -125,3 +125,25 @@ def test_in_a_loop_of_several_numbers_of_passes_it_depends_on_the_numbers_their_
     graph = Idg((store,), (), (Loop("i", 16, (0,), bound=bound),))
     (found,) = private_arrays(graph, capability)
     assert found.is_in_memory == is_in_memory
+
+
+@pytest.mark.parametrize(
+    ("tests", "capability", "is_in_memory"),
+    [
+        (frozenset[str](), VOLTA, False),
+        (frozenset({"l0 < n"}), VOLTA, True),
+        (frozenset[str](), TURING, True),
+        (frozenset({"l0 < n"}), TURING, True),
+    ],
+)
+def test_in_a_loop_that_is_long_to_write_out_it_depends_on_the_condition_and_the_compiler(
+    tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
+) -> None:
+    """titan-v rows 711 and 724 differ by the condition on the work-item: one is in registers, and one in memory."""
+    element = Element("a", var("i"), 64, 16)
+    body = tuple(Instruction("add", "f64", defines=(element,) if not n else (), tests=tests) for n in range(198))
+    graph = Idg(body, (), (Loop("i", 16, tuple(range(198)), bound=Bound((16,))),))
+    (found,) = private_arrays(graph, capability)
+    # 198 additions, 2 instructions for the element, 1 for the loop, in each of 16 passes.
+    assert found.reason == "the loop over i makes 16 passes, about 3216 instructions if it is written out"
+    assert (found.home, found.is_in_memory) == ("unsure", is_in_memory)

@@ -89,7 +89,7 @@ def private_arrays(graph: Idg, capability: Capability = HOPPER) -> tuple[Private
         for element in elements_of(instruction):
             elements[element.array] = element
             found = verdicts.setdefault(element.array, [_of_size(element)])
-            found += _of_index(element, around, loops, bool(instruction.tests) and capability < TURING)
+            found += _of_index(element, around, loops, None if capability >= TURING else bool(instruction.tests))
     return tuple(_array(elements[name], verdicts[name]) for name in sorted(elements))
 
 
@@ -125,10 +125,13 @@ def _of_size(element: Element) -> Verdict:
     return CONSTANT
 
 
-def _of_index(element: Element, around: tuple[Loop, ...], loops: IndexedLoops, is_kept: bool) -> Iterator[Verdict]:
+def _of_index(
+    element: Element, around: tuple[Loop, ...], loops: IndexedLoops, is_tested: bool | None
+) -> Iterator[Verdict]:
     """Yield what each variable in the index of *element* says of its array.
 
-    *is_kept* says that the compiler is likely to keep loops whose number of passes differs between groups.
+    *is_tested* says whether it is under a condition on the work-item, to a compiler for which that decides; None to
+    others.
     """
     if element.address is None:
         yield Verdict("private memory", "an index is data")
@@ -140,11 +143,23 @@ def _of_index(element: Element, around: tuple[Loop, ...], loops: IndexedLoops, i
     by_name = {loop.name: loop for loop in around}
     for name in sorted(address.factors):
         if name in by_name:
-            found, loop = of_loop(by_name[name], loops), by_name[name]
-            is_likely = found.is_likely_in_memory or (is_kept and WORK_GROUP in loop.bound.depends_on)
+            found = of_loop(by_name[name], loops)
+            is_likely = _is_kept(by_name[name], found.is_likely_in_memory, is_tested)
             yield replace(found, is_likely_in_memory=is_likely)
         else:
             yield Verdict("private memory", f"an index depends on {name}, which differs between work-items or groups")
+
+
+def _is_kept(loop: Loop, is_likely: bool, is_tested: bool | None) -> bool:
+    """Return whether a *loop* of which it is unsure is likelier kept than written out; otherwise *is_likely* says.
+
+    Before Turing a condition on the work-item has it kept, and without one loops that are long are written out.
+    """
+    if is_tested is None:
+        return is_likely
+    if loop.bound.values is not None and len(loop.bound.values) == 1:
+        return is_tested
+    return is_likely or (is_tested and WORK_GROUP in loop.bound.depends_on)
 
 
 def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:
