@@ -85,8 +85,10 @@ class ModelTime:
     """what was assumed, in sentences"""
     interval: tuple[Seconds, Seconds] | None = None
     """a range for the time, where one is stated"""
+    unsure: tuple[str, ...] = ()
+    """the private arrays of which it is unsure whether they are registers"""
     alternatives: tuple[Alternative, ...] = ()
-    """what it is otherwise, where it is unsure what the compiler does"""
+    """what the time is if they live elsewhere"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +107,18 @@ class Estimate:
     """a range for the run time, where the model states one"""
     notes: tuple[str, ...] = ()
     """what the estimate leaves out, and what the fit cannot tell"""
+    unsure: tuple[str, ...] = ()
+    """the private arrays of which it is unsure whether the compiler keeps them in registers"""
     alternatives: tuple[Alternative, ...] = ()
-    """what the run time is otherwise, where it is unsure what the compiler does"""
+    """what the run time is if they live elsewhere"""
 
     def __float__(self) -> float:
         return float(self.seconds)
 
     @property
     def is_unsure(self) -> bool:
-        """Return whether the run time may as well be one of :attr:`alternatives`."""
-        return bool(self.alternatives)
+        """Return whether the run time depends on something that is unsure, and may be far from what is said."""
+        return bool(self.unsure)
 
     @property
     def bound(self) -> str:
@@ -150,7 +154,7 @@ class Estimate:
             "seconds": _plain(self.seconds),
             "bound": self.bound,
             "interval": None if self.interval is None else [_plain(end) for end in self.interval],
-            "is_unsure": self.is_unsure,
+            "unsure": list(self.unsure),
             "alternatives": [each.to_dict() for each in self.alternatives],
             "notes": list(self.notes),
             "breakdown": [

@@ -19,17 +19,18 @@ NAMED = 3
 """arrays that a sentence names, at most"""
 
 
-def with_alternatives(kernel: TimedKernel, time: Time) -> ModelTime:
+def with_alternatives(kernel: TimedKernel, time: Time, *, are_asked: bool = True) -> ModelTime:
     """Return what *time* says of *kernel*, with the times that it takes if unsure private arrays live elsewhere.
 
     Where it is unsure of several, all of them are taken to be in registers, or in private memory. The interval, where
     there is one, is from the lowest to the highest end of all. What has no answer for the other place is in the notes.
+    Where the other times are not asked for, it is only said of which arrays it is unsure.
     """
     answer = time(kernel)
     found: list[Alternative] = []
     spreads = [answer.interval]
     notes: list[str] = []
-    for other in kernel.alternatives:
+    for other in kernel.alternatives if are_asked else ():
         arrays = moved(kernel, other)
         assumption = f"{in_words(arrays)} in {other.placement}"
         try:
@@ -41,7 +42,11 @@ def with_alternatives(kernel: TimedKernel, time: Time) -> ModelTime:
         found.append(Alternative(otherwise.seconds, arrays, assumption, "; ".join(reasons)))
         spreads.append(otherwise.interval)
     return replace(
-        answer, interval=_from_lowest_to_highest(spreads), notes=(*answer.notes, *notes), alternatives=tuple(found)
+        answer,
+        interval=_from_lowest_to_highest(spreads),
+        notes=(*answer.notes, *notes),
+        unsure=tuple(kernel.unsure),
+        alternatives=tuple(found),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -28,15 +29,27 @@ COUNTING = "executed"
 
 
 def estimate_on_device(
-    program: Program, model: DeviceModel, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+    program: Program,
+    model: DeviceModel,
+    device: Device,
+    typical: Mapping[str, Any] | None,
+    sizes: Mapping[str, Any],
+    *,
+    alternatives: bool = True,
 ) -> Estimate:
     """Return how long *program* runs at *sizes* on *device* by *model*; see :func:`loopyperf.estimate`."""
-    kernel, answer = _answered(program, model.time, device, typical, sizes)
+    time = partial(with_alternatives, time=model.time, are_asked=alternatives)
+    kernel, answer = _answered(program, time, device, typical, sizes)
     return device_estimate(kernel, model.name, device, sizes, answer)
 
 
 def estimate_by_pipelines(
-    program: Program, fit: Fit, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+    program: Program,
+    fit: Fit,
+    typical: Mapping[str, Any] | None,
+    sizes: Mapping[str, Any],
+    *,
+    alternatives: bool = True,
 ) -> Estimate:
     """Return how long *program* runs at *sizes* by a *fit* of the pipelines of its device, which must be described."""
     device = load_device(fit.slug)
@@ -50,7 +63,8 @@ def estimate_by_pipelines(
         free = (f"no weight for {name!r} in the fit: taken as described" for name in answer.unfitted)
         return replace(answer, interval=spread, notes=(*launches, *free, *extrapolations(fit, shares), *unlike))
 
-    kernel, answer = _answered(program, time, device, typical, sizes)
+    either = partial(with_alternatives, time=time, are_asked=alternatives)
+    kernel, answer = _answered(program, either, device, typical, sizes)
     return device_estimate(kernel, fit.model, device, sizes, answer)
 
 
@@ -76,6 +90,7 @@ def device_estimate(kernel: str, model: str, device: Device, sizes: Mapping[str,
         breakdown=answer.breakdown,
         interval=answer.interval,
         notes=answer.notes,
+        unsure=answer.unsure,
         alternatives=answer.alternatives,
     )
 
@@ -84,7 +99,7 @@ def _at(
     program: Program, time: Time, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
 ) -> tuple[str, ModelTime]:
     graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-    return graphs.kernel, with_alternatives(TimedKernel(graphs, device), time)
+    return graphs.kernel, time(TimedKernel(graphs, device))
 
 
 def _at_all(
@@ -122,8 +137,15 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
     notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
     ends = [answer.interval for answer in answers if answer.interval is not None]
     spread = (over([low for low, _ in ends]), over([high for _, high in ends])) if len(ends) == len(answers) else None
-    alternatives = together(answers, shape)
-    return ModelTime(seconds, Breakdown(tuple(rows)), notes=notes, interval=spread, alternatives=alternatives)
+    unsure = tuple(dict.fromkeys(name for answer in answers for name in answer.unsure))
+    return ModelTime(
+        seconds,
+        Breakdown(tuple(rows)),
+        notes=notes,
+        interval=spread,
+        unsure=unsure,
+        alternatives=together(answers, shape),
+    )
 
 
 def _counts(breakdown: Breakdown) -> dict[str, float]:

@@ -15,7 +15,7 @@ import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.cli.program import program
-from loopyperf.errors import MissingNumberError
+from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
@@ -85,7 +85,7 @@ def test_a_kernel_of_whose_arrays_it_is_sure_has_one_time() -> None:
             assert timed(build()).alternatives == ()
     found = lpp.estimate(kernels.copied(8), n=N, device=V100, model="roofline")
     assert not found.is_unsure
-    assert found.to_dict()["alternatives"] == []
+    assert found.to_dict()["alternatives"] == found.to_dict()["unsure"] == []
     assert "or:" not in str(found)
 
 
@@ -150,6 +150,20 @@ def test_the_interval_of_a_fit_holds_both_times(fit: Fit) -> None:
     assert found.interval == pytest.approx((found.seconds * np.exp(-0.8), other.seconds * np.exp(0.8)))
 
 
+def test_a_search_that_asks_for_one_time_is_still_told_of_the_risk(fit: Fit) -> None:
+    for how in ({"fit": fit}, {"device": V100, "model": "roofline"}):
+        both, one = lpp.estimate(unsure(), n=N, **how), lpp.estimate(unsure(), n=N, alternatives=False, **how)
+        assert (one.seconds, one.unsure, one.alternatives) == (both.seconds, ("a",), ())
+        assert one.is_unsure
+        if both.interval is not None and one.interval is not None:
+            assert one.interval[1] < both.interval[1]
+
+
+def test_a_size_that_is_called_alternatives_goes_through_parameters() -> None:
+    with pytest.raises(ParameterError, match="alternatives is True or False, received 3; a kernel's size called"):
+        lpp.estimate(unsure(), n=N, device=V100, model="roofline", alternatives=3)  # pyright: ignore[reportArgumentType]
+
+
 def test_what_has_no_answer_otherwise_is_said() -> None:
     def only_in_registers(kernel: TimedKernel) -> ModelTime:
         if kernel.placement == "private memory":
@@ -157,7 +171,7 @@ def test_what_has_no_answer_otherwise_is_said() -> None:
         return DEVICE_MODELS["roofline"].time(kernel)
 
     found = with_alternatives(timed(unsure()), only_in_registers)
-    assert found.alternatives == ()
+    assert (found.unsure, found.alternatives) == (("a",), ())
     assert found.notes[-1] == "no time if the private array a is in private memory: no local memory"
 
 
@@ -170,7 +184,7 @@ def test_printed_and_as_json_it_has_both_times(tmp_path: Path) -> None:
     printed = " ".join(CliRunner().invoke(program, asked).stdout.split())
     assert f"or: {expected.alternatives[0]}" in printed
     told = json.loads(CliRunner().invoke(program, [*asked, "--json"]).stdout)
-    assert told["is_unsure"]
+    assert told["unsure"] == ["a"]
     assert told["alternatives"] == [expected.alternatives[0].to_dict()]
 
 
