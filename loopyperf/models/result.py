@@ -47,6 +47,33 @@ class Breakdown:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """The time that a kernel takes if what is unsure of it is not as it likelier is."""
+
+    seconds: Seconds
+    arrays: tuple[str, ...]
+    """the private arrays of which it is unsure whether the compiler keeps them in registers"""
+    assumption: str
+    """what is so then, e.g. ``"the private array acc is in registers"``"""
+    reason: str
+    """why that is unsure, in words"""
+
+    def __str__(self) -> str:
+        seconds = self.seconds
+        time = _range(seconds).strip() if isinstance(seconds, np.ndarray) else duration(float(seconds))
+        return f"{time} if {self.assumption}, which is unsure: {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the alternative as plain values that JSON can hold."""
+        return {
+            "seconds": _plain(self.seconds),
+            "arrays": list(self.arrays),
+            "assumption": self.assumption,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ModelTime:
     """A model's time with the rows that it is the sum of."""
 
@@ -58,6 +85,10 @@ class ModelTime:
     """what was assumed, in sentences"""
     interval: tuple[Seconds, Seconds] | None = None
     """a range for the time, where one is stated"""
+    unsure: tuple[str, ...] = ()
+    """the private arrays of which it is unsure whether they are registers"""
+    alternatives: tuple[Alternative, ...] = ()
+    """what the time is if they live elsewhere"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +107,18 @@ class Estimate:
     """a range for the run time, where the model states one"""
     notes: tuple[str, ...] = ()
     """what the estimate leaves out, and what the fit cannot tell"""
+    unsure: tuple[str, ...] = ()
+    """the private arrays of which it is unsure whether the compiler keeps them in registers"""
+    alternatives: tuple[Alternative, ...] = ()
+    """what the run time is if they live elsewhere"""
 
     def __float__(self) -> float:
         return float(self.seconds)
+
+    @property
+    def is_unsure(self) -> bool:
+        """Return whether the run time depends on something that is unsure, and may be far from what is said."""
+        return bool(self.unsure)
 
     @property
     def bound(self) -> str:
@@ -91,9 +131,11 @@ class Estimate:
         seconds = self.seconds
         batch = isinstance(seconds, np.ndarray)
         times = f"{seconds.size} run times{_range(seconds)}" if batch else f"{duration(seconds)}{self._between()}"
+        others = "".join(f"\n  or: {each}" for each in self.alternatives)
         notes = "".join(f"\n  note: {note}" for note in self.notes)
         return (
-            f"{self.kernel}({sizes}) on {self.device}, model {self.model}: {times}, most of it for {self.bound}{notes}"
+            f"{self.kernel}({sizes}) on {self.device}, model {self.model}: {times}, most of it for {self.bound}"
+            f"{others}{notes}"
         )
 
     def _between(self) -> str:
@@ -112,6 +154,8 @@ class Estimate:
             "seconds": _plain(self.seconds),
             "bound": self.bound,
             "interval": None if self.interval is None else [_plain(end) for end in self.interval],
+            "unsure": list(self.unsure),
+            "alternatives": [each.to_dict() for each in self.alternatives],
             "notes": list(self.notes),
             "breakdown": [
                 {

@@ -14,6 +14,7 @@ from loopyperf.models import MODELS, find_model
 from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
+from loopyperf.oracle.alternatives import with_alternatives
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device
 from loopyperf.oracle.device_estimate import device_estimate
@@ -63,7 +64,8 @@ class Comparison:
 
     def _table(self) -> Iterator[tuple[str, str]]:
         for name, each in self.estimates.items():
-            yield name, f"{duration(float(each)):>9} {self.cycles[name]:14,.0f} cycles  {each.bound}"
+            others = "".join(f", or {duration(float(other.seconds))}" for other in each.alternatives)
+            yield name, f"{duration(float(each)):>9} {self.cycles[name]:14,.0f} cycles  {each.bound}{others}"
         for name, why in self.refusals.items():
             yield name, f"{'-':>9}  {shorten(why.partition(';')[0], WIDTH, placeholder='...')}"
 
@@ -148,7 +150,8 @@ def compare(
         model = find_model(name)
         try:
             if isinstance(model, DeviceModel):
-                found = device_estimate(kernel.graphs.kernel, name, kernel.device, merged, model.time(kernel))
+                answer = with_alternatives(kernel, model.time)
+                found = device_estimate(kernel.graphs.kernel, name, kernel.device, merged, answer)
             else:
                 slug = None if fit is not None else kernel.device.slug
                 found = estimate(program, device=slug, model=name, fit=fit, typical=typical, parameters=merged)

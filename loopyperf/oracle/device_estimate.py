@@ -1,7 +1,8 @@
 """Estimates by models that need to know the device and no fit: the kernel's graphs are built, at each size anew."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -17,27 +18,38 @@ from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Breakdown, Estimate, ModelTime, Row
+from loopyperf.oracle.alternatives import Time, together, with_alternatives
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.intervals import extrapolations, interval
 from loopyperf.oracle.sizes import common_shape
-
-Time = Callable[[TimedKernel], ModelTime]
 
 COUNTING = "executed"
 """graphs have what is executed"""
 
 
 def estimate_on_device(
-    program: Program, model: DeviceModel, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+    program: Program,
+    model: DeviceModel,
+    device: Device,
+    typical: Mapping[str, Any] | None,
+    sizes: Mapping[str, Any],
+    *,
+    alternatives: bool = True,
 ) -> Estimate:
     """Return how long *program* runs at *sizes* on *device* by *model*; see :func:`loopyperf.estimate`."""
-    kernel, answer = _answered(program, model.time, device, typical, sizes)
+    time = partial(with_alternatives, time=model.time, are_asked=alternatives)
+    kernel, answer = _answered(program, time, device, typical, sizes)
     return device_estimate(kernel, model.name, device, sizes, answer)
 
 
 def estimate_by_pipelines(
-    program: Program, fit: Fit, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+    program: Program,
+    fit: Fit,
+    typical: Mapping[str, Any] | None,
+    sizes: Mapping[str, Any],
+    *,
+    alternatives: bool = True,
 ) -> Estimate:
     """Return how long *program* runs at *sizes* by a *fit* of the pipelines of its device, which must be described."""
     device = load_device(fit.slug)
@@ -51,7 +63,8 @@ def estimate_by_pipelines(
         free = (f"no weight for {name!r} in the fit: taken as described" for name in answer.unfitted)
         return replace(answer, interval=spread, notes=(*launches, *free, *extrapolations(fit, shares), *unlike))
 
-    kernel, answer = _answered(program, time, device, typical, sizes)
+    either = partial(with_alternatives, time=time, are_asked=alternatives)
+    kernel, answer = _answered(program, either, device, typical, sizes)
     return device_estimate(kernel, fit.model, device, sizes, answer)
 
 
@@ -77,6 +90,8 @@ def device_estimate(kernel: str, model: str, device: Device, sizes: Mapping[str,
         breakdown=answer.breakdown,
         interval=answer.interval,
         notes=answer.notes,
+        unsure=answer.unsure,
+        alternatives=answer.alternatives,
     )
 
 
@@ -122,7 +137,15 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
     notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
     ends = [answer.interval for answer in answers if answer.interval is not None]
     spread = (over([low for low, _ in ends]), over([high for _, high in ends])) if len(ends) == len(answers) else None
-    return ModelTime(seconds, Breakdown(tuple(rows)), notes=notes, interval=spread)
+    unsure = tuple(dict.fromkeys(name for answer in answers for name in answer.unsure))
+    return ModelTime(
+        seconds,
+        Breakdown(tuple(rows)),
+        notes=notes,
+        interval=spread,
+        unsure=unsure,
+        alternatives=together(answers, shape),
+    )
 
 
 def _counts(breakdown: Breakdown) -> dict[str, float]:

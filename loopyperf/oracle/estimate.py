@@ -34,6 +34,7 @@ def estimate(
     counting: Counting | None = None,
     typical: Mapping[str, Any] | None = None,
     on_unknown: OnUnknown = "refuse",
+    alternatives: bool = True,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Estimate:
@@ -49,24 +50,28 @@ def estimate(
     A model that knows the device, such as ``"pipeline"``, takes no fit: *device* is then a name, the path of a
     description, or one that was loaded (see :func:`loopyperf.load_device`), and what is counted is what is executed.
 
+    Where such a model, or a fit of pipelines, is unsure whether private arrays are registers, ``unsure`` names them,
+    ``alternatives`` has the time that it is otherwise, and the interval holds both. This takes up to as long again: a
+    search that does without says ``alternatives=False``, and is only told which arrays are unsure.
+
     Raises :class:`UnknownModelError`, :class:`UnknownDeviceError`, :class:`FitFileError`, :class:`KernelError`,
     :class:`UncountableError` and :class:`ParameterError`, each saying what to do; models that know the device also
     :class:`MissingNumberError` for what its description lacks, and :class:`OccupancyError` for groups too large.
     """
-    _check(device, model, parameters)
+    _check(device, model, alternatives, parameters)
     asked = None if model is None else find_model(model)
     merged = merged_sizes(parameters, sizes)
     if isinstance(asked, DeviceModel):
         if fit is not None:
             raise ParameterError(f"the model {asked.name!r} is not fitted: leave fit out, and name the device")
         _check_looks_at_graphs(f"the model {asked.name!r}", counting, on_unknown)
-        return estimate_on_device(program, asked, chosen_device(device), typical, merged)
+        return estimate_on_device(program, asked, chosen_device(device), typical, merged, alternatives=alternatives)
     if device is not None and not isinstance(device, str):
         raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
     chosen = chosen_fit(None if asked is None else asked.name, device, fit)
     if chosen.basis == "pipelines":
         _check_looks_at_graphs("this fit, of pipelines,", counting, on_unknown)
-        return estimate_by_pipelines(program, chosen, typical, merged)
+        return estimate_by_pipelines(program, chosen, typical, merged, alternatives=alternatives)
     options = CountingOptions(counting or chosen.counting, typical, on_unknown=on_unknown)
     return estimate_counted(count_at(program, options, merged), chosen, merged)
 
@@ -92,12 +97,17 @@ def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) 
     )
 
 
-def _check(device: object, model: object, parameters: object) -> None:
+def _check(device: object, model: object, alternatives: object, parameters: object) -> None:
     """Raise :class:`ParameterError` for an option of another type; a size of the same name goes through parameters."""
-    for option, value, types in (("device", device, (str, os.PathLike, Device)), ("model", model, str)):
+    options = (
+        ("device", "a name", device, (str, os.PathLike, Device)),
+        ("model", "a name", model, str),
+        ("alternatives", "True or False", alternatives, bool),
+    )
+    for option, what, value, types in options:
         if value is not None and not isinstance(value, types):
             raise ParameterError(
-                f"{option} is a name, received {value!r}; a kernel's size called {option} goes through "
+                f"{option} is {what}, received {value!r}; a kernel's size called {option} goes through "
                 f"parameters={{{option!r}: ...}}"
             )
     if parameters is not None and not isinstance(parameters, Mapping):

@@ -7,7 +7,7 @@ from pymbolic import parse, var
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg, Instruction, Loop
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
-from loopyperf.idg.lowering.private_arrays import PrivateArray, private_arrays
+from loopyperf.idg.lowering.private_arrays import Home, Placement, PrivateArray, private_arrays, private_arrays_of
 from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Bound, Element
 from loopyperf.kernel import load_kernel
 
@@ -70,6 +70,37 @@ def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
         assert [each.home for each in private_arrays(graph)] == [home]
 
 
+def test_an_array_that_some_warps_have_in_memory_is_there_for_all_warps() -> None:
+    """The program of a launch is one: a loop to a bound that is no constant is in it, whoever runs through it."""
+
+    def graph(bound: Bound, length: int = 16) -> Idg:
+        store = Instruction("move", defines=(Element("a", var("i"), 64, length),), executions=length)
+        return Idg((store,), (), (Loop("i", length, (0,), bound=bound),))
+
+    constant, varying, either = graph(Bound((16,))), graph(AT_RUN_TIME), graph(Bound((8, 16)))
+    for graphs, home in (
+        ((constant, constant), "registers"),
+        ((constant, either), "unsure"),
+        ((varying, constant), "private memory"),
+        ((either, varying, constant), "private memory"),
+    ):
+        assert [each.home for each in private_arrays_of(graphs)] == [home]
+
+
+@pytest.mark.parametrize(
+    ("place", "homes"),
+    [
+        ("likelier", {"registers": False, "unsure": True, "private memory": True}),
+        ("registers", {"registers": False, "unsure": False, "private memory": True}),
+        ("private memory", {"registers": False, "unsure": True, "private memory": True}),
+    ],
+)
+def test_only_what_is_unsure_can_be_put_elsewhere(place: Placement, homes: dict[Home, bool]) -> None:
+    for home, is_in_memory in homes.items():
+        likelier = PrivateArray("a", 8, 64, home, "", is_likely_in_memory=home == "unsure")
+        assert likelier.is_in_memory_by(place) == is_in_memory
+
+
 GROUPS = frozenset({WORK_GROUP})
 VOLTA, TURING = (7, 0), (7, 5)
 
@@ -94,3 +125,25 @@ def test_in_a_loop_of_several_numbers_of_passes_it_depends_on_the_numbers_their_
     graph = Idg((store,), (), (Loop("i", 16, (0,), bound=bound),))
     (found,) = private_arrays(graph, capability)
     assert found.is_in_memory == is_in_memory
+
+
+@pytest.mark.parametrize(
+    ("tests", "capability", "is_in_memory"),
+    [
+        (frozenset[str](), VOLTA, False),
+        (frozenset({"l0 < n"}), VOLTA, True),
+        (frozenset[str](), TURING, True),
+        (frozenset({"l0 < n"}), TURING, True),
+    ],
+)
+def test_in_a_loop_that_is_long_to_write_out_it_depends_on_the_condition_and_the_compiler(
+    tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
+) -> None:
+    """titan-v rows 711 and 724 differ by the condition on the work-item: one is in registers, and one in memory."""
+    element = Element("a", var("i"), 64, 16)
+    body = tuple(Instruction("add", "f64", defines=(element,) if not n else (), tests=tests) for n in range(198))
+    graph = Idg(body, (), (Loop("i", 16, tuple(range(198)), bound=Bound((16,))),))
+    (found,) = private_arrays(graph, capability)
+    # 198 additions, 2 instructions for the element, 1 for the loop, in each of 16 passes.
+    assert found.reason == "the loop over i makes 16 passes, about 3216 instructions if it is written out"
+    assert (found.home, found.is_in_memory) == ("unsure", is_in_memory)

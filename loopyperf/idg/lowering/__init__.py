@@ -1,7 +1,15 @@
 """From the source graph to the machine graph: nvcc's rules, each a pass over graphs."""
 
 from loopyperf.idg.lowering.compiler_model import PASSES, lowered
-from loopyperf.idg.lowering.private_arrays import PrivateArray, private_arrays
+from loopyperf.idg.lowering.private_arrays import Placement, PrivateArray, private_arrays, private_arrays_of
 from loopyperf.idg.lowering.private_memory import with_private_memory
 
-__all__ = ["PASSES", "PrivateArray", "lowered", "private_arrays", "with_private_memory"]
+__all__ = [
+    "PASSES",
+    "Placement",
+    "PrivateArray",
+    "lowered",
+    "private_arrays",
+    "private_arrays_of",
+    "with_private_memory",
+]

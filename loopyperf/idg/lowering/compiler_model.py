@@ -37,7 +37,6 @@ from loopyperf.idg.lowering.wide_loads import with_wide_loads
 from loopyperf.idg.program import Item, Loop, is_innermost
 
 Pass = Callable[[Idg], Idg]
-PassOnDevice = Callable[[Idg, Capability], Idg]
 
 
 def with_unrolled_loops(graph: Idg) -> Idg:
@@ -91,19 +90,25 @@ PASSES: dict[str, Pass] = {
 """in the order in which they are applied"""
 
 
-OF_DEVICE: dict[str, PassOnDevice] = {"private memory": with_private_memory, "entry": with_entry}
-"""passes that are not the same on all devices"""
-
-
-def lowered(graph: Idg, leave_out: Collection[str] = (), capability: Capability = HOPPER) -> Idg:
+def lowered(
+    graph: Idg,
+    leave_out: Collection[str] = (),
+    capability: Capability = HOPPER,
+    *,
+    in_memory: Collection[str] | None = None,
+) -> Idg:
     """Return the machine graph of the source *graph*: all of :data:`PASSES` applied, save for those left out.
 
-    *capability* is that of the device, e.g. ``(7, 0)``. Private arrays of which it is unsure whether they are registers
-    are what they more likely are. Raises :class:`ParameterError` for the name of no pass.
+    *capability* is that of the device, e.g. ``(7, 0)``. *in_memory* names the private arrays that are no registers;
+    without it, those are that surely or likely are none. Raises :class:`ParameterError` for the name of no pass.
     """
     unknown = sorted(set(leave_out) - PASSES.keys())
     if unknown:
         raise ParameterError(f"unknown pass {', '.join(unknown)}; the passes are: {', '.join(PASSES)}")
+    of_device: dict[str, Pass] = {
+        "private memory": lambda graph: with_private_memory(graph, capability, arrays=in_memory),
+        "entry": lambda graph: with_entry(graph, capability),
+    }
     for name in (name for name in PASSES if name not in leave_out):
-        graph = OF_DEVICE[name](graph, capability) if name in OF_DEVICE else PASSES[name](graph)
+        graph = of_device.get(name, PASSES[name])(graph)
     return graph

@@ -6,7 +6,7 @@ calls local memory, which is a part of device memory. The rules are measured on 
 10).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import gcd
@@ -20,6 +20,8 @@ from loopyperf.idg.program import WORK_GROUP, Element, Loop
 Home = Literal["registers", "unsure", "private memory"]
 HOMES: tuple[Home, ...] = ("registers", "unsure", "private memory")
 """the later one decides: one index that is no constant puts the whole array in memory"""
+Placement = Literal["likelier", "registers", "private memory"]
+"""where the arrays are taken to live of which it is unsure: each where it likelier is, or all of them in one place"""
 MOST_REGISTERS = 255
 """of 32 bits, that a work-item can have"""
 TURING: Capability = (7, 5)
@@ -44,6 +46,17 @@ class PrivateArray:
     def is_in_memory(self) -> bool:
         """Return whether it lives in memory, likely or surely."""
         return self.home == "private memory" or self.is_likely_in_memory
+
+    @property
+    def is_unsure(self) -> bool:
+        """Return whether it may live in either place."""
+        return self.home == "unsure"
+
+    def is_in_memory_by(self, placement: Placement) -> bool:
+        """Return whether it lives in memory, if by *placement* where that is unsure."""
+        if not self.is_unsure or placement == "likelier":
+            return self.is_in_memory
+        return placement == "private memory"
 
     @property
     def nbytes(self) -> int:
@@ -76,8 +89,25 @@ def private_arrays(graph: Idg, capability: Capability = HOPPER) -> tuple[Private
         for element in elements_of(instruction):
             elements[element.array] = element
             found = verdicts.setdefault(element.array, [_of_size(element)])
-            found += _of_index(element, around, loops, bool(instruction.tests) and capability < TURING)
+            found += _of_index(element, around, loops, None if capability >= TURING else bool(instruction.tests))
     return tuple(_array(elements[name], verdicts[name]) for name in sorted(elements))
+
+
+def private_arrays_of(graphs: Iterable[Idg], capability: Capability = HOPPER) -> tuple[PrivateArray, ...]:
+    """Return the private arrays of a launch, by name, whose warps of all kinds have the source *graphs*.
+
+    The code is one: an array that one kind of warps has in memory is there for all of them.
+    """
+    found: dict[str, list[PrivateArray]] = {}
+    for graph in graphs:
+        for each in private_arrays(graph, capability):
+            found.setdefault(each.name, []).append(each)
+    return tuple(_of_all_warps(found[name]) for name in sorted(found))
+
+
+def _of_all_warps(arrays: list[PrivateArray]) -> PrivateArray:
+    decisive = max(arrays, key=lambda each: HOMES.index(each.home))
+    return replace(decisive, is_likely_in_memory=any(each.is_unsure and each.is_in_memory for each in arrays))
 
 
 def _array(element: Element, verdicts: list[Verdict]) -> PrivateArray:
@@ -95,10 +125,13 @@ def _of_size(element: Element) -> Verdict:
     return CONSTANT
 
 
-def _of_index(element: Element, around: tuple[Loop, ...], loops: IndexedLoops, is_kept: bool) -> Iterator[Verdict]:
+def _of_index(
+    element: Element, around: tuple[Loop, ...], loops: IndexedLoops, is_tested: bool | None
+) -> Iterator[Verdict]:
     """Yield what each variable in the index of *element* says of its array.
 
-    *is_kept* says that the compiler is likely to keep loops whose number of passes differs between groups.
+    *is_tested* says whether it is under a condition on the work-item, to a compiler for which that decides; None to
+    others.
     """
     if element.address is None:
         yield Verdict("private memory", "an index is data")
@@ -110,11 +143,23 @@ def _of_index(element: Element, around: tuple[Loop, ...], loops: IndexedLoops, i
     by_name = {loop.name: loop for loop in around}
     for name in sorted(address.factors):
         if name in by_name:
-            found, loop = of_loop(by_name[name], loops), by_name[name]
-            is_likely = found.is_likely_in_memory or (is_kept and WORK_GROUP in loop.bound.depends_on)
+            found = of_loop(by_name[name], loops)
+            is_likely = _is_kept(by_name[name], found.is_likely_in_memory, is_tested)
             yield replace(found, is_likely_in_memory=is_likely)
         else:
             yield Verdict("private memory", f"an index depends on {name}, which differs between work-items or groups")
+
+
+def _is_kept(loop: Loop, is_likely: bool, is_tested: bool | None) -> bool:
+    """Return whether a *loop* of which it is unsure is likelier kept than written out; otherwise *is_likely* says.
+
+    Before Turing a condition on the work-item has it kept, and without one loops that are long are written out.
+    """
+    if is_tested is None:
+        return is_likely
+    if loop.bound.values is not None and len(loop.bound.values) == 1:
+        return is_tested
+    return is_likely or (is_tested and WORK_GROUP in loop.bound.depends_on)
 
 
 def of_loop(loop: Loop, loops: IndexedLoops) -> Verdict:

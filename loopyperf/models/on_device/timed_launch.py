@@ -17,7 +17,7 @@ from loopyperf.errors import OccupancyError, UncountableError
 from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering import lowered, private_arrays
+from loopyperf.idg.lowering import Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.idg.lowering.early_loads import with_early_loads
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.private_memory import SPACE
@@ -33,6 +33,8 @@ from loopyperf.models.on_device.warp_mix import dealt_out
 from loopyperf.pipeline.execution import Execution, execution_on
 
 Made = TypeVar("Made")
+PLACES: Mapping[Placement, bool] = {"registers": False, "private memory": True}
+"""where all arrays may live of which that is unsure, and whether that is in memory"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class TimedKernel:
     device: Device
     concurrent_groups: int | None = None
     """groups that reside on a core at once, as if something else took the rest of the room; None for all that fit"""
+    placement: Placement = "likelier"
+    """where private arrays live of which that is unsure"""
 
     @cached_property
     def launches(self) -> "tuple[TimedLaunch, ...]":
@@ -52,13 +56,33 @@ class TimedKernel:
         :class:`OccupancyError` for a group that fits on no core, or for more concurrent groups than do.
         """
         executed = (launch for launch in self.graphs.launches if launch.kinds)
-        return tuple(TimedLaunch(launch, self.device, self.concurrent_groups) for launch in executed)
+        return tuple(TimedLaunch(launch, self.device, self.concurrent_groups, self.placement) for launch in executed)
+
+    @cached_property
+    def unsure(self) -> "Mapping[str, PrivateArray]":
+        """Return the private arrays of all launches of which it is unsure where they live, by name."""
+        return {name: array for launch in self.launches for name, array in launch.unsure.items()}
+
+    @cached_property
+    def alternatives(self) -> "tuple[TimedKernel, ...]":
+        """Return the kernel with those arrays in registers, and in private memory, where it does not have them.
+
+        There are none where it is sure of all arrays; there are two where some likelier are here, and others there.
+        """
+        here = {array.is_in_memory_by(self.placement) for array in self.unsure.values()}
+        return tuple(replace(self, placement=place) for place, has in PLACES.items() if not here <= {has})
 
 
 class TimedLaunch:
     """A launch on a device."""
 
-    def __init__(self, launch: LaunchGraphs, device: Device, concurrent_groups: int | None = None) -> None:
+    def __init__(
+        self,
+        launch: LaunchGraphs,
+        device: Device,
+        concurrent_groups: int | None = None,
+        placement: Placement = "likelier",
+    ) -> None:
         """Time *launch*; see :class:`TimedKernel`."""
         self.launch, self.device = launch, device
         self._made: dict[Any, Any] = {}
@@ -67,7 +91,14 @@ class TimedLaunch:
         self.order = tuple(dealt_out(launch))
         """the kinds of the warps of one or more groups one after the other; one alone where all are of one kind"""
         capability = _capability(device)
-        programs = {kind: self._machine(launch.kinds[kind].graph, capability) for kind in set(self.order)}
+        arrays = private_arrays_of((kind.graph for kind in launch.kinds), capability)
+        self.unsure = {each.name: each for each in arrays if each.is_unsure}
+        """the private arrays of which it is unsure where they live, by name"""
+        in_memory = frozenset(each.name for each in arrays if each.is_in_memory_by(placement))
+        for name in self.unsure:
+            home = "memory" if name in in_memory else "registers"
+            self.notes[f"where the private array {name} is, is not sure: taken as in {home}"] = None
+        programs = {kind: self._machine(launch.kinds[kind].graph, capability, in_memory) for kind in set(self.order)}
         registers = {kind: estimated_registers(graph, launch.work_items) for kind, graph in programs.items()}
         self.execution = self._execution(registers.values(), concurrent_groups)
         self.machine: Mapping[int, Idg] = {
@@ -90,13 +121,9 @@ class TimedLaunch:
 
     # {{{ the machine graphs, and the room that they take
 
-    def _machine(self, source: Idg, capability: Capability) -> Idg:
+    def _machine(self, source: Idg, capability: Capability, in_memory: Collection[str]) -> Idg:
         """Return what the compiler makes of a graph: what it has no registers to keep, it loads again."""
-        for each in private_arrays(source, capability):
-            if each.home == "unsure":
-                home = "memory" if each.is_in_memory else "registers"
-                self.notes[f"where the private array {each.name} is, is not sure: taken as in {home}"] = None
-        graph = lowered(source, capability=capability)
+        graph = lowered(source, capability=capability, in_memory=in_memory)
         registers = estimated_registers(graph, self.launch.work_items)
         return with_reloads(graph, registers.room) if registers.spilled else graph
 
