@@ -17,19 +17,24 @@ Distributed Systems 26(7), 2015.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import isclose, isfinite
+from itertools import combinations
+from math import isclose, isfinite, sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import lsq_linear
-from scipy.stats import norm, t
 
 from loopyperf.errors import ModelInputError
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.result import Breakdown, ModelTime, Row
 
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
 LEVEL = 0.8
 """probability of the interval, as that of fits"""
+QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
+"""standard deviations that a normal distribution has to either side with this probability"""
 ALIKE = 1e-3
 """relative difference of the mean work of groups from which they are said to differ"""
 
@@ -70,7 +75,9 @@ class Samples:
                 f"{', '.join(map(str, self.groups))}"
             )
         if not all(isfinite(each) and each > 0 for each in self.seconds):
-            raise ModelInputError(f"what groups take are positive seconds; received {', '.join(map(str, self.seconds))}")
+            raise ModelInputError(
+                f"what groups take are positive seconds; received {', '.join(map(str, self.seconds))}"
+            )
 
     @property
     def is_whole(self) -> bool:
@@ -152,23 +159,36 @@ def extrapolated(program: SampledProgram) -> Extrapolation:
     whole launch.
     """
     samples = program.samples
-    seconds = np.array(samples.seconds)
     if samples.is_whole:
-        return Extrapolation(samples.seconds[-1], samples.seconds[-1] * program.scatter * float(norm.ppf((1 + LEVEL) / 2)))
+        return Extrapolation(samples.seconds[-1], samples.seconds[-1] * program.scatter * QUANTILE)
     if len(samples.groups) < 2:
         raise ModelInputError(
             f"a line goes through two samples or more; received one, of {samples.groups[0]} of the "
             f"{samples.total_groups} groups"
         )
     amounts = _amounts(program)
-    at_samples, at_all = amounts[:-1], amounts[-1]
-    weighted = at_samples / seconds[:, None]
-    bounds = ([-np.inf] + [0.0] * (amounts.shape[1] - 1), np.inf)
-    scale = np.abs(weighted).max(axis=0)
-    found = lsq_linear(weighted / scale, np.ones(len(seconds)), bounds, method="bvls")
-    costs: NDArray[np.float64] = found.x / scale
+    at_all = amounts[-1]
+    weighted = (amounts[:-1].T / np.array(samples.seconds)).T
+    costs = _least_squares(weighted)
     half_width = _half_width(weighted, costs, at_all, program.scatter)
     return Extrapolation(max(float(at_all @ costs), samples.seconds[-1]), half_width)
+
+
+def _least_squares(weighted: Matrix) -> Vector:
+    """Return the costs c for which ``weighted @ c`` is nearest to ones, all of them but the first not negative."""
+    further = range(1, weighted.shape[1])
+    subsets = [kept for number in range(len(further) + 1) for kept in combinations(further, number)]
+    candidates = [_with_columns(weighted, (0, *kept)) for kept in subsets]
+    possible = [each for each in candidates if (each[1:] >= 0).all()]
+    return min(possible, key=lambda costs: float(np.sum((weighted @ costs - 1) ** 2)))
+
+
+def _with_columns(weighted: Matrix, kept: Sequence[int]) -> Vector:
+    part = weighted[:, kept]
+    scale = np.abs(part).max(axis=0)
+    costs: Vector = np.zeros(len(weighted[0]))
+    costs[list(kept)] = np.linalg.lstsq(part / scale, np.ones(len(part)), rcond=None)[0] / scale
+    return costs
 
 
 def _amounts(program: SampledProgram) -> NDArray[np.float64]:
@@ -184,17 +204,17 @@ def _amounts(program: SampledProgram) -> NDArray[np.float64]:
     return np.stack([*columns, work if work[0] < work[-2] else groups], axis=1)
 
 
-def _half_width(
-    weighted: NDArray[np.float64], costs: NDArray[np.float64], at_all: NDArray[np.float64], scatter: float
-) -> float:
+def _half_width(weighted: Matrix, costs: Vector, at_all: Vector, scatter: float) -> float:
     """Return the half width of the interval of ``at_all @ costs``: by residuals, or *scatter* where that is more."""
-    free = len(weighted) - weighted.shape[1]
+    free = len(weighted) - len(at_all)
     residuals = weighted @ costs - 1
-    deviation, quantile = scatter, float(norm.ppf((1 + LEVEL) / 2))
-    if free > 0 and (found := float(np.sqrt(residuals @ residuals / free))) > scatter:
-        deviation, quantile = found, float(t.ppf((1 + LEVEL) / 2, free))
-    leverage = at_all @ np.linalg.pinv(weighted.T @ weighted) @ at_all
-    return quantile * deviation * float(np.sqrt(max(leverage, 0.0)))
+    width = scatter * QUANTILE
+    if free > 0:
+        from scipy import stats  # two samples, the usual number, need no SciPy, whose import takes half a second
+
+        width = max(width, float(np.sqrt(residuals @ residuals / free) * stats.t.ppf((1 + LEVEL) / 2, free)))
+    leverage = float(at_all @ np.linalg.pinv(weighted.T @ weighted) @ at_all)
+    return width * sqrt(max(leverage, 0.0))
 
 
 # {{{ a kernel
