@@ -16,10 +16,10 @@ _LINE_LENGTH = 120
 
 
 def write_document(document: Document, target: Path, what: str) -> None:
-    """Write *document* to *target*, making its folder; whoever reads meanwhile finds the old file or the new one, whole.
+    """Write *document* to *target*, making its folder; *what* it holds is said in errors.
 
-    *what* it holds is said in errors. Raises :class:`FitFileError` for a number in it that is not finite, and for a
-    file that cannot be written.
+    Whoever reads meanwhile finds the old file or the new one, whole. Raises :class:`FitFileError` for a number in it
+    that is not finite, and for a file that cannot be written.
     """
     # JSON has no such numbers, and msgspec would write null for them.
     if not _finite(document):

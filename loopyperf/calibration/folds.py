@@ -5,15 +5,12 @@ Never by row: sizes and transformations of one kernel are so alike that a row le
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from loopyperf.errors import CalibrationError
 
 MOST_FOLDS = 10
 """Where there are more kernel classes, several of them are left out together."""
 
-Places = NDArray[np.int64]
+Places = list[int]
 """of rows, ascending"""
 
 
@@ -40,8 +37,8 @@ def folds(classes: Sequence[str], most: int = MOST_FOLDS) -> list[set[str]]:
 
 def splits(classes: Sequence[str], most: int = MOST_FOLDS) -> list[tuple[Places, Places]]:
     """Return for each fold of :func:`folds` the places of the rows to learn from, and of those that are asked."""
-    found: list[tuple[Places, Places]] = []
-    for fold in folds(classes, most):
-        is_asked = np.array([name in fold for name in classes])
-        found.append((np.flatnonzero(~is_asked), np.flatnonzero(is_asked)))
-    return found
+    every = range(len(classes))
+    return [
+        ([place for place in every if classes[place] not in fold], [place for place in every if classes[place] in fold])
+        for fold in folds(classes, most)
+    ]

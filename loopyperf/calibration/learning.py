@@ -28,7 +28,7 @@ class Names:
     @classmethod
     def of(cls, examples: Sequence[Example]) -> "Names":
         """Return those that all examples are told, and all of which one has some."""
-        told = set.intersection(*(set(each.features.told) for each in examples))
+        told = [name for name in examples[0].features.told if all(name in each.features.told for each in examples)]
         amounts = {name for each in examples for name in each.features.amounts}
         return cls(tuple(sorted(told)), tuple(sorted(amounts)))
 

@@ -7,7 +7,8 @@ from loopyperf.errors import UnknownModelError
 from loopyperf.models import gpumech, mwp_cwp, pipeline, roofline, transit, volkov, wfg
 from loopyperf.models.analytic import rows_by
 from loopyperf.models.aspects import ASPECTS, Aspect
-from loopyperf.models.interface import DeviceModel, FittedModel, Model
+from loopyperf.models.interface import DeviceModel, FittedModel, LearnedModel, Model
+from loopyperf.models.learned import corrected
 from loopyperf.models.linear import linear_time
 from loopyperf.models.on_device import gpuperf_rows
 from loopyperf.models.overlap import overlap_time
@@ -106,6 +107,11 @@ MODELS: Mapping[str, Model] = {
             summary="a simulated core executes the machine graph (Cornelis; Lemeire)",
             rows=pipeline.rows,
             sees=frozenset(ASPECTS),
+        ),
+        LearnedModel(
+            name="learned",
+            summary="what another model leaves over, learned from its features (Dao)",
+            time=corrected,
         ),
     )
 }

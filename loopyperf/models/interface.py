@@ -94,4 +94,20 @@ class DeviceModel:
         return kernel_time(kernel, self.rows, self.notes)
 
 
-Model = FittedModel | DeviceModel
+@dataclass(frozen=True, slots=True)
+class LearnedModel:
+    """A model that corrects the answer of another one by what was learned from measurements of the device."""
+
+    name: str
+    summary: str
+    """what it assumes, in one line"""
+    time: Callable[[ModelTime, float], ModelTime]
+    """what the base says, times the exponential of the correction"""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Return what the model must be given besides the kernel, where its base needs nothing."""
+        return frozenset({"fit"})
+
+
+Model = FittedModel | DeviceModel | LearnedModel

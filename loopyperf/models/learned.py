@@ -17,6 +17,7 @@ D. Dao, J. Kim, S. Seo, B. Egger, J. Lee: "A Performance Model for GPUs with Cac
 section 8.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import exp, log1p
 
@@ -25,7 +26,7 @@ from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.features import Features
 from loopyperf.models.ranges import check_range
 from loopyperf.models.result import Breakdown, ModelTime, Row
-from loopyperf.models.sampling import Samples
+from loopyperf.models.sampling import SampledProgram, Samples, extrapolated
 
 CORRECTION = "learned correction"
 """the row of what is learned: seconds more than the base says, or less"""
@@ -58,25 +59,31 @@ def corrected(base: ModelTime, logarithm: float) -> ModelTime:
     return replace(base, seconds=seconds, breakdown=Breakdown(tuple(rows)), interval=None)
 
 
-def sampled_features(samples: Samples, linear: float, instructions: float) -> Features:
-    """Return what *samples* tell of a launch, besides *linear*, the seconds that the sampled model has of all groups.
+def sampled_features(programs: Sequence[SampledProgram], instructions: float) -> Features:
+    """Return what samples of a kernel's *programs* tell; of several, each counts by its share of the time.
 
-    *instructions* are those of all warps. Raises :class:`ModelInputError` for fewer than two samples.
+    *instructions* are those of all warps. Raises :class:`ModelInputError` where there are no samples, or a single one
+    of a program that is not the whole launch.
     """
-    if len(samples.groups) < 2:
-        raise ModelInputError(
-            f"a learned model sees how time grows with the groups: give two samples or more, received {len(samples.groups)}"
-        )
-    (few, many), (short, long) = samples.groups[-2:], samples.seconds[-2:]
-    slope = (long - short) / (many - few)
-    return Features(
-        {
-            "saturation": log1p(samples.saturation),
-            "runs sampled": many / samples.saturation,
-            "runs of the device": log1p(samples.total_groups / samples.saturation),
-            "share sampled": many / samples.total_groups,
-            "growth": slope * many / long,
-            "seconds of a run": log1p(long / many * samples.saturation / TICK),
-            "throughput of the linear model": log1p(instructions / linear),
-        }
-    )
+    if not programs:
+        raise ModelInputError("a learned model that corrects the sampled one sees samples: give some of each launch")
+    linear = [extrapolated(each).seconds for each in programs]
+    told: dict[str, float] = {}
+    for program, seconds in zip(programs, linear, strict=True):
+        for name, value in _of_samples(program.samples):
+            told[name] = told.get(name, 0.0) + value * seconds / sum(linear)
+    return Features({**told, "throughput of the linear model": log1p(instructions / sum(linear))})
+
+
+def _of_samples(samples: Samples) -> Iterator[tuple[str, float]]:
+    many, long = samples.groups[-1], samples.seconds[-1]
+    yield "saturation", log1p(samples.saturation)
+    yield "runs sampled", many / samples.saturation
+    yield "runs of the device", log1p(samples.total_groups / samples.saturation)
+    yield "share sampled", many / samples.total_groups
+    yield "seconds of a run", log1p(long / many * samples.saturation / TICK)
+    # What a group more takes, over what a group takes on average: 1 where nothing is begun or warmed up.
+    growth = 1.0
+    if len(samples.groups) > 1:
+        growth = (long - samples.seconds[-2]) / (many - samples.groups[-2]) * many / long
+    yield "growth", growth

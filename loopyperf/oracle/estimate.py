@@ -1,7 +1,7 @@
 """How long will this kernel take? :func:`estimate` finds the fit or the device, analyses the kernel, asks the model."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -9,17 +9,20 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.indistinguishable import doubts
+from loopyperf.calibration.learned import Learned
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
 from loopyperf.errors import ParameterError
 from loopyperf.models import find_fitted_model, find_model
-from loopyperf.models.interface import Count, DeviceModel, Shares
+from loopyperf.models.interface import Count, DeviceModel, LearnedModel, Model, Shares
 from loopyperf.models.result import Estimate
+from loopyperf.models.sampling import SampledProgram
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
-from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit
+from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, meant_device
 from loopyperf.oracle.device_estimate import estimate_by_pipelines, estimate_on_device
 from loopyperf.oracle.intervals import extrapolations, interval
+from loopyperf.oracle.learned_estimate import chosen_learned, estimate_learned
 from loopyperf.oracle.sizes import common_shape, merged_sizes
 from loopyperf.properties.counted_kernel import KernelCounts
 
@@ -30,11 +33,12 @@ def estimate(
     *,
     device: DeviceChoice | None = None,
     model: str | None = None,
-    fit: FitChoice | None = None,
+    fit: FitChoice | Learned | None = None,
     counting: Counting | None = None,
     typical: Mapping[str, Any] | None = None,
     on_unknown: OnUnknown = "refuse",
     parameters: Mapping[str, Any] | None = None,
+    samples: Sequence[SampledProgram] = (),
     **sizes: Any,
 ) -> Estimate:
     """Return how long *program* runs at *sizes*, in seconds, with the reason why, without running it.
@@ -48,6 +52,8 @@ def estimate(
 
     A model that knows the device, such as ``"pipeline"``, takes no fit: *device* is then a name, the path of a
     description, or one that was loaded (see :func:`loopyperf.load_device`), and what is counted is what is executed.
+    The model ``"learned"`` takes what :func:`loopyperf.train` returns, or the path of its file, as *fit*; without it,
+    a person's own learned model of *device*. *samples* are for one that corrects the sampled model: of each launch.
 
     Raises :class:`UnknownModelError`, :class:`UnknownDeviceError`, :class:`FitFileError`, :class:`KernelError`,
     :class:`UncountableError` and :class:`ParameterError`, each saying what to do; models that know the device also
@@ -61,6 +67,9 @@ def estimate(
             raise ParameterError(f"the model {asked.name!r} is not fitted: leave fit out, and name the device")
         _check_looks_at_graphs(f"the model {asked.name!r}", counting, on_unknown)
         return estimate_on_device(program, asked, chosen_device(device), typical, merged)
+    if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
+        _check_looks_at_graphs("a learned model", counting, on_unknown)
+        return estimate_learned(program, _learned(asked, device, fit), typical, merged, samples)
     if device is not None and not isinstance(device, str):
         raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
     chosen = chosen_fit(None if asked is None else asked.name, device, fit)
@@ -90,6 +99,17 @@ def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) 
         interval=spread,
         notes=(*_unknowns(counted, sizes), *_notes(counted, fit, answer.unfitted, shares), *unlike),
     )
+
+
+def _learned(asked: Model | None, device: DeviceChoice | None, choice: FitChoice | Learned | None) -> Learned:
+    """Return the learned model that is meant; raises :class:`ParameterError` for what is a fit, or another model's."""
+    if isinstance(choice, Fit) or not isinstance(asked, LearnedModel | None):
+        raise ParameterError(
+            f"a learned model goes with model='learned', and a fit with the model that it is of; received "
+            f"model={'learned' if asked is None else asked.name!r} with {type(choice).__name__}"
+        )
+    name = device if isinstance(device, Device | None) else os.fspath(device)
+    return chosen_learned(name, choice, meant_device() if name is None and choice is None else None)
 
 
 def _check(device: object, model: object, parameters: object) -> None:

@@ -42,8 +42,8 @@ def curves() -> lpp.OccupancyComparison:
 
 
 def test_every_model_is_asked(comparison: lpp.Comparison):
-    assert {*comparison.estimates, "overlap"} == set(MODELS)
-    assert set(comparison.refusals) == {"overlap"}
+    assert {*comparison.estimates, "overlap", "learned"} == set(MODELS)
+    assert set(comparison.refusals) == {"overlap", "learned"}
     assert "the fit is of the model 'linear', but 'overlap' was asked for" in comparison.refusals["overlap"]
 
 

@@ -13,7 +13,7 @@ and those of the graphs (:mod:`loopyperf.models.on_device.graph_features`). Of s
 of the time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil, log1p
 
 from loopyperf.device.memory_lambdas import global_levels
@@ -38,7 +38,7 @@ def static_features(kernel: TimedKernel) -> Features:
     for launch, cycles in zip(kernel.launches, busy, strict=True):
         for name, value in _of_launch(launch):
             told[name] = told.get(name, 0.0) + value * cycles / sum(busy)
-    return graph_features(map(LaunchPrograms.timed, kernel.launches)) | Features(told) | _pipelines(kernel)
+    return graph_features(map(LaunchPrograms.timed, kernel.launches)) | Features(told) | busy_features(_busy(kernel))
 
 
 def _of_launch(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
@@ -77,17 +77,21 @@ def _accesses(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
     yield "bank conflicts", log1p(conflicts / local) if local else 0.0
 
 
-def _pipelines(kernel: TimedKernel) -> Features:
-    busy = {column: sum(sources.values()) for column, sources in pipeline_shares(kernel).items()}
-    launches = busy.pop(LAUNCHES)
-    if not busy:
+def _busy(kernel: TimedKernel) -> dict[str, float]:
+    return {column: sum(sources.values()) for column, sources in pipeline_shares(kernel).items()}
+
+
+def busy_features(busy: Mapping[str, float]) -> Features:
+    """Return what a kernel tells by how long it keeps each pipeline *busy*, in seconds; nothing where it keeps none."""
+    columns = {column: seconds for column, seconds in busy.items() if column != LAUNCHES}
+    if not columns:
         return Features({})
-    order = sorted(busy.values())
-    rest = max((seconds for column, seconds in busy.items() if column != LATENCY), default=0.0)
+    order = sorted(columns.values())
+    rest = max((seconds for column, seconds in columns.items() if column != LATENCY), default=0.0)
     told = {
-        "launches": log1p(launches),
+        "launches": log1p(busy.get(LAUNCHES, 0.0)),
         "busiest pipeline": log1p(order[-1] / TICK),
         "second pipeline": order[-2] / order[-1] if len(order) > 1 else 0.0,
-        "latency over the rest": log1p(busy.get(LATENCY, 0.0) / rest) if rest else 0.0,
+        "latency over the rest": log1p(columns.get(LATENCY, 0.0) / rest) if rest else 0.0,
     }
-    return Features(told, {f"{column} over the busiest": seconds / order[-1] for column, seconds in busy.items()})
+    return Features(told, {f"{column} over the busiest": seconds / order[-1] for column, seconds in columns.items()})
