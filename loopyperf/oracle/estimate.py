@@ -14,12 +14,13 @@ from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
 from loopyperf.errors import ParameterError
 from loopyperf.models import find_fitted_model, find_model
-from loopyperf.models.interface import Count, DeviceModel, Shares
+from loopyperf.models.interface import Count, DeviceModel, SampledModel, Shares
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit
 from loopyperf.oracle.device_estimate import estimate_by_pipelines, estimate_on_device
 from loopyperf.oracle.intervals import extrapolations, interval
+from loopyperf.oracle.sampled_estimate import BackendChoice, estimate_sampled, opened
 from loopyperf.oracle.sizes import common_shape, merged_sizes
 from loopyperf.properties.counted_kernel import KernelCounts
 
@@ -34,6 +35,8 @@ def estimate(
     counting: Counting | None = None,
     typical: Mapping[str, Any] | None = None,
     on_unknown: OnUnknown = "refuse",
+    backend: BackendChoice | None = None,
+    arguments: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Estimate:
@@ -49,13 +52,28 @@ def estimate(
     A model that knows the device, such as ``"pipeline"``, takes no fit: *device* is then a name, the path of a
     description, or one that was loaded (see :func:`loopyperf.load_device`), and what is counted is what is executed.
 
+    The model ``"sampled"`` runs the kernel's first groups on *backend*, ``"opencl"``, ``"cuda"`` or an open one, there
+    on the device in whose name *device* occurs. *arguments* are arrays and scalars by the names of the kernel's
+    arguments; others are made up. ``interval`` is then the scatter of the samples alone.
+
     Raises :class:`UnknownModelError`, :class:`UnknownDeviceError`, :class:`FitFileError`, :class:`KernelError`,
     :class:`UncountableError` and :class:`ParameterError`, each saying what to do; models that know the device also
-    :class:`MissingNumberError` for what its description lacks, and :class:`OccupancyError` for groups too large.
+    :class:`MissingNumberError` for what its description lacks, and :class:`OccupancyError` for groups too large; one
+    that runs the kernel :class:`BackendError` where there is no device, and :class:`MeasurementError`.
     """
     _check(device, model, parameters)
     asked = None if model is None else find_model(model)
     merged = merged_sizes(parameters, sizes)
+    if isinstance(asked, SampledModel):
+        if fit is not None:
+            raise ParameterError(f"the model {asked.name!r} is not fitted: leave fit out")
+        _check_looks_at_graphs(f"the model {asked.name!r}", counting, on_unknown)
+        return estimate_sampled(program, asked, opened(backend, device), arguments, typical, merged)
+    if backend is not None or arguments is not None:
+        raise ParameterError(
+            "backend and arguments are for a model that runs the kernel, model='sampled'; received "
+            f"model={'none' if asked is None else asked.name!r}"
+        )
     if isinstance(asked, DeviceModel):
         if fit is not None:
             raise ParameterError(f"the model {asked.name!r} is not fitted: leave fit out, and name the device")
