@@ -161,7 +161,7 @@ def extrapolated(program: SampledProgram) -> Extrapolation:
     samples = program.samples
     if samples.is_whole:
         return Extrapolation(samples.seconds[-1], samples.seconds[-1] * program.scatter * QUANTILE)
-    if len(samples.groups) < 2:
+    if len(samples.groups) == 1:
         raise ModelInputError(
             f"a line goes through two samples or more; received one, of {samples.groups[0]} of the "
             f"{samples.total_groups} groups"
@@ -250,7 +250,7 @@ def _rows(program: SampledProgram, answer: Extrapolation) -> Iterator[Row]:
 def _notes(program: SampledProgram) -> Iterator[str]:
     samples = program.samples
     if samples.is_whole:
-        yield f"{program.name} has {samples.total_groups} groups, too few to take a part of them: all of them were run"
+        yield f"all {samples.total_groups} groups of {program.name} were run: fewer would not tell what the others take"
     elif program.groups_differ and program.work is not None:
         of_work = program.work.sampled[-1] / program.work.total
         of_groups = samples.groups[-1] / samples.total_groups

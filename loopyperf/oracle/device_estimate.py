@@ -23,8 +23,8 @@ from loopyperf.oracle.intervals import extrapolations, interval
 from loopyperf.oracle.sizes import common_shape
 
 Time = Callable[[TimedKernel], ModelTime]
-At = Callable[[Mapping[str, Any]], tuple[str, ModelTime]]
-"""what answers at one size: the kernel's name, and its time"""
+Answer = tuple[str, ModelTime]
+"""the kernel's name, and what a model says of it"""
 
 COUNTING = "executed"
 """graphs have what is executed"""
@@ -34,7 +34,7 @@ def estimate_on_device(
     program: Program, model: DeviceModel, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
 ) -> Estimate:
     """Return how long *program* runs at *sizes* on *device* by *model*; see :func:`loopyperf.estimate`."""
-    kernel, answer = answered(_at(program, model.time, device, typical), sizes)
+    kernel, answer = _answered(program, model.time, device, typical, sizes)
     return device_estimate(kernel, model.name, device, sizes, answer)
 
 
@@ -53,14 +53,15 @@ def estimate_by_pipelines(
         free = (f"no weight for {name!r} in the fit: taken as described" for name in answer.unfitted)
         return replace(answer, interval=spread, notes=(*launches, *free, *extrapolations(fit, shares), *unlike))
 
-    kernel, answer = answered(_at(program, time, device, typical), sizes)
+    kernel, answer = _answered(program, time, device, typical, sizes)
     return device_estimate(kernel, fit.model, device, sizes, answer)
 
 
-def answered(at: At, sizes: Mapping[str, Any]) -> tuple[str, ModelTime]:
-    """Return the kernel's name, and what *at* says of it at *sizes*; of arrays of them, at each as one."""
-    arrays = {name: cast("NDArray[Any]", size) for name, size in sizes.items() if isinstance(size, np.ndarray)}
-    return _at_all(at, sizes, arrays) if arrays else at(sizes)
+def _answered(
+    program: Program, time: Time, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+) -> tuple[str, ModelTime]:
+    """Return the kernel's name, and what *time* says of it at *sizes*."""
+    return answered_at(sizes, lambda one: _at(program, time, device, typical, one))
 
 
 def device_estimate(kernel: str, model: str, device: Device, sizes: Mapping[str, Any], answer: ModelTime) -> Estimate:
@@ -78,23 +79,28 @@ def device_estimate(kernel: str, model: str, device: Device, sizes: Mapping[str,
     )
 
 
-def _at(program: Program, time: Time, device: Device, typical: Mapping[str, Any] | None) -> At:
-    def at(sizes: Mapping[str, Any]) -> tuple[str, ModelTime]:
-        graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-        return graphs.kernel, time(TimedKernel(graphs, device))
+def _at(
+    program: Program, time: Time, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+) -> tuple[str, ModelTime]:
+    graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
+    return graphs.kernel, time(TimedKernel(graphs, device))
 
-    return at
 
+def answered_at(sizes: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], Answer]) -> Answer:
+    """Return what *answer* says of one size; where any of *sizes* is an array, of all of them as one.
 
-def _at_all(at: At, sizes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[str, ModelTime]:
-    """Return the answers at all sizes as one; costs are by property alone."""
+    Costs are then by property alone.
+    """
+    arrays = {name: cast("NDArray[Any]", size) for name, size in sizes.items() if isinstance(size, np.ndarray)}
+    if not arrays:
+        return answer(sizes)
     shape = common_shape({name: array.shape for name, array in arrays.items()})
     every = {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
     points = [{name: array.flat[place].item() for name, array in every.items()} for place in range(int(np.prod(shape)))]
     if not points:
         raise ParameterError("there is no size in the arrays of sizes")
-    answers = [at({**sizes, **point}) for point in points]
-    return answers[0][0], _together([answer for _, answer in answers], shape)
+    answers = [answer({**sizes, **point}) for point in points]
+    return answers[0][0], _together([each for _, each in answers], shape)
 
 
 def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime:

@@ -38,6 +38,8 @@ class Measured:
     """what the source does not tell (:func:`loopyperf.count`)"""
     samples: Sequence[SampledProgram] = ()
     """what the first groups of each launch took; only learned models look at them"""
+    launching: float = 0.0
+    """seconds that the host takes beside them"""
 
 
 Row = Measured | Sequence[Any] | Mapping[str, Any]

@@ -1,7 +1,7 @@
 """Estimates by a learned model: its base answers, and what was learned from measurements corrects that."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import exp, isfinite
 from typing import Any
@@ -11,16 +11,23 @@ from loopyperf.calibration.learned_files import find_learned, load_learned
 from loopyperf.device.description import Device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, ParameterError
+from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import DEVICE_MODELS, find_fitted_model
 from loopyperf.models.learned import corrected
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.models.sampling import SampledProgram, sampled_time
 from loopyperf.oracle.analysis import Program
-from loopyperf.oracle.device_estimate import COUNTING, answered
+from loopyperf.oracle.device_estimate import COUNTING, answered_at
 from loopyperf.oracle.observation import described
+from loopyperf.oracle.sampled_estimate import sampled
 from loopyperf.oracle.seen_kernel import SeenKernel
 
+Taken = tuple[Sequence[SampledProgram], float]
+"""samples of each device program, and the seconds that the host takes beside them"""
+Sampler = Callable[[Mapping[str, Any], str], Taken]
+"""takes samples at a size, on the device of that short name"""
+NOT_SAMPLED: Taken = ((), 0.0)
 LearnedChoice = Learned | str | os.PathLike[str]
 """a learned model, or the path of one"""
 
@@ -47,25 +54,28 @@ def estimate_learned(
     learned: Learned,
     typical: Mapping[str, Any] | None,
     sizes: Mapping[str, Any],
-    samples: Sequence[SampledProgram] = (),
+    take: Sampler | None = None,
 ) -> Estimate:
     """Return how long *program* runs at *sizes* on the device of *learned*; see :func:`loopyperf.estimate`.
 
-    Raises :class:`ModelInputError` where a feature is missing that the model was trained with.
+    *take* takes samples, for a model that corrects the sampled one. Raises :class:`ModelInputError` where a feature is
+    missing that the model was trained with, :class:`ParameterError` where there is nothing that takes samples, and
+    :class:`FitFileError` where they are of another device.
     """
     record = learned.record
-    if record.base == SAMPLED and not samples:
+    if record.base == SAMPLED and take is None:
         raise ParameterError(
-            f"this learned model of {record.slug} corrects the sampled model: it needs samples of the kernel, taken on "
-            "the device; without one, train a model from rows without samples"
+            f"this learned model of {record.slug} corrects the sampled model, and runs a part of the kernel there: give "
+            "a backend; without the device, train a model from rows without samples"
         )
     device = described(record.slug)
 
     def at(point: Mapping[str, Any]) -> tuple[str, ModelTime]:
-        kernel = SeenKernel(program, point, device, typical, samples if record.base == SAMPLED else ())
+        taken = take(point, record.slug) if take is not None and record.base == SAMPLED else NOT_SAMPLED
+        kernel = SeenKernel(program, point, device, typical, *taken)
         return kernel.graphs.kernel, learned_time(learned, kernel)
 
-    name, answer = answered(at, sizes)
+    name, answer = answered_at(sizes, at)
     return Estimate(
         kernel=name,
         sizes=dict(sizes),
@@ -77,6 +87,23 @@ def estimate_learned(
         interval=answer.interval,
         notes=answer.notes,
     )
+
+
+def sampler(
+    program: Program, backend: RunsParts, arguments: Mapping[str, Any] | None, typical: Mapping[str, Any] | None
+) -> Sampler:
+    """Return what takes samples of *program* on *backend*; it raises :class:`FitFileError` for another device."""
+
+    def take(sizes: Mapping[str, Any], slug: str) -> Taken:
+        if backend.environment.slug != slug:
+            raise FitFileError(
+                f"the learned model was trained on the device {slug!r}, and samples would be taken on "
+                f"{backend.environment.slug!r}; train one there, or open a backend of the device that it is of"
+            )
+        taken = sampled(program, backend, arguments, typical, sizes)
+        return taken.programs, taken.launching
+
+    return take
 
 
 def learned_time(learned: Learned, kernel: SeenKernel) -> ModelTime:
@@ -93,7 +120,7 @@ def learned_time(learned: Learned, kernel: SeenKernel) -> ModelTime:
 def _base(learned: Learned, kernel: SeenKernel) -> ModelTime:
     record = learned.record
     if record.base == SAMPLED:
-        return sampled_time(kernel.samples)
+        return sampled_time(kernel.samples, kernel.launching)
     fit = record.fit
     if fit is not None and fit.basis == "counts":
         return find_fitted_model(fit.model).time(fit, kernel.counted.shares(kernel.sizes))

@@ -32,6 +32,8 @@ class SeenKernel:
     """None where the device is not described"""
     typical: Mapping[str, Any] | None = None
     samples: Sequence[SampledProgram] = ()
+    launching: float = 0.0
+    """seconds that the host takes beside them"""
 
     @cached_property
     def counted(self) -> KernelCounts:

@@ -152,7 +152,9 @@ def _seen(
 
 def _example(task: Task) -> Example | LoopyperfError:
     row, base, device = task
-    kernel = SeenKernel(row.kernel, row.sizes, device, row.typical or None, row.samples if base == SAMPLED else ())
+    kernel = SeenKernel(
+        row.kernel, row.sizes, device, row.typical or None, *((row.samples, row.launching) if base == SAMPLED else ())
+    )
     try:
         observation = Observation(
             kernel_class=row.kernel_class or kernel.graphs.kernel,
@@ -178,7 +180,7 @@ def _busy(kernel: SeenKernel) -> dict[str, float]:
 def _said(kernel: SeenKernel, base: str) -> float | None:
     """Return the seconds that the base says, where it is not fitted."""
     if base == SAMPLED:
-        return float(sampled_time(kernel.samples).seconds)
+        return float(sampled_time(kernel.samples, kernel.launching).seconds)
     if base in FITTED or kernel.timed is None:
         return None
     return float(DEVICE_MODELS[base].time(kernel.timed).seconds)

@@ -21,6 +21,7 @@ from loopyperf.errors import (
 )
 from loopyperf.models.learned import CORRECTION
 from loopyperf.models.sampling import SampledProgram, Samples
+from loopyperf.oracle.learned_estimate import estimate_learned
 
 pytest.importorskip("sklearn", reason="learned models are in the extra learn")
 V100 = lpp.load_device("nvidia-v100")
@@ -131,9 +132,9 @@ def test_with_samples_the_sampled_model_is_corrected(rows: list[lpp.Measured]):
     learned = lpp.train(told, device="a machine of mine")
     assert learned.record.base == "sampled"
     assert {"growth", "saturation", "throughput of the linear model"} <= set(learned.record.told)
-    found = lpp.estimate(summed(40), n=2**19, fit=learned, samples=sampled(2**19))
+    found = estimate_learned(summed(40), learned, None, {"n": 2**19}, lambda at, _: (sampled(at["n"]), 0.0))
     assert float(found) == pytest.approx(1.1 * (3e-6 + 2e-9 * 2**13), rel=0.03)
-    with pytest.raises(ParameterError, match="it needs samples of the kernel"):
+    with pytest.raises(ParameterError, match="runs a part of the kernel there: give a backend"):
         lpp.estimate(summed(40), n=2**19, fit=learned)
     with pytest.raises(CalibrationError, match="row 1 has no samples, which the base 'sampled' needs"):
         lpp.train([told[0], *rows], device="mine", base="sampled")
@@ -143,7 +144,7 @@ def test_what_was_run_as_a_whole_is_not_corrected(rows: list[lpp.Measured]):
     whole = (SampledProgram("f", Samples((16,), (1e-4,), 32, 16)),)
     told = [lpp.Measured(row.kernel, row.sizes, 2e-4, samples=whole) for row in rows]
     learned = lpp.train(told, device="a machine of mine")
-    assert float(lpp.estimate(KERNELS[0], n=1024, fit=learned, samples=whole)) == 1e-4
+    assert float(estimate_learned(KERNELS[0], learned, None, {"n": 1024}, lambda *_: (whole, 0.0))) == 1e-4
 
 
 def test_a_model_of_another_device_is_refused(learned: lpp.Learned, rows: list[lpp.Measured]):
