@@ -30,7 +30,7 @@ from titan_v_fit import FOLDS, SPREAD, figures, kept
 
 from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.example import Example, FittedBase
-from loopyperf.calibration.learning import Judged, judge
+from loopyperf.calibration.learning import Judged, Names, judge
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.training import scores
 from loopyperf.errors import LoopyperfError
@@ -130,7 +130,9 @@ def main() -> None:
     taken = shuffled(taken) if asked.shuffled else taken
     console = Console(width=150)
     classes = len({each.observation.kernel_class for each in taken})
-    console.print(f"{len(observations)} kernels, {classes} classes, {len(taken[0].features.told)} features and amounts")
+    names = Names.of(taken)
+    number = len(names.told) + len(names.amounts)
+    console.print(f"{len(observations)} kernels, {classes} classes, {number} features")
     console.print(table(observations, taken, judge(BASE, taken, most=FOLDS)))
     console.print(f"without an observation: {dict(failed) or 'none'}")
 

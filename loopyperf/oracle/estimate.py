@@ -77,11 +77,7 @@ def estimate(
         _check_looks_at_graphs("a learned model", counting, on_unknown)
         take = None if backend is None else sampler(program, opened(backend), arguments, typical)
         return estimate_learned(program, _learned(asked, device, fit), typical, merged, take)
-    if backend is not None or arguments is not None:
-        raise ParameterError(
-            "backend and arguments are for a model that runs the kernel, model='sampled'; received "
-            f"model={'none' if asked is None else asked.name!r}"
-        )
+    _check_runs_nothing(asked, backend, arguments)
     if isinstance(asked, DeviceModel):
         return estimate_on_device(program, asked, chosen_device(device), typical, merged)
     if device is not None and not isinstance(device, str):
@@ -154,6 +150,15 @@ def _check_is_not_fitted(model: SampledModel | DeviceModel, fit: object) -> None
     if fit is not None:
         how = "name the device" if isinstance(model, DeviceModel) else "give a backend"
         raise ParameterError(f"the model {model.name!r} is not fitted: leave fit out, and {how}")
+
+
+def _check_runs_nothing(asked: Model | None, backend: object, arguments: object) -> None:
+    """Raise :class:`ParameterError` for a device to run on, or arguments to run with."""
+    if backend is not None or arguments is not None:
+        raise ParameterError(
+            "backend and arguments are for a model that runs the kernel, model='sampled'; received "
+            f"model={'none' if asked is None else asked.name!r}"
+        )
 
 
 def _check_looks_at_graphs(who: str, counting: Counting | None, on_unknown: OnUnknown) -> None:

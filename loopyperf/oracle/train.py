@@ -152,9 +152,8 @@ def _seen(
 
 def _example(task: Task) -> Example | LoopyperfError:
     row, base, device = task
-    kernel = SeenKernel(
-        row.kernel, row.sizes, device, row.typical or None, *((row.samples, row.launching) if base == SAMPLED else ())
-    )
+    samples = row.samples if base == SAMPLED else ()
+    kernel = SeenKernel(row.kernel, row.sizes, device, row.typical or None, samples, row.launching)
     try:
         observation = Observation(
             kernel_class=row.kernel_class or kernel.graphs.kernel,
