@@ -65,8 +65,8 @@ def estimate_learned(
     record = learned.record
     if record.base == SAMPLED and take is None:
         raise ParameterError(
-            f"this learned model of {record.slug} corrects the sampled model, and runs a part of the kernel there: give "
-            "a backend; without the device, train a model from rows without samples"
+            f"this learned model of {record.slug} corrects the sampled model, and runs a part of the kernel there: "
+            "give a backend; without the device, train a model from rows without samples"
         )
     device = described(record.slug)
 

@@ -1,6 +1,7 @@
 """What is learned is there, and nothing is learned where there is nothing: judged on classes that nobody has seen."""
 
 import pickle
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from loopyperf.calibration.learned import Learned
 from loopyperf.calibration.learning import Lesson, judge
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.training import learn, scores
-from loopyperf.errors import CalibrationError, ModelInputError
+from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
 from loopyperf.models.features import Features
 
 pytest.importorskip("sklearn", reason="learned models are in the extra learn")
@@ -138,6 +139,12 @@ def test_fewer_than_three_classes_are_refused(number: int):
 def test_an_unknown_recipe_is_refused_naming_those_there_are():
     with pytest.raises(CalibrationError, match="nothing learns by 'network'; there are: svr, trees"):
         learn(MADE_UP, STATED, examples(), "network")
+
+
+def test_without_scikit_learn_it_is_said_how_to_install_it(learned: Learned, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "sklearn.svm", None)
+    with pytest.raises(LoopyperfError, match=r"learned models need scikit-learn .* pip install 'loopyperf\[learn\]'"):
+        _ = Learned(learned.record).regressor
 
 
 def test_a_base_that_says_nothing_is_refused():
