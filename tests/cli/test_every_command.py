@@ -151,6 +151,14 @@ BAD_INPUT = {
         ["estimate", DOUBLED, *ON_FURY, "--fit", bundled_fits() / "amd-r9-fury" / "linear.json", "--device", "other"],
         "for the device 'amd-r9-fury', but 'other' was asked for",
     ),
+    "no learned model": (
+        ["estimate", DOUBLED, "--set", "n=1", "--model", "learned", "--device", "nvidia-v100"],
+        "there is no learned model of the device 'nvidia-v100'; give the path",
+    ),
+    "a learned model that is none": (
+        ["estimate", DOUBLED, "--set", "n=1", "--model", "learned", "--fit", corrupt_fit],
+        "the learned model file",
+    ),
     "an undescribed device": (
         ["devices", "show", "nvidia-titan-w"],
         "is described; known devices, nearest first: nvidia-t",

@@ -1,7 +1,8 @@
 """Timing kernels on an NVIDIA GPU through CUDA and CuPy, by the wall clock and by the device's."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import cast
 
@@ -11,11 +12,14 @@ from loopy.diagnostic import LoopyError
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.arguments import checked_arguments
 from loopyperf.measurement.backends.cuda_device import choose_device, describe_environment, describe_limits
-from loopyperf.measurement.backends.cuda_program import CudaProgram
+from loopyperf.measurement.backends.cuda_parts import BoundKernel, DeviceRuntime
+from loopyperf.measurement.backends.cuda_program import CudaProgram, Launch
 from loopyperf.measurement.backends.cuda_timing import LaunchSequence, Stopwatch
-from loopyperf.measurement.backends.cupy_interface import CuPy, Memory, Module
+from loopyperf.measurement.backends.cupy_interface import Bytes, CuPy, Memory, Module
 from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.backends.latest_programs import SEED, LatestPrograms
+from loopyperf.measurement.backends.parts import Contents, beginning
+from loopyperf.measurement.backends.recent import Recent
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.verification import verify
@@ -56,6 +60,7 @@ class CudaBackend:
                 "your version of CUDA, and NVRTC: pip install 'loopyperf[cuda]' nvidia-cuda-nvrtc"
             ) from error
         self._programs = LatestPrograms(self._compiled, self._bound)
+        self._partial: Recent[Configuration, Compiled] = Recent(1, lambda one, other: one is other)
         self._flushed: Memory | None = None
 
     @property
@@ -78,6 +83,14 @@ class CudaBackend:
         with self._device, self._naming(case):
             return self._stopwatch.timing(self._programs.launches(case).enqueue, runs)
 
+    def bound(self, case: Case, contents: Contents) -> BoundKernel:
+        """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
+        with self._device, self._naming(case):
+            program, module = self._partial.get(case.configuration, self._compiled)
+            launches, _ = self._launches(case, program, contents, self._zeros)
+        runtime = DeviceRuntime(self._cupy, self._stopwatch, self._limits.cores, self._dynamic_local_memory)
+        return BoundKernel(module, launches, runtime, partial(self._entering, case))
+
     def empty_caches(self) -> None:
         """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
         with self._device:
@@ -91,16 +104,24 @@ class CudaBackend:
 
     def _bound(self, case: Case, compiled: Compiled, is_checked: bool) -> LaunchSequence:
         program, module = compiled
-        arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
-        checked = checked_arguments(program.kernel, arguments, case.sizes)
-        arrays = {name: self._upload(value) for name, value in checked.items() if isinstance(value, np.ndarray)}
-        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
-        launches = program.launches({**arrays, **scalars}, self._allocate)
+        launches, arrays = self._launches(case, program, {}, self._allocate)
         sequence = LaunchSequence(module, launches, self._dynamic_local_memory)
         if is_checked:
             sequence.enqueue()
+            arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
             self._verify(program, case.configuration, arguments, arrays)
         return sequence
+
+    def _launches(
+        self, case: Case, program: CudaProgram, contents: Contents, allocate: Callable[[int], Memory]
+    ) -> tuple[tuple[Launch, ...], Mapping[str, Memory]]:
+        """Return what a run of *case* launches, and its arrays, of which *contents* are on the device."""
+        arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
+        checked = checked_arguments(program.kernel, arguments, case.sizes)
+        found = {name: value for name, value in checked.items() if isinstance(value, np.ndarray)}
+        arrays = {name: self._upload(beginning(array, contents.get(name))) for name, array in found.items()}
+        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
+        return program.launches({**arrays, **scalars}, allocate), arrays
 
     def _compiled(self, configuration: Configuration) -> Compiled:
         program = CudaProgram(configuration.build())
@@ -112,15 +133,24 @@ class CudaBackend:
         results = {name: _like(arguments[name], arrays[name]) for name in sorted(program.written)}
         verify(results, configuration.reference(arguments), configuration.tolerance)
 
-    def _upload(self, array: Array) -> Memory:
-        # As bytes in the order in which they lie: CuPy has no vectors, and would make some arrays C-contiguous.
-        contents = array.ravel(order="K").view(np.uint8)
+    def _upload(self, contents: Bytes) -> Memory:
+        # As bytes: CuPy has no vectors, and would make some arrays C-contiguous.
         memory = self._allocate(contents.size)
         memory.set(contents)
         return memory
 
+    def _zeros(self, nbytes: int) -> Memory:
+        memory = self._allocate(nbytes)
+        memory.fill(0)
+        return memory
+
     def _allocate(self, nbytes: int) -> Memory:
         return self._cupy.empty(nbytes, np.uint8)
+
+    @contextmanager
+    def _entering(self, case: Case) -> Generator[None]:
+        with self._device, self._naming(case):
+            yield
 
     @contextmanager
     def _naming(self, case: Case) -> Generator[None]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 from loopy.diagnostic import LoopyError
@@ -20,7 +21,10 @@ from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.backends.latest_programs import SEED, LatestPrograms
 from loopyperf.measurement.backends.opencl_caches import CacheFlush
 from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, describe_limits
+from loopyperf.measurement.backends.opencl_parts import BoundKernel
 from loopyperf.measurement.backends.opencl_program import LaunchSequence, OpenCLProgram
+from loopyperf.measurement.backends.parts import Contents, beginning
+from loopyperf.measurement.backends.recent import Recent
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.verification import verify
@@ -44,6 +48,7 @@ class OpenCLBackend:
         self._context = cl.Context([chosen])
         self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self._programs = LatestPrograms(self._compiled, self._bound)
+        self._partial: Recent[Configuration, OpenCLProgram] = Recent(1, lambda one, other: one is other)
         self._flush: CacheFlush | None = None
 
     @property
@@ -67,6 +72,16 @@ class OpenCLBackend:
         with self._naming(case):
             return self._programs.launches(case).time(self._queue, runs)
 
+    def bound(self, case: Case, contents: Contents) -> BoundKernel:
+        """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
+        with self._naming(case):
+            program = self._partial.get(case.configuration, self._compiled)
+            launches, _ = self._launches(case, program, contents)
+            for temporary in launches.temporaries:
+                cl.enqueue_fill_buffer(self._queue, temporary, np.zeros(1, np.uint8), 0, temporary.size)
+            self._queue.finish()
+        return BoundKernel(launches, self._queue, partial(self._naming, case))
+
     def empty_caches(self) -> None:
         """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
         try:
@@ -77,15 +92,23 @@ class OpenCLBackend:
             raise MeasurementError(f"the caches of {self._environment.device} cannot be emptied: {error}") from error
 
     def _bound(self, case: Case, program: OpenCLProgram, is_checked: bool) -> LaunchSequence:
-        arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
-        checked = checked_arguments(program.kernel, arguments, case.sizes)
-        buffers = {name: self._buffer(value) for name, value in checked.items() if isinstance(value, np.ndarray)}
-        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
-        launches = program.bind({**buffers, **scalars})
+        launches, buffers = self._launches(case, program, {})
         if is_checked:
             launches.run(self._queue)
+            arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
             self._verify(program, case.configuration, arguments, buffers)
         return launches
+
+    def _launches(
+        self, case: Case, program: OpenCLProgram, contents: Contents
+    ) -> tuple[LaunchSequence, Mapping[str, cl.Buffer]]:
+        """Return what a run of *case* launches, and its arrays, of which *contents* are on the device."""
+        arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
+        checked = checked_arguments(program.kernel, arguments, case.sizes)
+        arrays = {name: value for name, value in checked.items() if isinstance(value, np.ndarray)}
+        buffers = {name: self._buffer(beginning(array, contents.get(name))) for name, array in arrays.items()}
+        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
+        return program.bind({**buffers, **scalars}), buffers
 
     def _compiled(self, configuration: Configuration) -> OpenCLProgram:
         return OpenCLProgram(self._context, configuration.build())
