@@ -14,7 +14,7 @@ from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
 from loopyperf.errors import ParameterError
 from loopyperf.models import find_fitted_model, find_model
-from loopyperf.models.interface import Count, DeviceModel, SampledModel, Shares
+from loopyperf.models.interface import Count, DeviceModel, Model, SampledModel, Shares
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit
@@ -69,11 +69,7 @@ def estimate(
             raise ParameterError(f"the model {asked.name!r} is not fitted: leave fit out")
         _check_looks_at_graphs(f"the model {asked.name!r}", counting, on_unknown)
         return estimate_sampled(program, asked, opened(backend, device), arguments, typical, merged)
-    if backend is not None or arguments is not None:
-        raise ParameterError(
-            "backend and arguments are for a model that runs the kernel, model='sampled'; received "
-            f"model={'none' if asked is None else asked.name!r}"
-        )
+    _check_runs_nothing(asked, backend, arguments)
     if isinstance(asked, DeviceModel):
         if fit is not None:
             raise ParameterError(f"the model {asked.name!r} is not fitted: leave fit out, and name the device")
@@ -120,6 +116,15 @@ def _check(device: object, model: object, parameters: object) -> None:
             )
     if parameters is not None and not isinstance(parameters, Mapping):
         raise ParameterError(f"parameters is a mapping from sizes to values, received {parameters!r}")
+
+
+def _check_runs_nothing(model: Model | None, backend: object, arguments: object) -> None:
+    """Raise :class:`ParameterError` for options of a model that runs the kernel."""
+    if backend is not None or arguments is not None:
+        raise ParameterError(
+            "backend and arguments are for a model that runs the kernel, model='sampled'; received "
+            f"model={None if model is None else model.name!r}"
+        )
 
 
 def _check_looks_at_graphs(who: str, counting: Counting | None, on_unknown: OnUnknown) -> None:
