@@ -258,8 +258,9 @@ def show(results: Sequence[Result]) -> None:
         )
     print("\nby class of error (Dao, Table 3)")
     for low, high in CLASSES:
+        named = f"{low:.0%} to {high:.0%}" if high < 1 else f"more than {low:.0%}"
         errors = [each.error for each in results if low <= each.error < high]
-        print(f"  {low:.0%} to {high:.0%}: {len(errors):3} kernels, {mean(errors) if errors else 0:.1%} on average")
+        print(f"  {named}: {len(errors):3} kernels, {mean(errors) if errors else 0:.1%} on average")
     print("\nby the multiple of Psat of the first sample (Dao, Fig. 15), the kernels that have groups for all")
     rows = [[each.error_at(multiple) for multiple in MULTIPLES[:-1]] for each in results]
     whole = [[error for error in row if error is not None] for row in rows]

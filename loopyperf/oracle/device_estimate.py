@@ -1,6 +1,6 @@
 """Estimates by models that need to know the device and no fit: the kernel's graphs are built, at each size anew."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast

@@ -3,12 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from time import perf_counter
+
+from loopy.kernel.array import ArrayBase
 
 from loopyperf.counts.first_groups import FirstGroups, first_groups
 from loopyperf.counts.reach import reach
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import EngineError, UncountableError
 from loopyperf.kernel import Kernel
+from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.backends.parts import Bound, DeviceProgram, Grid, RunsParts
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
@@ -25,8 +29,8 @@ RISE = 0.25
 """by how much the second sample is to take longer than the first, relative to it; with half as many groups more it is
 0.5, unless a launch, or the filling of caches, takes most of it: then larger samples are taken"""
 SHARE = 0.02
-"""of the predicted run, that one run of each sample takes together at least: with less, larger samples are taken, as they
-cost little. Where Psat is small, its multiples are over before caches are full, and clocks barely tell them apart"""
+"""of the predicted run, that one run of each sample takes together at least: else larger samples are taken, which cost
+little. Where Psat is small, its multiples are over before caches are full, and clocks barely tell them apart"""
 LONG = 0.01
 """seconds of a sample that are enough, whatever the whole run takes"""
 MOST_AT_ONCE = 16
@@ -35,6 +39,9 @@ PROTOCOL = Protocol(runs=16, dropped=1, fewest=5, stable=0.02, budget=0.05)
 """how often a sample is run"""
 SLACK = 4096
 """bytes behind those that are touched: what compilers load for more work-items at once than there are"""
+LEAST_EVICTED, MOST_EVICTED = 2**16, 2**26
+"""bytes of other memory that are touched before a sample is run again, as the other groups would: less is no cache, and
+so much is more than caches hold that matter"""
 NOTHING = Timing((), ())
 
 
@@ -48,7 +55,7 @@ class SampledKernel:
     seconds: float
     """what one run of each sample takes together, by the device's clock if it tells"""
     spent: float
-    """what all runs took together, by the wall clock"""
+    """what all runs, and emptying caches before them, took together, by the wall clock"""
     unknown: tuple[str, ...] = ()
     """why the work of groups is not known, in sentences"""
 
@@ -76,9 +83,9 @@ def take_samples(
     """Return the samples of each device program of a kernel, none of a kernel that launches nothing.
 
     Psat is what the runtime says, or *described* (by program) if that is more: too large a sample costs time, too small
-    a one is wrong. Samples are 2·Psat and 3·Psat, and 4·Psat and 6·Psat where groups differ, or the same times a factor:
-    see :data:`SHARE` and :data:`RISE`. With *multiples* of Psat, which increase, they are just these, but for those that
-    are not less than all groups. A program that has too few groups for its samples is run on all of them.
+    a one is wrong. Samples are 2·Psat and 3·Psat, and where groups differ 4·Psat and 6·Psat, or the same times a factor
+    (see :data:`SHARE` and :data:`RISE`). With *multiples* of Psat, which increase, they are just these, but for those
+    that are not less than all groups. A program that has too few groups for its samples is run on all of them.
 
     Raises :class:`MeasurementError` for a kernel that cannot be run, and :class:`BackendError` for a lost device.
     """
@@ -145,7 +152,8 @@ class _Sampler:
     def _run(self, parts: Sequence[Grid]) -> SampledProgram:
         nbytes = self._contents(parts[-1])
         bound = self.question.backend.bound(self.question.case, nbytes)
-        timings = self._interleaved(bound, [self.program.cut(part) for part in parts])
+        evicted = self._others(nbytes)
+        timings = self._interleaved(bound, [self.program.cut(part) for part in parts], evicted)
         return self._program([self._groups(part) for part in parts], timings, self._work(parts))
 
     def _run_all(self) -> SampledProgram:
@@ -163,16 +171,16 @@ class _Sampler:
         )
         return SampledProgram(self.program.name, samples, work, max(again))
 
-    def _interleaved(self, bound: Bound, cuts: Sequence[Sequence[Grid]]) -> list[Timing]:
+    def _interleaved(self, bound: Bound, cuts: Sequence[Sequence[Grid]], evicted: int = 0) -> list[Timing]:
         """Return the times of each of *cuts*, in turns: when the device is slow, it is for all of them."""
-        timings = [NOTHING for _ in cuts]
+        timings, start = [NOTHING for _ in cuts], perf_counter()
         while any(wanted := [self.protocol.further_runs(timing.wall) for timing in timings]):
             for place, runs in enumerate(wanted):
                 if runs:
-                    timing = bound.time(self.program.name, cuts[place], min(runs, BATCH))
+                    timing = bound.time(self.program.name, cuts[place], min(runs, BATCH), evicted)
                     timings[place] = timings[place].followed_by(timing)
+        self.spent += perf_counter() - start
         for timing in timings:
-            self.spent += sum(timing.wall)
             self.gaps += [wall - seconds for wall, seconds in zip(timing.wall, _best_clock(timing), strict=True)]
         return timings
 
@@ -207,6 +215,15 @@ class _Sampler:
         """Return how many bytes of each array are needed to run *part*, where that is known."""
         reached = {} if self._first is None else reach(self._first, part)
         return {array: nbytes + SLACK for array, nbytes in reached.items()}
+
+    def _others(self, contents: Mapping[str, int]) -> int:
+        """Return how many bytes the other groups may touch before the same ones are touched again by the next run."""
+        kernel = self.question.kernel.loopy_kernel
+        arrays = {argument.name for argument in kernel.args if isinstance(argument, ArrayBase)}
+        if arrays - contents.keys():
+            return 0
+        others = allocated_bytes(kernel, self.question.sizes) - sum(contents.values())
+        return min(others, MOST_EVICTED) if others >= LEAST_EVICTED else 0
 
     # }}}
 

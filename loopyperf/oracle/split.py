@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from loopyperf.counts.first_groups import Grid, first_groups
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import EngineError, ParameterError, UncountableError
+from loopyperf.idg.warps.warp import grid_extent
 from loopyperf.kernel import Kernel, Program
 from loopyperf.models import find_model
 from loopyperf.models.interface import SampledModel
@@ -158,8 +158,8 @@ def _grid(kernel: Kernel, sizes: Mapping[str, int]) -> Grid:
             "make a kernel of each launch, and split those"
         )
     (launch,) = kernel.launches
-    extents = {axis: QuasiPolynomial.of_extent(each, kernel.assumptions) for axis, each in launch.group_axes.items()}
-    grid = tuple(extents[axis](**sizes) if axis in extents else 1 for axis in range(max(extents, default=-1) + 1))
+    lengths = {axis: grid_extent(launch, axis, sizes) for axis in launch.group_axes}
+    grid = tuple(lengths.get(axis, 1) for axis in range(max(lengths, default=-1) + 1))
     if not prod(grid):
         raise ParameterError(f"at {dict(sizes)} {kernel.name} launches no groups: there is nothing to split")
     return grid

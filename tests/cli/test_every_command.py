@@ -350,3 +350,23 @@ def test_doctor_fails_for_a_fit_that_cannot_be_read(own_data: Path):
 
 
 # }}}
+
+
+# {{{ a model that runs the kernel
+
+
+def test_a_model_that_runs_the_kernel_needs_a_backend():
+    refused = run("estimate", DOUBLED, "--set", "n=1000", "--model", "sampled")
+    assert refused.exit_code == 2
+    assert "needs a device to run it on: give backend='cuda' or backend='opencl'" in refused.stderr
+
+
+@pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
+def test_a_kernel_is_sampled_from_the_command_line():
+    pytest.importorskip("pyopencl")
+    answer = run("estimate", DOUBLED, "--set", "n=4096", "--model", "sampled", "--backend", "opencl", "--json")
+    assert answer.exit_code == 0
+    assert json.loads(answer.stdout)["model"] == "sampled"
+
+
+# }}}

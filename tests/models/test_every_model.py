@@ -14,6 +14,7 @@ from fitted import Weighted
 from hypothesis import given
 from hypothesis import strategies as st
 from kernels import doubled, outer_product
+from parts_backend import PartsBackend
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
@@ -235,6 +236,8 @@ def needed(model: str) -> dict[str, Any]:
     if isinstance(MODELS[model], LearnedModel):
         pytest.importorskip("sklearn", reason="learned models are in the extra learn")
         return {"fit": made_up_learned()}
+    if MODELS[model].needs == {"samples"}:
+        return {"backend": PartsBackend()}
     return {"fit": made_up_fit(model)} if model in FITTED else {"device": DEVICE}
 
 

@@ -44,6 +44,7 @@ def curves() -> lpp.OccupancyComparison:
 def test_every_model_is_asked(comparison: lpp.Comparison):
     assert {*comparison.estimates, "overlap", "sampled", "learned"} == set(MODELS)
     assert set(comparison.refusals) == {"overlap", "sampled", "learned"}
+    assert "runs a part of the kernel" in comparison.refusals["sampled"]
     assert "the fit is of the model 'linear', but 'overlap' was asked for" in comparison.refusals["overlap"]
 
 

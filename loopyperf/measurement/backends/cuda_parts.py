@@ -3,7 +3,10 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
+
+import numpy as np
 
 from loopyperf.measurement.backends.cuda_program import Extent, Launch
 from loopyperf.measurement.backends.cuda_timing import LaunchSequence, Stopwatch
@@ -42,14 +45,15 @@ class BoundKernel:
         with self._entering():
             return device_programs([(each.function, each.grid, self._saturation(each)) for each in self._launches])
 
-    def time(self, program: str, grids: Sequence[Grid], runs: int) -> Timing:
+    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
         """Return the seconds of *runs* runs of *program* on *grids*; see :class:`Bound`."""
         own = [each for each in self._launches if each.function == program]
         check_parts(program, len(own), grids)
         cut = [launch._replace(grid=_extent(grid)) for launch, grid in zip(own, grids, strict=True)]
         with self._entering():
             sequence = LaunchSequence(self._module, cut, self._runtime.dynamic_local_memory)
-            return self._runtime.stopwatch.timing(sequence.enqueue, runs)
+            before = partial(self._runtime.cupy.empty(evicted, np.uint8).fill, 0) if evicted else None
+            return self._runtime.stopwatch.timing(sequence.enqueue, runs, before)
 
     def _saturation(self, launch: Launch) -> int:
         """Return the groups that reside on all cores at once (``cuOccupancyMaxActiveBlocksPerMultiprocessor``)."""

@@ -80,16 +80,19 @@ class OpenCLBackend:
             for temporary in launches.temporaries:
                 cl.enqueue_fill_buffer(self._queue, temporary, np.zeros(1, np.uint8), 0, temporary.size)
             self._queue.finish()
-        return BoundKernel(launches, self._queue, partial(self._naming, case))
+        return BoundKernel(launches, self._queue, partial(self._naming, case), self._evict)
 
     def empty_caches(self) -> None:
         """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
         try:
-            if self._flush is None:
-                self._flush = CacheFlush(self._context)
-            self._flush.run(self._queue)
+            self._evict(None)
         except cl.Error as error:
             raise MeasurementError(f"the caches of {self._environment.device} cannot be emptied: {error}") from error
+
+    def _evict(self, nbytes: int | None) -> None:
+        if self._flush is None:
+            self._flush = CacheFlush(self._context)
+        self._flush.run(self._queue, nbytes)
 
     def _bound(self, case: Case, program: OpenCLProgram, is_checked: bool) -> LaunchSequence:
         launches, buffers = self._launches(case, program, {})

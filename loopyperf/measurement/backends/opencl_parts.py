@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from math import prod
 
 import pyopencl as cl
@@ -16,10 +17,14 @@ class BoundKernel:
     """A kernel with its arguments on a device."""
 
     def __init__(
-        self, launches: LaunchSequence, queue: cl.CommandQueue, naming: Callable[[], AbstractContextManager[None]]
+        self,
+        launches: LaunchSequence,
+        queue: cl.CommandQueue,
+        naming: Callable[[], AbstractContextManager[None]],
+        evict: Callable[[int], None],
     ) -> None:
-        """Take the *launches* of a run; *naming* says of what is raised which case it is."""
-        self._launches, self._queue, self._naming = launches, queue, naming
+        """Take the *launches* of a run; *naming* says which case errors are of, *evict* touches so many other bytes."""
+        self._launches, self._queue, self._naming, self._evict = launches, queue, naming, evict
 
     @property
     def programs(self) -> tuple[DeviceProgram, ...]:
@@ -28,13 +33,14 @@ class BoundKernel:
             [(each.kernel.function_name, each.groups, self._saturation(each)) for each in self._launches.launches]
         )
 
-    def time(self, program: str, grids: Sequence[Grid], runs: int) -> Timing:
+    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
         """Return the seconds of *runs* runs of *program* on *grids*; see :class:`Bound`."""
         own = [each for each in self._launches.launches if each.kernel.function_name == program]
         check_parts(program, len(own), grids)
         cut = tuple(launch.of_groups(grid) for launch, grid in zip(own, grids, strict=True))
+        before = partial(self._evict, evicted) if evicted else None
         with self._naming():
-            return LaunchSequence(cut, self._launches.arguments).time(self._queue, runs)
+            return LaunchSequence(cut, self._launches.arguments).time(self._queue, runs, before)
 
     def _saturation(self, launch: Launch) -> int:
         return groups_at_once(self._queue.device, launch.kernel, prod(launch.local_size))

@@ -105,16 +105,18 @@ class LaunchSequence:
         queue.finish()
         return () if first is None or last is None else (first, last)
 
-    def time(self, queue: cl.CommandQueue, runs: int) -> Timing:
+    def time(self, queue: cl.CommandQueue, runs: int, before: Callable[[], None] | None = None) -> Timing:
         """Return the seconds of each of *runs* runs, from the first enqueue to the end of the last launch.
 
         Those by the device's clock are there if *queue* keeps them, and begin when the first launch does. What the
-        kernel overwrites is not restored between runs.
+        kernel overwrites is not restored between runs. What *before* does comes before each, and is not timed.
         """
         wall: list[float] = []
         device: list[float | None] = []
         with no_garbage_collection():
             for _ in range(runs):
+                if before is not None:
+                    before()
                 start = perf_counter()
                 events = self.run(queue)
                 wall.append(perf_counter() - start)
