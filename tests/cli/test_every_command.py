@@ -246,7 +246,7 @@ def test_devices_lists_what_is_described_and_what_there_is_a_fit_for(own_data: P
         "name": "Made Up",
         "architecture": "",
         "description": None,
-        "fits": [{"model": "linear", "origin": "user", "path": str(own)}],
+        "fits": [{"model": "linear", "backend": "", "origin": "user", "path": str(own)}],
     }
     assert [(fit["model"], fit["origin"]) for fit in listed["amd-r9-fury"]["fits"]] == [("linear", "bundled")]
     assert (listed["nvidia-h200"]["description"]["origin"], listed["nvidia-h200"]["fits"]) == ("bundled", [])
