@@ -17,6 +17,7 @@ from typing import Literal
 
 from loopyperf.calibration.fit_files import load_fit, path_of
 from loopyperf.calibration.fits import Fit
+from loopyperf.device.library import load_device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.user_data import user_data, user_data_name
@@ -228,8 +229,17 @@ def _no_such_device(slug: str, known: Sequence[str]) -> str:
     nearest = sorted(known, key=lambda name: -difflib.SequenceMatcher(None, slug, name).ratio())
     return (
         f"there is no fit for the device {slug!r}; known devices, nearest first: {', '.join(nearest) or 'none'}. "
-        "To make one, run `loopyperf calibrate` on the device, or give the path of a fit file"
+        f"To make one, run `loopyperf calibrate` on the device, or give the path of a fit file{without_fit(slug)}"
     )
+
+
+def without_fit(device: str) -> str:
+    """Return how a *device* is estimated without a fit, as the end of a sentence; nothing where it is not described."""
+    try:
+        load_device(device)
+    except LoopyperfError:
+        return ""
+    return '. Without one, its description will do: model="pipeline", or --model pipeline'
 
 
 # }}}

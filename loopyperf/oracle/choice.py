@@ -2,11 +2,11 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.library import find_fit, known_fits, other_backends
+from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
 from loopyperf.device.library import known_descriptions, load_device
 from loopyperf.device.names import device_slug
@@ -109,7 +109,7 @@ def _fitted_local_device() -> str:
     """Return the short name of this machine's OpenCL device, if there is a fit for it."""
     known = fitted_devices()
     how = f"{_name_one(known)}, or make a fit for this machine with `loopyperf calibrate`"
-    return _local_device_among(known, "there is no fit for this machine's {!r}", how)
+    return _local_device_among(known, "there is no fit for this machine's {!r}", how, without_fit)
 
 
 def _described_local_device() -> str:
@@ -118,14 +118,19 @@ def _described_local_device() -> str:
     return _local_device_among(known, "this machine's {!r} is not described", _name_one(known))
 
 
-def _local_device_among(known: Sequence[str], otherwise: str, how: str) -> str:
-    """Return the short name of this machine's OpenCL device, if it is *known*; *otherwise* says what it lacks."""
+def _local_device_among(
+    known: Sequence[str], otherwise: str, how: str, further: Callable[[str], str] = lambda local: ""
+) -> str:
+    """Return the short name of this machine's OpenCL device, if it is *known*; *otherwise* says what it lacks.
+
+    *further* ends the error where it has more to say of that device.
+    """
     try:
         local = _local_device(os.environ.get("PYOPENCL_CTX"))
     except BackendError as error:
         raise UnknownDeviceError(f"no device was named and this machine has none ({error}); {how}") from error
     if local not in known:
-        raise UnknownDeviceError(f"no device was named and {otherwise.format(local)}; {how}")
+        raise UnknownDeviceError(f"no device was named and {otherwise.format(local)}; {how}{further(local)}")
     return local
 
 

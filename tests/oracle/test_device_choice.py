@@ -119,6 +119,27 @@ def test_a_device_that_is_only_described_has_no_estimate_yet(fits, local_device)
         estimated_device(device="nvidia-h100")
 
 
+@pytest.mark.parametrize("device", ["nvidia-h200", "Titan V"])
+def test_a_described_device_without_a_fit_is_told_what_answers_without_one(fits, device: str):
+    with pytest.raises(UnknownDeviceError, match='model="pipeline", or --model pipeline') as refused:
+        estimated_device(device=device)
+    assert "loopyperf calibrate" in str(refused.value)
+    assert lpp.estimate(KERNEL, n=64, device=device, model="pipeline").seconds > 0
+
+
+def test_the_local_device_is_told_so_too_where_it_is_described(fits, monkeypatch):
+    machine = SimpleNamespace(environment=SimpleNamespace(slug="nvidia-h200"))
+    monkeypatch.setattr(choice, "open_backend", lambda name: machine)
+    with pytest.raises(UnknownDeviceError, match=r"no fit for this machine's 'nvidia-h200'; .* --model pipeline"):
+        estimated_device()
+
+
+def test_a_device_that_nobody_described_is_not_told_so(fits):
+    with pytest.raises(UnknownDeviceError) as refused:
+        estimated_device(device="nobodys-device")
+    assert "pipeline" not in str(refused.value)
+
+
 # }}}
 
 
