@@ -177,7 +177,7 @@ def deviations(archive: Path) -> Mapping[tuple[str, str], np.ndarray]:
 
 
 def with_noise(recording: Recording, rng: np.random.Generator) -> Recording:
-    """Return *recording* with each measurement, all its samples alike, off by 0.5 %."""
+    """Return *recording* with each measurement off by 0.5 %, all samples alike: of many, a minimum is off by less."""
     off = 1 + 0.005 * rng.standard_normal(len(recording.measurements))
     measurements = tuple(
         structs.replace(each, samples=tuple(sample * factor for sample in each.samples))
