@@ -21,8 +21,8 @@ from loopyperf.units import duration
 @click.option("--device", help="Short name (see `loopyperf devices`), or without a fit also a description's path.")
 @click.option("--model", help="Which model answers; by default that of the best fit.")
 @click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
+@click.option("--backend", help="What the fit was measured through, or `sampled` runs on: opencl or cuda.")
 @click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")
-@click.option("--backend", help="What the model `sampled` runs a part of the kernel through: opencl or cuda.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole estimate as JSON.")
 def estimate(
     kernel: str,
@@ -30,8 +30,8 @@ def estimate(
     device: str | None,
     model: str | None,
     fit: str | None,
-    counting: Counting | None,
     backend: str | None,
+    counting: Counting | None,
     as_json: bool,
 ) -> None:
     """Predict the run time of the Loopy kernel that FUNCTION in FILE.py builds, and say what it is made of."""
@@ -40,8 +40,8 @@ def estimate(
         device=device,
         model=model,
         fit=fit,
-        counting=counting,
         backend=backend,
+        counting=counting,
         parameters=sizes_of(settings),
     )
     if as_json:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +19,7 @@ from loopyperf.models import find_fitted_model, find_model
 from loopyperf.models.interface import Count, DeviceModel, LearnedModel, Model, SampledModel, Shares
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
-from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, meant_device
+from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, meant_device, said_of_choice
 from loopyperf.oracle.device_estimate import estimate_by_pipelines, estimate_on_device
 from loopyperf.oracle.intervals import extrapolations, interval
 from loopyperf.oracle.learned_estimate import chosen_learned, estimate_learned, sampler
@@ -48,9 +49,10 @@ def estimate(
     Sizes are the kernel's integer parameters as keywords; one that collides with an option goes through *parameters*.
     Arrays of sizes broadcast together and give arrays of seconds. *fit* is a fit or the path of one; without it the
     fit of *model* for *device* is looked up (see :func:`loopyperf.oracle.choice.chosen_fit`), by default of the model
-    that generalises best. With such a fit, ``interval`` holds the run time with a probability of 80 %. *counting* is
-    the fit's own unless stated; *typical* and *on_unknown* say what to do about what the source does not tell (see
-    :func:`loopyperf.count`). What was assumed or left out is in the ``notes`` of the answer.
+    that generalises best. *backend* is what it was measured through; where there are several, by default OpenCL, and
+    the notes say so. ``interval`` holds the run time with a probability of 80 %, if the fit has what that takes.
+    *counting* is the fit's own unless stated; *typical* and *on_unknown* say what to do about what the source does not
+    tell (see :func:`loopyperf.count`). What was assumed or left out is in the ``notes`` of the answer.
 
     A model that knows the device, such as ``"pipeline"``, takes no fit: *device* is then a name, the path of a
     description, or one that was loaded (see :func:`loopyperf.load_device`), and what is counted is what is executed.
@@ -87,8 +89,10 @@ def estimate(
         return estimate_on_device(program, asked, chosen_device(device), typical, merged, alternatives=alternatives)
     if device is not None and not isinstance(device, str):
         raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
-    chosen = chosen_fit(None if asked is None else asked.name, device, fit)
-    return _estimate_fitted(program, chosen, counting, typical, on_unknown, alternatives, merged)
+    chosen = chosen_fit(None if asked is None else asked.name, device, fit, cast("str | None", backend))
+    answer = _estimate_fitted(program, chosen, counting, typical, on_unknown, alternatives, merged)
+    said = said_of_choice(chosen) if fit is None and backend is None else ()
+    return replace(answer, notes=(*said, *answer.notes)) if said else answer
 
 
 def _estimate_fitted(
@@ -164,12 +168,13 @@ def _check_is_not_fitted(model: SampledModel | DeviceModel, fit: object) -> None
 
 
 def _check_runs_nothing(asked: Model | None, backend: object, arguments: object) -> None:
-    """Raise :class:`ParameterError` for a device to run on, or arguments to run with."""
-    if backend is not None or arguments is not None:
-        raise ParameterError(
-            "backend and arguments are for a model that runs the kernel, model='sampled'; received "
-            f"model={'none' if asked is None else asked.name!r}"
-        )
+    """Raise :class:`ParameterError` for what to run with, where nothing is run; a fit may be told by its backend."""
+    if arguments is not None or (isinstance(asked, DeviceModel) and backend is not None):
+        option = "arguments" if arguments is not None else "backend"
+        name = "a fitted model" if asked is None else f"the model {asked.name!r}"
+        raise ParameterError(f"{name} runs nothing: leave {option} out, or ask the model 'sampled'")
+    if backend is not None and not isinstance(backend, str):
+        raise ParameterError(f"backend is the name of what the fit was measured through, received {backend!r}")
 
 
 def _check_looks_at_graphs(who: str, counting: Counting | None, on_unknown: OnUnknown) -> None:

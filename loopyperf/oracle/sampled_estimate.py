@@ -11,8 +11,8 @@ from loopyperf.counts.typical import Typical
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.measurement.backends import BACKENDS, open_backend
+from loopyperf.measurement.backends.binding import SEED
 from loopyperf.measurement.backends.interface import Backend, Case
-from loopyperf.measurement.backends.latest_programs import SEED
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Sizes
 from loopyperf.measurement.made_arguments import indices_made_up, made_arguments

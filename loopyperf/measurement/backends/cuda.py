@@ -1,6 +1,6 @@
 """Timing kernels on an NVIDIA GPU through CUDA and CuPy, by the wall clock and by the device's."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -10,19 +10,18 @@ import numpy as np
 from loopy.diagnostic import LoopyError
 
 from loopyperf.errors import BackendError, MeasurementError
-from loopyperf.measurement.arguments import checked_arguments
+from loopyperf.measurement.backends.binding import Binding
 from loopyperf.measurement.backends.cuda_device import choose_device, describe_environment, describe_limits
 from loopyperf.measurement.backends.cuda_parts import BoundKernel, DeviceRuntime
-from loopyperf.measurement.backends.cuda_program import CudaProgram, Launch
+from loopyperf.measurement.backends.cuda_program import CudaProgram
 from loopyperf.measurement.backends.cuda_timing import LaunchSequence, Stopwatch
-from loopyperf.measurement.backends.cupy_interface import Bytes, CuPy, Memory, Module
+from loopyperf.measurement.backends.cupy_interface import CuPy, Memory, Module
 from loopyperf.measurement.backends.interface import Case, Timing
-from loopyperf.measurement.backends.latest_programs import SEED, LatestPrograms
-from loopyperf.measurement.backends.parts import Contents, beginning
+from loopyperf.measurement.backends.latest_programs import LatestPrograms
+from loopyperf.measurement.backends.parts import Bytes, Contents
 from loopyperf.measurement.backends.recent import Recent
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
+from loopyperf.measurement.configuration import Array, Configuration, Limits
 from loopyperf.measurement.environment import Environment
-from loopyperf.measurement.verification import verify
 
 TIMES_CACHE = 2
 """how many times the last cache is written to empty it: not every cache replaces what was used longest ago"""
@@ -59,6 +58,7 @@ class CudaBackend:
                 f"CUDA's runtime or compiler does not work with CuPy here ({error}); install the package of CuPy for "
                 "your version of CUDA, and NVRTC: pip install 'loopyperf[cuda]' nvidia-cuda-nvrtc"
             ) from error
+        self._binding = Binding(self._upload, _download, LaunchSequence.enqueue)
         self._programs = LatestPrograms(self._compiled, self._bound)
         self._partial: Recent[Configuration, Compiled] = Recent(1, lambda one, other: one is other)
         self._flushed: Memory | None = None
@@ -87,7 +87,8 @@ class CudaBackend:
         """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
         with self._device, self._naming(case):
             program, module = self._partial.get(case.configuration, self._compiled)
-            launches, _ = self._launches(case, program, contents, self._zeros)
+            memory, scalars = self._binding.uploaded(case, program, contents)
+            launches = program.launches({**memory, **scalars}, self._zeros)
         runtime = DeviceRuntime(self._cupy, self._stopwatch, self._limits.cores, self._dynamic_local_memory)
         return BoundKernel(module, launches, runtime, partial(self._entering, case))
 
@@ -104,34 +105,16 @@ class CudaBackend:
 
     def _bound(self, case: Case, compiled: Compiled, is_checked: bool) -> LaunchSequence:
         program, module = compiled
-        launches, arrays = self._launches(case, program, {}, self._allocate)
-        sequence = LaunchSequence(module, launches, self._dynamic_local_memory)
-        if is_checked:
-            sequence.enqueue()
-            arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
-            self._verify(program, case.configuration, arguments, arrays)
-        return sequence
 
-    def _launches(
-        self, case: Case, program: CudaProgram, contents: Contents, allocate: Callable[[int], Memory]
-    ) -> tuple[tuple[Launch, ...], Mapping[str, Memory]]:
-        """Return what a run of *case* launches, and its arrays, of which *contents* are on the device."""
-        arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
-        checked = checked_arguments(program.kernel, arguments, case.sizes)
-        found = {name: value for name, value in checked.items() if isinstance(value, np.ndarray)}
-        arrays = {name: self._upload(beginning(array, contents.get(name))) for name, array in found.items()}
-        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
-        return program.launches({**arrays, **scalars}, allocate), arrays
+        def bind(arguments: Mapping[str, object]) -> LaunchSequence:
+            launches = program.launches(arguments, self._allocate)
+            return LaunchSequence(module, launches, self._dynamic_local_memory)
+
+        return self._binding.bound(case, program, bind, is_checked)
 
     def _compiled(self, configuration: Configuration) -> Compiled:
         program = CudaProgram(configuration.build())
         return program, self._cupy.RawModule(code=program.source, options=program.options)
-
-    def _verify(
-        self, program: CudaProgram, configuration: Configuration, arguments: Arguments, arrays: Mapping[str, Memory]
-    ) -> None:
-        results = {name: _like(arguments[name], arrays[name]) for name in sorted(program.written)}
-        verify(results, configuration.reference(arguments), configuration.tolerance)
 
     def _upload(self, contents: Bytes) -> Memory:
         # As bytes: CuPy has no vectors, and would make some arrays C-contiguous.
@@ -187,8 +170,5 @@ def load_cupy() -> CuPy:
         ) from error
 
 
-def _like(array: object, memory: Memory) -> Array:
-    """Return what *memory* holds, as *array*'s shape, type and strides have it."""
-    assert isinstance(array, np.ndarray)
-    like = cast("Array", array)
+def _download(memory: Memory, like: Array) -> Array:
     return np.ndarray(like.shape, like.dtype, memory.get(), strides=like.strides)

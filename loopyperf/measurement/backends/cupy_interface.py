@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
+from loopyperf.measurement.backends.parts import Bytes
 
 
 class Memory(Protocol):

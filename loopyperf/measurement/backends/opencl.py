@@ -1,6 +1,6 @@
 """Timing kernels on an OpenCL device: by the wall clock, as their user waits for them, and by the device's own."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 
@@ -16,18 +16,17 @@ except ImportError as error:
         f"the opencl backend needs pyopencl, which cannot be imported ({error}): pip install 'loopyperf[opencl]'"
     ) from error
 
-from loopyperf.measurement.arguments import checked_arguments
+from loopyperf.measurement.backends.binding import Binding
 from loopyperf.measurement.backends.interface import Case, Timing
-from loopyperf.measurement.backends.latest_programs import SEED, LatestPrograms
+from loopyperf.measurement.backends.latest_programs import LatestPrograms
 from loopyperf.measurement.backends.opencl_caches import CacheFlush
 from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, describe_limits
 from loopyperf.measurement.backends.opencl_parts import BoundKernel
 from loopyperf.measurement.backends.opencl_program import LaunchSequence, OpenCLProgram
-from loopyperf.measurement.backends.parts import Contents, beginning
+from loopyperf.measurement.backends.parts import Bytes, Contents
 from loopyperf.measurement.backends.recent import Recent
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
+from loopyperf.measurement.configuration import Array, Configuration, Limits
 from loopyperf.measurement.environment import Environment
-from loopyperf.measurement.verification import verify
 
 
 class OpenCLBackend:
@@ -47,6 +46,7 @@ class OpenCLBackend:
         self._limits = describe_limits(chosen)
         self._context = cl.Context([chosen])
         self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self._binding = Binding(self._buffer, self._download, self._run)
         self._programs = LatestPrograms(self._compiled, self._bound)
         self._partial: Recent[Configuration, OpenCLProgram] = Recent(1, lambda one, other: one is other)
         self._flush: CacheFlush | None = None
@@ -76,7 +76,8 @@ class OpenCLBackend:
         """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
         with self._naming(case):
             program = self._partial.get(case.configuration, self._compiled)
-            launches, _ = self._launches(case, program, contents)
+            memory, scalars = self._binding.uploaded(case, program, contents)
+            launches = program.bind({**memory, **scalars})
             for temporary in launches.temporaries:
                 cl.enqueue_fill_buffer(self._queue, temporary, np.zeros(1, np.uint8), 0, temporary.size)
             self._queue.finish()
@@ -95,40 +96,20 @@ class OpenCLBackend:
         self._flush.run(self._queue, nbytes)
 
     def _bound(self, case: Case, program: OpenCLProgram, is_checked: bool) -> LaunchSequence:
-        launches, buffers = self._launches(case, program, {})
-        if is_checked:
-            launches.run(self._queue)
-            arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
-            self._verify(program, case.configuration, arguments, buffers)
-        return launches
+        return self._binding.bound(case, program, program.bind, is_checked)
 
-    def _launches(
-        self, case: Case, program: OpenCLProgram, contents: Contents
-    ) -> tuple[LaunchSequence, Mapping[str, cl.Buffer]]:
-        """Return what a run of *case* launches, and its arrays, of which *contents* are on the device."""
-        arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
-        checked = checked_arguments(program.kernel, arguments, case.sizes)
-        arrays = {name: value for name, value in checked.items() if isinstance(value, np.ndarray)}
-        buffers = {name: self._buffer(beginning(array, contents.get(name))) for name, array in arrays.items()}
-        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
-        return program.bind({**buffers, **scalars}), buffers
+    def _run(self, launches: LaunchSequence) -> None:
+        launches.run(self._queue)
 
     def _compiled(self, configuration: Configuration) -> OpenCLProgram:
         return OpenCLProgram(self._context, configuration.build())
 
-    def _verify(
-        self,
-        program: OpenCLProgram,
-        configuration: Configuration,
-        arguments: Arguments,
-        buffers: Mapping[str, cl.Buffer],
-    ) -> None:
-        results: dict[str, Array] = {name: np.empty_like(arguments[name]) for name in sorted(program.written)}
-        for name, result in results.items():
-            cl.enqueue_copy(self._queue, result, buffers[name])
-        verify(results, configuration.reference(arguments), configuration.tolerance)
+    def _download(self, buffer: cl.Buffer, like: Array) -> Array:
+        result: Array = np.empty_like(like)
+        cl.enqueue_copy(self._queue, result, buffer)
+        return result
 
-    def _buffer(self, array: Array) -> cl.Buffer:
+    def _buffer(self, array: Bytes) -> cl.Buffer:
         return cl.Buffer(self._context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=array)
 
     @contextmanager

@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.configuration import Array, Limits
 from loopyperf.measurement.environment import Environment
 
+Bytes = NDArray[np.uint8]
 Grid = tuple[int, ...]
 """groups along each axis"""
 Contents = Mapping[str, int]
@@ -94,9 +98,9 @@ def device_programs(launches: Sequence[tuple[str, Grid, int]]) -> tuple[DevicePr
     )
 
 
-def beginning(array: Array, nbytes: int | None) -> Array:
+def beginning(array: Array, nbytes: int | None) -> Bytes:
     """Return the first *nbytes* bytes of *array* in the order in which they lie, all of them for None."""
-    contents = array.ravel(order="K").view("u1")
+    contents = array.ravel(order="K").view(np.uint8)
     return contents if nbytes is None else contents[: max(1, nbytes)]
 
 
