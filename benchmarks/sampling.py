@@ -7,8 +7,9 @@ the first size that takes long enough, where microbenchmarks have many groups. E
 processor spends on it, sampled as the model does it, and at 1 to 6 times Psat; with an archive, the samples are
 appended to it, a JSON line for each kernel:
 
-    kernel_class, label, sizes, device, seconds (of a full run), predicted, programs: for each device program its name,
-    saturation, total_groups, groups and seconds at 1 to 6 times Psat, work of these groups and of all
+    kernel_class, label, sizes, device, seconds (of a full run), predicted, launching (on the host), sampled: for each
+    device program its name, saturation, total_groups, groups and seconds as the model took them, work of these groups
+    and of all; programs: the same at 1 to 6 times Psat
 """
 
 import json
@@ -173,6 +174,8 @@ def line(result: Result, device: str) -> str:
             "device": device,
             "seconds": result.seconds,
             "predicted": result.predicted,
+            "launching": result.sampled.launching,
+            "sampled": [program_of(each) for each in result.sampled.programs],
             "programs": [program_of(each) for each in result.at_multiples.programs],
         }
     )

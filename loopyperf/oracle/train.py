@@ -60,7 +60,7 @@ def train(
     known = device if isinstance(device, Device) else described(device_slug(device))
     rows = [measured(row, number) for number, row in enumerate(measurements)]
     chosen = _chosen(base, rows, known)
-    found = _seen(rows, chosen, known, executor, on_failure)
+    found = examples(rows, chosen, known, executor, on_failure)
     origin = Provenance(
         model="",
         device=known.name if known else str(device),
@@ -88,7 +88,7 @@ def train_recording(
     rows = measured_kernels(explained(recording, files), files)
     known = described(recording.runs[-1].environment.slug)
     chosen = _chosen(base, rows, known)
-    return learn_from(provenance(recording, "executed"), _seen(rows, chosen, known, None, None), chosen, recipe)
+    return learn_from(provenance(recording, "executed"), examples(rows, chosen, known), chosen, recipe)
 
 
 def learn_from(origin: Provenance, examples: Sequence[Example], base: str, recipe: str = "svr") -> Learned:
@@ -130,13 +130,17 @@ def _chosen(base: str | None, rows: Sequence[Measured], device: Device | None) -
 # {{{ from rows to examples
 
 
-def _seen(
+def examples(
     rows: Sequence[Measured],
     base: str,
     device: Device | None,
-    executor: Executor | None,
-    on_failure: Callable[[Measured, LoopyperfError], None] | None,
+    executor: Executor | None = None,
+    on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
 ) -> list[Example]:
+    """Return what the error of the model called *base* is learned from: *rows* with their features; see :func:`train`.
+
+    A row that cannot be analysed raises its error; with *on_failure* this is called instead.
+    """
     tasks: list[Task] = [(row, base, device) for row in rows]
     found = map(_example, tasks) if executor is None else executor.map(_example, tasks)
     kept: list[Example] = []
