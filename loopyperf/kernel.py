@@ -28,6 +28,7 @@ from loopyperf.called_kernels import inlined
 from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError
 from loopyperf.factors import between_ends, interval
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
+from loopyperf.plain_scalars import plain_scalars
 from loopyperf.registers import values_of_registers
 
 PARAM = isl.dim_type.param
@@ -89,6 +90,11 @@ class Kernel:
             for arg in self.loopy_kernel.args
             if isinstance(arg, ValueArg) and arg.dtype is not None and arg.dtype.is_integral()
         )
+
+    @cached_property
+    def sizes(self) -> frozenset[str]:
+        """Return those of :attr:`parameters` whose values matter: loops, conditions, addresses or lengths have them."""
+        return self.parameters - plain_scalars(self.loopy_kernel, self.parameters)
 
     def is_known(self, expression: Any) -> bool:
         """Return whether *expression* depends on nothing but loop variables and sizes."""

@@ -120,13 +120,13 @@ def _counted(program: Program, options: CountingOptions) -> KernelCounts:
 
 
 def _integers(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
-    missing = sorted(kernel.parameters - set(sizes))
+    missing = sorted(kernel.sizes - set(sizes))
     if missing:
         raise ParameterError(f"missing size {', '.join(missing)}; kernel {kernel.name!r} takes it")
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
             raise ParameterError(f"size {name} must be an integer, received {size!r} ({type(size).__name__})")
-    return {name: int(sizes[name]) for name in sorted(kernel.parameters)}
+    return {name: int(sizes[name]) for name in sorted(kernel.parameters & set(sizes))}
 
 
 def _assuming(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
