@@ -88,6 +88,19 @@ PASSES: dict[str, Pass] = {
     "entry": with_entry,
 }
 """in the order in which they are applied"""
+OF_GPUS = frozenset(
+    {
+        "parting lanes",
+        "function sequences",
+        "doubled values",
+        "wide local loads",
+        "gathered addresses",
+        "loop guards",
+        "entry",
+    }
+)
+"""what a compiler for a processor leaves out: it has instructions for divisions and roots, and calls other functions;
+work-items have no indices to load, and do not wait for each other"""
 
 
 def lowered(
