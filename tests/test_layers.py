@@ -27,6 +27,7 @@ LAYERS = (
     {"oracle"},
     {"plots", "report"},
     {"cli"},
+    {"__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 OF_THE_PACKAGE = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

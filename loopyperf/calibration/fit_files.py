@@ -12,6 +12,7 @@ import msgspec
 
 from loopyperf.calibration.fits import SCHEMA, Fit
 from loopyperf.errors import FitFileError
+from loopyperf.models.overlap import side
 
 Document = dict[str, object]
 """A fit file's contents, as JSON has them."""
@@ -73,7 +74,8 @@ def path_of(fit: str | os.PathLike[str]) -> str:
 def load_fit(path: str | os.PathLike[str]) -> Fit:
     """Return the fit in the file at *path*, brought up to the current schema.
 
-    :raises FitFileError: there is no such file, it is corrupt or no fit, or a later loopyperf wrote it.
+    :raises FitFileError: there is no such file, it is corrupt or no fit, a later loopyperf wrote it, or the overlap
+        model has no answer with its weights.
     """
     source = Path(path_of(path))
     try:
@@ -85,11 +87,31 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     current = _upgraded(document, source)
     current.pop("schema")
     try:
-        return msgspec.convert(current, Fit)
+        fit = msgspec.convert(current, Fit)
     except msgspec.ValidationError as error:
         raise FitFileError(
             f"{source} does not hold a fit: {error}; mend it by fits/README.md, or {_RECALIBRATE}"
         ) from error
+    _check_overlap(fit, source)
+    return fit
+
+
+def _check_overlap(fit: Fit, source: Path) -> None:
+    """Raise :class:`FitFileError` for weights or a sharpness of which the overlap model's smooth maximum is no time."""
+    if fit.model != "overlap":
+        return
+    if not 1 <= fit.sharpness < math.inf:
+        raise FitFileError(
+            f"{source} states the sharpness {fit.sharpness:g}, but in the overlap model it is a number of at least 1, "
+            f"where nothing overlaps; mend it by fits/README.md, or {_RECALIBRATE}"
+        )
+    negative = {name: weight for name, weight in fit.weights.items() if weight < 0 and side(name, fit.basis)}
+    if negative:
+        listed = ", ".join(f"{name!r} {weight:g}" for name, weight in negative.items())
+        raise FitFileError(
+            f"{source} has negative weights, {listed}, of what overlaps with the rest: a smooth maximum of times below "
+            f"0 is no time. State weights of at least 0, make it a fit of the linear model, or {_RECALIBRATE}"
+        )
 
 
 def _upgraded(document: object, source: Path) -> Document:

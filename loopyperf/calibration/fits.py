@@ -14,6 +14,7 @@ from loopyperf.calibration.exercised import Coverage
 from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.errors import IncompatibleRunsError
+from loopyperf.measurement.protocol import MUST_AGREE
 from loopyperf.models.interface import Basis
 
 SCHEMA = 2
@@ -109,19 +110,29 @@ class Fit(Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
         return self.cross_validation is not None and self.cross_validation.better == self.candidate
 
 
-def require_compatible(fits: Sequence[Provenance]) -> None:
-    """Return only if these fits may be merged or compared: same model, device, driver, backend, protocol and counting.
+def require_compatible(fits: Sequence[Fit]) -> None:
+    """Return only if weights of these fits may be compared, and what they were fitted to be merged.
+
+    That is so if they are for the same columns (model, basis, counting) of the same times: device, driver, backend, and
+    those rules of the protocol by which archives are not mixed either
+    (:data:`loopyperf.measurement.protocol.MUST_AGREE`). In which order, for how long and how often was measured may
+    differ, and rules that this version does not know.
 
     :raises IncompatibleRunsError: they differ; names the fields and their values.
     """
-    fields = ("model", "slug", "driver", "backend", "protocol", "counting")
-    values = {field: [getattr(fit, field) for fit in fits] for field in fields}
-    differing = {field: found for field, found in values.items() if any(value != found[0] for value in found)}
+    stated = [_must_agree(fit) for fit in fits]
+    names = dict.fromkeys(name for each in stated for name in each)
+    values = {name: [each.get(name, "not stated") for each in stated] for name in names}
+    differing = {name: found for name, found in values.items() if any(value != found[0] for value in found)}
     if differing:
-        listed = "; ".join(
-            f"{field}: {' / '.join(str(value) for value in found)}" for field, found in differing.items()
-        )
+        listed = "; ".join(f"{name}: {' / '.join(str(value) for value in found)}" for name, found in differing.items())
         raise IncompatibleRunsError(
             f"these fits cannot be merged or compared, because they differ in {', '.join(differing)} ({listed}); "
             "calibrate again on one device, with one driver, protocol and counting"
         )
+
+
+def _must_agree(fit: Fit) -> dict[str, Setting]:
+    fields = ("model", "basis", "slug", "driver", "backend", "counting")
+    rules = {f"protocol.{rule}": fit.protocol[rule] for rule in MUST_AGREE if rule in fit.protocol}
+    return {field: getattr(fit, field) for field in fields} | rules

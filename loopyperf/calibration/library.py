@@ -1,12 +1,15 @@
 """Where fits are kept, and which one is meant: an explicit path beats a person's own fits, which beat the bundled ones.
 
-A fit for a device lies at ``<folder>/<device slug>/<model>.json``.
+A fit for a device lies at ``<folder>/<device slug>/<model>.json``. One GPU has several where it was measured through
+several backends, whose compilers and launches differ: the first one lies there, another one beside it, at
+``<model>.<backend>.json``, and each states its backend. Where none is asked for, it is OpenCL's, which is what
+everything else defaults to.
 """
 
 import difflib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,12 +17,15 @@ from typing import Literal
 
 from loopyperf.calibration.fit_files import load_fit, path_of
 from loopyperf.calibration.fits import Fit
+from loopyperf.device.library import load_device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.user_data import user_data, user_data_name
 
 MODELS = ("linear", "overlap")
 """that fits are of, the simplest first"""
+PREFERRED = "opencl"
+"""backend whose fit is meant where there are several and none is asked for"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +57,41 @@ def known_fits() -> tuple[KnownFit, ...]:
     return tuple(sorted(found, key=lambda known: (known.slug, known.model)))
 
 
-def find_fit(device: str, model: str | None = None, path: str | os.PathLike[str] | None = None) -> Fit:
+def own_path(fit: Fit) -> Path:
+    """Return where calibration puts *fit* among a person's own: not over one that was measured through another backend.
+
+    What is there and cannot be read is replaced.
+    """
+    plain = user_fits() / fit.slug / f"{fit.model}.json"
+    beside = plain.with_name(f"{fit.model}.{device_slug(fit.backend)}.json")
+    if fit.backend and (beside.exists() or _is_of_another_backend(plain, fit)):
+        return beside
+    return plain
+
+
+def find_fit(
+    device: str,
+    model: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    backend: str | None = None,
+) -> Fit:
     """Return the fit at *path* if given, else a person's own fit of *model* for *device*, else the bundled one.
 
     Without a *model*, of a person's own fits for the device the one that generalises best by its own cross-validation,
-    the linear one where none says so; else of the bundled ones.
+    the linear one where none says so; else of the bundled ones. *backend* is what it was measured through; where there
+    are several and none is asked for, it is :data:`PREFERRED`, else the first one of the alphabet.
 
     *device* is a slug, a name that becomes one (:func:`loopyperf.device.names.device_slug`), or the full
     name that a fit states. A person's own fit that cannot be read is an error; it is never passed over for a bundled
     one.
 
     :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
-    :raises FitFileError: there is none of that model, the file cannot be read, or it holds another model's fit.
+    :raises FitFileError: there is none of that model or backend, the file cannot be read, or it holds another model's
+        fit.
     """
-    if path is None and model is None:
-        return _best(device_slug(device))
-    file = _located(device_slug(device), model or "") if path is None else path_of(path)
+    if path is None:
+        return _found(device_slug(device), model, backend)
+    file = path_of(path)
     fit = _read(file)
     if model is not None and fit.model != model:
         raise FitFileError(
@@ -74,6 +99,14 @@ def find_fit(device: str, model: str | None = None, path: str | os.PathLike[str]
             f"ask for the model {fit.model!r}, or give a fit of {model!r}"
         )
     return fit
+
+
+def other_backends(fit: Fit) -> tuple[str, ...]:
+    """Return the other backends that fits for the device of *fit*, and of its model, were measured through."""
+    files = [file for folder in _folders() for file in _files(f"{folder}/{fit.slug}", fit.model)]
+    if len(files) < 2:
+        return ()
+    return tuple(sorted({_read(file).backend for file in files} - {fit.backend, ""}))
 
 
 # {{{ reading, once for each state of a file
@@ -90,7 +123,7 @@ _known: dict[str, tuple[Stamp, Fit]] = {}
 def _read(file: str) -> Fit:
     """Return the fit in *file* as it is now; an unchanged file is not read again, one that has just changed is."""
     try:
-        status = os.stat(file)  # noqa: PTH116 - see _located
+        status = os.stat(file)  # noqa: PTH116 - see _folders
     except OSError:
         return load_fit(file)
     stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -109,31 +142,67 @@ def _read(file: str) -> Fit:
 # {{{ finding
 
 
-def _best(slug: str) -> Fit:
-    """Return the fit for a device that is best by its own account."""
-    for folder in (f"{user_data_name()}/fits", str(bundled_fits())):
-        files = [file for model in MODELS if os.path.lexists(file := f"{folder}/{slug}/{model}.json")]
+def _found(slug: str, model: str | None, backend: str | None) -> Fit:
+    """Return the fit for a device that is meant, of the first folder that has one."""
+    seen: list[Fit] = []
+    for files in _places(slug, model):
         fits = [_read(file) for file in files]
-        if fits:
-            return next((fit for fit in fits if fit.is_better), fits[0])
-    named = [known.model for known in known_fits() if device_slug(_read(str(known.path)).device) == slug]
-    return _read(_located(slug, named[0] if named else MODELS[0]))
+        fitting = [fit for fit in fits if fit.backend == backend] if backend is not None else _of_one_backend(fits)
+        if fitting:
+            return fitting[0] if model else next((fit for fit in fitting if fit.is_better), fitting[0])
+        seen += fits
+    raise _no_fit(slug, model or MODELS[0]) if not seen else _no_fit_through(backend, slug, seen)
+
+
+def _places(slug: str, model: str | None) -> Iterator[list[str]]:
+    """Yield the files for a device, by folder: first where its folder is called so, then by what fits state."""
+    for folder in _folders():
+        yield _files(f"{folder}/{slug}", model)
+    yield [
+        str(known.path)
+        for known in known_fits()
+        if model in (None, known.model) and known.slug != slug and device_slug(_read(str(known.path)).device) == slug
+    ]
+
+
+def _of_one_backend(fits: Sequence[Fit]) -> list[Fit]:
+    backends = sorted({fit.backend for fit in fits}, key=lambda backend: (backend != PREFERRED, backend))
+    return [fit for fit in fits if fit.backend == backends[0]]
+
+
+# Strings, because this is in the inner loop of searches and a Path takes as long to make as a file to find.
+
+
+def _folders() -> tuple[str, str]:
+    return f"{user_data_name()}/fits", str(bundled_fits())
+
+
+def _files(folder: str, model: str | None) -> list[str]:
+    """Return the fit files in *folder*, of *model* or of all that fits are of, in their order and then by name."""
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return []
+    wanted = MODELS if model is None else (model,)
+    return [f"{folder}/{name}" for each in wanted for name in names if _is_fit_of(name, each)]
+
+
+def _is_fit_of(name: str, model: str) -> bool:
+    return name.endswith(".json") and name.partition(".")[0] == model
 
 
 def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownFit]:
-    return [KnownFit(path.parent.name, path.stem, path, origin) for path in folder.glob("*/*.json")]
+    return [
+        KnownFit(path.parent.name, path.name.partition(".")[0], path, origin)
+        for path in sorted(folder.glob("*/*.json"))
+    ]
 
 
-def _located(slug: str, model: str) -> str:
-    # Strings, because this is in the inner loop of searches and a Path takes as long to make as a file to find.
-    for folder in (f"{user_data_name()}/fits", str(bundled_fits())):
-        file = f"{folder}/{slug}/{model}.json"
-        if os.path.lexists(file):
-            return file
-    named = [fit for fit in known_fits() if fit.model == model and device_slug(_read(str(fit.path)).device) == slug]
-    if named:
-        return str(named[0].path)
-    raise _no_fit(slug, model)
+def _is_of_another_backend(path: Path, fit: Fit) -> bool:
+    try:
+        return load_fit(path).backend != fit.backend
+    except FitFileError:
+        return False
 
 
 def _no_fit(slug: str, model: str) -> LoopyperfError:
@@ -148,12 +217,29 @@ def _no_fit(slug: str, model: str) -> LoopyperfError:
     )
 
 
+def _no_fit_through(backend: str | None, slug: str, fits: Sequence[Fit]) -> FitFileError:
+    through = ", ".join(sorted({repr(fit.backend) if fit.backend else "one that is not stated" for fit in fits}))
+    return FitFileError(
+        f"there is no fit for {slug!r} that was measured through the backend {backend!r}, only through {through}; "
+        f"ask for that, or run `loopyperf calibrate --backend {backend}` on the device"
+    )
+
+
 def _no_such_device(slug: str, known: Sequence[str]) -> str:
     nearest = sorted(known, key=lambda name: -difflib.SequenceMatcher(None, slug, name).ratio())
     return (
         f"there is no fit for the device {slug!r}; known devices, nearest first: {', '.join(nearest) or 'none'}. "
-        "To make one, run `loopyperf calibrate` on the device, or give the path of a fit file"
+        f"To make one, run `loopyperf calibrate` on the device, or give the path of a fit file{without_fit(slug)}"
     )
+
+
+def without_fit(device: str) -> str:
+    """Return how a *device* is estimated without a fit, as the end of a sentence; nothing where it is not described."""
+    try:
+        load_device(device)
+    except LoopyperfError:
+        return ""
+    return '. Without one, its description will do: model="pipeline", or --model pipeline'
 
 
 # }}}

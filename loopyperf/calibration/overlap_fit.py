@@ -1,6 +1,6 @@
 """Weights and sharpness of the overlap model from measurements, by non-linear least squares with analytic gradients.
 
-    minimise Σⱼ ρ(ln(Tⱼ(w, p)/tⱼ)) + r² Σᵢ (wᵢ/sᵢ − cᵢ)²,        w ≥ 0, 1 ≤ p ≤ 20
+    minimise Σⱼ ρ(ln(Tⱼ(w, p)/tⱼ)) + Σᵢ ρ(r (wᵢ/sᵢ − cᵢ)),        w ≥ 0, 1 ≤ p ≤ 20
 
 with T of :mod:`loopyperf.models.overlap`, the measured times t, and ρ the soft L1 norm beyond 20 %: kernels that the
 model does not explain have less to say. Scales s, centres c and the ridge r are the basis's. Of counts nobody knows a
@@ -11,11 +11,12 @@ what it is described to take.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 import numpy as np
-from scipy import optimize
 
+from loopyperf.calibration.damped_least_squares import Evaluation, Minimum, minimise
 from loopyperf.calibration.dependence import separated
 from loopyperf.calibration.indistinguishable import TOLERANCE, Indistinguishable
 from loopyperf.calibration.problem import Matrix, Problem, Vector
@@ -23,7 +24,7 @@ from loopyperf.calibration.solution import Solution
 from loopyperf.calibration.solver import RIDGE, solve
 from loopyperf.models.interface import Basis
 from loopyperf.models.on_device.pipeline_shares import LAUNCHES
-from loopyperf.models.overlap import DESCRIBED, overlapped, side
+from loopyperf.models.overlap import DESCRIBED, Overlapped, overlapped, side
 
 EXPLAINED = 0.2
 """|ln| of predicted over measured time up to which an error counts by its square"""
@@ -50,24 +51,24 @@ class _Fitted:
     centre: float
     ridge: float
 
-    def residuals(self, parameters: Vector) -> Vector:
+    def evaluate(self, parameters: Vector) -> Evaluation:
+        """Return the errors, of observations and then of weights, at the weights in scales and then the sharpness."""
         found = overlapped(self.amounts * parameters[:-1], self.sides, parameters[-1])
-        return np.concatenate([np.log(found.seconds / self.measured), self.ridge * (parameters[:-1] - self.centre)])
+        drawn = self.ridge * (parameters[:-1] - self.centre)
+        residuals = np.concatenate([np.log(found.seconds / self.measured), drawn])
+        return Evaluation(residuals, partial(self._jacobian, found))
 
-    def jacobian(self, parameters: Vector) -> Matrix:
-        found = overlapped(self.amounts * parameters[:-1], self.sides, parameters[-1])
-        by_all = np.hstack([self.amounts * found.factors, found.by_sharpness[:, None]]) / found.seconds[:, None]
-        drawn = np.eye(len(parameters))[:-1] * self.ridge
-        return np.vstack([by_all, drawn])
+    def _jacobian(self, found: Overlapped) -> Matrix:
+        rows, width = self.amounts.shape
+        slopes = np.zeros((rows + width, width + 1))
+        slopes[:rows, :width] = self.amounts * (found.factors / found.seconds[:, None])
+        slopes[:rows, width] = found.by_sharpness / found.seconds
+        np.fill_diagonal(slopes[rows:], self.ridge)
+        return slopes
 
-    def minimum(self, begin: Vector) -> tuple[float, Vector]:
-        width = len(begin) - 1
-        bounds = (np.append(np.zeros(width), 1.0), np.append(np.full(width, np.inf), SHARPEST))
-        search = cast("Any", optimize.least_squares)
-        found = search(
-            self.residuals, begin, self.jacobian, bounds=bounds, loss="soft_l1", f_scale=EXPLAINED, x_scale="jac"
-        )
-        return float(found.cost), cast("Vector", found.x)
+    def minimum(self, begin: Vector) -> Minimum:
+        least = np.append(np.zeros(len(begin) - 1), 1.0)
+        return minimise(self.evaluate, begin, least=least, last_at_most=SHARPEST, scale=EXPLAINED)
 
 
 def solve_overlap(problem: Problem, *, tolerance: float = TOLERANCE) -> Solution:
@@ -92,15 +93,15 @@ def solve_overlap(problem: Problem, *, tolerance: float = TOLERANCE) -> Solution
         ridge=DRAWN if basis == "pipelines" else RIDGE,
     )
     first = _begin(problem, columns, scales)
-    _, best = min((task.minimum(np.append(first, p)) for p in STARTS), key=lambda found: found[0])
-    slopes = task.jacobian(best)
+    found = min((task.minimum(np.append(first, p)) for p in STARTS), key=lambda found: found.cost)
+    best, slopes = found.parameters, found.evaluation.jacobian()
     factors = np.append(scales, 1.0)
     information = slopes.T @ slopes
     # Where nothing depends on the sharpness, nothing is known of it, and nothing is to be multiplied by that.
     covariance = cast("Matrix", np.linalg.pinv(information, hermitian=True)) * np.outer(factors, factors)
     weights = best[:-1] * scales
     singular = np.linalg.svd(rates * scales, compute_uv=False)
-    predicted = measured * np.exp(task.residuals(best)[: len(measured)])
+    predicted = measured * np.exp(found.evaluation.residuals[: len(measured)])
     return Solution(
         model="overlap",
         weights=dict(zip(columns, weights.tolist(), strict=True)),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -32,7 +33,7 @@ def devices(context: click.Context, as_json: bool) -> None:
     table = Table("device", "name", "architecture", "description", "fits")
     for row in rows:
         described = row["description"]["origin"] if row["description"] else ""
-        fits = ", ".join(f"{fit['model']} ({fit['origin']})" for fit in row["fits"])
+        fits = ", ".join(f"{Path(fit['path']).stem} ({fit['origin']})" for fit in row["fits"])
         table.add_row(row["device"], row["name"], row["architecture"], described, fits)
     standard_output().print(table)
 
@@ -71,7 +72,9 @@ def _known() -> list[Row]:
     for entry in known_fits():
         fit = load_fit(entry.path)
         row = rows.setdefault(entry.slug, _row(entry.slug, fit.device, "", None))
-        row["fits"].append({"model": entry.model, "origin": entry.origin, "path": str(entry.path)})
+        row["fits"].append(
+            {"model": entry.model, "backend": fit.backend, "origin": entry.origin, "path": str(entry.path)}
+        )
     return [row for _, row in sorted(rows.items())]
 
 

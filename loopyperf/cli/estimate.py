@@ -21,6 +21,7 @@ from loopyperf.units import duration
 @click.option("--device", help="Short name (see `loopyperf devices`), or without a fit also a description's path.")
 @click.option("--model", help="Which model answers; by default that of the best fit.")
 @click.option("--fit", help="Path of a fit file, instead of the one for the device.")
+@click.option("--backend", help="What the fit was measured through, opencl or cuda, where there are several.")
 @click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole estimate as JSON.")
 def estimate(
@@ -29,6 +30,7 @@ def estimate(
     device: str | None,
     model: str | None,
     fit: str | None,
+    backend: str | None,
     counting: Counting | None,
     as_json: bool,
 ) -> None:
@@ -38,6 +40,7 @@ def estimate(
         device=device,
         model=model,
         fit=fit,
+        backend=backend,
         counting=counting,
         parameters=sizes_of(settings),
     )

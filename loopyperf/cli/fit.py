@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from loopyperf.calibration.fit_files import save_fit
-from loopyperf.calibration.library import MODELS, user_fits
+from loopyperf.calibration.library import MODELS, own_path
 from loopyperf.cli.calibrate import WEIGHTS, show_fit
 from loopyperf.cli.console import standard_output
 from loopyperf.counts.execution import COUNTINGS, Counting
@@ -31,5 +31,5 @@ def fit(
     files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
     fits = fit_recording(read_archive(archive), files, counting, model, WEIGHTS[weights])
     for found in fits[:1] if output else fits:
-        save_fit(found, output or user_fits() / found.slug / f"{found.model}.json")
+        save_fit(found, output or own_path(found))
     show_fit(fits[0], standard_output())

@@ -11,7 +11,7 @@ from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.library import user_fits
+from loopyperf.calibration.library import own_path
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import CalibrationError
@@ -44,9 +44,10 @@ def calibrate(
 
     Every raw sample goes into *archive* (by default in the user data folder, where an interrupted calibration is
     resumed and a finished one is kept under its date). It is saved to *save*; by default it goes where
-    :func:`loopyperf.estimate` finds it, and a fit of each other model beside it. *kernels* is a folder of kernel files,
-    by default the bundled measurement kernels. *model* is that of the fit, by default the better one, and
-    *non_negative* says whether the linear model's weights may be negative, by default whichever generalises better.
+    :func:`loopyperf.estimate` finds it, beside those of other backends, and so does a fit of each other model.
+    *kernels* is a folder of kernel files, by default the bundled ones. *model* is that of the fit, by default the
+    better one, and *non_negative* says whether the linear model's weights may be negative, by default whichever
+    generalises better.
 
     Raises :class:`BackendError` without a device, :class:`MeasurementError` for a kernel that computes something
     wrong, :class:`IncompatibleRunsError` for an archive of another device or protocol.
@@ -56,7 +57,7 @@ def calibrate(
     path = archive or unfinished_archive(machine, "calibration")
     fits = fit_recording(measure(machine, files, path, protocol, progress), files, counting, model, non_negative)
     for fit in fits[:1] if save else fits:
-        save_fit(fit, save or user_fits() / fit.slug / f"{fit.model}.json")
+        save_fit(fit, save or own_path(fit))
     if archive is None:
         keep(path)
     return fits[0]

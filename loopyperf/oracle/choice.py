@@ -2,11 +2,11 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.library import find_fit, known_fits
+from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
 from loopyperf.device.library import known_descriptions, load_device
 from loopyperf.device.names import device_slug
@@ -35,18 +35,34 @@ def chosen_device(device: DeviceChoice | None) -> Device:
     return load_device(device)
 
 
-def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None) -> Fit:
+def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, backend: str | None = None) -> Fit:
     """Return *fit* (read, if it is a path), else the fit of *model* for the device that is meant, by default the best.
 
     The device is the argument, else the environment variable ``LOOPYPERF_DEVICE``, else the local OpenCL device if
-    there is a fit for it. Raises :class:`UnknownDeviceError` where that leaves none, :class:`FitFileError` for a file
-    that is none, and for a fit of another model or device than was asked for.
+    there is a fit for it. *backend* is what it was measured through, OpenCL's by default where there are several.
+    Raises :class:`UnknownDeviceError` where that leaves none, :class:`FitFileError` for a file that is none, and for a
+    fit of another model, device or backend than was asked for.
     """
     if fit is None:
-        return find_fit(_meant(device), model)
+        return find_fit(_meant(device), model, backend=backend)
     chosen = fit if isinstance(fit, Fit) else find_fit("", path=fit, model=model)
-    _check_asked_for(chosen, model, device)
+    _check_asked_for(chosen, model, device, backend)
     return chosen
+
+
+def said_of_choice(fit: Fit) -> tuple[str, ...]:
+    """Return which backend *fit*, which was found without naming one, was measured through, if there are others."""
+    others = " and ".join(map(repr, other_backends(fit)))
+    if not others:
+        return ()
+    through = _backend_in_words(fit)
+    return (
+        f"by the fit that was measured through {through}; there is one through {others} too: backend=... names one",
+    )
+
+
+def _backend_in_words(fit: Fit) -> str:
+    return repr(fit.backend) if fit.backend else "a backend that it does not state"
 
 
 def devices() -> tuple[str, ...]:
@@ -62,7 +78,7 @@ def fitted_devices() -> tuple[str, ...]:
     return tuple(sorted({fit.slug for fit in known_fits()}))
 
 
-def _check_asked_for(fit: Fit, model: str | None, device: str | None) -> None:
+def _check_asked_for(fit: Fit, model: str | None, device: str | None, backend: str | None) -> None:
     if model is not None and fit.model != model:
         raise FitFileError(
             f"the fit is of the model {fit.model!r}, but {model!r} was asked for; ask for the fit's model, or give "
@@ -72,6 +88,11 @@ def _check_asked_for(fit: Fit, model: str | None, device: str | None) -> None:
         raise FitFileError(
             f"the fit is for the device {fit.slug!r}, but {device!r} was asked for; give the fit alone, or the "
             "device alone"
+        )
+    if backend is not None and backend != fit.backend:
+        raise FitFileError(
+            f"the fit was measured through {_backend_in_words(fit)}, but {backend!r} was asked for; leave the backend "
+            "out, or give another fit"
         )
 
 
@@ -88,7 +109,7 @@ def _fitted_local_device() -> str:
     """Return the short name of this machine's OpenCL device, if there is a fit for it."""
     known = fitted_devices()
     how = f"{_name_one(known)}, or make a fit for this machine with `loopyperf calibrate`"
-    return _local_device_among(known, "there is no fit for this machine's {!r}", how)
+    return _local_device_among(known, "there is no fit for this machine's {!r}", how, without_fit)
 
 
 def _described_local_device() -> str:
@@ -97,14 +118,19 @@ def _described_local_device() -> str:
     return _local_device_among(known, "this machine's {!r} is not described", _name_one(known))
 
 
-def _local_device_among(known: Sequence[str], otherwise: str, how: str) -> str:
-    """Return the short name of this machine's OpenCL device, if it is *known*; *otherwise* says what it lacks."""
+def _local_device_among(
+    known: Sequence[str], otherwise: str, how: str, further: Callable[[str], str] = lambda local: ""
+) -> str:
+    """Return the short name of this machine's OpenCL device, if it is *known*; *otherwise* says what it lacks.
+
+    *further* ends the error where it has more to say of that device.
+    """
     try:
         local = _local_device(os.environ.get("PYOPENCL_CTX"))
     except BackendError as error:
         raise UnknownDeviceError(f"no device was named and this machine has none ({error}); {how}") from error
     if local not in known:
-        raise UnknownDeviceError(f"no device was named and {otherwise.format(local)}; {how}")
+        raise UnknownDeviceError(f"no device was named and {otherwise.format(local)}; {how}{further(local)}")
     return local
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +18,7 @@ from loopyperf.models import find_fitted_model, find_model
 from loopyperf.models.interface import Count, DeviceModel, Shares
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
-from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit
+from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, said_of_choice
 from loopyperf.oracle.device_estimate import estimate_by_pipelines, estimate_on_device
 from loopyperf.oracle.intervals import extrapolations, interval
 from loopyperf.oracle.sizes import common_shape, merged_sizes
@@ -31,6 +32,7 @@ def estimate(
     device: DeviceChoice | None = None,
     model: str | None = None,
     fit: FitChoice | None = None,
+    backend: str | None = None,
     counting: Counting | None = None,
     typical: Mapping[str, Any] | None = None,
     on_unknown: OnUnknown = "refuse",
@@ -43,9 +45,10 @@ def estimate(
     Sizes are the kernel's integer parameters as keywords; one that collides with an option goes through *parameters*.
     Arrays of sizes broadcast together and give arrays of seconds. *fit* is a fit or the path of one; without it the
     fit of *model* for *device* is looked up (see :func:`loopyperf.oracle.choice.chosen_fit`), by default of the model
-    that generalises best. With such a fit, ``interval`` holds the run time with a probability of 80 %. *counting* is
-    the fit's own unless stated; *typical* and *on_unknown* say what to do about what the source does not tell (see
-    :func:`loopyperf.count`). What was assumed or left out is in the ``notes`` of the answer.
+    that generalises best. *backend* is what it was measured through; where there are several, by default OpenCL, and
+    the notes say so. ``interval`` holds the run time with a probability of 80 %, if the fit has what that takes.
+    *counting* is the fit's own unless stated; *typical* and *on_unknown* say what to do about what the source does not
+    tell (see :func:`loopyperf.count`). What was assumed or left out is in the ``notes`` of the answer.
 
     A model that knows the device, such as ``"pipeline"``, takes no fit: *device* is then a name, the path of a
     description, or one that was loaded (see :func:`loopyperf.load_device`), and what is counted is what is executed.
@@ -58,22 +61,26 @@ def estimate(
     :class:`UncountableError` and :class:`ParameterError`, each saying what to do; models that know the device also
     :class:`MissingNumberError` for what its description lacks, and :class:`OccupancyError` for groups too large.
     """
-    _check(device, model, alternatives, parameters)
+    _check(device, model, backend, alternatives, parameters)
     asked = None if model is None else find_model(model)
     merged = merged_sizes(parameters, sizes)
     if isinstance(asked, DeviceModel):
-        if fit is not None:
-            raise ParameterError(f"the model {asked.name!r} is not fitted: leave fit out, and name the device")
+        if fit is not None or backend is not None:
+            option = "fit" if fit is not None else "backend"
+            raise ParameterError(f"the model {asked.name!r} is not fitted: leave {option} out, and name the device")
         _check_looks_at_graphs(f"the model {asked.name!r}", counting, on_unknown)
         return estimate_on_device(program, asked, chosen_device(device), typical, merged, alternatives=alternatives)
     if device is not None and not isinstance(device, str):
         raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
-    chosen = chosen_fit(None if asked is None else asked.name, device, fit)
+    chosen = chosen_fit(None if asked is None else asked.name, device, fit, backend)
     if chosen.basis == "pipelines":
         _check_looks_at_graphs("this fit, of pipelines,", counting, on_unknown)
-        return estimate_by_pipelines(program, chosen, typical, merged, alternatives=alternatives)
-    options = CountingOptions(counting or chosen.counting, typical, on_unknown=on_unknown)
-    return estimate_counted(count_at(program, options, merged), chosen, merged)
+        answer = estimate_by_pipelines(program, chosen, typical, merged, alternatives=alternatives)
+    else:
+        options = CountingOptions(counting or chosen.counting, typical, on_unknown=on_unknown)
+        answer = estimate_counted(count_at(program, options, merged), chosen, merged)
+    said = said_of_choice(chosen) if fit is None and backend is None else ()
+    return replace(answer, notes=(*said, *answer.notes)) if said else answer
 
 
 def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> Estimate:
@@ -97,11 +104,12 @@ def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) 
     )
 
 
-def _check(device: object, model: object, alternatives: object, parameters: object) -> None:
+def _check(device: object, model: object, backend: object, alternatives: object, parameters: object) -> None:
     """Raise :class:`ParameterError` for an option of another type; a size of the same name goes through parameters."""
     options = (
         ("device", "a name", device, (str, os.PathLike, Device)),
         ("model", "a name", model, str),
+        ("backend", "a name", backend, str),
         ("alternatives", "True or False", alternatives, bool),
     )
     for option, what, value, types in options:

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.library import other_backends
 from loopyperf.calibration.problem import Observation
 from loopyperf.errors import LoopyperfWarning
 from loopyperf.measurement.archive import Recording
@@ -38,9 +39,9 @@ def validate(
 ) -> tuple[Prediction, ...]:
     """Return predicted and measured run times of the test kernels on a device, by kernel and size.
 
-    *fit* is by default the one for the device; *kernels* a folder of kernel files, by default the bundled test
-    kernels; *archive* where the raw samples go, by default in the user data folder, where an interrupted validation is
-    resumed and a finished one is kept under its date.
+    *fit* is by default the one for the device, through the same backend if there is one; *kernels* a folder of kernel
+    files, by default the bundled test kernels; *archive* where the raw samples go, by default in the user data folder,
+    where an interrupted validation is resumed and a finished one is kept under its date.
 
     Warns if *fit* was made for another device.
 
@@ -79,7 +80,7 @@ def _patient(fit: Fit) -> Protocol:
 def _chosen_fit(machine: Backend, fit: FitChoice | None) -> Fit:
     slug = machine.environment.slug
     if fit is None:
-        return chosen_fit(None, slug, None)
+        return _fit_for(slug, machine.environment.backend)
     chosen = chosen_fit(None, None, fit)
     if chosen.slug != slug:
         warnings.warn(
@@ -89,6 +90,11 @@ def _chosen_fit(machine: Backend, fit: FitChoice | None) -> Fit:
             stacklevel=3,
         )
     return chosen
+
+
+def _fit_for(slug: str, backend: str) -> Fit:
+    fit = chosen_fit(None, slug, None)
+    return chosen_fit(None, slug, None, backend) if backend in other_backends(fit) else fit
 
 
 def with_empty_kernel(files: tuple[KernelFile, ...]) -> tuple[KernelFile, ...]:

@@ -107,6 +107,34 @@ def test_every_truncation_of_a_file_is_refused(fit: Fit, path: Path):
         assert "is corrupt" in refusal(written(path, whole[:length]))
 
 
+OVERLAP = {**SMALLEST, "model": "overlap", "sharpness": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("basis", "weights", "named"),
+    [
+        ("counts", {"f32 add": -1e-12, "launches": 1e-6}, "'f32 add' -1e-12"),
+        ("pipelines", {"L1: global": 1.0, "DRAM": -0.5}, "'DRAM' -0.5"),
+    ],
+)
+def test_negative_weights_of_what_overlaps_are_refused(path: Path, basis: str, weights: dict[str, float], named: str):
+    words = refusal(written(path, {**OVERLAP, "basis": basis, "weights": weights}))
+    assert f"negative weights, {named}, of what overlaps" in words
+    assert "linear" in words
+
+
+def test_negative_weights_of_what_only_adds_up_are_read(path: Path):
+    alone = {"launches": -1e-6, "f32 add": 1e-12}
+    assert load_fit(written(path, {**OVERLAP, "weights": alone})).weights == alone
+    linear = {"launches": 1e-6, "f32 add": -1e-12}
+    assert load_fit(written(path, {**SMALLEST, "weights": linear})).weights == linear
+
+
+@pytest.mark.parametrize("sharpness", [0.5, -1.0])
+def test_a_sharpness_that_is_none_is_refused(path: Path, sharpness: float):
+    assert f"the sharpness {sharpness:g}, but" in refusal(written(path, {**OVERLAP, "sharpness": sharpness}))
+
+
 @pytest.mark.parametrize("contents", [b"", b"weights", b'{"schema": 1,}', b'{"schema": "\xff"}', b"[" * 10**5])
 def test_what_is_no_json_is_refused_as_corrupt(path: Path, contents: bytes):
     assert "is corrupt" in refusal(written(path, contents))

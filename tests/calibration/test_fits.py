@@ -15,6 +15,7 @@ from loopyperf.calibration.fitting import make_fit
 from loopyperf.calibration.problem import Observation, pose_problem
 from loopyperf.calibration.solver import solve, spread
 from loopyperf.errors import IncompatibleRunsError
+from loopyperf.measurement.protocol import Protocol
 
 PLAIN_FIT = next(each for each in CANDIDATES if each.name == PLAIN)
 
@@ -86,7 +87,7 @@ def test_two_calibrations_of_one_device_may_be_compared(fit: Fit):
         ("slug", "amd-r9-fury"),
         ("driver", "NVIDIA CUDA 999"),
         ("backend", "cuda"),
-        ("protocol", {"runs": 31}),
+        ("basis", "pipelines"),
         ("counting", "paper"),
     ],
 )
@@ -95,6 +96,35 @@ def test_fits_that_differ_in_one_thing_are_refused_naming_it(fit: Fit, field: st
     with pytest.raises(IncompatibleRunsError, match=rf"differ in {field} \({field}: ") as refusal:
         require_compatible([fit, fit, other])
     assert f"{getattr(fit, field)} / {value}" in str(refusal.value)
+
+
+PROTOCOL = msgspec.to_builtins(Protocol())
+OTHERWISE = {"runs": 31, "dropped": 5, "longest_run": 0.2, "probe_runs": 4, "overhead_factor": 3.0, "caches": "cold"}
+
+
+@pytest.mark.parametrize("rule", sorted(PROTOCOL))
+def test_rules_must_agree_that_say_what_a_sample_is_as_in_archives(fit: Fit, rule: str):
+    changed = OTHERWISE[rule] if rule in OTHERWISE else PROTOCOL[rule] + 1
+    fits = [msgspec.structs.replace(fit, protocol=rules) for rules in (PROTOCOL, {**PROTOCOL, rule: changed})]
+    if Protocol().differences(Protocol(**{rule: changed})):
+        assert rule in OTHERWISE
+        with pytest.raises(IncompatibleRunsError, match=rf"differ in protocol\.{rule} \(.*{changed}\)"):
+            require_compatible(fits)
+    else:
+        require_compatible(fits)
+
+
+def test_a_rule_that_one_fit_does_not_state_is_no_agreement(fit: Fit):
+    silent = {name: rule for name, rule in PROTOCOL.items() if name != "caches"}
+    fits = [msgspec.structs.replace(fit, protocol=rules) for rules in (silent, PROTOCOL)]
+    with pytest.raises(IncompatibleRunsError, match=r"protocol\.caches: not stated / warm"):
+        require_compatible(fits)
+    require_compatible(fits[:1] * 2)
+
+
+def test_rules_that_nobody_knows_any_more_may_differ(fit: Fit):
+    fits = [msgspec.structs.replace(fit, protocol={**PROTOCOL, "events": events}) for events in (True, False)]
+    require_compatible(fits)
 
 
 def test_all_differing_fields_are_named(fit: Fit):

@@ -9,7 +9,7 @@ import pytest
 from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.fit_files import load_fit, save_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.library import bundled_fits, find_fit, known_fits, user_fits
+from loopyperf.calibration.library import bundled_fits, find_fit, known_fits, other_backends, own_path, user_fits
 from loopyperf.errors import FitFileError, UnknownDeviceError
 
 
@@ -131,3 +131,78 @@ def test_without_the_variable_ones_own_fits_are_in_the_user_data_folder(
 
 def test_a_fit_is_found_by_the_full_name_of_its_device():
     assert find_fit("AMD Radeon R9 Fury").slug == "amd-r9-fury"
+
+
+# {{{ several backends of one device
+
+
+def calibrated(backend: str, model: str = "linear", **fields: Any) -> Fit:
+    fit = fit_from(f"through {backend}", model, backend=backend, **fields)
+    save_fit(fit, own_path(fit))
+    return fit
+
+
+def test_the_first_backend_has_the_plain_name_and_another_one_its_own():
+    for backend in ("cuda", "opencl", "cuda", "opencl"):
+        calibrated(backend)
+    files = {path.name: load_fit(path).backend for path in (user_fits() / "d").iterdir()}
+    assert files == {"linear.json": "cuda", "linear.opencl.json": "opencl"}
+
+
+def test_a_fit_is_found_by_the_backend_it_was_measured_through():
+    for backend in ("cuda", "opencl"):
+        calibrated(backend)
+        calibrated(backend, "overlap")
+    for backend in ("cuda", "opencl"):
+        for model in ("linear", "overlap"):
+            found = find_fit("d", model, backend=backend)
+            assert (found.backend, found.model) == (backend, model)
+
+
+@pytest.mark.parametrize("backends", [("cuda", "opencl"), ("opencl", "cuda")])
+def test_of_several_backends_opencl_is_meant_whichever_came_first(backends: tuple[str, ...]):
+    for backend in backends:
+        calibrated(backend)
+    found = find_fit("d")
+    assert found.backend == "opencl"
+    assert other_backends(found) == ("cuda",)
+
+
+def test_the_model_is_chosen_within_one_backend():
+    # By each calibration's own account: that of the other backend says nothing of these weights.
+    for model, candidate in (("linear", "linear, non-negative"), ("overlap", "overlap of counts")):
+        calibrated("opencl", model, candidate=candidate, cross_validation=better("linear, non-negative"))
+        calibrated("cuda", model, candidate=candidate, cross_validation=better("overlap of counts"))
+    assert find_fit("d").model == "linear"
+    assert find_fit("d", backend="cuda").model == "overlap"
+
+
+def test_without_opencl_the_only_backend_is_meant_and_there_is_no_other():
+    calibrated("cuda")
+    assert find_fit("d").backend == "cuda"
+    assert other_backends(find_fit("d")) == ()
+
+
+def test_a_backend_without_a_fit_is_refused_naming_those_with_one():
+    calibrated("opencl")
+    with pytest.raises(FitFileError, match=r"for 'd' .* backend 'cuda', only through 'opencl'; .* --backend cuda`"):
+        find_fit("d", backend="cuda")
+
+
+def test_a_bundled_fit_of_the_backend_is_found_behind_ones_own_of_another(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("loopyperf.calibration.library.bundled_fits", lambda: tmp_path / "bundled")
+    save_fit(fit_from("bundled", backend="cuda"), tmp_path / "bundled" / "d" / "linear.json")
+    calibrated("opencl")
+    assert find_fit("d", backend="cuda").source == "bundled"
+    assert find_fit("d").source == "through opencl"
+
+
+def test_a_file_that_cannot_be_read_is_calibrated_over():
+    plain = user_fits() / "d" / "linear.json"
+    plain.parent.mkdir(parents=True)
+    plain.write_text("{")
+    calibrated("opencl")
+    assert load_fit(plain).backend == "opencl"
+
+
+# }}}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from loopyperf.calibration.overlap_fit import solve_overlap
+from loopyperf.calibration.overlap_fit import EXPLAINED, solve_overlap
 from loopyperf.calibration.problem import Observation, pose_problem
 from loopyperf.models.overlap import overlapped, side
 
@@ -93,3 +93,36 @@ def test_the_covariance_is_that_of_repeated_fits():
     scatter = np.std([list(fit.weights.values()) for fit in fits], axis=0)
     stated = 0.02 * np.sqrt(np.diag(fits[0].covariance))[:-1]
     assert scatter / stated == pytest.approx(np.ones(len(COUNTS)), abs=0.45)
+
+
+def test_a_column_that_costs_nothing_is_at_its_bound():
+    free = WEIGHTS * np.array([1.0, 1.0, 0.0, 1.0, 1.0])
+    found = solve_overlap(pose_problem(measured(COUNTS, free, 2.0, "counts", noise=0.01)))
+    assert (
+        found.at_bound
+        == tuple(name for name, weight in found.weights.items() if weight == 0)
+        == ("global store 32-bit stride 1",)
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_measurements_are_explained_at_least_as_well_as_by_the_weights_that_made_them(seed: int):
+    rng = np.random.default_rng(seed)
+    columns = (*(f"global load 32-bit stride {n}" for n in range(6)), *(f"f{n} add" for n in range(5)), "launches")
+    amounts = np.round(10 ** rng.uniform(5, 7, (60, 12)) * (rng.random((60, 12)) < 0.7)) + 1e4
+    weights = rng.uniform(0, 1e-10, 12) * (np.arange(12) % 3 > 0)
+    seconds = overlapped(amounts * weights, [side(name, "counts") for name in columns], 3.0).seconds
+    noise = rng.normal(0, 0.1, 60)
+    rows = [
+        Observation("a class", str(place), {}, dict(zip(columns, row, strict=True)), time)
+        for place, (row, time) in enumerate(
+            zip(amounts.astype(int).tolist(), (seconds * np.exp(noise)).tolist(), strict=True)
+        )
+    ]
+    found = solve_overlap(pose_problem(rows))
+
+    def lost(logarithms: np.ndarray) -> float:
+        return float(np.sqrt(1 + (logarithms / EXPLAINED) ** 2).sum())
+
+    # The ridge draws every weight by a ten-thousandth of what it explains.
+    assert lost(np.log(1 - np.array(found.residuals))) <= lost(noise) * (1 + 1e-3)

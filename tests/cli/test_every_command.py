@@ -45,6 +45,30 @@ every_part_of_a_command = pytest.mark.parametrize(("name", "part"), PARTS)
 """``loopyperf NAME PART``"""
 
 
+# {{{ as a module
+
+
+def as_a_module(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "loopyperf", *arguments], capture_output=True, text=True, cwd=ROOT)
+
+
+def test_the_package_runs_as_a_module_and_is_called_as_the_script_is():
+    started = as_a_module("--help")
+    assert (started.returncode, started.stderr) == (0, "")
+    assert started.stdout.startswith("Usage: loopyperf [OPTIONS] COMMAND")
+    assert all(name in started.stdout for name in COMMANDS)
+
+
+def test_an_error_of_the_module_is_one_line_and_status_2():
+    refused = as_a_module("estimate", DOUBLED, "--set", "n=64", "--device", "nobodys-device")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("Error: there is no fit for the device 'nobodys-device'")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+# }}}
+
+
 # {{{ every command
 
 
@@ -246,7 +270,7 @@ def test_devices_lists_what_is_described_and_what_there_is_a_fit_for(own_data: P
         "name": "Made Up",
         "architecture": "",
         "description": None,
-        "fits": [{"model": "linear", "origin": "user", "path": str(own)}],
+        "fits": [{"model": "linear", "backend": "", "origin": "user", "path": str(own)}],
     }
     assert [(fit["model"], fit["origin"]) for fit in listed["amd-r9-fury"]["fits"]] == [("linear", "bundled")]
     assert (listed["nvidia-h200"]["description"]["origin"], listed["nvidia-h200"]["fits"]) == ("bundled", [])

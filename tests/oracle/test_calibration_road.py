@@ -297,4 +297,14 @@ def test_a_fit_of_another_device_is_used_with_a_warning(backend, kernels, make_f
     assert {row.predicted for row in found} == {1.0}
 
 
+def test_each_backend_of_a_device_is_validated_with_its_own_fit(kernels):
+    through_cuda = SyntheticBackend(lambda case: seconds(case) * 2, environment=environment(backend="cuda"))
+    machines = (SyntheticBackend(seconds), through_cuda)
+    for machine in machines:
+        calibrate(machine, kernels)
+    for machine in machines:
+        found = validate(machine, kernels)
+        assert [row.predicted for row in found] == pytest.approx([row.measured for row in found], rel=ROUNDING)
+
+
 # }}}

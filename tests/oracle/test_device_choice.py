@@ -8,8 +8,9 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.library import own_path
 from loopyperf.device.library import known_descriptions
-from loopyperf.errors import BackendError, FitFileError, UnknownDeviceError, UnknownModelError
+from loopyperf.errors import BackendError, FitFileError, ParameterError, UnknownDeviceError, UnknownModelError
 from loopyperf.oracle import choice
 
 KERNEL = doubled()
@@ -116,6 +117,67 @@ def test_devices_are_those_with_a_fit_and_those_described(fits):
 def test_a_device_that_is_only_described_has_no_estimate_yet(fits, local_device):
     with pytest.raises(UnknownDeviceError, match="no fit for the device 'nvidia-h100'; known devices, nearest first"):
         estimated_device(device="nvidia-h100")
+
+
+@pytest.mark.parametrize("device", ["nvidia-h200", "Titan V"])
+def test_a_described_device_without_a_fit_is_told_what_answers_without_one(fits, device: str):
+    with pytest.raises(UnknownDeviceError, match='model="pipeline", or --model pipeline') as refused:
+        estimated_device(device=device)
+    assert "loopyperf calibrate" in str(refused.value)
+    assert lpp.estimate(KERNEL, n=64, device=device, model="pipeline").seconds > 0
+
+
+def test_the_local_device_is_told_so_too_where_it_is_described(fits, monkeypatch):
+    machine = SimpleNamespace(environment=SimpleNamespace(slug="nvidia-h200"))
+    monkeypatch.setattr(choice, "open_backend", lambda name: machine)
+    with pytest.raises(UnknownDeviceError, match=r"no fit for this machine's 'nvidia-h200'; .* --model pipeline"):
+        estimated_device()
+
+
+def test_a_device_that_nobody_described_is_not_told_so(fits):
+    with pytest.raises(UnknownDeviceError) as refused:
+        estimated_device(device="nobodys-device")
+    assert "pipeline" not in str(refused.value)
+
+
+# }}}
+
+
+# {{{ which backend
+
+
+@pytest.fixture
+def two_backends(own_data: Path, make_fit) -> None:
+    """Fits of one device through CUDA and through OpenCL, which takes a tenth longer."""
+    for backend, weight in (("cuda", 1.0), ("opencl", 1.1)):
+        fit = make_fit(backend=backend, weights={"launches": weight})
+        save_fit(fit, own_path(fit))
+
+
+def test_an_estimate_says_whose_fit_it_took_where_there_are_several(two_backends):
+    for backend, seconds in (("cuda", 1.0), ("opencl", 1.1)):
+        asked = lpp.estimate(KERNEL, n=64, device="made-up-1", backend=backend)
+        assert asked.seconds == pytest.approx(seconds)
+        assert not any("measured through" in note for note in asked.notes)
+    answer = lpp.estimate(KERNEL, n=64, device="made-up-1")
+    assert answer.seconds == pytest.approx(1.1)
+    assert answer.notes[0] == (
+        "by the fit that was measured through 'opencl'; there is one through 'cuda' too: backend=... names one"
+    )
+
+
+def test_a_given_fit_of_another_backend_is_refused(make_fit):
+    with pytest.raises(FitFileError, match="measured through 'opencl', but 'cuda' was asked for"):
+        estimated_device(fit=make_fit(backend="opencl"), backend="cuda")
+    with pytest.raises(FitFileError, match="a backend that it does not state, but 'cuda'"):
+        estimated_device(fit=make_fit(backend=""), backend="cuda")
+
+
+def test_what_is_no_backend_is_refused_as_a_size_perhaps():
+    with pytest.raises(ParameterError, match="backend is a name, received 3; a kernel's size called backend"):
+        estimated_device(device="amd-r9-fury", backend=3)
+    with pytest.raises(ParameterError, match="not fitted: leave backend out"):
+        estimated_device(device="nvidia-titan-v", model="pipeline", backend="cuda")
 
 
 # }}}

@@ -9,16 +9,15 @@ import numpy as np
 from loopy.diagnostic import LoopyError
 
 from loopyperf.errors import BackendError, MeasurementError
-from loopyperf.measurement.arguments import checked_arguments
+from loopyperf.measurement.backends.binding import Binding
 from loopyperf.measurement.backends.cuda_device import choose_device, describe_environment, describe_limits
 from loopyperf.measurement.backends.cuda_program import CudaProgram
 from loopyperf.measurement.backends.cuda_timing import LaunchSequence, Stopwatch
 from loopyperf.measurement.backends.cupy_interface import CuPy, Memory, Module
 from loopyperf.measurement.backends.interface import Case, Timing
-from loopyperf.measurement.backends.latest_programs import SEED, LatestPrograms
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
+from loopyperf.measurement.backends.latest_programs import LatestPrograms
+from loopyperf.measurement.configuration import Array, Configuration, Limits
 from loopyperf.measurement.environment import Environment
-from loopyperf.measurement.verification import verify
 
 TIMES_CACHE = 2
 """how many times the last cache is written to empty it: not every cache replaces what was used longest ago"""
@@ -55,6 +54,7 @@ class CudaBackend:
                 f"CUDA's runtime or compiler does not work with CuPy here ({error}); install the package of CuPy for "
                 "your version of CUDA, and NVRTC: pip install 'loopyperf[cuda]' nvidia-cuda-nvrtc"
             ) from error
+        self._binding = Binding(self._upload, _download, LaunchSequence.enqueue)
         self._programs = LatestPrograms(self._compiled, self._bound)
         self._flushed: Memory | None = None
 
@@ -91,26 +91,16 @@ class CudaBackend:
 
     def _bound(self, case: Case, compiled: Compiled, is_checked: bool) -> LaunchSequence:
         program, module = compiled
-        arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
-        checked = checked_arguments(program.kernel, arguments, case.sizes)
-        arrays = {name: self._upload(value) for name, value in checked.items() if isinstance(value, np.ndarray)}
-        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
-        launches = program.launches({**arrays, **scalars}, self._allocate)
-        sequence = LaunchSequence(module, launches, self._dynamic_local_memory)
-        if is_checked:
-            sequence.enqueue()
-            self._verify(program, case.configuration, arguments, arrays)
-        return sequence
+
+        def bind(arguments: Mapping[str, object]) -> LaunchSequence:
+            launches = program.launches(arguments, self._allocate)
+            return LaunchSequence(module, launches, self._dynamic_local_memory)
+
+        return self._binding.bound(case, program, bind, is_checked)
 
     def _compiled(self, configuration: Configuration) -> Compiled:
         program = CudaProgram(configuration.build())
         return program, self._cupy.RawModule(code=program.source, options=program.options)
-
-    def _verify(
-        self, program: CudaProgram, configuration: Configuration, arguments: Arguments, arrays: Mapping[str, Memory]
-    ) -> None:
-        results = {name: _like(arguments[name], arrays[name]) for name in sorted(program.written)}
-        verify(results, configuration.reference(arguments), configuration.tolerance)
 
     def _upload(self, array: Array) -> Memory:
         # As bytes in the order in which they lie: CuPy has no vectors, and would make some arrays C-contiguous.
@@ -157,8 +147,5 @@ def load_cupy() -> CuPy:
         ) from error
 
 
-def _like(array: object, memory: Memory) -> Array:
-    """Return what *memory* holds, as *array*'s shape, type and strides have it."""
-    assert isinstance(array, np.ndarray)
-    like = cast("Array", array)
+def _download(memory: Memory, like: Array) -> Array:
     return np.ndarray(like.shape, like.dtype, memory.get(), strides=like.strides)

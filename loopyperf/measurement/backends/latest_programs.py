@@ -10,8 +10,6 @@ from loopyperf.measurement.configuration import Configuration, Sizes
 
 KEPT = 2
 """configurations that stay compiled: what is measured, and the yardstick"""
-SEED = 0
-"""Of the arrays' random contents: whoever measures a size again sees the same data."""
 
 Program = TypeVar("Program")
 Launches = TypeVar("Launches")

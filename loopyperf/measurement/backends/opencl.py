@@ -1,6 +1,6 @@
 """Timing kernels on an OpenCL device: by the wall clock, as their user waits for them, and by the device's own."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import numpy as np
@@ -15,15 +15,14 @@ except ImportError as error:
         f"the opencl backend needs pyopencl, which cannot be imported ({error}): pip install 'loopyperf[opencl]'"
     ) from error
 
-from loopyperf.measurement.arguments import checked_arguments
+from loopyperf.measurement.backends.binding import Binding
 from loopyperf.measurement.backends.interface import Case, Timing
-from loopyperf.measurement.backends.latest_programs import SEED, LatestPrograms
+from loopyperf.measurement.backends.latest_programs import LatestPrograms
 from loopyperf.measurement.backends.opencl_caches import CacheFlush
 from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, describe_limits
 from loopyperf.measurement.backends.opencl_program import LaunchSequence, OpenCLProgram
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
+from loopyperf.measurement.configuration import Array, Configuration, Limits
 from loopyperf.measurement.environment import Environment
-from loopyperf.measurement.verification import verify
 
 
 class OpenCLBackend:
@@ -43,6 +42,7 @@ class OpenCLBackend:
         self._limits = describe_limits(chosen)
         self._context = cl.Context([chosen])
         self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self._binding = Binding(self._buffer, self._download, self._run)
         self._programs = LatestPrograms(self._compiled, self._bound)
         self._flush: CacheFlush | None = None
 
@@ -77,30 +77,18 @@ class OpenCLBackend:
             raise MeasurementError(f"the caches of {self._environment.device} cannot be emptied: {error}") from error
 
     def _bound(self, case: Case, program: OpenCLProgram, is_checked: bool) -> LaunchSequence:
-        arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
-        checked = checked_arguments(program.kernel, arguments, case.sizes)
-        buffers = {name: self._buffer(value) for name, value in checked.items() if isinstance(value, np.ndarray)}
-        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
-        launches = program.bind({**buffers, **scalars})
-        if is_checked:
-            launches.run(self._queue)
-            self._verify(program, case.configuration, arguments, buffers)
-        return launches
+        return self._binding.bound(case, program, program.bind, is_checked)
+
+    def _run(self, launches: LaunchSequence) -> None:
+        launches.run(self._queue)
 
     def _compiled(self, configuration: Configuration) -> OpenCLProgram:
         return OpenCLProgram(self._context, configuration.build())
 
-    def _verify(
-        self,
-        program: OpenCLProgram,
-        configuration: Configuration,
-        arguments: Arguments,
-        buffers: Mapping[str, cl.Buffer],
-    ) -> None:
-        results: dict[str, Array] = {name: np.empty_like(arguments[name]) for name in sorted(program.written)}
-        for name, result in results.items():
-            cl.enqueue_copy(self._queue, result, buffers[name])
-        verify(results, configuration.reference(arguments), configuration.tolerance)
+    def _download(self, buffer: cl.Buffer, like: Array) -> Array:
+        result: Array = np.empty_like(like)
+        cl.enqueue_copy(self._queue, result, buffer)
+        return result
 
     def _buffer(self, array: Array) -> cl.Buffer:
         return cl.Buffer(self._context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=array)

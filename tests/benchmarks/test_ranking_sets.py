@@ -1,0 +1,66 @@
+"""The variants that rankings are measured on: each one builds, fits the device, and computes what NumPy computes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.opencl import OpenCLBackend
+from loopyperf.measurement.configuration import Configuration, Limits
+from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
+
+LIMITS = Limits(group_size=1024, local_memory=2**15, global_memory=2**30)
+FILES = {file.name: file for file in load_kernel_files(Path(__file__).parents[2] / "benchmarks" / "ranking_sets")}
+VARIANTS = [(name, each) for name, file in sorted(FILES.items()) for each in configurations_of(file, LIMITS)]
+
+
+def kind(name: str, label: str) -> tuple[str, str]:
+    """Return a variant without its numbers."""
+    return name, re.sub(r"\d+", "", label)
+
+
+def one_of_each_kind_and_the_rest_slow() -> list[object]:
+    seen: set[tuple[str, str]] = set()
+    parameters: list[object] = []
+    for name, each in VARIANTS:
+        marks = [pytest.mark.slow] if kind(name, each.label) in seen else []
+        seen.add(kind(name, each.label))
+        parameters.append(pytest.param(name, each, id=f"{name}, {each.label}", marks=marks))
+    return parameters
+
+
+@pytest.fixture(scope="module")
+def backend() -> OpenCLBackend:
+    return OpenCLBackend()
+
+
+@pytest.mark.parametrize(("name", "variant"), one_of_each_kind_and_the_rest_slow())
+def test_a_variant_computes_what_numpy_computes(backend: OpenCLBackend, name: str, variant: Configuration):
+    # Before the first timing, the results are compared with the reference.
+    assert backend.time(Case(name, variant, variant.sizes[0]), 1)
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_set_is_worth_ranking(name: str):
+    labels = [each.label for each in FILES[name].configurations(LIMITS)]
+    assert len(labels) == len(set(labels)) >= 15
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_all_variants_of_a_set_are_measured_at_the_same_sizes(name: str):
+    assert len({tuple(map(str, each.sizes)) for each in FILES[name].configurations(LIMITS)}) == 1
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_small_device_has_fewer_variants_and_each_fits_it(name: str):
+    small = Limits(group_size=64, local_memory=2**11, global_memory=2**30)
+    variants = FILES[name].configurations(small)
+    assert 0 < len(variants) < len(FILES[name].configurations(LIMITS))
+    for each in variants:
+        kernel = each.build().default_entrypoint
+        _, group = kernel.get_grid_size_upper_bounds_as_exprs(each.build().callables_table)
+        work_items = 1
+        for length in group:
+            work_items *= int(length)
+        assert work_items <= 64
