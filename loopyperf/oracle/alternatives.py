@@ -63,7 +63,7 @@ def in_words(arrays: Sequence[str]) -> str:
     """Return the subject of a sentence on *arrays*, with its verb."""
     if len(arrays) == 1:
         return f"the private array {arrays[0]} is"
-    listed = ", ".join(arrays[:NAMED]) + (f" and {len(arrays) - NAMED} others" if len(arrays) > NAMED else "")
+    listed = ", ".join(arrays[:NAMED]) + (f" and {len(arrays) - NAMED} more" if len(arrays) > NAMED else "")
     return f"the private arrays {listed} are"
 
 

@@ -19,7 +19,7 @@ from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
-from loopyperf.oracle.alternatives import together, with_alternatives
+from loopyperf.oracle.alternatives import in_words, together, with_alternatives
 
 V100 = lpp.load_device("nvidia-v100")
 N = 4096
@@ -194,3 +194,8 @@ def test_models_side_by_side_say_both_times() -> None:
         assert each == lpp.estimate(unsure(), n=N, device=V100, model=name)
     lines = str(found).splitlines()[1:]
     assert all(", or " in line for line in lines)
+
+
+def test_of_many_arrays_a_sentence_names_some() -> None:
+    assert in_words(["a", "b"]) == "the private arrays a, b are"
+    assert in_words(["a", "b", "c", "d", "e"]) == "the private arrays a, b, c and 2 more are"

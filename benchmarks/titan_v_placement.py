@@ -1,0 +1,193 @@
+"""822 kernels of a TITAN V: where it is unsure whether private arrays are registers, how near is either time?
+
+What the fits are told of each kernel is read from the FILEs of ``titan_v_fit.py --gather``. Of kernels of which it is
+unsure, what they are told for the other place is kept in OTHERWISE, a line of JSON each; what is there is not made
+again. Each kernel is then asked about by fits of pipelines to four fifths of the groups that leave out its own.
+
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_placement.py OTHERWISE FILE.. [--seconds S]
+"""
+
+import argparse
+import json
+import lzma
+import pickle
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measured import SHARED_DATA
+from rich.console import Console
+from rich.table import Table
+from titan_v import DEVICE, too_long
+from titan_v_fit import FOLDS, SPREAD, figures, kept
+
+import loopyperf as lpp
+from loopyperf.calibration.candidates import CANDIDATES
+from loopyperf.calibration.fits import Fit, Provenance
+from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.problem import Observation
+from loopyperf.errors import LoopyperfError
+from loopyperf.models.on_device.pipeline_shares import pipeline_shares
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.models.sensitivity import sensitivity
+
+APART = 1.5
+"""times one of both times must be the other one for their difference to tell where the array was"""
+
+Amounts = Mapping[str, float]
+
+
+def gather(rows: Sequence[dict[str, Any]], file: Path, seconds: int) -> None:
+    """Append to *file* what is not in it yet: of each row why it is unsure, and its pipelines in the other places."""
+    known = {each["row"] for each in map(json.loads, file.read_text().splitlines())} if file.exists() else set[int]()
+    for place in (place for place in range(len(rows)) if place not in known):
+        told: dict[str, Any] = {"row": place, "otherwise": [], "reasons": []}
+        signal.alarm(seconds)
+        try:
+            graphs = lpp.instruction_graph(pickle.loads(rows[place]["kernel"]), parameters=rows[place]["sizes"])
+            kernel = TimedKernel(graphs, DEVICE)
+            told["reasons"] = sorted({array.reason for array in kernel.unsure.values()})
+            told["otherwise"] = [totals(other) for other in kernel.alternatives]
+        except (LoopyperfError, TimeoutError) as error:
+            told["failed"] = type(error).__name__
+        finally:
+            signal.alarm(0)
+        with file.open("a") as lines:
+            lines.write(json.dumps(told) + "\n")
+
+
+def totals(kernel: TimedKernel) -> dict[str, float]:
+    """Return how long each pipeline is busy."""
+    return {column: sum(sources.values()) for column, sources in pipeline_shares(kernel).items()}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a fit to other groups says of a kernel: its times and how far ln T may be off, the likelier place first."""
+
+    measured: float
+    seconds: Sequence[float]
+    widths: Sequence[float]
+    reasons: Sequence[str]
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Return ln T less what it should be."""
+        return np.log(np.divide(self.seconds, self.measured))
+
+    @property
+    def nearest(self) -> float:
+        """Return the time that is nearest to the measured one."""
+        return self.seconds[int(np.argmin(np.abs(self.errors)))]
+
+    @property
+    def is_told(self) -> bool:
+        """Return whether the times are far enough apart to tell where the arrays were."""
+        return max(self.seconds) > APART * min(self.seconds)
+
+    def is_inside(self, number: int | None = None) -> bool:
+        """Return whether the measured time is in the interval of the first *number* times, of all if None."""
+        ends = [(error - width, error + width) for error, width in zip(self.errors, self.widths, strict=True)][:number]
+        return min(low for low, _ in ends) <= 0 <= max(high for _, high in ends)
+
+
+def answered(observations: Sequence[Observation], others: Mapping[str, Any]) -> list[Answer]:
+    """Return an answer for each of *observations*; *others* has, by label, what is told of the other places."""
+    (candidate,) = (each for each in CANDIDATES if each.basis == "pipelines")
+    provenance = Provenance(model="", device=DEVICE.name, slug=DEVICE.slug, counting="executed")
+    groups = sorted({row.kernel_class for row in observations})
+    order = np.random.default_rng(0).permutation(len(groups))
+    fold = {groups[place]: number % FOLDS for number, place in enumerate(order)}
+    found: dict[str, Answer] = {}
+    for number in range(FOLDS):
+        (fit,) = fit_observations(
+            provenance, [row for row in observations if fold[row.kernel_class] != number], [candidate]
+        )
+        for row in (row for row in observations if fold[row.kernel_class] == number):
+            other = others.get(row.label, {"otherwise": (), "reasons": ()})
+            asked = list(ask(fit, [row.pipelines, *other["otherwise"]]))
+            seconds, widths = zip(*asked, strict=True)
+            found[row.label] = Answer(row.seconds, seconds, widths, other["reasons"])
+    return [found[row.label] for row in observations]
+
+
+def ask(fit: Fit, kernels: Sequence[Amounts]) -> Iterator[tuple[float, float]]:
+    """Yield the time of each of *kernels*, and by how much its logarithm may be off."""
+    assert fit.uncertainty is not None
+    for amounts in kernels:
+        leverage = fit.uncertainty.leverage(fit, tuple(amounts), np.array([[*amounts.values()]]))
+        yield float(sensitivity(fit, [amounts]).seconds[0]), float(fit.uncertainty.half_width(leverage)[0])
+
+
+def choices(observations: Sequence[Observation], answers: Sequence[Answer]) -> Table:
+    """Return how near the fits come by which of both times is taken."""
+    names = ("regret median", "mean")
+    found = Table("taken", "median |ln|", "Spearman mean", "median", f"> {SPREAD}: mean", "median", *names)
+    taken = {
+        "the likelier place": [each.seconds[0] for each in answers],
+        "the place that is nearest to the truth": [each.nearest for each in answers],
+        "the geometric mean": [float(np.exp(np.mean(np.log(each.seconds)))) for each in answers],
+        "the faster one": [min(each.seconds) for each in answers],
+        "the slower one": [max(each.seconds) for each in answers],
+    }
+    for name, seconds in taken.items():
+        found.add_row(name, *figures(np.array(seconds), observations))
+    return found
+
+
+def risk(answers: Sequence[Answer]) -> Table:
+    """Return how near the time is for the likelier place, with and without the flag, and what the interval holds."""
+    columns = ("kernels", "median |ln|", "told apart", "of them nearer otherwise", "interval holds", "of both")
+    found = Table("", *columns)
+    unsure = [each for each in answers if len(each.seconds) > 1]
+    parts = {"sure": [each for each in answers if len(each.seconds) == 1], "unsure": unsure}
+    parts |= {f"  {name}": [each for each in unsure if word in each.reasons[0]] for name, word in WORDS.items()}
+    for name, part in ((name, part) for name, part in parts.items() if part):
+        told = [each for each in part if each.is_told]
+        nearer = sum(each.nearest != each.seconds[0] for each in told)
+        error = np.median([abs(each.errors[0]) for each in part])
+        inside, of_both = np.mean([(each.is_inside(1), each.is_inside()) for each in part], axis=0)
+        numbers = (str(len(told)), str(nearer), f"{inside:.1%}", f"{of_both:.1%}")
+        found.add_row(name, str(len(part)), f"{error:.2f}", *numbers)
+    return found
+
+
+WORDS = {
+    "several numbers of passes": " or ",
+    "long loops": " instructions if it is written out",
+    "more than all registers": "registers",
+    "triangles": "a constant if that is written out",
+}
+"""the causes, and words of their reasons"""
+
+
+def main() -> None:
+    """Print how near either time is."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("otherwise", type=Path, help="where the other places are kept")
+    parser.add_argument("file", type=Path, nargs="+", help="what titan_v_fit.py gathered")
+    parser.add_argument("--seconds", type=int, default=240, help="for each kernel at most")
+    asked = parser.parse_args()
+    signal.signal(signal.SIGALRM, too_long)
+    with lzma.open(SHARED_DATA / "titan-v.pkl.xz") as file:
+        rows = pickle.load(file)
+    gather(rows, asked.otherwise, asked.seconds)
+    lines = [json.loads(line) for line in asked.otherwise.read_text().splitlines()]
+    others = {str(each["row"]): each for each in lines if each["otherwise"]}
+    observations, _ = kept(rows, asked.file)
+    answers = answered(observations, others)
+    console = Console(width=150)
+    console.print(risk(answers))
+    console.print(choices(observations, answers))
+    for row, each in zip(observations, answers, strict=True):
+        if each.is_told and each.nearest != each.seconds[0]:
+            errors = ", ".join(f"{error:+.2f}" for error in each.errors)
+            console.print(f"row {row.label} was elsewhere, ln T/t {errors}: {'; '.join(each.reasons)}")
+    console.print(f"not tried: {sum('failed' in each for each in lines)}")
+
+
+if __name__ == "__main__":
+    main()
