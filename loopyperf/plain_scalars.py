@@ -7,7 +7,6 @@ import islpy as isl
 import pymbolic.primitives as prim
 from loopy.kernel import LoopKernel
 from loopy.kernel.array import ArrayBase
-from loopy.kernel.data import ValueArg
 from loopy.kernel.instruction import CInstruction, MultiAssignmentBase
 from loopy.symbolic import WalkMapper, get_dependencies
 
@@ -39,7 +38,7 @@ def _names_that_decide(kernel: LoopKernel) -> Iterator[str]:
             if constraints.involves_dims(kind, place, 1):
                 yield name
     for variable in (*kernel.args, *kernel.temporary_variables.values()):
-        if not isinstance(variable, ValueArg):
+        if isinstance(variable, ArrayBase):
             yield from _names_in_array(variable)
     for instruction in kernel.instructions:
         for predicate in instruction.predicates:
@@ -54,11 +53,13 @@ def _names_that_decide(kernel: LoopKernel) -> Iterator[str]:
 
 
 def _names_in_array(array: ArrayBase) -> Iterator[str]:
-    shape: Any = array.shape
-    for each in (*(shape if isinstance(shape, tuple) else ()), *(array.dim_tags or ()), array.offset):
-        stride = getattr(each, "stride", each)
-        if stride is not None and not isinstance(stride, (str, type)):
-            yield from get_dependencies(stride)
+    stated: Any = array
+    lengths: Any = stated.shape if isinstance(stated.shape, tuple) else ()
+    strides: Any = [getattr(tag, "stride", None) for tag in stated.dim_tags or ()]
+    found: list[Any] = [*lengths, *strides, stated.offset]
+    for each in found:
+        if each is not None and not isinstance(each, (str, type)):
+            yield from get_dependencies(each)
 
 
 class _Deciding(WalkMapper[[]]):

@@ -23,7 +23,7 @@ from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, confi
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
-from loopyperf.oracle.observation import described, observe
+from loopyperf.oracle.observation import measured_device, observe
 from loopyperf.properties.unified import PAPER_PROPERTIES
 
 
@@ -100,7 +100,7 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
     run = recording.runs[-1]
     configurations = {(file.name, c.label): c for file in files for c in configurations_of(file, run.limits)}
     built: dict[tuple[str, str], Program] = {}
-    device = described(run.environment.slug)
+    device = measured_device(run.environment)
     found: list[Observation] = []
     for measurement in recording.standing:
         key = (measurement.kernel_class, measurement.label)
@@ -142,11 +142,13 @@ def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[st
 
 def _provenance(recording: Recording, counting: Counting) -> Provenance:
     run = recording.runs[-1]
+    device = measured_device(run.environment)
     empty = [m for m in recording.standing if m.kernel_class == EMPTY_KERNEL]
     return Provenance(
         model="",
         device=run.environment.device,
         slug=run.environment.slug,
+        described_as=device.slug if device is not None and device.slug != run.environment.slug else "",
         driver=run.environment.driver,
         backend=run.environment.backend,
         versions=run.environment.versions,

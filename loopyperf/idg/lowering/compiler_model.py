@@ -95,7 +95,6 @@ OF_GPUS = frozenset(
         "doubled values",
         "wide local loads",
         "gathered addresses",
-        "loop guards",
         "entry",
     }
 )

@@ -1,4 +1,4 @@
-"""How fast a loop can go at best: what a pass hands on to the next one cannot be hurried by doing other things meanwhile.
+"""How fast a loop can go at best, however much is done at the same time: each pass waits for what the last one made.
 
     RecMII = max over the cycles of dependences of Σ Λ / Σ distance
 
@@ -14,17 +14,21 @@ from loopyperf.idg.program import Edge, Item, Loop
 UNREACHED = -1.0
 
 
-def slowest_recurrence(graph: Idg, completion: Sequence[float], places: Mapping[int, float]) -> float:
-    """Return the cycles that the loop takes whose passes wait longest for each other, in all its passes.
+def slowest_recurrence(graph: Idg, completion: Sequence[float], places: Mapping[int, float]) -> Mapping[int, float]:
+    """Return what the loop waits for whose passes wait longest for each other: instruction -> cycles, in all its passes.
 
     *completion* is Λ of each instruction, in cycles. Of *places* are the instructions that are looked at, each with
     how much of its executions counts. Cycles through one carried dependence are found, those through several are not.
     """
-    return max((_of_loop(graph, loop, level, completion, places) for loop, level in _loops(graph.body)), default=0.0)
+    found = (each for loop, level in _loops(graph.body) for each in _of_loop(graph, loop, level, completion, places))
+    return max(found, key=lambda waited: sum(waited.values()), default={})
 
 
-def _of_loop(graph: Idg, loop: Loop, level: int, completion: Sequence[float], places: Mapping[int, float]) -> float:
+def _of_loop(
+    graph: Idg, loop: Loop, level: int, completion: Sequence[float], places: Mapping[int, float]
+) -> Iterator[Mapping[int, float]]:
     inside = {place for place in _inside(loop) if place in places}
+    order = [place for place in graph.order if place in inside]
     after: dict[int, list[int]] = {}
     carried: list[Edge] = []
     for edge in graph.edges:
@@ -32,27 +36,30 @@ def _of_loop(graph: Idg, loop: Loop, level: int, completion: Sequence[float], pl
             continue
         if not edge.is_carried:
             after.setdefault(edge.source, []).append(edge.target)
-        elif not any(edge.distance[:level]) and sum(edge.distance[level : level + 1]):
+        elif not any(edge.distance[:level]) and any(edge.distance[level : level + 1]):
             carried.append(edge)
-    order = [place for place in graph.order if place in inside]
-    # What goes round is executed as often as the seldomest instruction of it, so the ends of the edge tell.
-    return max((_round(graph, edge, level, order, after, completion) * _passes(graph, edge, places) for edge in carried), default=0.0)
+    for edge in carried:
+        passes = min(float(graph.instructions[end].executions) * places[end] for end in (edge.source, edge.target))
+        times = passes / edge.distance[level]
+        yield {place: completion[place] * times for place in _round(edge, order, after, completion)}
 
 
 def _round(
-    graph: Idg, edge: Edge, level: int, order: Sequence[int], after: Mapping[int, Collection[int]], completion: Sequence[float]
-) -> float:
-    """Return the cycles from a result to the one that is made of it *edge* later, for each pass between."""
-    longest = dict.fromkeys(order, UNREACHED) | {edge.target: completion[edge.target]}
+    edge: Edge, order: Sequence[int], after: Mapping[int, Collection[int]], completion: Sequence[float]
+) -> Iterator[int]:
+    """Yield the instructions on the longest way from the target of a carried *edge* to its source in the next pass."""
+    longest, before = {edge.target: completion[edge.target]}, dict[int, int]()
     for place in order:
-        if longest[place] >= 0:
-            for target in after.get(place, ()):
-                longest[target] = max(longest[target], longest[place] + completion[target])
-    return max(longest[edge.source], 0.0) / edge.distance[level]
-
-
-def _passes(graph: Idg, edge: Edge, places: Mapping[int, float]) -> float:
-    return min(float(graph.instructions[end].executions) * places[end] for end in (edge.source, edge.target))
+        for target in after.get(place, ()) if place in longest else ():
+            later = longest[place] + completion[target]
+            if later > longest.get(target, 0.0):
+                longest[target], before[target] = later, place
+    place = edge.source
+    while place in longest:
+        yield place
+        if place not in before:
+            return
+        place = before[place]
 
 
 def _loops(body: Sequence[Item], level: int = 0) -> Iterator[tuple[Loop, int]]:

@@ -2,11 +2,11 @@
 
 Where the compiler can use vector instructions (:mod:`loopyperf.idg.metrics.work_item_loops`), a vector of work-items is
 what a warp is to a GPU, and the columns are those of one. What each work-item does by itself takes the same ports, one
-number at a time: of each there is a column ``"alu: one by one"`` beside ``"alu"``. A processor executes out of order, so
-that of latencies only those are left that passes of such loops wait for: ``"recurrences"``.
+number at a time: of each there is a column ``"alu: one by one"`` beside ``"alu"``. A processor executes out of order:
+of latencies only those are left that passes of such loops wait for, in columns ``"recurrences: add f32"``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from loopyperf.idg.metrics.recurrences import slowest_recurrence
 from loopyperf.idg.metrics.work_item_loops import executed_one_by_one
@@ -44,7 +44,9 @@ def cycles_of_work_items(launch: TimedLaunch) -> Iterator[tuple[str, str, float]
                 else:
                     yield f"{time.pipeline}: {ONE_BY_ONE}", source, numbers * _of_one(launch, instruction, time)
         waited = slowest_recurrence(graph, [_completion(times) for times in timed], alone)
-        yield RECURRENCES, name, waited * work_items * share * warps
+        for place, cycles in waited.items():
+            each = graph.instructions[place]
+            yield f"{RECURRENCES}: {_kind(each)}", each.source or each.kind, cycles * work_items * share * warps
     if launch.device.stated("group_start"):
         yield START, name, launch.device.group_start * warps / launch.launch.warps_per_group
 
@@ -54,6 +56,12 @@ def _of_one(launch: TimedLaunch, instruction: Instruction, time: Timed) -> float
     if instruction.reference is None or instruction.is_idle:
         return float(time.lambdas.issue)
     return launch.device.issue_latency(f"{instruction.kind} global", "b32")
+
+
+def _kind(instruction: Instruction) -> str:
+    if instruction.reference is not None:
+        return "memory"
+    return f"{instruction.kind} {instruction.dtype}" if instruction.dtype.startswith("f") else "integers"
 
 
 def _completion(times: tuple[Timed, ...]) -> float:
