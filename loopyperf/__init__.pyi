@@ -1,6 +1,9 @@
 from .calibration.fit_files import load_fit as load_fit
 from .calibration.fit_files import save_fit as save_fit
 from .calibration.fits import Fit as Fit
+from .calibration.learned import Learned as Learned
+from .calibration.learned_files import load_learned as load_learned
+from .calibration.learned_files import save_learned as save_learned
 from .device.description import Device as Device
 from .device.library import load_device as load_device
 from .device.occupancy import occupancy as occupancy
@@ -21,7 +24,10 @@ from .oracle.estimate import estimate as estimate
 from .oracle.fit import Measured as Measured
 from .oracle.fit import fit as fit
 from .oracle.instruction_graph import instruction_graph as instruction_graph
+from .oracle.split import Split as Split
+from .oracle.split import split as split
 from .oracle.throughput import crossover as crossover
 from .oracle.throughput import throughput_bounds as throughput_bounds
+from .oracle.train import train as train
 from .oracle.validate import validate as validate
 from .properties.counted_kernel import KernelCounts as KernelCounts

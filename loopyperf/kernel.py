@@ -258,7 +258,7 @@ def load_kernel(program: Program) -> Kernel:
     Raises :class:`KernelError` where Loopy cannot infer types or find a schedule, or where there is no single entry
     point, and :class:`UnboundedDomainError` where Loopy needs bounds that a loop does not have.
     """
-    unit = _as_translation_unit(program)
+    unit = as_translation_unit(program)
     try:
         unit = inlined(unit)
         if unit.default_entrypoint.linearization is None:
@@ -304,7 +304,8 @@ def checked_program(program: object) -> Program:
 # {{{ from translation unit to kernel
 
 
-def _as_translation_unit(program: object) -> TranslationUnit:
+def as_translation_unit(program: object) -> TranslationUnit:
+    """Return *program* as a translation unit of one entry point; raises :class:`KernelError` if it is none."""
     program = checked_program(program)
     if isinstance(program, LoopKernel):
         return _unit_of(program)

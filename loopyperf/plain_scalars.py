@@ -1,7 +1,7 @@
 """Integer arguments that a kernel only computes with: no loop, condition, address or length depends on their values."""
 
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, cast
 
 import islpy as isl
 import pymbolic.primitives as prim
@@ -54,7 +54,8 @@ def _names_that_decide(kernel: LoopKernel) -> Iterator[str]:
 
 def _names_in_array(array: ArrayBase) -> Iterator[str]:
     stated: Any = array
-    lengths: Any = stated.shape if isinstance(stated.shape, tuple) else ()
+    shape: Any = stated.shape
+    lengths = cast("tuple[Any, ...]", shape if isinstance(shape, tuple) else ())
     strides: Any = [getattr(tag, "stride", None) for tag in stated.dim_tags or ()]
     found: list[Any] = [*lengths, *strides, stated.offset]
     for each in found:

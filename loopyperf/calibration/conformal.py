@@ -21,11 +21,12 @@ def uncertainty(solution: Solution, observations: Sequence[Observation], left_ou
     errors = np.abs(np.log(np.maximum(ratios, np.finfo(float).tiny)))[chosen]
     scores = np.sort(errors / np.sqrt(1 + left_out.leverages[chosen]))
     return Uncertainty(
-        scores=tuple(map(_rounded, scores.tolist())),
+        scores=tuple(map(rounded, scores.tolist())),
         columns=tuple(solution.weights),
-        covariance=tuple(tuple(map(_rounded, row)) for row in solution.covariance.tolist()),
+        covariance=tuple(tuple(map(rounded, row)) for row in solution.covariance.tolist()),
     )
 
 
-def _rounded(number: float) -> float:
+def rounded(number: float) -> float:
+    """Return *number* with as many digits as files keep."""
     return float(f"{number:.{DIGITS}g}")

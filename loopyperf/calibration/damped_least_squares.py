@@ -8,7 +8,7 @@ Near x, with weights tⱼ = 1 + (fⱼ/s)², g = Σⱼ tⱼ^(−1/2) fⱼ ∇fⱼ
 
 which by the triangular factor of H + μ diag H is a non-negative least-squares problem with one answer. So a parameter
 lies on its bound after one step, where methods that stay inside of the bounds come near it by halves: of a thousand
-kernels and 150 weights, of which a third is 0, they took thousands of steps, and stopped before the minimum.
+kernels and 150 weights, of which a third is 0, they took thousands of steps, and stopped short.
 
 Damping μ begins at 1, since longer first steps end in minima that are higher, and follows H. B. Nielsen, Damping
 Parameter in Marquardt's Method, 1999; the approximate H is Triggs et al., Bundle Adjustment, 2000, section 4.3.

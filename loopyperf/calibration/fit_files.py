@@ -2,20 +2,17 @@
 
 import math
 import os
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import cast
 
 import msgspec
 
+from loopyperf.calibration.documents import Document, read_document, write_document
 from loopyperf.calibration.fits import SCHEMA, Fit
 from loopyperf.errors import FitFileError
 from loopyperf.models.overlap import side
-
-Document = dict[str, object]
-"""A fit file's contents, as JSON has them."""
 
 
 def _from_schema_1(document: Document) -> Document:
@@ -36,7 +33,6 @@ def _from_schema_1(document: Document) -> Document:
 UPGRADES: Mapping[int, Callable[[Document], Document]] = {1: _from_schema_1}
 """For each older schema version, the function that makes its document one of the next: ``{1: upgrade_1_to_2}``."""
 
-_LINE_LENGTH = 120
 _RECALIBRATE = "give the path of a fit file, or make one with `loopyperf calibrate`"
 
 
@@ -47,20 +43,7 @@ def save_fit(fit: Fit, path: str | os.PathLike[str]) -> None:
     """
     target = Path(path)
     document = {"schema": SCHEMA, **cast("Document", msgspec.to_builtins(fit, order="deterministic"))}
-    # JSON has no such numbers, and msgspec would write null for them.
-    if not _finite(document):
-        raise FitFileError(f"the fit for {target} holds a number that is not finite, which no file may; fit it again")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # Renaming is atomic only within one file system, so the temporary file stands in a folder beside the target.
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
-            temporary = Path(folder, target.name)
-            temporary.write_text(_text(document) + "\n", encoding="utf-8")
-            temporary.replace(target)
-    except OSError as error:
-        raise FitFileError(
-            f"cannot write the fit file {target}: {error.strerror}; choose a path that can be written"
-        ) from error
+    write_document(document, target, "fit")
 
 
 def path_of(fit: str | os.PathLike[str]) -> str:
@@ -78,12 +61,7 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
         model has no answer with its weights.
     """
     source = Path(path_of(path))
-    try:
-        document = msgspec.json.decode(source.read_bytes())
-    except OSError as error:
-        raise FitFileError(f"cannot read the fit file {source}: {error.strerror}; {_RECALIBRATE}") from error
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise FitFileError(f"the fit file {source} is corrupt: {error}; restore it, or {_RECALIBRATE}") from error
+    document = read_document(source, "fit", _RECALIBRATE)
     current = _upgraded(document, source)
     current.pop("schema")
     try:
@@ -142,26 +120,3 @@ def _from_the_future(document: Document, source: Path) -> str:
         f"{source} has schema {document['schema']}, but loopyperf {metadata.version('loopyperf')} reads schemas up to "
         f"{SCHEMA}; install a later one: pip install {wanted}"
     )
-
-
-def _text(value: object, indent: int = 0) -> str:
-    """Return *value* as JSON: each entry of the file's own objects and arrays on one line, deeper ones if they fit."""
-    line = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
-    if isinstance(value, dict):
-        entries = [f"{_text(key)}: {_text(item, indent + 2)}" for key, item in cast("Document", value).items()]
-    elif isinstance(value, (list, tuple)):
-        entries = [_text(item, indent + 2) for item in cast("Sequence[object]", value)]
-    else:
-        return line
-    if not entries or (indent > 2 and indent + len(line) <= _LINE_LENGTH):
-        return line
-    margin = "\n" + " " * indent
-    return line[0] + f"{margin}  " + f",{margin}  ".join(entries) + margin + line[-1]
-
-
-def _finite(value: object) -> bool:
-    if isinstance(value, dict):
-        return all(_finite(item) for item in cast("Document", value).values())
-    if isinstance(value, (list, tuple)):
-        return all(_finite(item) for item in cast("Sequence[object]", value))
-    return not isinstance(value, float) or math.isfinite(value)

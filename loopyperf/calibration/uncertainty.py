@@ -38,12 +38,16 @@ class Uncertainty(msgspec.Struct, frozen=True):
 
     def half_width(self, leverage: Vector, level: float = LEVEL) -> Vector:
         """Return by how much ln T may be off, up or down; infinity where there are too few scores for *level*."""
-        place = math.ceil((len(self.scores) + 1) * level) - 1
-        score = self.scores[place] if place < len(self.scores) else math.inf
-        return score * np.sqrt(1 + leverage)
+        return quantile(self.scores, level) * np.sqrt(1 + leverage)
 
     def leverage(self, fit: Fitted, names: Sequence[str], amounts: Matrix) -> Vector:
         """Return h of kernels that have *amounts* (kernels × names) of the columns called *names*."""
         order = tuple(fit.weights)
         places = [*map(order.index, self.columns), len(order)]
         return leverages(sensitivity_of(fit, names, amounts).gradient[:, places], np.array(self.covariance))
+
+
+def quantile(scores: Sequence[float], level: float = LEVEL) -> float:
+    """Return the ⌈(n + 1)·level⌉-th of n *scores*, which ascend; infinity where there are too few of them."""
+    place = math.ceil((len(scores) + 1) * level) - 1
+    return scores[place] if place < len(scores) else math.inf

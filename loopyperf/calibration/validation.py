@@ -7,13 +7,10 @@ import numpy as np
 
 from loopyperf.calibration.accuracy import ClassErrors, CrossValidation, least
 from loopyperf.calibration.candidates import Candidate, possible
+from loopyperf.calibration.folds import folds
 from loopyperf.calibration.problem import Observation, Problem, Vector, pose_problem
-from loopyperf.errors import CalibrationError
 from loopyperf.models.interface import Basis
 from loopyperf.models.metrics import geometric_mean
-
-MOST_FOLDS = 10
-"""Where there are more kernel classes, several of them are left out together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,36 +46,18 @@ def cross_validate(observations: Sequence[Observation], candidates: Sequence[Can
     """Return the errors of *candidates* on each kernel class, fitted to the others; by default of all possible ones.
 
     Never by row: sizes of one kernel are so alike that a row left out is predicted by its neighbours. Beyond
-    :data:`MOST_FOLDS` classes, several are left out at a time.
+    :data:`loopyperf.calibration.folds.MOST_FOLDS` classes, several are left out at a time.
 
     :raises CalibrationError: there are fewer than two classes.
     """
     rows = tuple(observations)
-    folds = _folds(rows)
+    asked = folds([row.kernel_class for row in rows])
     chosen = possible(rows) if candidates is None else tuple(candidates)
     bases: set[Basis] = {each.basis for each in chosen}
-    posed = {basis: [(fold, _without(fold, rows, basis)) for fold in folds] for basis in bases}
+    posed = {basis: [(fold, _without(fold, rows, basis)) for fold in asked] for basis in bases}
     left_out = {each.name: _left_out(each, rows, posed[each.basis]) for each in chosen}
     table = _table(rows, left_out)
     return Validated(table, left_out, {each.name: each for each in chosen})
-
-
-def _folds(rows: Sequence[Observation]) -> list[set[str]]:
-    """Return which classes are left out together: as many observations in each fold as can be."""
-    sizes: dict[str, int] = {}
-    for row in rows:
-        sizes[row.kernel_class] = sizes.get(row.kernel_class, 0) + 1
-    if len(sizes) < 2:
-        raise CalibrationError(
-            f"cross-validation leaves out one kernel class at a time and needs at least two, but got {list(sizes)}; "
-            "measure kernels of another class"
-        )
-    if len(sizes) <= MOST_FOLDS:
-        return [{name} for name in sizes]
-    folds: list[set[str]] = [set() for _ in range(MOST_FOLDS)]
-    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
-        min(folds, key=lambda fold: sum(sizes[each] for each in fold)).add(name)
-    return folds
 
 
 def _without(fold: set[str], rows: Sequence[Observation], basis: Basis) -> Problem:

@@ -22,6 +22,7 @@ PACKAGES = (
     "cupy-cuda12x",
     "cupy-cuda13x",
     "numpy",
+    "scikit-learn",
 )
 """The installed packages whose versions are recorded; absent ones are left out."""
 

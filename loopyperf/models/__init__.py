@@ -7,10 +7,12 @@ from loopyperf.errors import UnknownModelError
 from loopyperf.models import gpumech, mwp_cwp, pipeline, roofline, transit, volkov, wfg
 from loopyperf.models.analytic import rows_by
 from loopyperf.models.aspects import ASPECTS, Aspect
-from loopyperf.models.interface import DeviceModel, FittedModel, Model
+from loopyperf.models.interface import DeviceModel, FittedModel, LearnedModel, Model, SampledModel
+from loopyperf.models.learned import corrected
 from loopyperf.models.linear import linear_time
 from loopyperf.models.on_device import gpuperf_rows
 from loopyperf.models.overlap import overlap_time
+from loopyperf.models.sampling import sampled_time
 
 ROOFLINE_SEES: frozenset[Aspect] = frozenset({"more than two subsystems", "issue limit", "divergent warps"})
 LATENCIES_AND_ILP: frozenset[Aspect] = frozenset({"ILP", "latency of computation", "latency of memory"})
@@ -106,6 +108,16 @@ MODELS: Mapping[str, Model] = {
             summary="a simulated core executes the machine graph (Cornelis; Lemeire)",
             rows=pipeline.rows,
             sees=frozenset(ASPECTS),
+        ),
+        SampledModel(
+            name="sampled",
+            summary="the first groups are run, the others take as long for as much work (Dao)",
+            time=sampled_time,
+        ),
+        LearnedModel(
+            name="learned",
+            summary="what another model leaves over, learned from features of measured kernels (Dao)",
+            time=corrected,
         ),
     )
 }

@@ -1,6 +1,6 @@
 """What a model is to those who ask it: a name, what it needs, and its answer, a time with its rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -11,6 +11,7 @@ from loopyperf.models.aspects import Aspect
 from loopyperf.models.on_device.costs import Notes, Rows, kernel_time, no_notes
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
+from loopyperf.models.sampling import SampledProgram
 
 Need = Literal["fit", "device", "samples"]
 
@@ -94,4 +95,36 @@ class DeviceModel:
         return kernel_time(kernel, self.rows, self.notes)
 
 
-Model = FittedModel | DeviceModel
+@dataclass(frozen=True, slots=True)
+class SampledModel:
+    """A model that turns what a kernel's first groups took into the time of all of them."""
+
+    name: str
+    summary: str
+    """what it assumes, in one line"""
+    time: Callable[[Sequence[SampledProgram], float], ModelTime]
+    """given the samples of each device program, and the seconds that the host takes beside them"""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Return what the model must be given besides the kernel."""
+        return frozenset({"samples"})
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedModel:
+    """A model that corrects the answer of another one by what was learned from measurements of the device."""
+
+    name: str
+    summary: str
+    """what it assumes, in one line"""
+    time: Callable[[ModelTime, float], ModelTime]
+    """given what the base says, and the logarithm of how many times longer it takes"""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Return what the model must be given besides the kernel, and besides what its base needs."""
+        return frozenset({"fit"})
+
+
+Model = FittedModel | DeviceModel | SampledModel | LearnedModel

@@ -21,8 +21,10 @@ from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.records import Run
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
+from loopyperf.oracle.fit import Measured
 from loopyperf.oracle.observation import measured_device, observe
 from loopyperf.properties.unified import PAPER_PROPERTIES
 
@@ -75,13 +77,13 @@ def fit_recording(
     Of *model* alone, if one is named; *non_negative* says whether the linear model's weights may be negative. Raises
     :class:`CalibrationError` where there is nothing to fit.
     """
-    rows = observations(_explained(recording, files), files, counting)
+    rows = observations(explained(recording, files), files, counting)
     left = (
         each
         for each in possible(rows, model)
         if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
     )
-    return fit_observations(_provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES)
+    return fit_observations(provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES)
 
 
 # {{{ from measurements to observations
@@ -95,33 +97,43 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
 
     Raises :class:`CalibrationError` for a measurement of a kernel that *files* do not have.
     """
-    if not recording.runs:
-        raise CalibrationError("the archive holds no run; measure first, with `loopyperf calibrate`")
-    run = recording.runs[-1]
+    device = measured_device(_run(recording).environment)
+    return [
+        observe(
+            row.kernel,
+            row.sizes,
+            row.seconds,
+            kernel_class=row.kernel_class,
+            label=row.label,
+            counting=counting,
+            device=device,
+        )
+        for row in measured_kernels(recording, files)
+    ]
+
+
+def measured_kernels(recording: Recording, files: Iterable[KernelFile]) -> list[Measured]:
+    """Return the measurements of an archive with what was measured, built from *files*; raises as observations do."""
+    run = _run(recording)
     configurations = {(file.name, c.label): c for file in files for c in configurations_of(file, run.limits)}
     built: dict[tuple[str, str], Program] = {}
-    device = measured_device(run.environment)
-    found: list[Observation] = []
+    found: list[Measured] = []
     for measurement in recording.standing:
         key = (measurement.kernel_class, measurement.label)
         if key not in built:
             built[key] = _configuration(configurations, key).build()
         seconds = run.protocol.measured_time(measurement.samples)
-        found.append(
-            observe(
-                built[key],
-                measurement.sizes,
-                seconds,
-                kernel_class=key[0],
-                label=key[1],
-                counting=counting,
-                device=device,
-            )
-        )
+        found.append(Measured(built[key], measurement.sizes, seconds, *key))
     return found
 
 
-def _explained(recording: Recording, files: Iterable[KernelFile]) -> Recording:
+def _run(recording: Recording) -> Run:
+    if not recording.runs:
+        raise CalibrationError("the archive holds no run; measure first, with `loopyperf calibrate`")
+    return recording.runs[-1]
+
+
+def explained(recording: Recording, files: Iterable[KernelFile]) -> Recording:
     """Return *recording* without the configurations whose time hangs on what the unified model has no property for."""
     if not recording.runs:
         return recording
@@ -140,7 +152,8 @@ def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[st
     return known[key]
 
 
-def _provenance(recording: Recording, counting: Counting) -> Provenance:
+def provenance(recording: Recording, counting: Counting) -> Provenance:
+    """Return where what is fitted to an archive comes from."""
     run = recording.runs[-1]
     device = measured_device(run.environment)
     empty = [m for m in recording.standing if m.kernel_class == EMPTY_KERNEL]

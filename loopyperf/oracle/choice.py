@@ -99,6 +99,22 @@ def _check_asked_for(fit: Fit, model: str | None, device: str | None, backend: s
 # {{{ which device
 
 
+def meant_device() -> str:
+    """Return the name of the device that ``LOOPYPERF_DEVICE`` names, else that of this machine's OpenCL device.
+
+    Raises :class:`UnknownDeviceError` where there is neither.
+    """
+    named = os.environ.get(DEVICE_VARIABLE)
+    if named:
+        return named
+    try:
+        return _local_device(os.environ.get("PYOPENCL_CTX"))
+    except BackendError as error:
+        raise UnknownDeviceError(
+            f"no device was named and this machine has none ({error}); name one with device=... or in {DEVICE_VARIABLE}"
+        ) from error
+
+
 def _meant(device: str | None) -> str:
     if device is not None:
         return device

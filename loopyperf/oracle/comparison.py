@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError
 from loopyperf.models import MODELS, find_model
-from loopyperf.models.interface import DeviceModel
+from loopyperf.models.interface import DeviceModel, SampledModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.alternatives import with_alternatives
@@ -148,6 +148,9 @@ def compare(
     refusals: dict[str, str] = {}
     for name in names:
         model = find_model(name)
+        if isinstance(model, SampledModel):
+            refusals[name] = f"runs a part of the kernel; ask estimate(..., model={name!r}, backend=...)"
+            continue
         try:
             if isinstance(model, DeviceModel):
                 answer = with_alternatives(kernel, model.time)

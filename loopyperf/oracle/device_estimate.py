@@ -1,6 +1,6 @@
 """Estimates by models that need to know the device and no fit: the kernel's graphs are built, at each size anew."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -23,6 +23,9 @@ from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.intervals import extrapolations, interval
 from loopyperf.oracle.sizes import common_shape
+
+Answer = tuple[str, ModelTime]
+"""the kernel's name, and what a model says of it"""
 
 COUNTING = "executed"
 """graphs have what is executed"""
@@ -72,10 +75,7 @@ def _answered(
     program: Program, time: Time, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
 ) -> tuple[str, ModelTime]:
     """Return the kernel's name, and what *time* says of it at *sizes*."""
-    arrays = {name: cast("NDArray[Any]", size) for name, size in sizes.items() if isinstance(size, np.ndarray)}
-    if not arrays:
-        return _at(program, time, device, typical, sizes)
-    return _at_all(program, time, device, typical, sizes, arrays)
+    return answered_at(sizes, lambda one: _at(program, time, device, typical, one))
 
 
 def device_estimate(kernel: str, model: str, device: str, sizes: Mapping[str, Any], answer: ModelTime) -> Estimate:
@@ -102,22 +102,21 @@ def _at(
     return graphs.kernel, time(TimedKernel(graphs, device))
 
 
-def _at_all(
-    program: Program,
-    time: Time,
-    device: Device,
-    typical: Mapping[str, Any] | None,
-    sizes: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any]],
-) -> tuple[str, ModelTime]:
-    """Return the answers at all sizes as one; costs are by property alone."""
+def answered_at(sizes: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], Answer]) -> Answer:
+    """Return what *answer* says of one size; where any of *sizes* is an array, of all of them as one.
+
+    Costs are then by property alone.
+    """
+    arrays = {name: cast("NDArray[Any]", size) for name, size in sizes.items() if isinstance(size, np.ndarray)}
+    if not arrays:
+        return answer(sizes)
     shape = common_shape({name: array.shape for name, array in arrays.items()})
     every = {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
     points = [{name: array.flat[place].item() for name, array in every.items()} for place in range(int(np.prod(shape)))]
     if not points:
         raise ParameterError("there is no size in the arrays of sizes")
-    answers = [_at(program, time, device, typical, {**sizes, **point}) for point in points]
-    return answers[0][0], _together([answer for _, answer in answers], shape)
+    answers = [answer({**sizes, **point}) for point in points]
+    return answers[0][0], _together([each for _, each in answers], shape)
 
 
 def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime:

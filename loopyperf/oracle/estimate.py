@@ -10,17 +10,20 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.indistinguishable import doubts
+from loopyperf.calibration.learned import Learned
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
 from loopyperf.errors import ParameterError
 from loopyperf.models import find_fitted_model, find_model
-from loopyperf.models.interface import Count, DeviceModel, Shares
+from loopyperf.models.interface import Count, DeviceModel, LearnedModel, Model, SampledModel, Shares
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
-from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, said_of_choice
+from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, meant_device, said_of_choice
 from loopyperf.oracle.device_estimate import estimate_by_pipelines, estimate_on_device
 from loopyperf.oracle.intervals import extrapolations, interval
+from loopyperf.oracle.learned_estimate import chosen_learned, estimate_learned, sampler
+from loopyperf.oracle.sampled_estimate import BackendChoice, estimate_sampled, opened
 from loopyperf.oracle.sizes import common_shape, merged_sizes
 from loopyperf.properties.counted_kernel import KernelCounts
 
@@ -31,12 +34,13 @@ def estimate(
     *,
     device: DeviceChoice | None = None,
     model: str | None = None,
-    fit: FitChoice | None = None,
-    backend: str | None = None,
+    fit: FitChoice | Learned | None = None,
     counting: Counting | None = None,
     typical: Mapping[str, Any] | None = None,
     on_unknown: OnUnknown = "refuse",
     alternatives: bool = True,
+    backend: BackendChoice | None = None,
+    arguments: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Estimate:
@@ -52,6 +56,12 @@ def estimate(
 
     A model that knows the device, such as ``"pipeline"``, takes no fit: *device* is then a name, the path of a
     description, or one that was loaded (see :func:`loopyperf.load_device`), and what is counted is what is executed.
+    The model ``"learned"`` takes what :func:`loopyperf.train` returns, or the path of its file, as *fit*; without it,
+    a person's own learned model of *device*. One that corrects the sampled model needs *backend*, as that does.
+
+    The model ``"sampled"`` runs the kernel's first groups on *backend*, ``"opencl"``, ``"cuda"`` or an open one, there
+    on the device in whose name *device* occurs. *arguments* are arrays and scalars by the names of the kernel's
+    arguments; others are made up. ``interval`` is then the scatter of the samples alone.
 
     Where such a model, or a fit of pipelines, is unsure whether private arrays are registers, ``unsure`` names them,
     ``alternatives`` has the time that it is otherwise, and the interval holds both. This takes up to as long again: a
@@ -59,28 +69,46 @@ def estimate(
 
     Raises :class:`UnknownModelError`, :class:`UnknownDeviceError`, :class:`FitFileError`, :class:`KernelError`,
     :class:`UncountableError` and :class:`ParameterError`, each saying what to do; models that know the device also
-    :class:`MissingNumberError` for what its description lacks, and :class:`OccupancyError` for groups too large.
+    :class:`MissingNumberError` for what its description lacks, and :class:`OccupancyError` for groups too large; one
+    that runs the kernel :class:`BackendError` where there is no device, and :class:`MeasurementError`.
     """
-    _check(device, model, backend, alternatives, parameters)
+    _check(device, model, alternatives, parameters)
     asked = None if model is None else find_model(model)
     merged = merged_sizes(parameters, sizes)
-    if isinstance(asked, DeviceModel):
-        if fit is not None or backend is not None:
-            option = "fit" if fit is not None else "backend"
-            raise ParameterError(f"the model {asked.name!r} is not fitted: leave {option} out, and name the device")
+    if isinstance(asked, SampledModel | DeviceModel):
+        _check_is_not_fitted(asked, fit)
         _check_looks_at_graphs(f"the model {asked.name!r}", counting, on_unknown)
+    if isinstance(asked, SampledModel):
+        return estimate_sampled(program, asked, opened(backend, device), arguments, typical, merged)
+    if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
+        _check_looks_at_graphs("a learned model", counting, on_unknown)
+        take = None if backend is None else sampler(program, opened(backend), arguments, typical)
+        return estimate_learned(program, _learned(asked, device, fit), typical, merged, take)
+    _check_runs_nothing(asked, backend, arguments)
+    if isinstance(asked, DeviceModel):
         return estimate_on_device(program, asked, chosen_device(device), typical, merged, alternatives=alternatives)
     if device is not None and not isinstance(device, str):
         raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
-    chosen = chosen_fit(None if asked is None else asked.name, device, fit, backend)
-    if chosen.basis == "pipelines":
-        _check_looks_at_graphs("this fit, of pipelines,", counting, on_unknown)
-        answer = estimate_by_pipelines(program, chosen, typical, merged, alternatives=alternatives)
-    else:
-        options = CountingOptions(counting or chosen.counting, typical, on_unknown=on_unknown)
-        answer = estimate_counted(count_at(program, options, merged), chosen, merged)
+    chosen = chosen_fit(None if asked is None else asked.name, device, fit, cast("str | None", backend))
+    answer = _estimate_fitted(program, chosen, counting, typical, on_unknown, alternatives, merged)
     said = said_of_choice(chosen) if fit is None and backend is None else ()
     return replace(answer, notes=(*said, *answer.notes)) if said else answer
+
+
+def _estimate_fitted(
+    program: Program,
+    fit: Fit,
+    counting: Counting | None,
+    typical: Mapping[str, Any] | None,
+    on_unknown: OnUnknown,
+    alternatives: bool,
+    sizes: Mapping[str, Any],
+) -> Estimate:
+    if fit.basis == "pipelines":
+        _check_looks_at_graphs("this fit, of pipelines,", counting, on_unknown)
+        return estimate_by_pipelines(program, fit, typical, sizes, alternatives=alternatives)
+    options = CountingOptions(counting or fit.counting, typical, on_unknown=on_unknown)
+    return estimate_counted(count_at(program, options, sizes), fit, sizes)
 
 
 def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> Estimate:
@@ -104,12 +132,22 @@ def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) 
     )
 
 
-def _check(device: object, model: object, backend: object, alternatives: object, parameters: object) -> None:
+def _learned(asked: Model | None, device: DeviceChoice | None, choice: FitChoice | Learned | None) -> Learned:
+    """Return the learned model that is meant; raises :class:`ParameterError` for what is a fit, or another model's."""
+    if isinstance(choice, Fit) or not isinstance(asked, LearnedModel | None):
+        raise ParameterError(
+            f"a learned model goes with model='learned', and a fit with the model that it is of; received "
+            f"model={'learned' if asked is None else asked.name!r} with {type(choice).__name__}"
+        )
+    name = device if isinstance(device, Device | None) else os.fspath(device)
+    return chosen_learned(name, choice, meant_device() if name is None and choice is None else None)
+
+
+def _check(device: object, model: object, alternatives: object, parameters: object) -> None:
     """Raise :class:`ParameterError` for an option of another type; a size of the same name goes through parameters."""
     options = (
         ("device", "a name", device, (str, os.PathLike, Device)),
         ("model", "a name", model, str),
-        ("backend", "a name", backend, str),
         ("alternatives", "True or False", alternatives, bool),
     )
     for option, what, value, types in options:
@@ -120,6 +158,23 @@ def _check(device: object, model: object, backend: object, alternatives: object,
             )
     if parameters is not None and not isinstance(parameters, Mapping):
         raise ParameterError(f"parameters is a mapping from sizes to values, received {parameters!r}")
+
+
+def _check_is_not_fitted(model: SampledModel | DeviceModel, fit: object) -> None:
+    """Raise :class:`ParameterError` where there is a fit for *model*."""
+    if fit is not None:
+        how = "name the device" if isinstance(model, DeviceModel) else "give a backend"
+        raise ParameterError(f"the model {model.name!r} is not fitted: leave fit out, and {how}")
+
+
+def _check_runs_nothing(asked: Model | None, backend: object, arguments: object) -> None:
+    """Raise :class:`ParameterError` for what to run with, where nothing is run; a fit may be told by its backend."""
+    if arguments is not None or (isinstance(asked, DeviceModel) and backend is not None):
+        option = "arguments" if arguments is not None else "backend"
+        name = "a fitted model" if asked is None else f"the model {asked.name!r}"
+        raise ParameterError(f"{name} runs nothing: leave {option} out, or ask the model 'sampled'")
+    if backend is not None and not isinstance(backend, str):
+        raise ParameterError(f"backend is the name of what the fit was measured through, received {backend!r}")
 
 
 def _check_looks_at_graphs(who: str, counting: Counting | None, on_unknown: OnUnknown) -> None:

@@ -19,6 +19,7 @@ from loopyperf.device.names import device_slug
 from loopyperf.errors import CalibrationError, LoopyperfError
 from loopyperf.measurement.environment import installed_versions
 from loopyperf.models import find_fitted_model
+from loopyperf.models.sampling import SampledProgram
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.observation import described, observe
 
@@ -35,6 +36,10 @@ class Measured:
     label: str = ""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what the source does not tell (:func:`loopyperf.count`)"""
+    samples: Sequence[SampledProgram] = ()
+    """what the first groups of each launch took; only learned models look at them"""
+    launching: float = 0.0
+    """seconds that the host takes beside them"""
 
 
 Row = Measured | Sequence[Any] | Mapping[str, Any]
@@ -69,7 +74,7 @@ def fit(
     if model is not None:
         find_fitted_model(model)
     known = device if isinstance(device, Device) else described(device_slug(device))
-    rows = [_measured(row, number) for number, row in enumerate(measurements)]
+    rows = [measured(row, number) for number, row in enumerate(measurements)]
     observations = _observed(rows, counting, known, executor, on_failure)
     fits = fit_observations(
         Provenance(
@@ -89,7 +94,8 @@ def fit(
     return fits[0]
 
 
-def _measured(row: Row, number: int) -> Measured:
+def measured(row: Row, number: int) -> Measured:
+    """Return *row* number *number* as what it says it is; raises :class:`CalibrationError` where that is none."""
     if isinstance(row, Measured):
         return row
     try:

@@ -6,10 +6,11 @@ import pytest
 
 from loopyperf.calibration.accuracy import PLAIN, CrossValidation, Prediction, assess
 from loopyperf.calibration.candidates import CANDIDATES, Candidate
+from loopyperf.calibration.folds import MOST_FOLDS
 from loopyperf.calibration.problem import Observation, Problem
 from loopyperf.calibration.solution import Solution
 from loopyperf.calibration.solver import solve
-from loopyperf.calibration.validation import MOST_FOLDS, cross_validate
+from loopyperf.calibration.validation import cross_validate
 from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import LEAST_ERROR
 

@@ -1,4 +1,4 @@
-"""``loopyperf calibrate``, ``fit`` and ``validate`` on a device made of arithmetic."""
+"""``loopyperf calibrate``, ``fit``, ``train`` and ``validate`` on a device made of arithmetic."""
 
 import json
 import re
@@ -90,6 +90,39 @@ def test_an_archive_that_is_not_there_is_refused(tmp_path: Path):
     refused = run("fit", tmp_path / "none.jsonl")
     assert refused.exit_code == 2
     assert "none.jsonl cannot be read" in " ".join(refused.stderr.split())
+
+
+# }}}
+
+
+# {{{ train
+
+
+def test_an_archive_gives_a_learned_model_without_the_device(kernels: Path, tmp_path: Path):
+    pytest.importorskip("sklearn", reason="learned models are in the extra learn")
+    archive, learned = tmp_path / "raw.jsonl", tmp_path / "learned.json"
+    calibrate(kernels, "--archive", archive, "--output", tmp_path / "fit.json")
+    printed = run("train", archive, "--kernels", kernels, "--output", learned)
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    assert re.match(
+        r"learned model of synthetic-device-9000: svr on overlap of counts, from 33 measurements of \d+ classes; "
+        r"median errors on classes left out: base [\d.]+%; svr [\d.]+%; trees [\d.]+%$",
+        printed.stdout.strip(),
+    )
+    asked = ("estimate", DOUBLED, "--set", "n=100000", "--model", "learned")
+    told = json.loads(run(*asked, "--fit", learned, "--json").stdout)
+    assert (told["model"], told["device"]) == ("learned", "synthetic-device-9000")
+    run("train", archive, "--kernels", kernels)
+    assert json.loads(run(*asked, "--device", "synthetic-device-9000", "--json").stdout) == told
+    refused = run(*asked, "--fit", learned, "--device", "nvidia-v100")
+    assert refused.exit_code == 2
+    assert "was trained on the device 'synthetic-device-9000' and knows nothing of 'nvidia-v100'" in refused.stderr
+
+
+def test_training_on_an_archive_that_is_not_there_is_refused(tmp_path: Path):
+    refused = run("train", tmp_path / "none.jsonl")
+    assert refused.exit_code == 2
+    assert "none.jsonl" in refused.stderr
 
 
 # }}}

@@ -175,6 +175,14 @@ BAD_INPUT = {
         ["estimate", DOUBLED, *ON_FURY, "--fit", bundled_fits() / "amd-r9-fury" / "linear.json", "--device", "other"],
         "for the device 'amd-r9-fury', but 'other' was asked for",
     ),
+    "no learned model": (
+        ["estimate", DOUBLED, "--set", "n=1", "--model", "learned", "--device", "nvidia-v100"],
+        "there is no learned model of the device 'nvidia-v100'; give the path",
+    ),
+    "a learned model that is none": (
+        ["estimate", DOUBLED, "--set", "n=1", "--model", "learned", "--fit", corrupt_fit],
+        "the learned model file",
+    ),
     "an undescribed device": (
         ["devices", "show", "nvidia-titan-w"],
         "is described; known devices, nearest first: nvidia-t",
@@ -363,6 +371,26 @@ def test_doctor_fails_for_a_fit_that_cannot_be_read(own_data: Path):
     examined = run("doctor")
     assert examined.exit_code == 1
     assert re.search(r"^bad +fit: .*linear\.json is corrupt", examined.stdout, re.MULTILINE)
+
+
+# }}}
+
+
+# {{{ a model that runs the kernel
+
+
+def test_a_model_that_runs_the_kernel_needs_a_backend():
+    refused = run("estimate", DOUBLED, "--set", "n=1000", "--model", "sampled")
+    assert refused.exit_code == 2
+    assert "needs a device to run it on: give backend='cuda' or backend='opencl'" in refused.stderr
+
+
+@pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
+def test_a_kernel_is_sampled_from_the_command_line():
+    pytest.importorskip("pyopencl")
+    answer = run("estimate", DOUBLED, "--set", "n=4096", "--model", "sampled", "--backend", "opencl", "--json")
+    assert answer.exit_code == 0
+    assert json.loads(answer.stdout)["model"] == "sampled"
 
 
 # }}}

@@ -264,3 +264,11 @@ def test_at_least_one_resource_binds_and_the_share_is_of_the_warps(device, needs
 
 
 # }}}
+
+
+def test_groups_come_of_whole_warps_and_not_of_the_share():
+    # Dao, section 4: an occupancy of 0.833 of 48 warps are five groups of eight; ⌊0.833·48/8⌋ would be four.
+    device = load_device("nvidia-gtx-580")
+    found = occupancy(device, 256, registers=24)
+    assert (found.groups, found.warps, round(found.share, 3)) == (5, 40, 0.833)
+    assert int(round(found.share, 3) * 48 / 8) == 4

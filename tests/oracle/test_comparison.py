@@ -42,8 +42,9 @@ def curves() -> lpp.OccupancyComparison:
 
 
 def test_every_model_is_asked(comparison: lpp.Comparison):
-    assert {*comparison.estimates, "overlap"} == set(MODELS)
-    assert set(comparison.refusals) == {"overlap"}
+    assert {*comparison.estimates, "overlap", "sampled", "learned"} == set(MODELS)
+    assert set(comparison.refusals) == {"overlap", "sampled", "learned"}
+    assert "runs a part of the kernel" in comparison.refusals["sampled"]
     assert "the fit is of the model 'linear', but 'overlap' was asked for" in comparison.refusals["overlap"]
 
 
@@ -86,7 +87,7 @@ def test_a_model_that_lacks_a_number_names_it():
 def test_printed_a_comparison_has_a_line_for_each_model(comparison: lpp.Comparison):
     lines = str(comparison).splitlines()
     assert lines[0] == f"doubled(n={N}) on nvidia-v100"
-    assert [line.split()[0] for line in lines[1:]] == [*comparison.estimates, "overlap"]
+    assert [line.split()[0] for line in lines[1:]] == [*comparison.estimates, *comparison.refusals]
 
 
 def test_a_comparison_survives_json(comparison: lpp.Comparison, curves: lpp.OccupancyComparison):
@@ -120,13 +121,15 @@ def test_performance_is_relative_to_the_first(curves: lpp.OccupancyComparison):
 
 
 def test_fitted_models_know_no_occupancy(curves: lpp.OccupancyComparison):
-    assert curves.refusals == dict.fromkeys(("linear", "overlap"), "does not know how many groups reside at once")
+    assert curves.refusals == dict.fromkeys(
+        ("linear", "overlap", "sampled", "learned"), "does not know how many groups reside at once"
+    )
 
 
 def test_printed_curves_have_a_line_for_each_model(curves: lpp.OccupancyComparison):
     lines = str(curves).splitlines()
     assert lines[1].split() == ["warps", "1", "7", "13", "20", "26", "32"]
-    assert [line.split()[0] for line in lines[2:]] == [*curves.seconds, "linear", "overlap"]
+    assert [line.split()[0] for line in lines[2:]] == [*curves.seconds, *curves.refusals]
     assert max(map(len, lines)) <= 80
 
 

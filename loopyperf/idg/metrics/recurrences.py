@@ -15,13 +15,13 @@ UNREACHED = -1.0
 
 
 def slowest_recurrence(graph: Idg, completion: Sequence[float], places: Mapping[int, float]) -> Mapping[int, float]:
-    """Return what the loop waits for whose passes wait longest for each other: instruction -> cycles, in all its passes.
+    """Return what the loop waits for whose passes wait longest for each other: instruction -> cycles in all passes.
 
     *completion* is Λ of each instruction, in cycles. Of *places* are the instructions that are looked at, each with
     how much of its executions counts. Cycles through one carried dependence are found, those through several are not.
     """
     found = (each for loop, level in _loops(graph.body) for each in _of_loop(graph, loop, level, completion, places))
-    return max(found, key=lambda waited: sum(waited.values()), default={})
+    return max(found, key=lambda waited: sum(waited.values()), default=dict[int, float]())
 
 
 def _of_loop(

@@ -9,7 +9,8 @@ from loopy.kernel import LoopKernel
 
 from loopyperf.measurement.arguments import checked_arguments
 from loopyperf.measurement.backends.interface import Case
-from loopyperf.measurement.configuration import Array
+from loopyperf.measurement.backends.parts import Bytes, Contents, beginning
+from loopyperf.measurement.configuration import Arguments, Array
 from loopyperf.measurement.verification import verify
 
 SEED = 0
@@ -34,8 +35,8 @@ class Program(Protocol):
 class Binding(Generic[Memory, Launches]):
     """How a backend binds programs to arguments: what is its own in that."""
 
-    upload: Callable[[Array], Memory]
-    """makes device memory with an array's contents"""
+    upload: Callable[[Bytes], Memory]
+    """makes device memory with an array's contents, in the order in which they lie"""
     download: Callable[[Memory, Array], Array]
     """what device memory holds, in an array like the given one; all that was launched is done then"""
     run: Callable[[Launches], None]
@@ -49,10 +50,8 @@ class Binding(Generic[Memory, Launches]):
         If *is_checked*, it is run once and what it wrote is compared with the reference. Raises
         :class:`MeasurementError` for arguments that the kernel does not take, and for wrong results.
         """
-        arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
-        checked = checked_arguments(program.kernel, arguments, case.sizes)
-        memory = {name: self.upload(value) for name, value in checked.items() if isinstance(value, np.ndarray)}
-        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
+        arguments = _arguments(case)
+        memory, scalars = self.uploaded(case, program, arguments=arguments)
         launches = bind({**memory, **scalars})
         if is_checked:
             self.run(launches)
@@ -60,3 +59,22 @@ class Binding(Generic[Memory, Launches]):
             results = {name: self.download(memory[name], cast("Array", arguments[name])) for name in written}
             verify(results, case.configuration.reference(arguments), case.configuration.tolerance)
         return launches
+
+    def uploaded(
+        self, case: Case, program: Program, contents: Contents | None = None, arguments: Arguments | None = None
+    ) -> tuple[dict[str, Memory], dict[str, object]]:
+        """Return memory with the arrays of the case, and its scalars, by name; of *contents*, only the beginning.
+
+        *arguments* are the case's, if they are made already. Raises :class:`MeasurementError` for arguments that the
+        kernel does not take.
+        """
+        made = _arguments(case) if arguments is None else arguments
+        checked = checked_arguments(program.kernel, made, case.sizes)
+        arrays = {name: value for name, value in checked.items() if isinstance(value, np.ndarray)}
+        memory = {name: self.upload(beginning(value, (contents or {}).get(name))) for name, value in arrays.items()}
+        scalars = {name: value.item() for name, value in checked.items() if isinstance(value, np.generic)}
+        return memory, scalars
+
+
+def _arguments(case: Case) -> Arguments:
+    return case.configuration.arguments(np.random.default_rng(SEED), case.sizes)

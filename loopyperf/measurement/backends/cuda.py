@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import cast
 
@@ -11,11 +12,14 @@ from loopy.diagnostic import LoopyError
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.backends.binding import Binding
 from loopyperf.measurement.backends.cuda_device import choose_device, describe_environment, describe_limits
+from loopyperf.measurement.backends.cuda_parts import BoundKernel, DeviceRuntime
 from loopyperf.measurement.backends.cuda_program import CudaProgram
 from loopyperf.measurement.backends.cuda_timing import LaunchSequence, Stopwatch
 from loopyperf.measurement.backends.cupy_interface import CuPy, Memory, Module
 from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.backends.latest_programs import LatestPrograms
+from loopyperf.measurement.backends.parts import Bytes, Contents
+from loopyperf.measurement.backends.recent import Recent
 from loopyperf.measurement.configuration import Array, Configuration, Limits
 from loopyperf.measurement.environment import Environment
 
@@ -56,6 +60,7 @@ class CudaBackend:
             ) from error
         self._binding = Binding(self._upload, _download, LaunchSequence.enqueue)
         self._programs = LatestPrograms(self._compiled, self._bound)
+        self._partial: Recent[Configuration, Compiled] = Recent(1, lambda one, other: one is other)
         self._flushed: Memory | None = None
 
     @property
@@ -77,6 +82,15 @@ class CudaBackend:
         """
         with self._device, self._naming(case):
             return self._stopwatch.timing(self._programs.launches(case).enqueue, runs)
+
+    def bound(self, case: Case, contents: Contents) -> BoundKernel:
+        """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
+        with self._device, self._naming(case):
+            program, module = self._partial.get(case.configuration, self._compiled)
+            memory, scalars = self._binding.uploaded(case, program, contents)
+            launches = program.launches({**memory, **scalars}, self._zeros)
+        runtime = DeviceRuntime(self._cupy, self._stopwatch, self._limits.cores, self._dynamic_local_memory)
+        return BoundKernel(module, launches, runtime, partial(self._entering, case))
 
     def empty_caches(self) -> None:
         """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
@@ -102,15 +116,24 @@ class CudaBackend:
         program = CudaProgram(configuration.build())
         return program, self._cupy.RawModule(code=program.source, options=program.options)
 
-    def _upload(self, array: Array) -> Memory:
-        # As bytes in the order in which they lie: CuPy has no vectors, and would make some arrays C-contiguous.
-        contents = array.ravel(order="K").view(np.uint8)
+    def _upload(self, contents: Bytes) -> Memory:
+        # As bytes: CuPy has no vectors, and would make some arrays C-contiguous.
         memory = self._allocate(contents.size)
         memory.set(contents)
         return memory
 
+    def _zeros(self, nbytes: int) -> Memory:
+        memory = self._allocate(nbytes)
+        memory.fill(0)
+        return memory
+
     def _allocate(self, nbytes: int) -> Memory:
         return self._cupy.empty(nbytes, np.uint8)
+
+    @contextmanager
+    def _entering(self, case: Case) -> Generator[None]:
+        with self._device, self._naming(case):
+            yield
 
     @contextmanager
     def _naming(self, case: Case) -> Generator[None]:

@@ -64,29 +64,37 @@ class Stopwatch:
         self._enqueue_hold(0.0)  # the first launch of a function loads it
         self._stream.synchronize()
 
-    def timing(self, enqueue: Callable[[], None], runs: int) -> Timing:
+    def timing(self, enqueue: Callable[[], None], runs: int, before: Callable[[], None] | None = None) -> Timing:
         """Return the seconds of *runs* runs by the wall clock, and of as many by the device's, after one another.
 
-        What the kernel overwrites is not restored between runs. Raises :class:`MeasurementError` where the host is too
+        What the kernel overwrites is not restored between runs. What *before* puts on the stream comes before each run,
+        and is not timed. Raises :class:`MeasurementError` where the host is too
         slow to queue a run before the device begins with it.
         """
         self._stream.synchronize()
         with no_garbage_collection():
-            return Timing(self._wall(enqueue, runs), self._device(enqueue, runs))
+            return Timing(self._wall(enqueue, runs, before), self._device(enqueue, runs, before))
 
-    def _wall(self, enqueue: Callable[[], None], runs: int) -> tuple[float, ...]:
+    def _wall(self, enqueue: Callable[[], None], runs: int, before: Callable[[], None] | None) -> tuple[float, ...]:
         samples: list[float] = []
         for _ in range(runs):
+            self._prepare(before)
             start = perf_counter()
             enqueue()
             self._stream.synchronize()
             samples.append(perf_counter() - start)
         return tuple(samples)
 
-    def _device(self, enqueue: Callable[[], None], runs: int) -> tuple[float, ...]:
+    def _prepare(self, before: Callable[[], None] | None) -> None:
+        if before is not None:
+            before()
+            self._stream.synchronize()
+
+    def _device(self, enqueue: Callable[[], None], runs: int, before: Callable[[], None] | None) -> tuple[float, ...]:
         samples: list[float] = []
         hold = SHORTEST_HOLD
         while len(samples) < runs:
+            self._prepare(before)
             seconds, queued = self._held(enqueue, hold)
             if queued < hold / 2:  # the device may begin to hold before the host has been told so
                 samples.append(seconds)

@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
+from loopyperf.measurement.backends.parts import Bytes
 
 
 class Memory(Protocol):
@@ -29,8 +28,20 @@ class Memory(Protocol):
         ...
 
 
+class Function(Protocol):
+    """A device function of the driver."""
+
+    ptr: int
+    """its handle"""
+
+
 class Kernel(Protocol):
     """A device function; called, it is launched on the current stream."""
+
+    @property
+    def kernel(self) -> Function:
+        """Return the function that the driver has loaded."""
+        ...
 
     max_dynamic_shared_size_bytes: int
     """local memory that a launch may ask for beside what the function declares; settable up to the device's limit"""
@@ -115,6 +126,12 @@ class Driver(Protocol):
     """The CUDA driver."""
 
     CUDADriverError: type[Exception]
+
+    def occupancyMaxActiveBlocksPerMultiprocessor(
+        self, function: int, work_items: int, dynamic_local_memory: int, /
+    ) -> int:
+        """Return how many groups reside on a core at once, each with so many bytes of local memory beside its own."""
+        ...
 
 
 class Compiler(Protocol):

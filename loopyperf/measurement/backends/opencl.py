@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 from loopy.diagnostic import LoopyError
@@ -20,7 +21,10 @@ from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.backends.latest_programs import LatestPrograms
 from loopyperf.measurement.backends.opencl_caches import CacheFlush
 from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, describe_limits
+from loopyperf.measurement.backends.opencl_parts import BoundKernel
 from loopyperf.measurement.backends.opencl_program import LaunchSequence, OpenCLProgram
+from loopyperf.measurement.backends.parts import Bytes, Contents
+from loopyperf.measurement.backends.recent import Recent
 from loopyperf.measurement.configuration import Array, Configuration, Limits
 from loopyperf.measurement.environment import Environment
 
@@ -44,6 +48,7 @@ class OpenCLBackend:
         self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self._binding = Binding(self._buffer, self._download, self._run)
         self._programs = LatestPrograms(self._compiled, self._bound)
+        self._partial: Recent[Configuration, OpenCLProgram] = Recent(1, lambda one, other: one is other)
         self._flush: CacheFlush | None = None
 
     @property
@@ -67,14 +72,28 @@ class OpenCLBackend:
         with self._naming(case):
             return self._programs.launches(case).time(self._queue, runs)
 
+    def bound(self, case: Case, contents: Contents) -> BoundKernel:
+        """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
+        with self._naming(case):
+            program = self._partial.get(case.configuration, self._compiled)
+            memory, scalars = self._binding.uploaded(case, program, contents)
+            launches = program.bind({**memory, **scalars})
+            for temporary in launches.temporaries:
+                cl.enqueue_fill_buffer(self._queue, temporary, np.zeros(1, np.uint8), 0, temporary.size)
+            self._queue.finish()
+        return BoundKernel(launches, self._queue, partial(self._naming, case), self._evict)
+
     def empty_caches(self) -> None:
         """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
         try:
-            if self._flush is None:
-                self._flush = CacheFlush(self._context)
-            self._flush.run(self._queue)
+            self._evict(None)
         except cl.Error as error:
             raise MeasurementError(f"the caches of {self._environment.device} cannot be emptied: {error}") from error
+
+    def _evict(self, nbytes: int | None) -> None:
+        if self._flush is None:
+            self._flush = CacheFlush(self._context)
+        self._flush.run(self._queue, nbytes)
 
     def _bound(self, case: Case, program: OpenCLProgram, is_checked: bool) -> LaunchSequence:
         return self._binding.bound(case, program, program.bind, is_checked)
@@ -90,7 +109,7 @@ class OpenCLBackend:
         cl.enqueue_copy(self._queue, result, buffer)
         return result
 
-    def _buffer(self, array: Array) -> cl.Buffer:
+    def _buffer(self, array: Bytes) -> cl.Buffer:
         return cl.Buffer(self._context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=array)
 
     @contextmanager

@@ -24,7 +24,8 @@ class CacheFlush:
         self._kernel = cl.Kernel(cl.Program(context, SOURCE).build(), "touch")
         self._kernel.set_args(self._buffer)
 
-    def run(self, queue: cl.CommandQueue) -> None:
-        """Touch every byte, and return when that is done."""
-        cl.enqueue_nd_range_kernel(queue, self._kernel, (self._integers,), None)
+    def run(self, queue: cl.CommandQueue, nbytes: int | None = None) -> None:
+        """Touch every byte, or so many of them, and return when that is done."""
+        integers = self._integers if nbytes is None else min(self._integers, max(1, nbytes // 4))
+        cl.enqueue_nd_range_kernel(queue, self._kernel, (integers,), None)
         queue.finish()

@@ -100,6 +100,24 @@ def warp_size(device: cl.Device) -> int:
     return 1
 
 
+def groups_at_once(device: cl.Device, kernel: cl.Kernel, work_items: int) -> int:
+    """Return how many groups of *work_items* of *kernel* the device runs at once, as far as OpenCL tells.
+
+    A processor runs one on each core, by one thread each: PoCL with one thread runs one. Of others OpenCL tells how
+    large a group of the kernel may be, hence for how many of its own there are registers, and its local memory: so many
+    reside on a core at least.
+    """
+    cores = device.max_compute_units
+    if device.type & cl.device_type.CPU:
+        return cores
+    asked = cl.kernel_work_group_info
+    groups = kernel.get_work_group_info(asked.WORK_GROUP_SIZE, device) // work_items
+    local_memory = kernel.get_work_group_info(asked.LOCAL_MEM_SIZE, device)
+    if local_memory:
+        groups = min(groups, device.local_mem_size // local_memory)
+    return cores * max(1, groups)
+
+
 def pocl_threads(device: cl.Device) -> Threads:
     """Return how many threads PoCL was asked for, ``"unset"`` if it was not told, None if *device* is not PoCL's."""
     if device.platform.name != POCL_PLATFORM:

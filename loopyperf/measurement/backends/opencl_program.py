@@ -59,7 +59,7 @@ class OpenCLProgram:
         host = self._host_program(recorder)
         passed = {name: arguments[name] for name in signature(host).parameters if name in arguments}
         host(_FreshKernels(self._program), None, **passed, allocator=recorder.allocate)
-        return LaunchSequence(tuple(recorder.launches), (*arguments.values(), *recorder.temporaries))
+        return LaunchSequence(tuple(recorder.launches), tuple(arguments.values()), tuple(recorder.temporaries))
 
     def _host_program(self, recorder: "_Recorder") -> HostProgram:
         # The names that Loopy's host programs use; `pack` without a prefix is for scalars that pyopencl cannot pack.
@@ -75,6 +75,16 @@ class Launch(NamedTuple):
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
 
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Return the groups along each axis."""
+        return tuple(every // each for every, each in zip(self.global_size, self.local_size, strict=True))
+
+    def of_groups(self, groups: tuple[int, ...]) -> "Launch":
+        """Return the launch of so many *groups* along each axis in place of its own."""
+        sizes = tuple(count * size for count, size in zip(groups, self.local_size, strict=True))
+        return self._replace(global_size=sizes)
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchSequence:
@@ -83,6 +93,8 @@ class LaunchSequence:
     launches: tuple[Launch, ...]
     arguments: tuple[object, ...]
     """buffers that the launches use: OpenCL does not keep them alive"""
+    temporaries: tuple[cl.Buffer, ...] = ()
+    """global ones, with any contents"""
 
     def run(self, queue: cl.CommandQueue) -> tuple[cl.Event, ...]:
         """Run the kernel once on *queue*, an in-order one, to its end; returns its first and its last event, if any."""
@@ -93,16 +105,18 @@ class LaunchSequence:
         queue.finish()
         return () if first is None or last is None else (first, last)
 
-    def time(self, queue: cl.CommandQueue, runs: int) -> Timing:
+    def time(self, queue: cl.CommandQueue, runs: int, before: Callable[[], None] | None = None) -> Timing:
         """Return the seconds of each of *runs* runs, from the first enqueue to the end of the last launch.
 
         Those by the device's clock are there if *queue* keeps them, and begin when the first launch does. What the
-        kernel overwrites is not restored between runs.
+        kernel overwrites is not restored between runs. What *before* does comes before each, and is not timed.
         """
         wall: list[float] = []
         device: list[float | None] = []
         with no_garbage_collection():
             for _ in range(runs):
+                if before is not None:
+                    before()
                 start = perf_counter()
                 events = self.run(queue)
                 wall.append(perf_counter() - start)

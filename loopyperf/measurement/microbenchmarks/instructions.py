@@ -50,7 +50,9 @@ Measure = Callable[[str, Sequence[Pace], Core], Latencies]
 def instructions(recording: Recording, core: Core) -> tuple[Found, ...]:
     """Return what is known of each instruction that *recording* has microbenchmarks of.
 
-    Where the cost of a loop's pass was found, a chain's share of it, one for each round, is not in its latencies.
+    A chain's share of the cost of a loop's pass, one for each round, is not in its latencies, and that cost's error is
+    in theirs. It is taken off also where it cannot be told from nothing: taken off only where it happens to be large,
+    it would be too large, and otherwise missing from latency and error.
     """
     found = tuple(_all(recording, core))
     loop = next((each for each in found if isinstance(each, Latencies) and each.name == PASS), None)
@@ -59,6 +61,9 @@ def instructions(recording: Recording, core: Core) -> tuple[Found, ...]:
 
 
 def _without_loop(found: Found, loop: Latencies, steps: Mapping[str, int]) -> Found:
+    if found is loop:
+        issue, completion = (each and each.credible for each in (loop.issue, loop.completion))
+        return replace(loop, issue=issue, completion=completion)
     if isinstance(found, Refusal) or found.name not in steps:
         return found
     issue, completion = (
@@ -71,7 +76,10 @@ def _without_loop(found: Found, loop: Latencies, steps: Mapping[str, int]) -> Fo
 def _less(number: Estimated | None, loop: Estimated | None, steps: int) -> Estimated | None:
     if number is None or loop is None:
         return number
-    return Estimated(number.value - loop.value / steps, hypot(number.error, loop.error / steps)).credible or number
+    share = loop.times(1 / steps)
+    less = Estimated(number.value - share.value, hypot(number.error, share.error))
+    # Where nothing credible is left, the share stays in, and is no more than an error.
+    return less.credible or Estimated(number.value, hypot(less.error, share.value))
 
 
 def _all(recording: Recording, core: Core) -> Iterator[Found]:
@@ -151,7 +159,7 @@ def _loop(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
     )
     most = max(core.warps(pace) for pace in taken)
     how = f"loops around chains of {min(pace.sizes['steps'] for pace in taken)} and more, at 1 and {most} warps"
-    return Latencies(name, many.intercept.times(1 / most).credible, few.intercept.credible, how)
+    return Latencies(name, many.intercept.times(1 / most), few.intercept, how)
 
 
 def _few_and_many(taken: Sequence[Pace], core: Core) -> tuple[list[Pace], list[Pace]]:

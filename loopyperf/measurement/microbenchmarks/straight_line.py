@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
+from scipy import stats
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.microbenchmarks.estimated import Estimated
 from loopyperf.measurement.microbenchmarks.robust_fit import Values, robust_fit
+
+ONE_SIGMA = 0.8413
+"""probability that a normal number is less than one standard deviation above its mean"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,10 @@ def straight_line(x: Sequence[float], y: Sequence[float]) -> Line:
 
     line = robust_fit(deviations, [start])
     left = deviations(line)
-    variance = float(left @ left) / (len(values) - 2)
-    errors = np.sqrt(np.diag(np.linalg.inv(weighted.T @ weighted)) * variance)
+    freedom = len(values) - 2
+    variance = float(left @ left) / freedom
+    # Of few values the scatter is hardly known: two thirds of all lines are then within Student's factor, not within 1.
+    factor = float(cast("Any", stats.t).ppf(ONE_SIGMA, freedom))
+    errors = factor * np.sqrt(np.diag(np.linalg.inv(weighted.T @ weighted)) * variance)
     intercept, slope = (Estimated(float(value), float(error)) for value, error in zip(line, errors, strict=True))
     return Line(intercept, slope, float(np.abs(left).max()))

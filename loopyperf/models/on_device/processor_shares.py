@@ -8,8 +8,7 @@ of latencies only those are left that passes of such loops wait for, in columns 
 
 from collections.abc import Iterator
 
-from loopyperf.idg.metrics.recurrences import slowest_recurrence
-from loopyperf.idg.metrics.work_item_loops import executed_one_by_one
+from loopyperf.idg.metrics import executed_one_by_one, slowest_recurrence
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.columns import column_of, is_of_device
 from loopyperf.models.on_device.timed_graph import START

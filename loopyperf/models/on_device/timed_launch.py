@@ -136,9 +136,12 @@ class TimedLaunch:
         limits = self.device.limits
         if limits.stated("registers_per_work_item"):
             registers = min(registers, limits.registers_per_work_item)
-        spilled = max(each.needed for each in found) - registers
-        if spilled > 0:
-            self.notes[f"{spilled} registers of a work-item may not fit: what they spill is not timed"] = None
+        self.registers = registers
+        """of 32 bits, that a work-item is expected to have"""
+        self.spilled = max(0, max(each.needed for each in found) - registers)
+        """registers of a work-item that it is expected to need beyond them"""
+        if self.spilled:
+            self.notes[f"{self.spilled} registers of a work-item may not fit: what they spill is not timed"] = None
         room = occupancy(self.device, work_items, registers, self.launch.local_memory)
         self.limited_by = room.bound_by
         """the resources of a core that have no room for another group"""

@@ -5,6 +5,7 @@ It launches nothing: what a device function does to memory is what a test states
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from math import prod
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
@@ -85,11 +86,13 @@ class Function:
 
     def __init__(self, machine: "FakeCuPy", name: str) -> None:
         self._machine, self.name = machine, name
+        self.kernel = SimpleNamespace(ptr=name)
         self.max_dynamic_shared_size_bytes = 0
 
     def __call__(self, grid: Any, block: Any, args: tuple[Any, ...], *, shared_mem: int = 0) -> None:
         self._machine.launched.append((self.name, grid, block, args, shared_mem))
-        self._machine.seconds += args[0] * 1e-9 if self.name == "hold" else self._machine.duration
+        own = self._machine.duration + self._machine.seconds_of_group * prod(grid)
+        self._machine.seconds += args[0] * 1e-9 if self.name == "hold" else own
         self._machine.effects.get(self.name, lambda *_: None)(*args)
 
 
@@ -142,6 +145,8 @@ class FakeCuPy:
         """what a launch of a function does with its arguments"""
         self.duration = 2e-6
         """seconds of each launch"""
+        self.seconds_of_group = 0.0
+        """seconds that each group of a launch takes beside that"""
         self.seconds = 0.0
         self.host_seconds = 0.0
         self.refusal: str | None = None
@@ -161,7 +166,10 @@ class FakeCuPy:
         )
         self.cuda = SimpleNamespace(
             runtime=runtime,
-            driver=SimpleNamespace(CUDADriverError=CUDADriverError),
+            driver=SimpleNamespace(
+                CUDADriverError=CUDADriverError,
+                occupancyMaxActiveBlocksPerMultiprocessor=lambda function, size, memory: self.resident(size, memory),
+            ),
             compiler=SimpleNamespace(CompileException=CompileError),
             nvrtc=SimpleNamespace(NVRTCError=NVRTCError, getVersion=lambda: (13, 2)),
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
@@ -185,6 +193,10 @@ class FakeCuPy:
     def empty_bytes(self, nbytes: int) -> Memory:
         """Return device memory."""
         return self.empty(nbytes, np.uint8)
+
+    def resident(self, work_items: int, local_memory: int) -> int:
+        """Return how many groups reside on a core, by its work-items and its local memory alone."""
+        return min(2048 // work_items, 32, 228 * 1024 // (1024 + local_memory))
 
     def check(self) -> None:
         """Raise what CUDA raises from then on where a kernel has left the device unusable."""

@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from zlib import crc32
-
-import numpy as np
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
@@ -64,9 +61,8 @@ BANDWIDTH = {2**20: 400e9, 2**40: 100e9}
 
 @dataclass
 class SimulatedCore:
-    """The backend; *noise* is the standard deviation of a time, relative."""
+    """The backend, each of whose runs of a case takes as long."""
 
-    noise: float = 0.0
     limits: Limits = LIMITS
     environment: Environment = field(default_factory=environment)
     separate: bool = True
@@ -74,10 +70,7 @@ class SimulatedCore:
     issue_limit: float | None = None
 
     def time(self, case: Case, runs: int) -> Timing:
-        seconds = LAUNCH + self.cycles(case) / LIMITS.clock
-        # All runs of a case are off by as much, whenever they are made: a minimum would make noise of its own small.
-        off = self.noise * np.random.default_rng(crc32(str(case).encode())).standard_normal()
-        return Timing((seconds * float(1 + off),) * runs)
+        return Timing((LAUNCH + self.cycles(case) / LIMITS.clock,) * runs)
 
     def cycles(self, case: Case) -> float:
         sizes, kind = dict(case.sizes), case.configuration.label.partition(",")[0]

@@ -1,8 +1,11 @@
 """A device that is simulated comes back as it was; what was recorded is evaluated without a device."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec import structs
 
@@ -10,7 +13,9 @@ from loopyperf.device.description import Device
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends.replay import ReplayBackend
+from loopyperf.measurement.microbenchmarks.core import core_of
 from loopyperf.measurement.microbenchmarks.description import Described, describe
+from loopyperf.measurement.microbenchmarks.instructions import Latencies, instructions
 from loopyperf.measurement.microbenchmarks.shortened import SHORT
 from loopyperf.oracle.microbenchmark import described_by, microbenchmark
 
@@ -150,16 +155,58 @@ def test_an_archive_without_runs_is_refused() -> None:
         describe(Recording((), ()))
 
 
-def test_noise_is_within_the_stated_errors(tmp_path: Path) -> None:
-    noisy = microbenchmark(SimulatedCore(noise=0.001), archive=tmp_path / "noisy.jsonl", quick=True).device
-    for name in sorted(INSTRUCTIONS.keys() - {NEVER_BUSY, ALWAYS_BUSY}):
-        lambdas = INSTRUCTIONS[name]
-        # The difference of two runs, of which the longer takes twice as long, has √5 times the noise of the shorter:
-        # 0.22 %; of two latencies of 12 instructions, none is further off than 9 times that. Noise may hide the loop,
-        # or make it twice as long: its share of an instruction is in the latencies then, or missing.
-        share = LOOP / (32 if name.split()[0] in {"div", "special", "sqrt", "exp"} else 128)
-        for found, number in zip(latencies(noisy, name), (lambdas.issue, lambdas.completion), strict=True):
-            assert abs(found - number) <= 0.02 * number + share, name
+REPEATED = 40
+"""campaigns on one device, each with noise of its own"""
+
+
+@pytest.fixture(scope="module")
+def deviations(archive: Path) -> Mapping[tuple[str, str], np.ndarray]:
+    """How far each latency is off in campaigns with 0.5 % noise, in units of the standard error that it states."""
+    silent = read_archive(archive)
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for seed in range(REPEATED):
+        recording = with_noise(silent, np.random.default_rng(seed))
+        for each in instructions(recording, core_of(recording, None)):
+            if not isinstance(each, Latencies) or each.name not in INSTRUCTIONS:
+                continue
+            for what in ("issue", "completion"):
+                number, true = getattr(each, what), float(getattr(INSTRUCTIONS[each.name], what))
+                if number is not None:
+                    found[each.name, what].append((number.value - true) / number.error)
+    return {key: np.array(each) for key, each in found.items()}
+
+
+def with_noise(recording: Recording, rng: np.random.Generator) -> Recording:
+    """Return *recording* with each measurement off by 0.5 %, all samples alike: of many, a minimum is off by less."""
+    off = 1 + 0.005 * rng.standard_normal(len(recording.measurements))
+    measurements = tuple(
+        structs.replace(each, samples=tuple(sample * factor for sample in each.samples))
+        for each, factor in zip(recording.measurements, off.tolist(), strict=True)
+    )
+    return Recording(recording.runs, measurements)
+
+
+LATENCIES = sorted(
+    {(name, what) for name in INSTRUCTIONS for what in ("issue", "completion")} - {(NEVER_BUSY, "issue")}
+)
+
+
+@pytest.mark.parametrize("latency", LATENCIES, ids=" ".join)
+def test_noise_is_within_the_stated_errors(deviations: Mapping[tuple[str, str], np.ndarray], latency: tuple[str, str]):
+    off = deviations[latency]
+    assert len(off) == REPEATED
+    # 27 of 40 are expected within one standard error; fewer than 18 are by chance once in 400 times, and there are 27
+    # latencies. Of few values Student's tails are long, hence 80 % within three.
+    assert np.mean(np.abs(off) < 1) >= 0.45
+    assert np.mean(np.abs(off) < 3) >= 0.8
+    # The median of 40 has an error of 0.2: what the loop takes off is neither too much nor forgotten.
+    assert abs(np.median(off)) < 0.6
+
+
+def test_stated_errors_are_no_larger_than_noise(deviations: Mapping[tuple[str, str], np.ndarray]):
+    # Two thirds of all, since latencies of one campaign have the loop's error in common: half to four fifths.
+    within = np.mean([np.mean(np.abs(off) < 1) for off in deviations.values()])
+    assert 0.55 <= within <= 0.8
 
 
 def test_the_protocols_leave_samples_to_tell_scatter_by() -> None:

@@ -1,0 +1,298 @@
+"""How near the sampled model comes on a device at hand: Dao's Table 3, his Figure 15, and a triangular kernel.
+
+    POCL_MAX_PTHREAD_COUNT=1 python benchmarks/sampling.py [ARCHIVE.jsonl]
+
+The kernels are those of measurement_kernels/, test_kernels/ and benchmarks/ranking_sets/, two variants of each file, at
+the first size that takes long enough, where microbenchmarks have many groups. Each is measured by the time that the
+processor spends on it, sampled as the model does it, and at 1 to 6 times Psat; with an archive, the samples are
+appended to it, a JSON line for each kernel:
+
+    kernel_class, label, sizes, device, seconds (of a full run), predicted, programs: for each device program its name,
+    saturation, total_groups, groups and seconds at 1 to 6 times Psat, work of these groups and of all
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from statistics import geometric_mean, mean, median
+from time import process_time
+from typing import Any
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.counts.typical import Typical
+from loopyperf.errors import LoopyperfError
+from loopyperf.kernel import load_kernel
+from loopyperf.measurement.backends import open_backend
+from loopyperf.measurement.backends.interface import Backend, Case
+from loopyperf.measurement.backends.parts import RunsParts
+from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
+from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.models.sampling import SampledProgram, Work, sampled_time
+from loopyperf.oracle.sampling import Question, SampledKernel, take_samples
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = (
+    "measurement_kernels",
+    "test_kernels",
+    "test_kernels/optimization_steps",
+    "test_kernels/rodinia",
+    "benchmarks/ranking_sets",
+)
+VARIANTS = 2
+SHORTEST, LONGEST = 5e-3, 0.2
+"""seconds of a run"""
+GROUPS = 256
+"""of kernels whose number of groups is a size of its own"""
+FEWEST = 16
+"""groups that a kernel has at least: of Dao's, hundreds"""
+MULTIPLES = (1, 2, 3, 4, 5, 6)
+FULL_RUNS = 5
+PROTOCOL = Protocol(runs=13, dropped=1, fewest=5, stable=0.02, budget=0.3)
+CLASSES = ((0.0, 0.05), (0.05, 0.1), (0.1, float("inf")))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A kernel that was measured and sampled."""
+
+    case: Case
+    seconds: float
+    sampled: SampledKernel
+    at_multiples: SampledKernel
+
+    @property
+    def predicted(self) -> float:
+        return predicted(self.sampled)
+
+    @property
+    def error(self) -> float:
+        return abs(self.predicted / self.seconds - 1)
+
+    def error_at(self, multiple: int) -> float | None:
+        """Return the error of tlinear from so many times Psat and once more; None where the kernel is too small."""
+        pairs = [pair(each, multiple) for each in self.at_multiples.programs]
+        found = [each for each in pairs if each is not None]
+        if len(found) < len(pairs):
+            return None
+        seconds = float(sampled_time(found, self.at_multiples.launching).seconds)
+        return abs(seconds / self.seconds - 1)
+
+
+def predicted(taken: SampledKernel) -> float:
+    return float(sampled_time(taken.programs, taken.launching).seconds)
+
+
+def pair(program: SampledProgram, multiple: int) -> SampledProgram | None:
+    """Return two samples, next to one another, and the work of those."""
+    samples, work = program.samples, program.work
+    if samples.is_whole or len(samples.groups) <= multiple:
+        return None
+    two = slice(multiple - 1, multiple + 1)
+    kept = replace(samples, groups=samples.groups[two], seconds=samples.seconds[two])
+    return replace(program, samples=kept, work=None if work is None else Work(work.sampled[two], work.total))
+
+
+# {{{ measuring
+
+
+def cases(backend: Backend) -> Iterator[Case]:
+    for folder in FOLDERS:
+        for file in load_kernel_files(ROOT / folder):
+            configurations = configurations_of(file, backend.limits)
+            for place in sorted({0, len(configurations) - 1})[:VARIANTS]:
+                configuration = configurations[place]
+                # Compiled once: a backend knows a configuration by its identity.
+                kept = replace(configuration, build=cache(configuration.build))
+                yield from long_enough(backend, Case(file.name, kept, {}))
+
+
+def long_enough(backend: Backend, case: Case) -> Iterator[Case]:
+    """Yield the case at the first size of its ladder that takes :data:`SHORTEST`, or the last before the longest."""
+    found = None
+    for sizes in case.configuration.sizes:
+        many = {**sizes, "groups": max(GROUPS, sizes["groups"])} if "groups" in sizes else sizes
+        sized = replace(case, sizes=many)
+        try:
+            seconds = min(backend.time(sized, 2).wall)
+        except LoopyperfError as error:
+            print(f"left out: {error}", file=sys.stderr)
+            return
+        if seconds > LONGEST:
+            break
+        found = sized
+        if seconds >= SHORTEST:
+            break
+    if found is not None:
+        yield found
+
+
+def question(backend: RunsParts, case: Case) -> Question:
+    kernel = load_kernel(case.configuration.build())
+    arguments = case.configuration.arguments(np.random.default_rng(0), case.sizes)
+    sizes = {name: int(arguments[name]) for name in sorted(kernel.parameters)}
+    made = replace(case.configuration, arguments=lambda *_: arguments)
+    return Question(backend, replace(case, configuration=made), kernel, sizes, Typical({}))
+
+
+def measure(backend: Any, case: Case) -> Result | None:
+    asked = question(backend, case)
+    before = processor_seconds(backend, asked.case)
+    sampled = take_samples(asked)
+    at_multiples = take_samples(asked, multiples=MULTIPLES, protocol=PROTOCOL)
+    after = processor_seconds(backend, asked.case)
+    if max(each.samples.total_groups for each in sampled.programs) < FEWEST:
+        return None
+    return Result(case, min(before, after), sampled, at_multiples)
+
+
+def processor_seconds(backend: Backend, case: Case) -> float:
+    """Return the processor time of the fastest of some runs, as others may have the processor for some of a long run.
+
+    Samples end before that: of those, the fastest by the device's clock is one that nobody interrupted.
+    """
+    found: list[float] = []
+    for _ in range(FULL_RUNS):
+        start = process_time()
+        backend.time(case, 1)
+        found.append(process_time() - start)
+    return min(found[1:])
+
+
+def line(result: Result, device: str) -> str:
+    return json.dumps(
+        {
+            "kernel_class": result.case.kernel_class,
+            "label": result.case.configuration.label,
+            "sizes": {name: int(size) for name, size in result.case.sizes.items()},
+            "device": device,
+            "seconds": result.seconds,
+            "predicted": result.predicted,
+            "programs": [program_of(each) for each in result.at_multiples.programs],
+        }
+    )
+
+
+def program_of(program: SampledProgram) -> dict[str, Any]:
+    samples, work = program.samples, program.work
+    return {
+        "name": program.name,
+        "saturation": samples.saturation,
+        "total_groups": samples.total_groups,
+        "groups": samples.groups,
+        "seconds": samples.seconds,
+        "work": None if work is None else work.sampled,
+        "total_work": None if work is None else work.total,
+    }
+
+
+# }}}
+
+# {{{ a triangle
+
+
+def triangle() -> lp.TranslationUnit:
+    """out[i] = sum over j ≤ i of a[j]·a[i]: group g does about g times what the first does."""
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i < n and 0 <= j <= i}",
+        "out[i] = sum(j, a[j]*a[i])",
+        [lp.GlobalArg("a, out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="triangle",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def triangle_case(n: int) -> Case:
+    def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+        return {"a": rng.random(n, dtype=np.float32), "out": np.zeros(n, np.float32), "n": np.int32(n)}
+
+    configuration = Configuration(
+        label="triangle",
+        build=cache(triangle),
+        sizes=({"n": n},),
+        arguments=arguments,
+        reference=lambda made: {"out": np.cumsum(made["a"]) * made["a"]},
+        tolerance=1e-2,
+    )
+    return Case("triangle", configuration, {"n": n})
+
+
+def show_triangle(backend: Any) -> None:
+    print("\na triangle, whose group g does about g times what the first does")
+    print(f"{'n':>7}{'groups':>8}{'measured':>12}{'tlinear':>10}{'corrected':>11}")
+    for n in (2048, 8192, 16384):
+        result = measure(backend, triangle_case(n))
+        assert result is not None
+        taken = result.sampled
+        plain = predicted(replace(taken, programs=tuple(replace(each, work=None) for each in taken.programs)))
+        groups = taken.programs[0].samples.total_groups
+        errors = (f"{100 * (each / result.seconds - 1):+.0f} %" for each in (plain, result.predicted))
+        print(f"{n:>7}{groups:>8}{1e3 * result.seconds:>9.2f} ms{''.join(f'{each:>11}' for each in errors)}")
+
+
+# }}}
+
+# {{{ what is printed
+
+
+def show(results: Sequence[Result]) -> None:
+    for each in sorted(results, key=lambda each: each.error):
+        share = each.sampled.seconds / each.predicted
+        groups = sum(program.samples.total_groups for program in each.sampled.programs)
+        print(f"{each.error:7.1%} overhead {share:6.2%} {1e3 * each.seconds:8.2f} ms {groups:>8} groups  {each.case}")
+    parted = [each for each in results if not all(program.samples.is_whole for program in each.sampled.programs)]
+    print(f"\n{len(results)} kernels, {len({each.case.kernel_class for each in results})} classes")
+    for name, several in (("all", results), ("those of which a part was run", parted)):
+        errors = [each.error for each in several]
+        overhead = median(each.sampled.seconds / each.predicted for each in several)
+        print(
+            f"{name}: {len(several)}, error {mean(errors):.1%} on average, median {median(errors):.1%}, geometric mean "
+            f"{geometric_mean([max(each, 1e-4) for each in errors]):.1%}; median overhead {overhead:.2%}"
+        )
+    print("\nby class of error (Dao, Table 3)")
+    for low, high in CLASSES:
+        named = f"{low:.0%} to {high:.0%}" if high < 1 else f"more than {low:.0%}"
+        errors = [each.error for each in results if low <= each.error < high]
+        print(f"  {named}: {len(errors):3} kernels, {mean(errors) if errors else 0:.1%} on average")
+    print("\nby the multiple of Psat of the first sample (Dao, Fig. 15), the kernels that have groups for all")
+    rows = [[each.error_at(multiple) for multiple in MULTIPLES[:-1]] for each in results]
+    whole = [[error for error in row if error is not None] for row in rows]
+    complete = [row for row in whole if len(row) == len(MULTIPLES) - 1]
+    for place, multiple in enumerate(MULTIPLES[:-1]):
+        errors = [row[place] for row in complete]
+        print(f"  {multiple}: {mean(errors):8.1%} on average, median {median(errors):.1%}, of {len(errors)} kernels")
+
+
+# }}}
+
+
+def main() -> None:
+    backend: Any = open_backend("opencl")
+    archive = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    results: list[Result] = []
+    for case in cases(backend):
+        try:
+            result = measure(backend, case)
+        except LoopyperfError as error:
+            print(f"left out: {case}: {error}", file=sys.stderr)
+            continue
+        if result is None:
+            continue
+        results.append(result)
+        print(f"{result.error:7.1%} {case}", file=sys.stderr, flush=True)
+        if archive is not None:
+            with archive.open("a") as file:
+                file.write(line(result, backend.environment.slug) + "\n")
+    show(results)
+    show_triangle(backend)
+
+
+if __name__ == "__main__":
+    main()

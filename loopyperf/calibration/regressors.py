@@ -1,0 +1,110 @@
+"""What learns a correction from features: ε-SVR, and boosted trees beside it as the check that SVR is worth it.
+
+Each is a pipeline of scikit-learn that begins with scaling: features without any spread are left out, the others have
+mean 0 and variance 1. Hyper-parameters are those with the least mean absolute error of kernel classes left out.
+"""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from loopyperf.calibration.folds import splits
+from loopyperf.calibration.problem import Matrix, Vector
+from loopyperf.errors import CalibrationError, LoopyperfError
+
+Parameters = Mapping[str, float]
+"""hyper-parameter -> value"""
+
+
+class Regressor(Protocol):
+    """What has learned a number from features."""
+
+    def predict(self, features: Matrix) -> Vector:
+        """Return the number for each row of *features*."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A way to learn."""
+
+    summary: str
+    grid: Mapping[str, Sequence[float]]
+    """the values of each hyper-parameter that are tried"""
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "svr": Recipe(
+        "ε-SVR with a Gaussian kernel (Dao)",
+        {"C": (0.1, 0.3, 1.0), "gamma": (0.005, 0.02, 0.08), "epsilon": (0.02, 0.1)},
+    ),
+    "trees": Recipe(
+        "gradient-boosted trees",
+        {"n_estimators": (60,), "max_depth": (2, 4)},
+    ),
+}
+"""by name"""
+FIXED: Mapping[str, Any] = {
+    "loss": "huber",
+    "learning_rate": 0.06,
+    "max_features": "sqrt",
+    "min_samples_leaf": 5,
+    "random_state": 0,
+}
+"""parameters of trees that are not searched for: a loss as robust as that of SVR, and the same trees at each call"""
+SEARCHED = 5
+"""folds in which hyper-parameters are judged, where there are so many classes"""
+STEP = "learner"
+"""the last step of the pipeline"""
+
+
+def check_recipe(name: str) -> None:
+    """Raise :class:`CalibrationError` for what is no way to learn."""
+    if name not in RECIPES:
+        raise CalibrationError(f"nothing learns by {name!r}; there are: {', '.join(RECIPES)}")
+
+
+def taught(name: str, parameters: Parameters, features: Matrix, targets: Vector) -> Regressor:
+    """Return the regressor called *name* with these hyper-parameters, taught *targets*: the same at each call."""
+    return _pipeline(name, parameters).fit(features, targets)
+
+
+def searched(name: str, features: Matrix, targets: Vector, classes: Sequence[str]) -> dict[str, float]:
+    """Return the hyper-parameters that best predict *targets* of classes that were left out.
+
+    Raises :class:`CalibrationError` for fewer than two classes.
+    """
+    model_selection = _imported("sklearn.model_selection")
+    search = model_selection.GridSearchCV(
+        _pipeline(name, {}),
+        {f"{STEP}__{parameter}": list(values) for parameter, values in RECIPES[name].grid.items()},
+        cv=splits(classes, SEARCHED),
+        scoring="neg_mean_absolute_error",
+        refit=False,
+        error_score="raise",
+    )
+    search.fit(features, targets)
+    return {key.removeprefix(f"{STEP}__"): value for key, value in search.best_params_.items()}
+
+
+def _pipeline(name: str, parameters: Parameters) -> Any:
+    check_recipe(name)
+    pipeline = _imported("sklearn.pipeline")
+    if name == "svr":
+        learner = _imported("sklearn.svm").SVR(**parameters)
+    else:
+        learner = _imported("sklearn.ensemble").GradientBoostingRegressor(**FIXED, **parameters)
+    without_spread = _imported("sklearn.feature_selection").VarianceThreshold()
+    scaling = _imported("sklearn.preprocessing").StandardScaler()
+    return pipeline.Pipeline([("spread", without_spread), ("scaling", scaling), (STEP, learner)])
+
+
+def _imported(module: str) -> Any:
+    """Return a module of scikit-learn, which is in the extra ``learn``."""
+    try:
+        return cast("Any", importlib.import_module(module))
+    except ImportError as error:
+        raise LoopyperfError(
+            f"learned models need scikit-learn ({error}); install it: pip install 'loopyperf[learn]'"
+        ) from error

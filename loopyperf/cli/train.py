@@ -1,0 +1,29 @@
+"""``loopyperf train``: learn the error of a model from what an archive holds, without a device."""
+
+from pathlib import Path
+
+import click
+
+from loopyperf.calibration.learned_files import own_learned, save_learned
+from loopyperf.calibration.regressors import RECIPES
+from loopyperf.cli.console import standard_output
+from loopyperf.measurement.archive import read_archive
+from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+from loopyperf.oracle.train import train_recording
+
+
+@click.command(
+    epilog="\b\nExample: loopyperf train archive.jsonl --output learned.json",
+    context_settings={"show_default": True},
+)
+@click.argument("archive", type=click.Path(path_type=Path))
+@click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the bundled ones.")
+@click.option("--output", type=click.Path(path_type=Path), help="Where the model goes; by default where it is found.")
+@click.option("--base", help="The model whose error is learned: a model of the device, overlap or linear.")
+@click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="What learns.")
+def train(archive: Path, kernels: Path | None, output: Path | None, base: str | None, recipe: str) -> None:
+    """Learn from the measurements in ARCHIVE, which `loopyperf calibrate` wrote, what a model leaves unexplained."""
+    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
+    learned = train_recording(read_archive(archive), files, base=base, recipe=recipe)
+    save_learned(learned, output or own_learned(learned.record.slug))
+    standard_output().print(str(learned))

@@ -1,0 +1,129 @@
+"""A kernel cut to the first groups of a launch, as many along each axis as parameters say; and what they do.
+
+The cut kernel is a Loopy kernel whose group inames end earlier. Only counts are made of it: what is launched is the
+whole kernel's program on fewer groups, because the compiler would make other code of the cut one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import islpy as isl
+import numpy as np
+from loopy.kernel.data import ValueArg
+
+from loopyperf.counts.item import Overhead
+from loopyperf.counts.kernel_counts import KernelTallies, Tally, count_kernel
+from loopyperf.counts.typical import Typical
+from loopyperf.errors import UncountableError
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Launch, launches_of
+
+Grid = tuple[int, ...]
+SET, PARAM = isl.dim_type.set, isl.dim_type.param
+
+
+@dataclass(frozen=True)
+class FirstGroups:
+    """The first groups of a launch at one size of its kernel, in any number along each axis."""
+
+    kernel: Kernel
+    """the cut one"""
+    launch: Launch
+    """of the cut kernel"""
+    sizes: Mapping[str, int]
+    names: tuple[str, ...]
+    """the parameters that say how many groups there are along the axes of the grid, the first axis first"""
+    grid: Grid
+    """groups of the whole launch; of several launches in a loop on the host, the most along each axis"""
+    typical: Typical
+
+    def work(self, groups: Grid) -> float:
+        """Return how many instructions so many groups along each axis execute: operations, accesses and barriers.
+
+        That is over all work-items, and all executions of the launch. Raises :class:`UncountableError`.
+        """
+        at = {**self.sizes, **dict(zip(self.names, groups, strict=True))}
+        return float(sum(tally.number * tally.executions(**at) for tally in self._tallies))
+
+    def work_of_first(self, number: int) -> float:
+        """Return how many instructions the first *number* groups execute, in their order: the first axis fastest."""
+        return float(sum(sign * self.work(box) for sign, box in _boxes(self.grid, number)))
+
+    @property
+    def total_groups(self) -> int:
+        """Return the groups of the whole grid."""
+        return prod(self.grid)
+
+    @cached_property
+    def _tallies(self) -> tuple[Tally, ...]:
+        counted: KernelTallies = count_kernel(self.kernel, typical=self.typical)
+        free = (Overhead("work-groups"), Overhead("launches"))
+        return tuple(each for each in counted.tallies if each.launch == self.launch.name and each.item not in free)
+
+
+def first_groups(kernel: Kernel, launch: str, sizes: Mapping[str, int], grid: Grid, typical: Typical) -> FirstGroups:
+    """Return the first groups of the launch called *launch* at *sizes*, at which it has the groups of *grid*.
+
+    Raises :class:`UncountableError` where the grid begins at a group that is not known.
+    """
+    (original,) = (each for each in kernel.launches if each.name == launch)
+    names = tuple(_unused_name(kernel, f"groups_{axis}") for axis in range(len(grid)))
+    inames = {name: names[axis] for name, (kind, axis) in original.numbering.items() if kind == "group"}
+    fixed = kernel.loopy_kernel
+    domains = [_cut(domain, inames, original.first_values) for domain in fixed.domains]
+    cut = fixed.copy(
+        domains=domains,
+        args=[*fixed.args, *(ValueArg(name, np.dtype(np.int32)) for name in names)],
+        assumptions=_assumed(kernel, sizes, names, grid),
+    )
+    replaced = replace(kernel, loopy_kernel=cut, launches=tuple(launches_of(cut)))
+    (shortened,) = (each for each in replaced.launches if each.name == launch)
+    return FirstGroups(replaced, shortened, dict(sizes), names, grid, typical)
+
+
+def _cut(domain: isl.BasicSet, inames: Mapping[str, str], first_values: Mapping[str, int]) -> isl.BasicSet:
+    """Return *domain* with each of *inames* that it has below its first value plus the parameter beside it."""
+    for iname, name in inames.items():
+        place = domain.find_dim_by_name(SET, iname)
+        if place < 0:
+            continue
+        if iname not in first_values:
+            raise UncountableError(
+                f"the loop {iname} over groups begins at what sizes tell: its first groups are not cut"
+            )
+        domain = domain.add_dims(PARAM, 1).set_dim_name(PARAM, domain.dim(PARAM), name)
+        below = isl.Constraint.alloc_inequality(isl.LocalSpace.from_space(domain.get_space()))
+        below = below.set_coefficient_val(PARAM, domain.dim(PARAM) - 1, isl.Val(1))
+        below = below.set_coefficient_val(SET, place, isl.Val(-1))
+        domain = domain.add_constraint(below.set_constant_val(isl.Val(first_values[iname] - 1)))
+    return domain
+
+
+def _assumed(kernel: Kernel, sizes: Mapping[str, int], names: tuple[str, ...], grid: Grid) -> isl.BasicSet:
+    """Return that the sizes are *sizes*, and that there are from 0 to as many groups as *grid* has."""
+    tests = [f"{name} = {size}" for name, size in sizes.items()]
+    tests += [f"0 <= {name} <= {most}" for name, most in zip(names, grid, strict=True)]
+    wanted = isl.BasicSet(f"[{', '.join([*sizes, *names])}] -> {{ : {' and '.join(tests)} }}")
+    return kernel.loopy_kernel.assumptions.align_params(wanted.get_space()) & wanted
+
+
+def _unused_name(kernel: Kernel, wanted: str) -> str:
+    loopy_kernel: Any = kernel.loopy_kernel
+    return loopy_kernel.get_var_name_generator()(wanted)
+
+
+def _boxes(grid: Grid, number: int) -> "list[tuple[int, Grid]]":
+    """Return boxes that begin where *grid* does and, added by their signs, are its first *number* groups."""
+    if not grid:
+        return [(1, ())] if number else []
+    slab = prod(grid[:-1])
+    full, rest = divmod(number, slab)
+    boxes: list[tuple[int, Grid]] = [(1, (*grid[:-1], full))] if full else []
+    for sign, box in _boxes(grid[:-1], rest):
+        boxes.append((sign, (*box, full + 1)))
+        if full:
+            boxes.append((-sign, (*box, full)))
+    return boxes

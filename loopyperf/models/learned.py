@@ -1,0 +1,89 @@
+"""The learned model: what another model leaves over is learned from kernels that were measured (Dao, section 5.2).
+
+    T = T₀ · exp(f(x)),        f learned from ln(t / T₀) of measured kernels
+
+t is the measured time, T₀ the time of the base: the sampled model, or where nothing is run a fit or a model of the
+device. x are features of the kernel (:mod:`loopyperf.models.features`). f is an ε-SVR, or boosted trees beside it.
+
+Of the sampled model it is Dao's equation. With I instructions in the first P₂ of N groups and the throughputs IPS₀ of
+the linear model and IPS of the saturated device, which is learned relative to IPS₀,
+
+    t_ML(N) = I·N / (P₂·IPS),        IPS = IPS₀ · exp(-f(x)),        IPS₀ = I·N / (P₂·t_linear(N))
+
+so that I cancels. Learned so, where the training set has nothing alike (an SVR tends to a constant there) the answer is
+near that of the base, and not near the mean throughput of all kernels.
+
+D. Dao, J. Kim, S. Seo, B. Egger, J. Lee: "A Performance Model for GPUs with Caches", IEEE TPDS 26(7), 2015; MODELS.md,
+section 8.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import exp, log1p
+
+from loopyperf.errors import ModelInputError
+from loopyperf.models.exact_sum import adding_up
+from loopyperf.models.features import Features
+from loopyperf.models.ranges import check_range
+from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.models.sampling import SampledProgram, Samples, extrapolated
+
+CORRECTION = "learned correction"
+"""the row of what is learned: seconds more than the base says, or less"""
+TICK = 1e-9
+"""seconds that logarithms of times are relative to"""
+
+
+def throughput_time(instructions: float, sampled: int, groups: int, throughput: float) -> float:
+    """Return t_ML in seconds: *sampled* groups have so many *instructions*, all *groups* have as many each.
+
+    *throughput* is IPS_est, in instructions a second. Raises :class:`ModelInputError` for numbers that make no sense.
+    Source: Dao, section 5.2, with N and Psat2 in the same unit.
+    """
+    check_range("instructions", instructions, 0)
+    check_range("sampled", sampled, 1)
+    check_range("groups", groups, 1)
+    check_range("throughput", throughput, 0, above=True)
+    return instructions * groups / (sampled * throughput)
+
+
+def corrected(base: ModelTime, logarithm: float) -> ModelTime:
+    """Return the time of *base* at one size times exp(*logarithm*), with a row for what that adds."""
+    more = float(base.seconds) * (exp(logarithm) - 1)
+    row = Row(CORRECTION, "kernel", 1, more, more)
+    seconds, parts = adding_up([*(each.seconds for each in base.breakdown.rows), more])
+    rows = [
+        Row(each.property, each.source, each.count, each.weight, part)
+        for each, part in zip((*base.breakdown.rows, row), parts, strict=True)
+    ]
+    return replace(base, seconds=seconds, breakdown=Breakdown(tuple(rows)), interval=None)
+
+
+def sampled_features(programs: Sequence[SampledProgram], instructions: float) -> Features:
+    """Return what samples of a kernel's *programs* tell; of several, each counts by its share of the time.
+
+    *instructions* are those of all warps. Raises :class:`ModelInputError` where there are no samples, or a single one
+    of a program that is not the whole launch.
+    """
+    if not programs:
+        raise ModelInputError("a learned model that corrects the sampled one sees samples: give some of each launch")
+    linear = [extrapolated(each).seconds for each in programs]
+    told: dict[str, float] = {}
+    for program, seconds in zip(programs, linear, strict=True):
+        for name, value in _of_samples(program.samples):
+            told[name] = told.get(name, 0.0) + value * seconds / sum(linear)
+    return Features({**told, "throughput of the linear model": log1p(instructions / sum(linear))})
+
+
+def _of_samples(samples: Samples) -> Iterator[tuple[str, float]]:
+    many, long = samples.groups[-1], samples.seconds[-1]
+    yield "saturation", log1p(samples.saturation)
+    yield "runs sampled", many / samples.saturation
+    yield "runs of the device", log1p(samples.total_groups / samples.saturation)
+    yield "share sampled", many / samples.total_groups
+    yield "seconds of a run", log1p(long / many * samples.saturation / TICK)
+    # What a group more takes, over what a group takes on average: 1 where nothing is begun or warmed up.
+    growth = 1.0
+    if len(samples.groups) > 1:
+        growth = (long - samples.seconds[-2]) / (many - samples.groups[-2]) * many / long
+    yield "growth", growth

@@ -1,0 +1,134 @@
+"""Estimates by a learned model: its base answers, and what was learned from measurements corrects that."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import exp, isfinite
+from typing import Any
+
+from loopyperf.calibration.learned import SAMPLED, Learned
+from loopyperf.calibration.learned_files import find_learned, load_learned
+from loopyperf.device.description import Device
+from loopyperf.device.names import device_slug
+from loopyperf.errors import FitFileError, ParameterError
+from loopyperf.measurement.backends.parts import RunsParts
+from loopyperf.models import DEVICE_MODELS, find_fitted_model
+from loopyperf.models.learned import corrected
+from loopyperf.models.on_device.pipeline_shares import pipeline_shares
+from loopyperf.models.result import Estimate, ModelTime
+from loopyperf.models.sampling import SampledProgram, sampled_time
+from loopyperf.oracle.analysis import Program
+from loopyperf.oracle.device_estimate import COUNTING, answered_at
+from loopyperf.oracle.observation import described
+from loopyperf.oracle.sampled_estimate import sampled
+from loopyperf.oracle.seen_kernel import SeenKernel
+
+Taken = tuple[Sequence[SampledProgram], float]
+"""samples of each device program, and the seconds that the host takes beside them"""
+Sampler = Callable[[Mapping[str, Any], str], Taken]
+"""takes samples at a size, on the device of that short name"""
+NOT_SAMPLED: Taken = ((), 0.0)
+LearnedChoice = Learned | str | os.PathLike[str]
+"""a learned model, or the path of one"""
+
+
+def chosen_learned(device: Device | str | None, choice: LearnedChoice | None, meant: str | None = None) -> Learned:
+    """Return *choice* (read, if it is a path), else a person's own learned model of *device*, else of the one *meant*.
+
+    Raises :class:`FitFileError` for a file that is none, and for a model of another device than was asked for.
+    """
+    slug = device.slug if isinstance(device, Device) else None if device is None else device_slug(device)
+    if choice is None:
+        return find_learned(slug or meant or "")
+    learned = choice if isinstance(choice, Learned) else load_learned(choice)
+    if slug not in (None, learned.record.slug):
+        raise FitFileError(
+            f"the learned model was trained on the device {learned.record.slug!r} and knows nothing of {slug!r}, which "
+            "was asked for; train one there, or name the device that it is of"
+        )
+    return learned
+
+
+def estimate_learned(
+    program: Program,
+    learned: Learned,
+    typical: Mapping[str, Any] | None,
+    sizes: Mapping[str, Any],
+    take: Sampler | None = None,
+) -> Estimate:
+    """Return how long *program* runs at *sizes* on the device of *learned*; see :func:`loopyperf.estimate`.
+
+    *take* takes samples, for a model that corrects the sampled one. Raises :class:`ModelInputError` where a feature is
+    missing that the model was trained with, :class:`ParameterError` where there is nothing that takes samples, and
+    :class:`FitFileError` where they are of another device.
+    """
+    record = learned.record
+    if record.base == SAMPLED and take is None:
+        raise ParameterError(
+            f"this learned model of {record.slug} corrects the sampled model, and runs a part of the kernel there: "
+            "give a backend; without the device, train a model from rows without samples"
+        )
+    device = described(record.slug)
+
+    def at(point: Mapping[str, Any]) -> tuple[str, ModelTime]:
+        taken = take(point, record.slug) if take is not None and record.base == SAMPLED else NOT_SAMPLED
+        kernel = SeenKernel(program, point, device, typical, *taken)
+        return kernel.graphs.kernel, learned_time(learned, kernel)
+
+    name, answer = answered_at(sizes, at)
+    return Estimate(
+        kernel=name,
+        sizes=dict(sizes),
+        device=record.slug,
+        model=record.model,
+        counting=COUNTING,
+        seconds=answer.seconds,
+        breakdown=answer.breakdown,
+        interval=answer.interval,
+        notes=answer.notes,
+    )
+
+
+def sampler(
+    program: Program, backend: RunsParts, arguments: Mapping[str, Any] | None, typical: Mapping[str, Any] | None
+) -> Sampler:
+    """Return what takes samples of *program* on *backend*; it raises :class:`FitFileError` for another device."""
+
+    def take(sizes: Mapping[str, Any], slug: str) -> Taken:
+        if backend.environment.slug != slug:
+            raise FitFileError(
+                f"the learned model was trained on the device {slug!r}, and samples would be taken on "
+                f"{backend.environment.slug!r}; train one there, or open a backend of the device that it is of"
+            )
+        taken = sampled(program, backend, arguments, typical, sizes)
+        return taken.programs, taken.launching
+
+    return take
+
+
+def learned_time(learned: Learned, kernel: SeenKernel) -> ModelTime:
+    """Return the time of *kernel* with its interval: what the base says, corrected."""
+    base = _base(learned, kernel)
+    if kernel.samples and all(each.samples.is_whole for each in kernel.samples):
+        return base  # it was run
+    answer = corrected(base, learned.correction(kernel.features))
+    seconds, factor = float(answer.seconds), learned.half_width
+    spread = (seconds / exp(factor), seconds * exp(factor)) if isfinite(factor) else None
+    return replace(answer, interval=spread, notes=(*base.notes, *learned.doubts(kernel.features)))
+
+
+def _base(learned: Learned, kernel: SeenKernel) -> ModelTime:
+    record = learned.record
+    if record.base == SAMPLED:
+        return sampled_time(kernel.samples, kernel.launching)
+    fit = record.fit
+    if fit is not None and fit.basis == "counts":
+        return find_fitted_model(fit.model).time(fit, kernel.counted.shares(kernel.sizes))
+    if kernel.timed is None:
+        raise ParameterError(
+            f"this learned model corrects {record.base!r}, which needs the description of the device {record.slug!r}; "
+            "there is none: restore it to where it was when the model was trained"
+        )
+    if fit is not None:
+        return find_fitted_model(fit.model).time(fit, pipeline_shares(kernel.timed))
+    return DEVICE_MODELS[record.base].time(kernel.timed)

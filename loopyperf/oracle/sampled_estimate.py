@@ -1,0 +1,150 @@
+"""Estimates by running a part of a kernel: arguments are made, samples are taken, and the model is asked."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from loopyperf.counts.typical import Typical
+from loopyperf.errors import LoopyperfError, ParameterError
+from loopyperf.kernel import Program, as_translation_unit
+from loopyperf.measurement.backends import BACKENDS, open_backend
+from loopyperf.measurement.backends.binding import SEED
+from loopyperf.measurement.backends.interface import Backend, Case
+from loopyperf.measurement.backends.parts import RunsParts
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Sizes
+from loopyperf.measurement.made_arguments import indices_made_up, made_arguments
+from loopyperf.models.interface import SampledModel
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.models.result import Estimate, ModelTime
+from loopyperf.oracle.analysis import admitted_sizes, prepared
+from loopyperf.oracle.device_estimate import COUNTING, answered_at
+from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.observation import described
+from loopyperf.oracle.sampling import Question, SampledKernel, take_samples
+from loopyperf.properties.unified import item_named
+from loopyperf.units import duration
+
+BackendChoice = str | Backend | RunsParts
+"""the name of a backend, or an open one"""
+Stated = Mapping[str, Any] | None
+
+
+def opened(backend: BackendChoice | None, device: object = None) -> RunsParts:
+    """Return the backend that is meant, on the device in whose name *device* occurs.
+
+    Raises :class:`ParameterError` for none, and for one that cannot run a part of a kernel; :class:`BackendError` where
+    there is no device.
+    """
+    if backend is None:
+        runnable = " or ".join(f"backend={name!r}" for name in sorted(BACKENDS) if name != "replay")
+        raise ParameterError(f"this model runs a part of the kernel, and needs a device to run it on: give {runnable}")
+    if isinstance(backend, str):
+        if device is not None and not isinstance(device, str):
+            raise ParameterError(f"a device to run on is a part of its name, received {device!r}")
+        found: object = open_backend(backend, **({} if device is None else {"device": device}))
+    else:
+        if device is not None:
+            raise ParameterError("an open backend has its device: leave device out")
+        found = backend
+    if not isinstance(found, RunsParts):
+        raise ParameterError(f"a backend that runs kernels is needed, 'opencl' or 'cuda'; received {backend!r}")
+    return found
+
+
+def estimate_sampled(
+    program: Program,
+    model: SampledModel,
+    backend: RunsParts,
+    arguments: Stated,
+    typical: Stated,
+    sizes: Mapping[str, Any],
+) -> Estimate:
+    """Return how long *program* runs at *sizes* on the device of *backend* by *model*; see :func:`loopyperf.estimate`.
+
+    Raises what :func:`sampled` raises.
+    """
+    kernel, answer = answered_at(sizes, lambda one: _answer(program, model, backend, arguments, typical, one))
+    return Estimate(
+        kernel=kernel,
+        sizes=dict(sizes),
+        device=backend.environment.slug,
+        model=model.name,
+        counting=COUNTING,
+        seconds=answer.seconds,
+        breakdown=answer.breakdown,
+        interval=answer.interval,
+        notes=answer.notes,
+    )
+
+
+def sampled(
+    program: Program, backend: RunsParts, arguments: Stated, typical: Stated, sizes: Mapping[str, Any]
+) -> SampledKernel:
+    """Return the samples of *program* at *sizes* on *backend*, with *arguments*, and others that are made up.
+
+    Raises :class:`ParameterError` for sizes and arguments that the kernel does not take, :class:`MeasurementError` for
+    a kernel that cannot be run, or launches nothing, and :class:`KernelError` for one that Loopy cannot prepare.
+    """
+    kernel = prepared(program)
+    admitted = admitted_sizes(kernel, sizes)
+    made = cache(lambda: made_arguments(kernel.loopy_kernel, admitted, arguments or {}, np.random.default_rng(SEED)))
+    made()  # refused before anything is compiled
+    case = Case(kernel.name, _configuration(program, made, admitted), admitted)
+    question = Question(backend, case, kernel, admitted, Typical(typical or {}, item_named))
+    found = take_samples(question, described=_described_saturations(program, backend, typical, admitted))
+    if not found.programs:
+        raise ParameterError(f"at {admitted} {kernel.name} launches no groups: there is nothing to sample")
+    return found
+
+
+def _answer(
+    program: Program, model: SampledModel, backend: RunsParts, arguments: Stated, typical: Stated, sizes: Sizes
+) -> tuple[str, ModelTime]:
+    taken = sampled(program, backend, arguments, typical, sizes)
+    answer = model.time(taken.programs, taken.launching)
+    kernel = prepared(program)
+    notes = [*answer.notes, *taken.unknown, _overhead(taken, float(answer.seconds))]
+    if zeros := indices_made_up(kernel.loopy_kernel, arguments or {}):
+        notes.append(f"no arguments were given for {', '.join(zeros)}: taken as zeros")
+    return kernel.name, replace(answer, notes=tuple(notes))
+
+
+def _overhead(taken: SampledKernel, seconds: float) -> str:
+    return (
+        f"samples: one run of each takes {taken.seconds / seconds:.2%} of the predicted run; all of them took "
+        f"{duration(taken.spent)}"
+    )
+
+
+def _configuration(program: Program, made: Callable[[], Arguments], sizes: Sizes) -> Configuration:
+    unit = as_translation_unit(program)
+
+    def arguments(_: np.random.Generator, __: Sizes) -> Arguments:
+        return made()
+
+    def never(_: Arguments) -> dict[str, Array]:
+        raise ParameterError("a part of a kernel has no results to compare")
+
+    return Configuration(
+        label="sampled",
+        build=lambda: unit,
+        sizes=(sizes,),
+        arguments=arguments,
+        reference=never,
+    )
+
+
+def _described_saturations(program: Program, backend: RunsParts, typical: Stated, sizes: Sizes) -> dict[str, int]:
+    """Return device program -> Psat by the occupancy on the described device; none where that is not known."""
+    device = described(backend.environment.slug)
+    if device is None:
+        return {}
+    try:
+        graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
+        launches = TimedKernel(graphs, device).launches
+        return {each.launch.name: each.execution.concurrent_groups * device.cores for each in launches}
+    except LoopyperfError:  # the runtime's answer will do
+        return {}

@@ -1,0 +1,248 @@
+"""Taking samples: a kernel's own device programs are run on their first groups, as few as tell what all take."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from time import perf_counter
+
+from loopy.kernel.array import ArrayBase
+
+from loopyperf.counts.first_groups import FirstGroups, first_groups
+from loopyperf.counts.reach import reach
+from loopyperf.counts.typical import Typical
+from loopyperf.errors import EngineError, UncountableError
+from loopyperf.kernel import Kernel
+from loopyperf.measurement.allocation import allocated_bytes
+from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.parts import Bound, DeviceProgram, Grid, RunsParts
+from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
+from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
+from loopyperf.models.sub_grids import sub_grids
+
+SAMPLES = (2, 3)
+"""multiples of Psat (Dao, section 5.1)"""
+MORE_SAMPLES = (2, 3, 4, 6)
+"""where groups differ: what a group costs beside its work is to be told from its work"""
+DIFFERENT = 0.05
+"""relative difference of the extrapolations in groups and in work, from which more samples are taken"""
+RISE = 0.25
+"""by how much the second sample is to take longer than the first, relative to it; with half as many groups more it is
+0.5, unless a launch, or the filling of caches, takes most of it: then larger samples are taken"""
+SHARE = 0.02
+"""of the predicted run, that one run of each sample takes together at least: else larger samples are taken, which cost
+little. Where Psat is small, its multiples are over before caches are full, and clocks barely tell them apart"""
+LONG = 0.01
+"""seconds of a sample that are enough, whatever the whole run takes"""
+MOST_AT_ONCE = 16
+"""by this factor samples are made larger at most, before they are taken again"""
+PROTOCOL = Protocol(runs=16, dropped=1, fewest=5, stable=0.02, budget=0.05)
+"""how often a sample is run"""
+SLACK = 4096
+"""bytes behind those that are touched: what compilers load for more work-items at once than there are"""
+LEAST_EVICTED, MOST_EVICTED = 2**16, 2**26
+"""bytes of other memory that are touched before a sample is run again, as the other groups would: less is no cache, and
+so much is more than caches hold that matter"""
+NOTHING = Timing((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class SampledKernel:
+    """The samples of all device programs of a kernel."""
+
+    programs: tuple[SampledProgram, ...]
+    launching: float
+    """seconds that the host takes beside what the device's clock tells"""
+    seconds: float
+    """what one run of each sample takes together, by the device's clock if it tells"""
+    spent: float
+    """what all runs, and emptying caches before them, took together, by the wall clock"""
+    unknown: tuple[str, ...] = ()
+    """why the work of groups is not known, in sentences"""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A kernel at one size, of which samples are to be taken on a backend."""
+
+    backend: RunsParts
+    case: Case
+    kernel: Kernel
+    """the case's, with the types and loops that it is run with"""
+    sizes: Mapping[str, int]
+    """its integer parameters"""
+    typical: Typical
+
+
+def take_samples(
+    question: Question,
+    *,
+    described: Mapping[str, int] | None = None,
+    multiples: Sequence[int] | None = None,
+    protocol: Protocol = PROTOCOL,
+) -> SampledKernel:
+    """Return the samples of each device program of a kernel, none of a kernel that launches nothing.
+
+    Psat is what the runtime says, or *described* (by program) if that is more: too large a sample costs time, too small
+    a one is wrong. Samples are 2·Psat and 3·Psat, and where groups differ 4·Psat and 6·Psat, or the same times a factor
+    (see :data:`SHARE` and :data:`RISE`). With *multiples* of Psat, which increase, they are just these, but for those
+    that are not less than all groups. A program that has too few groups for its samples is run on all of them.
+
+    Raises :class:`MeasurementError` for a kernel that cannot be run, and :class:`BackendError` for a lost device.
+    """
+    nothing = {argument.name: 0 for argument in question.kernel.loopy_kernel.args}
+    programs = question.backend.bound(question.case, nothing).programs
+    taken = [
+        _Sampler(question, program, max(program.saturation, (described or {}).get(program.name, 0)), protocol)
+        for program in programs
+    ]
+    found = [each.sampled(multiples) for each in taken]
+    gaps = [gap for each in taken for gap in each.gaps]
+    return SampledKernel(
+        tuple(found),
+        max(min(gaps, default=0.0), 0.0),
+        sum(sum(each.samples.seconds) for each in found),
+        sum(each.spent for each in taken),
+        tuple(each.unknown for each in taken if each.unknown),
+    )
+
+
+class _Sampler:
+    """Takes the samples of one device program."""
+
+    def __init__(self, question: Question, program: DeviceProgram, saturation: int, protocol: Protocol) -> None:
+        self.question, self.program, self.saturation, self.protocol = question, program, saturation, protocol
+        self.spent = 0.0
+        self.gaps: list[float] = []
+        self.unknown = ""
+        self._whole: Bound | None = None
+        self._first = self._first_groups()
+
+    # {{{ which groups
+
+    def sampled(self, multiples: Sequence[int] | None) -> SampledProgram:
+        """Return the samples."""
+        if multiples is not None:
+            fitting = [each for each in multiples if each * self.saturation < prod(self.program.extents)]
+            parts = sub_grids(self.program.extents, self.saturation, fitting) if fitting else None
+            return self._run(parts) if parts else self._run_all()
+        scale, found = 1, None
+        while parts := self._parts(SAMPLES, scale):
+            if self._differ(parts):
+                parts = self._parts(MORE_SAMPLES, scale) or parts
+            found = self._run(parts)
+            if not (further := _scale_further(found)):
+                return found
+            scale *= further
+        return found if found is not None and _rises(found) else self._run_all()
+
+    def _parts(self, multiples: Sequence[int], scale: int) -> tuple[Grid, ...] | None:
+        return sub_grids(self.program.extents, self.saturation * scale, multiples)
+
+    def _differ(self, parts: Sequence[Grid]) -> bool:
+        work = self._work(parts)
+        if work is None or not work.sampled[-1]:
+            return work is not None and work.total > 0
+        in_groups = self.program.groups / self._groups(parts[-1])
+        return abs(work.total / work.sampled[-1] / in_groups - 1) > DIFFERENT
+
+    # }}}
+
+    # {{{ running them
+
+    def _run(self, parts: Sequence[Grid]) -> SampledProgram:
+        nbytes = self._contents(parts[-1])
+        bound = self.question.backend.bound(self.question.case, nbytes)
+        evicted = self._others(nbytes)
+        timings = self._interleaved(bound, [self.program.cut(part) for part in parts], evicted)
+        return self._program([self._groups(part) for part in parts], timings, self._work(parts))
+
+    def _run_all(self) -> SampledProgram:
+        bound = self.question.backend.bound(self.question.case, {})
+        return self._program([self.program.groups], self._interleaved(bound, [self.program.grids]), None)
+
+    def _program(self, groups: Sequence[int], timings: Sequence[Timing], work: Work | None) -> SampledProgram:
+        kept = [sorted(self.protocol.kept(_best_clock(timing))) for timing in timings]
+        again = [seconds[min(MET_AGAIN, len(seconds)) - 1] / seconds[0] - 1 for seconds in kept]
+        samples = Samples(
+            groups=tuple(groups),
+            seconds=tuple(seconds[0] for seconds in kept),
+            saturation=self.saturation,
+            total_groups=self.program.groups,
+        )
+        return SampledProgram(self.program.name, samples, work, max(again))
+
+    def _interleaved(self, bound: Bound, cuts: Sequence[Sequence[Grid]], evicted: int = 0) -> list[Timing]:
+        """Return the times of each of *cuts*, in turns: when the device is slow, it is for all of them."""
+        timings, start = [NOTHING for _ in cuts], perf_counter()
+        while any(wanted := [self.protocol.further_runs(timing.wall) for timing in timings]):
+            for place, runs in enumerate(wanted):
+                if runs:
+                    timing = bound.time(self.program.name, cuts[place], min(runs, BATCH), evicted)
+                    timings[place] = timings[place].followed_by(timing)
+        self.spent += perf_counter() - start
+        for timing in timings:
+            self.gaps += [wall - seconds for wall, seconds in zip(timing.wall, _best_clock(timing), strict=True)]
+        return timings
+
+    # }}}
+
+    # {{{ what is known of groups
+
+    def _groups(self, part: Grid) -> int:
+        return sum(map(prod, self.program.cut(part)))
+
+    def _first_groups(self) -> FirstGroups | None:
+        question = self.question
+        try:
+            return first_groups(
+                question.kernel, self.program.name, question.sizes, self.program.extents, question.typical
+            )
+        except (UncountableError, EngineError) as error:
+            self.unknown = f"the groups of {self.program.name} are taken to do the same: {error}"
+            return None
+
+    def _work(self, parts: Sequence[Grid]) -> Work | None:
+        if self._first is None or self.unknown:
+            return None
+        try:
+            amounts = [self._first.work(part) for part in (*parts, self.program.extents)]
+        except (UncountableError, EngineError) as error:
+            self.unknown = f"the groups of {self.program.name} are taken to do the same: {error}"
+            return None
+        return Work(tuple(amounts[:-1]), amounts[-1])
+
+    def _contents(self, part: Grid) -> dict[str, int]:
+        """Return how many bytes of each array are needed to run *part*, where that is known."""
+        reached = {} if self._first is None else reach(self._first, part)
+        return {array: nbytes + SLACK for array, nbytes in reached.items()}
+
+    def _others(self, contents: Mapping[str, int]) -> int:
+        """Return how many bytes the other groups may touch before the same ones are touched again by the next run."""
+        kernel = self.question.kernel.loopy_kernel
+        arrays = {argument.name for argument in kernel.args if isinstance(argument, ArrayBase)}
+        if arrays - contents.keys():
+            return 0
+        others = allocated_bytes(kernel, self.question.sizes) - sum(contents.values())
+        return min(others, MOST_EVICTED) if others >= LEAST_EVICTED else 0
+
+    # }}}
+
+
+def _rises(program: SampledProgram) -> bool:
+    """Return whether more groups took longer by so much that a launch alone does not take most of it."""
+    first, second = program.samples.seconds[:2]
+    return second >= (1 + RISE) * first
+
+
+def _scale_further(program: SampledProgram) -> int:
+    """Return by what factor larger samples are to be taken, 0 if these are large enough."""
+    if not _rises(program):
+        return 2
+    spent, longest = sum(program.samples.seconds), program.samples.seconds[-1]
+    missing = min(SHARE * extrapolated(program).seconds / spent, LONG / longest)
+    return 0 if missing <= 1 else max(2, min(int(missing), MOST_AT_ONCE))
+
+
+def _best_clock(timing: Timing) -> Sequence[float]:
+    """Return the times by the device's clock, which starts with the launch, or by the wall clock if it has none."""
+    return timing.wall if timing.device is None else timing.device

@@ -1,0 +1,214 @@
+"""One kernel on several devices at once: each is given as many groups as make all of them end together (Dao).
+
+With W the work of all groups, a device that takes T seconds for all of it, of which c whatever it is given, takes
+
+    t(w) = c + (T − c)·w/W
+
+for the work w. All end at the t at which Σ w(t) = W; a device that would not have begun by then is given nothing.
+Groups go to the devices in their order, the first axis of the grid fastest; where groups differ, they are told from
+the counts.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from loopyperf.counts.first_groups import Grid, first_groups
+from loopyperf.counts.typical import Typical
+from loopyperf.errors import EngineError, ParameterError, UncountableError
+from loopyperf.idg.warps.warp import grid_extent
+from loopyperf.kernel import Kernel, Program
+from loopyperf.models import find_model
+from loopyperf.models.interface import SampledModel
+from loopyperf.models.result import Estimate
+from loopyperf.oracle.analysis import admitted_sizes, prepared
+from loopyperf.oracle.choice import DeviceChoice
+from loopyperf.oracle.estimate import estimate
+from loopyperf.oracle.sampled_estimate import BackendChoice
+from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.properties.unified import item_named
+from loopyperf.units import duration
+
+FIXED = ("launches", "launching")
+"""what of an estimate does not grow with the groups"""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Which groups of a kernel each of some devices runs."""
+
+    kernel: str
+    sizes: Mapping[str, Any]
+    devices: tuple[str, ...]
+    groups: tuple[int, ...]
+    """of each device; the first device has the first groups, in the order of the grid's axes, the first fastest"""
+    seconds: tuple[float, ...]
+    """that each device takes for its groups; 0 for one without any"""
+    alone: tuple[float, ...]
+    """seconds that each would take for all groups"""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total_groups(self) -> int:
+        """Return the groups of the kernel."""
+        return sum(self.groups)
+
+    @property
+    def together(self) -> float:
+        """Return after how many seconds the last device ends."""
+        return max(self.seconds)
+
+    @property
+    def ranges(self) -> tuple[range, ...]:
+        """Return the groups of each device by their numbers."""
+        ends = np.cumsum((0, *self.groups)).tolist()
+        return tuple(range(begin, end) for begin, end in pairwise(ends))
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        head = f"{self.kernel}({sizes}), {self.total_groups} groups in {duration(self.together)}"
+        width = max(map(len, self.devices))
+        rows = [
+            f"  {device:<{width}}  {groups:>9} groups  {groups / self.total_groups:>6.1%}  {duration(seconds):>8}"
+            f"  alone {duration(alone):>8}"
+            for device, groups, seconds, alone in zip(self.devices, self.groups, self.seconds, self.alone, strict=True)
+        ]
+        return "\n".join([head, *rows, *(f"  note: {note}" for note in self.notes)])
+
+
+def split(
+    program: Program,
+    /,
+    *,
+    devices: Sequence[DeviceChoice | BackendChoice],
+    model: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    typical: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> Split:
+    """Return how many groups of *program* at one size each of *devices* runs, so that all end together.
+
+    Times are those of *model* on each device (see :func:`loopyperf.estimate`). For ``"sampled"``, devices are backends
+    to run on, with *arguments*. What data costs that moves between devices is not in them.
+
+    Raises what estimate raises, and :class:`ParameterError` for no device, for a size that is an array, and for a
+    kernel of several launches, between which devices would have to wait for each other.
+    """
+    if isinstance(devices, str) or not devices:
+        raise ParameterError(f"devices are one or more, in a list; received {devices!r}")
+    merged = merged_sizes(parameters, sizes)
+    kernel = prepared(program)
+    admitted = admitted_sizes(kernel, merged)
+    grid = _grid(kernel, admitted)
+    estimates = [_estimate(program, each, model, arguments, typical, admitted) for each in devices]
+    costs = [_fixed(each) for each in estimates]
+    totals = [float(each.seconds) for each in estimates]
+    shares = shares_that_end_together(costs, totals)
+    done, notes = _work_done(kernel, admitted, grid, typical or {})
+    groups = _in_groups(done, prod(grid), shares)
+    portions = np.diff([done(int(end)) for end in np.cumsum((0, *groups))]).tolist()
+    return Split(
+        kernel=kernel.name,
+        sizes=dict(merged),
+        devices=tuple(each.device for each in estimates),
+        groups=groups,
+        seconds=tuple(
+            cost + (total - cost) * portion if number else 0.0
+            for cost, total, portion, number in zip(costs, totals, portions, groups, strict=True)
+        ),
+        alone=tuple(totals),
+        notes=(*notes, *dict.fromkeys(note for each in estimates for note in each.notes)),
+    )
+
+
+def shares_that_end_together(fixed: Sequence[float], alone: Sequence[float]) -> tuple[float, ...]:
+    """Return the share of the work for each device, which add up to 1.
+
+    *alone* are the seconds that each takes for all of it, of which *fixed* whatever it is given. Raises
+    :class:`ParameterError` for times that are negative, or not finite.
+    """
+    pairs = list(zip(fixed, alone, strict=True))
+    if not all(0 <= cost <= total < float("inf") for cost, total in pairs):
+        raise ParameterError(f"devices take finite times, of which a part is fixed; received {pairs}")
+    free = [place for place, (cost, total) in enumerate(pairs) if total == cost]
+    if free:
+        at_once = min(free, key=lambda place: fixed[place])
+        return tuple(float(place == at_once) for place in range(len(pairs)))
+    used = sorted(range(len(pairs)), key=lambda place: fixed[place])
+    while True:
+        paces = {place: 1 / (alone[place] - fixed[place]) for place in used}
+        end = (1 + sum(fixed[place] * pace for place, pace in paces.items())) / sum(paces.values())
+        if fixed[used[-1]] < end:
+            break
+        used.pop()
+    return tuple((end - cost) * paces[place] if place in paces else 0.0 for place, cost in enumerate(fixed))
+
+
+def _grid(kernel: Kernel, sizes: Mapping[str, int]) -> Grid:
+    """Return the groups along each axis; raises :class:`ParameterError` for none, and for several launches."""
+    if len(kernel.launches) != 1 or kernel.launches[0].host_inames:
+        raise ParameterError(
+            f"kernel {kernel.name!r} is launched several times: devices would have to wait for each other in between; "
+            "make a kernel of each launch, and split those"
+        )
+    (launch,) = kernel.launches
+    lengths = {axis: grid_extent(launch, axis, sizes) for axis in launch.group_axes}
+    grid = tuple(lengths.get(axis, 1) for axis in range(max(lengths, default=-1) + 1))
+    if not prod(grid):
+        raise ParameterError(f"at {dict(sizes)} {kernel.name} launches no groups: there is nothing to split")
+    return grid
+
+
+def _work_done(
+    kernel: Kernel, sizes: Mapping[str, int], grid: Grid, typical: Mapping[str, Any]
+) -> tuple[Callable[[int], float], list[str]]:
+    """Return what share of the work the first groups do, as a function of their number; and what it leaves out."""
+    total, notes = prod(grid), list[str]()
+    try:
+        first = first_groups(kernel, kernel.launches[0].name, sizes, grid, Typical(typical, item_named))
+        every = first.work(grid)
+        if every:
+            return lambda number: first.work_of_first(number) / every, notes
+    except (UncountableError, EngineError) as error:
+        notes.append(f"groups are taken to do the same: {error}")
+    return lambda number: number / total, notes
+
+
+def _in_groups(done: Callable[[int], float], total: int, shares: Sequence[float]) -> tuple[int, ...]:
+    """Return the groups of each device, which add up to all: the first of them do as near its *shares* as groups can.
+
+    *done* says what share of the work so many first groups do.
+    """
+    ends = [0]
+    for wanted in np.cumsum(shares)[:-1].tolist():
+        below = bisect_right(range(total), wanted, lo=ends[-1], key=done) - 1
+        below = max(below, ends[-1])
+        nearer = below < total and wanted - done(below) > done(below + 1) - wanted
+        ends.append(below + nearer)
+    last = max(place for place, share in enumerate(shares) if share > 0)
+    ends = [end if place <= last else total for place, end in enumerate(ends)]
+    return tuple(np.diff([*ends, total]).tolist())
+
+
+def _estimate(
+    program: Program,
+    device: Any,
+    model: str | None,
+    arguments: Mapping[str, Any] | None,
+    typical: Mapping[str, Any] | None,
+    sizes: Mapping[str, int],
+) -> Estimate:
+    if model is not None and isinstance(find_model(model), SampledModel):
+        return estimate(program, model=model, backend=device, arguments=arguments, typical=typical, parameters=sizes)
+    return estimate(program, model=model, device=device, arguments=arguments, typical=typical, parameters=sizes)
+
+
+def _fixed(answer: Estimate) -> float:
+    costs = answer.breakdown.by_property()
+    return max(0.0, min(float(answer.seconds), sum(float(costs.get(name, 0.0)) for name in FIXED)))

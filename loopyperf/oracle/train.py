@@ -1,0 +1,188 @@
+"""A learned model from measurements: rows of a kernel, its sizes, its seconds, and samples or none."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from datetime import UTC, datetime
+
+from loopyperf.calibration.candidates import possible
+from loopyperf.calibration.example import Base, Example, FittedBase, Stated
+from loopyperf.calibration.fits import Fit, Provenance
+from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.learned import SAMPLED, Learned
+from loopyperf.calibration.learned_files import save_learned
+from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.regressors import check_recipe
+from loopyperf.calibration.training import learn
+from loopyperf.device.description import Device
+from loopyperf.device.names import device_slug
+from loopyperf.errors import CalibrationError, LoopyperfError, MissingNumberError, UnknownModelError
+from loopyperf.measurement.archive import Recording
+from loopyperf.measurement.environment import installed_versions
+from loopyperf.measurement.kernel_files import KernelFile
+from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.on_device.pipeline_shares import pipeline_shares
+from loopyperf.models.sampling import sampled_time
+from loopyperf.oracle.calibrate import explained, measured_kernels, provenance
+from loopyperf.oracle.fit import Measured, Row, measured
+from loopyperf.oracle.observation import described
+from loopyperf.oracle.seen_kernel import SeenKernel
+
+FITTED = ("overlap", "linear")
+"""bases that are fitted to the rows"""
+
+Task = tuple[Measured, str, Device | None]
+
+
+def train(
+    measurements: Iterable[Row],
+    *,
+    device: Device | str,
+    base: str | None = None,
+    recipe: str = "svr",
+    source: str = "timings taken elsewhere",
+    save: str | os.PathLike[str] | None = None,
+    executor: Executor | None = None,
+    on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
+) -> Learned:
+    """Return what can be learned from *measurements*, taken on *device*, of the error of the model called *base*.
+
+    *measurements* are rows as :func:`loopyperf.fit` takes them. The base is the sampled model where all rows have
+    samples, else the overlap model, fitted to the rows: of pipelines where the device is described. It may be a model
+    of the device, as ``"pipeline"``, too. *recipe* learns: ``"svr"``, or ``"trees"``; both are judged on kernel classes
+    that they have not seen, beside the base alone (``record.scores``). It is saved to *save*, if that is given. A row
+    that cannot be analysed raises its error; with *on_failure* this is called instead.
+
+    Raises :class:`CalibrationError` for rows that are none, and for fewer than three classes of kernels,
+    :class:`UnknownModelError` for a base that is none, :class:`LoopyperfError` where scikit-learn is not installed.
+    """
+    check_recipe(recipe)
+    known = device if isinstance(device, Device) else described(device_slug(device))
+    rows = [measured(row, number) for number, row in enumerate(measurements)]
+    chosen = _chosen(base, rows, known)
+    found = _seen(rows, chosen, known, executor, on_failure)
+    origin = Provenance(
+        model="",
+        device=known.name if known else str(device),
+        slug=known.slug if known else device_slug(str(device)),
+        versions=installed_versions(),
+        counting="executed",
+        created=datetime.now(UTC),
+        source=source,
+    )
+    learned = learn_from(origin, found, chosen, recipe)
+    if save is not None:
+        save_learned(learned, save)
+    return learned
+
+
+def train_recording(
+    recording: Recording, files: Sequence[KernelFile], base: str | None = None, recipe: str = "svr"
+) -> Learned:
+    """Return what can be learned from all that an archive of `loopyperf calibrate` holds; see :func:`train`.
+
+    Kernels whose time hangs on what no property stands for are left out, as of fits. Raises :class:`CalibrationError`
+    for an archive without a run, and for kernels that *files* do not have.
+    """
+    check_recipe(recipe)
+    rows = measured_kernels(explained(recording, files), files)
+    known = described(recording.runs[-1].environment.slug)
+    chosen = _chosen(base, rows, known)
+    return learn_from(provenance(recording, "executed"), _seen(rows, chosen, known, None, None), chosen, recipe)
+
+
+def learn_from(origin: Provenance, examples: Sequence[Example], base: str, recipe: str = "svr") -> Learned:
+    """Return what *recipe* learns from *examples* of the error of the model called *base*; see :func:`train`."""
+    if base not in FITTED:
+        return learn(origin, Stated(base), examples, recipe)
+    fitted, fit = _fitted(origin, examples, base)
+    return learn(origin, fitted, examples, recipe, fit)
+
+
+def _fitted(origin: Provenance, examples: Sequence[Example], base: str) -> tuple[Base, Fit | None]:
+    """Return the base that is fitted to *examples*, of pipelines if they have any, and its fit to all of them."""
+    observations = [each.observation for each in examples]
+    candidates = possible(observations, base) if observations else ()
+    if not candidates:
+        return Stated(base), None  # refused for its lack of rows
+    candidate = min(candidates, key=lambda each: each.basis != "pipelines")
+    (fit,) = fit_observations(origin, observations, [candidate])
+    return FittedBase(candidate), fit
+
+
+def _chosen(base: str | None, rows: Sequence[Measured], device: Device | None) -> str:
+    """Return the name of the base; raises for one that cannot be."""
+    sampled = [bool(row.samples) for row in rows]
+    if base is None:
+        base = SAMPLED if rows and all(sampled) else FITTED[0]
+    if base == SAMPLED and not all(sampled):
+        raise CalibrationError(f"row {sampled.index(False)} has no samples, which the base {SAMPLED!r} needs of each")
+    if base in (SAMPLED, *FITTED):
+        return base
+    if base not in DEVICE_MODELS:
+        there_are = ", ".join((SAMPLED, *FITTED, *DEVICE_MODELS))
+        raise UnknownModelError(f"the error of {base!r} cannot be learned; there are: {there_are}")
+    if device is None:
+        raise CalibrationError(f"the base {base!r} needs the description of the device; name one that is described")
+    return base
+
+
+# {{{ from rows to examples
+
+
+def _seen(
+    rows: Sequence[Measured],
+    base: str,
+    device: Device | None,
+    executor: Executor | None,
+    on_failure: Callable[[Measured, LoopyperfError], None] | None,
+) -> list[Example]:
+    tasks: list[Task] = [(row, base, device) for row in rows]
+    found = map(_example, tasks) if executor is None else executor.map(_example, tasks)
+    kept: list[Example] = []
+    for row, each in zip(rows, found, strict=True):
+        if isinstance(each, Example):
+            kept.append(each)
+        elif on_failure is None:
+            raise each
+        else:
+            on_failure(row, each)
+    return kept
+
+
+def _example(task: Task) -> Example | LoopyperfError:
+    row, base, device = task
+    samples = row.samples if base == SAMPLED else ()
+    kernel = SeenKernel(row.kernel, row.sizes, device, row.typical or None, samples, row.launching)
+    try:
+        observation = Observation(
+            kernel_class=row.kernel_class or kernel.graphs.kernel,
+            label=row.label or kernel.graphs.kernel,
+            sizes=dict(row.sizes),
+            properties=kernel.counts,
+            seconds=row.seconds,
+            pipelines=_busy(kernel),
+        )
+        return Example(observation, kernel.features, _said(kernel, base))
+    except LoopyperfError as error:
+        return error
+
+
+def _busy(kernel: SeenKernel) -> dict[str, float]:
+    try:
+        shares = pipeline_shares(kernel.timed) if kernel.timed else {}
+    except MissingNumberError:
+        return {}
+    return {column: sum(sources.values()) for column, sources in shares.items()}
+
+
+def _said(kernel: SeenKernel, base: str) -> float | None:
+    """Return the seconds that the base says, where it is not fitted."""
+    if base == SAMPLED:
+        return float(sampled_time(kernel.samples, kernel.launching).seconds)
+    if base in FITTED or kernel.timed is None:
+        return None
+    return float(DEVICE_MODELS[base].time(kernel.timed).seconds)
+
+
+# }}}

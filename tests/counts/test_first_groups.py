@@ -1,0 +1,156 @@
+"""The first groups of a launch do what their work-items do, counted one by one."""
+
+from itertools import product
+
+import loopy as lp
+import numpy as np
+import pytest
+from kernels import doubled, outer_product
+
+from loopyperf.counts.first_groups import FirstGroups, first_groups
+from loopyperf.counts.reach import reach
+from loopyperf.counts.typical import Typical
+from loopyperf.errors import UncountableError
+from loopyperf.kernel import load_kernel
+
+N = 100
+"""in groups of 16: six whole ones, and one of 4 work-items"""
+
+
+def triangle(group: int = 16) -> lp.TranslationUnit:
+    """out[i] = sum over j ≤ i of a[j]: i + 1 loads and additions of work-item i, and a store."""
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i < n and 0 <= j <= i}",
+        "out[i] = sum(j, a[j])",
+        [lp.GlobalArg("a, out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="triangle",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def corner(group: int = 4) -> lp.TranslationUnit:
+    """out[i, j] = a[i] for j ≤ i, in groups along both axes: one load and one store of each work-item in the corner."""
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        """
+        if j <= i
+            out[i, j] = a[i]
+        end
+        """,
+        [
+            lp.GlobalArg("a", np.float32, shape="n"),
+            lp.GlobalArg("out", np.float32, shape="n, n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="corner",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "i", group, outer_tag="g.1", inner_tag="l.1")
+    return lp.split_iname(knl, "j", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def late(group: int = 16) -> lp.TranslationUnit:
+    """b[i] = a[i] for i from 32 on: the first group is the third tile."""
+    knl = lp.make_kernel(
+        "{[i]: 32 <= i < n}",
+        "b[i] = a[i]",
+        [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="late",
+        assumptions="n >= 33",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def gathered() -> lp.TranslationUnit:
+    """b[i] = a[index[i]]: where a is touched is data."""
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = a[index[i]]",
+        [
+            lp.GlobalArg("a", np.float32, shape="n"),
+            lp.GlobalArg("b", np.float32, shape="n"),
+            lp.GlobalArg("index", np.int32, shape="n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="gathered",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def cut(unit: lp.TranslationUnit, grid: tuple[int, ...], **sizes: int) -> FirstGroups:
+    kernel = load_kernel(unit)
+    return first_groups(kernel, kernel.launches[0].name, sizes, grid, Typical({}))
+
+
+def test_equal_groups_do_the_same_up_to_the_last():
+    # A multiplication, a load and a store of each of 16 work-items, and twice 16*i_outer + i_inner.
+    first = cut(doubled(), (7,), n=N)
+    assert [first.work((groups,)) for groups in range(8)] == [0, 112, 224, 336, 448, 560, 672, 700]
+
+
+def test_the_groups_of_a_triangle_do_more_and_more():
+    first = cut(triangle(), (7,), n=N)
+    # Additions and loads, and the store with its 16*i_outer + i_inner.
+    of_items = [2 * (item + 1) + 3 for item in range(N)]
+    assert [first.work((groups,)) for groups in range(8)] == [sum(of_items[: 16 * groups]) for groups in range(8)]
+
+
+def test_groups_along_two_axes_are_cut_along_each():
+    first = cut(corner(), (3, 3), n=10)
+    for width, height in product(range(4), repeat=2):
+        # In every work-item the test, of two tiled loops; where it holds a load, a store, and three of these loops.
+        reached = [(i, j) for j in range(min(10, 4 * width)) for i in range(min(10, 4 * height))]
+        assert first.work((width, height)) == 8 * sum(j <= i for i, j in reached) + 5 * len(reached)
+
+
+def test_the_first_groups_in_their_order_do_what_each_of_them_does():
+    first = cut(corner(), (3, 3), n=10)
+    in_order = [(x, y) for y in range(3) for x in range(3)]
+    assert len(in_order) == first.total_groups
+
+    def own(x: int, y: int) -> float:
+        return first.work((x + 1, y + 1)) - first.work((x, y + 1)) - first.work((x + 1, y)) + first.work((x, y))
+
+    for number in range(10):
+        assert first.work_of_first(number) == sum(own(*group) for group in in_order[:number])
+
+
+def test_groups_begin_where_their_loop_does():
+    first = cut(late(), (5,), n=N)
+    assert [first.work((groups,)) for groups in range(6)] == [0, 96, 192, 288, 384, 408]
+    assert reach(first, (1,)) == {"a": 48 * 4, "b": 48 * 4}
+
+
+@pytest.mark.parametrize("groups", [1, 3, 7])
+def test_what_groups_reach_is_the_end_of_the_last_element_that_they_touch(groups: int):
+    items = min(N, 16 * groups)
+    assert reach(cut(doubled(), (7,), n=N), (groups,)) == {"a": 4 * items, "b": 4 * items}
+    assert reach(cut(triangle(), (7,), n=N), (groups,)) == {"a": 4 * items, "out": 4 * items}
+
+
+def test_rows_are_reached_up_to_the_last():
+    # The last of 2 groups along m, in row 2 of rows of 48 floats: element 2·48 + 31.
+    first = cut(outer_product(), (3, 5), n=5, m=48)
+    assert reach(first, (2, 3)) == {"a": 4 * 3, "b": 4 * 32, "c": 4 * (2 * 48 + 32)}
+
+
+def test_what_data_address_is_not_known():
+    assert reach(cut(gathered(), (7,), n=N), (2,)) == {"b": 128, "index": 128}
+
+
+def test_groups_that_begin_at_a_size_are_refused():
+    knl = lp.make_kernel(
+        "{[i]: m <= i < n}",
+        "b[i] = 1",
+        [lp.GlobalArg("b", np.float32, shape="n"), lp.ValueArg("n, m", np.int32)],
+        assumptions="0 <= m < n",
+        lang_version=(2018, 2),
+    )
+    with pytest.raises(UncountableError, match="the loop i over groups begins at what sizes tell"):
+        cut(lp.tag_inames(knl, {"i": "g.0"}), (4,), n=9, m=5)

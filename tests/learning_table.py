@@ -1,0 +1,28 @@
+"""Training sets of which it is known what there is to learn."""
+
+import numpy as np
+
+from loopyperf.calibration.example import Example
+from loopyperf.calibration.fits import Provenance
+from loopyperf.calibration.problem import Observation
+from loopyperf.models.features import Features
+
+CLASSES = 6
+MADE_UP = Provenance(model="", device="Made Up", slug="made-up", counting="executed")
+
+
+def examples(seed: int = 0, number: int = 72, noise: float = 0.02) -> list[Example]:
+    """Return kernels of which the base is off by exp(tanh(2 u) - v + 1/3), on average by nothing.
+
+    A third feature beside u and v means nothing.
+    """
+    rng = np.random.default_rng(seed)
+    found: list[Example] = []
+    for place in range(number):
+        u, idle = rng.uniform(-1, 1, 2)
+        v = rng.uniform(0, 1) if place % 3 else 0.0
+        base = float(10.0 ** rng.uniform(-5, -2))
+        seconds = base * float(np.exp(np.tanh(2 * u) - v + 1 / 3 + noise * rng.standard_normal()))
+        observation = Observation(f"class {place % CLASSES}", str(place), {}, {"launches": 1}, seconds)
+        found.append(Example(observation, Features({"u": u, "idle": idle}, {"v": v} if v else {}), base))
+    return found

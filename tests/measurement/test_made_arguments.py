@@ -1,0 +1,60 @@
+"""Arguments that are made up are what the kernel takes."""
+
+import loopy as lp
+import numpy as np
+import pytest
+
+from loopyperf.errors import MeasurementError, ParameterError
+from loopyperf.kernel import load_kernel
+from loopyperf.measurement.arguments import checked_arguments
+from loopyperf.measurement.made_arguments import indices_made_up, made_arguments
+
+SIZES = {"n": 5}
+
+
+def kernel() -> lp.LoopKernel:
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = s*a[index[i], i] + z[i]",
+        [
+            lp.GlobalArg("a", np.float64, shape="n, n", order="F"),
+            lp.GlobalArg("b, z", np.complex64, shape="n"),
+            lp.GlobalArg("index", np.int32, shape="n"),
+            lp.ValueArg("s", np.float32),
+            lp.ValueArg("n", np.int32),
+        ],
+        lang_version=(2018, 2),
+    )
+    return load_kernel(knl).loopy_kernel
+
+
+def test_made_up_arguments_have_the_types_shapes_and_strides_of_the_kernels():
+    made = made_arguments(kernel(), SIZES, {}, np.random.default_rng(0))
+    assert list(checked_arguments(kernel(), made, SIZES)) == ["a", "b", "z", "index", "s", "n"]
+    assert made["a"].flags.f_contiguous
+    assert 0.5 <= made["a"].min() <= made["a"].max() < 1
+    assert made["index"].tolist() == [0] * 5
+    assert (made["s"], made["n"]) == (0.5, 5)
+
+
+def test_what_is_given_is_taken():
+    index = np.arange(5, dtype=np.int32)
+    assert made_arguments(kernel(), SIZES, {"index": index}, np.random.default_rng(0))["index"] is index
+    assert indices_made_up(kernel(), {"index": index}) == ()
+    assert indices_made_up(kernel(), {}) == ("index",)
+
+
+def test_what_is_no_argument_is_refused():
+    with pytest.raises(ParameterError, match="has no argument x, y; it takes: a, b, z, index, s, n"):
+        made_arguments(kernel(), SIZES, {"x": 1, "y": 2}, np.random.default_rng(0))
+
+
+def test_an_array_of_unknown_shape_is_refused():
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = a[i]",
+        [lp.GlobalArg("a, b", np.float32, shape=None), lp.ValueArg("n", np.int32)],
+        lang_version=(2018, 2),
+    )
+    with pytest.raises(MeasurementError, match="the shape of a is not known"):
+        made_arguments(load_kernel(knl).loopy_kernel, SIZES, {}, np.random.default_rng(0))

@@ -1,0 +1,77 @@
+"""The arithmetic of the learned model, and what samples tell it."""
+
+from math import exp, log, log1p
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopyperf.errors import ModelInputError
+from loopyperf.models.learned import CORRECTION, corrected, sampled_features, throughput_time
+from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.models.sampling import SampledProgram, Samples, linear_time
+
+SAMPLES = Samples((64, 96), (2e-4, 2.9e-4), 32, 1000)
+
+
+def base(*seconds: float) -> ModelTime:
+    rows = tuple(Row(f"part {place}", "insn", 1, each, each) for place, each in enumerate(seconds))
+    return ModelTime(sum(seconds), Breakdown(rows), notes=("assumed",))
+
+
+@given(
+    seconds=st.lists(st.floats(min_value=1e-9, max_value=1e3), min_size=1, max_size=5),
+    logarithm=st.floats(min_value=-5, max_value=5),
+)
+def test_a_corrected_time_is_that_of_the_base_times_the_exponential_and_adds_up(seconds: list[float], logarithm: float):
+    answer = corrected(base(*seconds), logarithm)
+    assert float(answer.seconds) == pytest.approx(sum(seconds) * exp(logarithm), rel=1e-9)
+    assert sum(answer.breakdown.by_property().values()) == answer.seconds
+    assert answer.breakdown.rows[-1].property == CORRECTION
+    assert answer.notes == ("assumed",)
+
+
+def test_nothing_learned_leaves_the_base():
+    answer = corrected(base(1e-3, 2e-3), 0.0)
+    assert (answer.seconds, answer.breakdown.by_property()[CORRECTION]) == (base(1e-3, 2e-3).seconds, 0.0)
+
+
+@given(logarithm=st.floats(min_value=-2, max_value=2), instructions=st.floats(min_value=1e3, max_value=1e12))
+def test_it_is_the_equation_of_the_paper_with_the_throughput_learned_relative_to_the_linear_models(
+    logarithm: float, instructions: float
+):
+    # IPS₀ = I N/(P₂ t_linear), IPS = IPS₀ exp(-f): the instructions cancel.
+    linear = linear_time(SAMPLES)
+    throughput = instructions * 1000 / (96 * linear) * exp(-logarithm)
+    seconds = throughput_time(instructions, 96, 1000, throughput)
+    assert seconds == pytest.approx(float(corrected(base(linear), logarithm).seconds), rel=1e-9)
+
+
+def test_the_equation_by_hand():
+    # 960 instructions in 96 groups, 10 in each; 1000 groups at 5000 a second.
+    assert throughput_time(960, 96, 1000, 5000) == 2.0
+    for numbers in ((-1, 96, 1000, 5000), (960, 0, 1000, 5000), (960, 96, 0, 5000), (960, 96, 1000, 0)):
+        with pytest.raises(ModelInputError):
+            throughput_time(*numbers)
+
+
+def test_samples_tell_how_time_grows():
+    found = sampled_features([SampledProgram("f", SAMPLES)], 1e6).told
+    # 0.9e-4 s for 32 groups more, 2.9e-4 s for 96.
+    assert found["growth"] == pytest.approx(0.9e-4 / 32 * 96 / 2.9e-4)
+    assert (found["runs sampled"], found["share sampled"]) == pytest.approx((3, 0.096))
+    assert found["throughput of the linear model"] == pytest.approx(log1p(1e6 / linear_time(SAMPLES)))
+
+
+def test_programs_count_by_their_time():
+    long = Samples((64, 96), (2e-2, 2.9e-2), 32, 1000)
+    found = sampled_features([SampledProgram("f", SAMPLES), SampledProgram("g", long)], 1e6).told
+    alone = sampled_features([SampledProgram("g", long)], 1e6).told
+    share = 1 / 101
+    wanted = alone["seconds of a run"] + share * (log(2.9e-4 / 3e-9 + 1) - alone["seconds of a run"])
+    assert found["seconds of a run"] == pytest.approx(wanted)
+
+
+def test_without_samples_there_is_nothing_to_tell():
+    with pytest.raises(ModelInputError, match="give some of each launch"):
+        sampled_features([], 1e6)

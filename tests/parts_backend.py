@@ -1,0 +1,88 @@
+"""A device made of arithmetic that runs parts of kernels: what a group takes is what a test says."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import Any
+
+import loopy as lp
+
+from loopyperf.idg.warps.warp import grid_extent
+from loopyperf.kernel import load_kernel
+from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.parts import Contents, DeviceProgram, Grid, check_parts
+from loopyperf.measurement.configuration import Limits
+from loopyperf.measurement.environment import Environment
+
+LIMITS = Limits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
+TICK = 2.0**-20
+"""seconds; about a microsecond, and sums of ticks are exact"""
+LAUNCH = 4 * TICK
+HOST = 8 * TICK
+"""seconds by the wall clock beside those by the device's"""
+
+
+def alike(group: Grid, program: str) -> float:
+    """A tick for each group."""
+    return TICK
+
+
+@dataclass
+class PartsBackend:
+    """Runs nothing: a launch takes :data:`LAUNCH` and what *seconds* says of each of its groups; every other run twice.
+
+    Its grids are those that the kernel's own launches have, and it runs *saturation* groups at once.
+    """
+
+    seconds: Callable[[Grid, str], float] = alike
+    saturation: int = 1
+    name: str = "Arithmetic Device 1"
+    limits: Limits = LIMITS
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    """programs that were run, with their groups"""
+    evicted: list[int] = field(default_factory=list)
+    """bytes of other memory that were to be touched before each of these runs"""
+    contents: list[dict[str, int]] = field(default_factory=list)
+    """how much of which arrays was on the device, each time"""
+
+    @property
+    def environment(self) -> Environment:
+        return Environment.here(
+            backend="arithmetic", platform="arithmetic 1.0", vendor="nobody", device=self.name, driver="1.0"
+        )
+
+    def bound(self, case: Case, contents: Contents) -> "BoundToArithmetic":
+        self.contents.append(dict(contents))
+        return BoundToArithmetic(self, case)
+
+
+@dataclass
+class BoundToArithmetic:
+    """A kernel whose groups take what the backend says."""
+
+    backend: PartsBackend
+    case: Case
+
+    @property
+    def programs(self) -> tuple[DeviceProgram, ...]:
+        grids = ((name, grid) for name, grid in grids_of(self.case.configuration.build(), self.case.sizes))
+        return tuple(DeviceProgram(name, (grid,), self.backend.saturation) for name, grid in grids if prod(grid))
+
+    def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
+        check_parts(program, sum(each.name == program for each in self.programs), grids)
+        self.backend.asked.append((program, sum(map(prod, grids))))
+        self.backend.evicted.append(evicted)
+        groups = (group for grid in grids for group in product(*map(range, grid)))
+        seconds = LAUNCH * len(grids) + sum(self.backend.seconds(group, program) for group in groups)
+        device = tuple(seconds * (2 if run % 2 else 1) for run in range(runs))
+        return Timing(tuple(each + HOST for each in device), device)
+
+
+def grids_of(unit: lp.TranslationUnit, sizes: Mapping[str, Any]) -> list[tuple[str, Grid]]:
+    """Return the grids of the kernel's launches, along all axes up to the last one."""
+    found: list[tuple[str, Grid]] = []
+    for launch in load_kernel(unit).launches:
+        lengths = {axis: grid_extent(launch, axis, sizes) for axis in launch.group_axes}
+        found.append((launch.name, tuple(lengths.get(axis, 1) for axis in range(max(lengths, default=0) + 1))))
+    return found
