@@ -56,16 +56,14 @@ def estimate(
 
     A model that knows the device, such as ``"pipeline"``, takes no fit: *device* is then a name, the path of a
     description, or one that was loaded (see :func:`loopyperf.load_device`), and what is counted is what is executed.
-    The model ``"learned"`` takes what :func:`loopyperf.train` returns, or the path of its file, as *fit*; without it,
-    a person's own learned model of *device*. One that corrects the sampled model needs *backend*, as that does.
-
-    The model ``"sampled"`` runs the kernel's first groups on *backend*, ``"opencl"``, ``"cuda"`` or an open one, there
-    on the device in whose name *device* occurs. *arguments* are arrays and scalars by the names of the kernel's
-    arguments; others are made up. ``interval`` is then the scatter of the samples alone.
-
     Where such a model, or a fit of pipelines, is unsure whether private arrays are registers, ``unsure`` names them,
     ``alternatives`` has the time that it is otherwise, and the interval holds both. This takes up to as long again: a
     search that does without says ``alternatives=False``, and is only told which arrays are unsure.
+
+    The model ``"learned"`` takes what :func:`loopyperf.train` returns, or the path of its file, as *fit*; without it,
+    a person's own for *device*. One that corrects the sampled model needs *backend*, as that does: ``"sampled"`` runs
+    the kernel's first groups on it, ``"opencl"``, ``"cuda"`` or an open one, with *arguments* by name, others made up;
+    ``interval`` is then the scatter of the samples alone.
 
     Raises :class:`UnknownModelError`, :class:`UnknownDeviceError`, :class:`FitFileError`, :class:`KernelError`,
     :class:`UncountableError` and :class:`ParameterError`, each saying what to do; models that know the device also
@@ -87,12 +85,22 @@ def estimate(
     _check_runs_nothing(asked, backend, arguments)
     if isinstance(asked, DeviceModel):
         return estimate_on_device(program, asked, chosen_device(device), typical, merged, alternatives=alternatives)
+    chosen = _chosen(asked, device, fit, backend)
+    answer = _estimate_fitted(program, chosen, counting, typical, on_unknown, alternatives, merged)
+    return answer if fit is not None or backend is not None else _saying_which(chosen, answer)
+
+
+def _saying_which(fit: Fit, answer: Estimate) -> Estimate:
+    said = said_of_choice(fit)
+    return replace(answer, notes=(*said, *answer.notes)) if said else answer
+
+
+def _chosen(asked: Model | None, device: DeviceChoice | None, fit: FitChoice | None, backend: object) -> Fit:
+    """Return the fit that is meant; raises :class:`ParameterError` for a device or a backend that is no name."""
     if device is not None and not isinstance(device, str):
         raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
-    chosen = chosen_fit(None if asked is None else asked.name, device, fit, cast("str | None", backend))
-    answer = _estimate_fitted(program, chosen, counting, typical, on_unknown, alternatives, merged)
-    said = said_of_choice(chosen) if fit is None and backend is None else ()
-    return replace(answer, notes=(*said, *answer.notes)) if said else answer
+    _check_type("backend", "a name", backend, str)
+    return chosen_fit(None if asked is None else asked.name, device, fit, cast("str | None", backend))
 
 
 def _estimate_fitted(
@@ -150,14 +158,18 @@ def _check(device: object, model: object, alternatives: object, parameters: obje
         ("model", "a name", model, str),
         ("alternatives", "True or False", alternatives, bool),
     )
-    for option, what, value, types in options:
-        if value is not None and not isinstance(value, types):
-            raise ParameterError(
-                f"{option} is {what}, received {value!r}; a kernel's size called {option} goes through "
-                f"parameters={{{option!r}: ...}}"
-            )
+    for each in options:
+        _check_type(*each)
     if parameters is not None and not isinstance(parameters, Mapping):
         raise ParameterError(f"parameters is a mapping from sizes to values, received {parameters!r}")
+
+
+def _check_type(option: str, what: str, value: object, types: type | tuple[type, ...]) -> None:
+    if value is not None and not isinstance(value, types):
+        raise ParameterError(
+            f"{option} is {what}, received {value!r}; a kernel's size called {option} goes through "
+            f"parameters={{{option!r}: ...}}"
+        )
 
 
 def _check_is_not_fitted(model: SampledModel | DeviceModel, fit: object) -> None:
@@ -173,8 +185,6 @@ def _check_runs_nothing(asked: Model | None, backend: object, arguments: object)
         option = "arguments" if arguments is not None else "backend"
         name = "a fitted model" if asked is None else f"the model {asked.name!r}"
         raise ParameterError(f"{name} runs nothing: leave {option} out, or ask the model 'sampled'")
-    if backend is not None and not isinstance(backend, str):
-        raise ParameterError(f"backend is the name of what the fit was measured through, received {backend!r}")
 
 
 def _check_looks_at_graphs(who: str, counting: Counting | None, on_unknown: OnUnknown) -> None:

@@ -164,8 +164,10 @@ def test_a_backend_that_is_not_there_is_refused():
 
 
 def test_models_that_run_nothing_take_no_backend():
-    with pytest.raises(ParameterError, match=r"for a model that runs the kernel, .*; received model='linear'"):
-        lpp.estimate(doubled(), model="linear", backend="opencl", n=N)
+    with pytest.raises(ParameterError, match="'roofline' runs nothing: leave backend out, or ask the model 'sampled'"):
+        lpp.estimate(doubled(), model="roofline", device="nvidia-v100", backend="opencl", n=N)
+    with pytest.raises(ParameterError, match="'linear' runs nothing: leave arguments out, or ask the model 'sampled'"):
+        lpp.estimate(doubled(), model="linear", device="amd-r9-fury", arguments={}, n=N)
 
 
 def test_a_kernel_without_groups_has_nothing_to_sample():
