@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from threadpoolctl import threadpool_limits
 
 from loopyperf.calibration.candidates import Candidate, possible
 from loopyperf.calibration.conformal import uncertainty
@@ -33,6 +34,14 @@ def fit_observations(
     """
     rows = tuple(observations)
     pose_problem(rows)  # refuses what is no observation
+    # The matrices are small: more threads wait for each other, and for whatever else the machine does.
+    with threadpool_limits(1, "blas"):
+        return _fits(provenance, rows, candidates, expected)
+
+
+def _fits(
+    provenance: Provenance, rows: Sequence[Observation], candidates: Sequence[Candidate] | None, expected: Iterable[str]
+) -> tuple[Fit, ...]:
     chosen = possible(rows) if candidates is None else tuple(candidates)
     models = tuple(dict.fromkeys(each.model for each in chosen))
     if not models:
