@@ -78,12 +78,13 @@ def fit_recording(
     :class:`CalibrationError` where there is nothing to fit.
     """
     rows = observations(explained(recording, files), files, counting)
+    further = _further(recording, files, counting) if all(row.pipelines for row in rows) else []
     left = (
         each
         for each in possible(rows, model)
         if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
     )
-    return fit_observations(provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES)
+    return fit_observations(provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES, further)
 
 
 # {{{ from measurements to observations
@@ -133,13 +134,22 @@ def _run(recording: Recording) -> Run:
     return recording.runs[-1]
 
 
-def explained(recording: Recording, files: Iterable[KernelFile]) -> Recording:
-    """Return *recording* without the configurations whose time hangs on what the unified model has no property for."""
+def _further(recording: Recording, files: Sequence[KernelFile], counting: Counting) -> list[Observation]:
+    """Return the observations of what no property stands for, those with pipelines."""
+    rows = observations(explained(recording, files, but=True), files, counting)
+    return [row for row in rows if row.pipelines]
+
+
+def explained(recording: Recording, files: Iterable[KernelFile], *, but: bool = False) -> Recording:
+    """Return *recording* without the configurations whose time hangs on what the unified model has no property for.
+
+    Or with just these, which are all *but* what it explains.
+    """
     if not recording.runs:
         return recording
     limits = recording.runs[-1].limits
     beyond = {(file.name, c.label) for file in files for c in configurations_of(file, limits) if c.beyond}
-    left = tuple(m for m in recording.measurements if (m.kernel_class, m.label) not in beyond)
+    left = tuple(m for m in recording.measurements if ((m.kernel_class, m.label) in beyond) == but)
     return Recording(recording.runs, left)
 
 
