@@ -32,6 +32,8 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     """the device's full name, e.g. ``"AMD Radeon R9 Fury"``"""
     slug: str
     """the device's short name: that of its folder, e.g. ``"amd-r9-fury"``"""
+    described_as: str = ""
+    """short name of the description that pipelines are of, where it is not the device's own"""
     driver: str = ""
     backend: str = ""
     """what the kernels were run through, e.g. ``"opencl"``"""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from threadpoolctl import threadpool_limits
 
 from loopyperf.calibration.candidates import Candidate, possible
 from loopyperf.calibration.conformal import uncertainty
@@ -12,7 +13,7 @@ from loopyperf.calibration.coverage import coverage
 from loopyperf.calibration.fits import Fit, Provenance, Residual, ResidualSummary
 from loopyperf.calibration.problem import Observation, Problem, pose_problem
 from loopyperf.calibration.solution import Solution
-from loopyperf.calibration.validation import Validated, cross_validate
+from loopyperf.calibration.validation import Validated, cross_validate, told_of
 from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import geometric_mean
 
@@ -22,17 +23,31 @@ def fit_observations(
     observations: Sequence[Observation],
     candidates: Sequence[Candidate] | None = None,
     expected: Iterable[str] = (),
+    beyond: Sequence[Observation] = (),
 ) -> tuple[Fit, ...]:
     """Return a fit of each model, by the candidate of it that best predicts classes that it was not fitted to.
 
     The one that does so best of all comes first. *candidates* are by default all that *observations* have the columns
     for. With a single class nothing can be left out: the first candidate of each model is taken, of pipelines if there
     is one, and has no intervals.
-    The coverage of fits of counts tells of *expected* properties too.
+    The coverage of fits of counts tells of *expected* properties too. *beyond* are kernels whose time hangs on what no
+    property stands for: only fits of pipelines are told of them, and no fit is judged on them.
     Raises :class:`CalibrationError` where there is nothing to fit, or no candidate.
     """
     rows = tuple(observations)
     pose_problem(rows)  # refuses what is no observation
+    # The matrices are small: more threads wait for each other, and for whatever else the machine does.
+    with threadpool_limits(1, "blas"):
+        return _fits(provenance, rows, candidates, expected, tuple(beyond))
+
+
+def _fits(
+    provenance: Provenance,
+    rows: Sequence[Observation],
+    candidates: Sequence[Candidate] | None,
+    expected: Iterable[str],
+    beyond: Sequence[Observation],
+) -> tuple[Fit, ...]:
     chosen = possible(rows) if candidates is None else tuple(candidates)
     models = tuple(dict.fromkeys(each.model for each in chosen))
     if not models:
@@ -45,11 +60,11 @@ def fit_observations(
             first.setdefault(each.model, each)
         best = list(first.values())
     else:
-        validated = cross_validate(rows, chosen)
+        validated = cross_validate(rows, chosen, beyond)
         best = [validated.better(), *map(validated.better, models)]
-    problems = {each.basis: pose_problem(rows, each.basis) for each in best}
+    problems = {each.basis: pose_problem(told_of(each.basis, rows, beyond), each.basis) for each in best}
     return tuple(
-        make_fit(provenance, problems[each.basis], each, each.solve(problems[each.basis]), validated, expected)
+        make_fit(provenance, problems[each.basis], each, each.solve(problems[each.basis]), validated, expected, rows)
         for each in dict.fromkeys(best)
     )
 
@@ -61,10 +76,12 @@ def make_fit(
     solution: Solution,
     validated: Validated | None = None,
     expected: Iterable[str] = (),
+    judged: Sequence[Observation] | None = None,
 ) -> Fit:
     """Return the fit that records this solution of this problem, which *candidate* found.
 
-    The coverage of a fit of counts tells of *expected* properties too.
+    *validated* is of the observations *judged*, by default of the problem's. The coverage of a fit of counts tells of
+    *expected* properties too.
     """
     left_out = None if validated is None else validated.left_out[candidate.name]
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": candidate.model}
@@ -86,7 +103,7 @@ def make_fit(
         },
         residual_summary=_summary(solution.residuals),
         cross_validation=None if validated is None else validated.table,
-        uncertainty=None if left_out is None else uncertainty(solution, problem.observations, left_out),
+        uncertainty=None if left_out is None else uncertainty(solution, judged or problem.observations, left_out),
         coverage=coverage(problem, expected) if problem.basis == "counts" else (),
         residuals=tuple(
             Residual(row.kernel_class, row.label, _plain(row.sizes), float(row.seconds), residual)

@@ -42,11 +42,16 @@ class Validated:
         return self.candidates[least(named)]
 
 
-def cross_validate(observations: Sequence[Observation], candidates: Sequence[Candidate] | None = None) -> Validated:
+def cross_validate(
+    observations: Sequence[Observation],
+    candidates: Sequence[Candidate] | None = None,
+    beyond: Sequence[Observation] = (),
+) -> Validated:
     """Return the errors of *candidates* on each kernel class, fitted to the others; by default of all possible ones.
 
     Never by row: sizes of one kernel are so alike that a row left out is predicted by its neighbours. Beyond
-    :data:`loopyperf.calibration.folds.MOST_FOLDS` classes, several are left out at a time.
+    :data:`loopyperf.calibration.folds.MOST_FOLDS` classes, several are left out at a time. Candidates of pipelines are
+    fitted to those of *beyond* too that are of the other classes, and nobody is judged on them.
 
     :raises CalibrationError: there are fewer than two classes.
     """
@@ -54,10 +59,18 @@ def cross_validate(observations: Sequence[Observation], candidates: Sequence[Can
     asked = folds([row.kernel_class for row in rows])
     chosen = possible(rows) if candidates is None else tuple(candidates)
     bases: set[Basis] = {each.basis for each in chosen}
-    posed = {basis: [(fold, _without(fold, rows, basis)) for fold in asked] for basis in bases}
+    told = {basis: told_of(basis, rows, beyond) for basis in bases}
+    posed = {basis: [(fold, _without(fold, told[basis], basis)) for fold in asked] for basis in bases}
     left_out = {each.name: _left_out(each, rows, posed[each.basis]) for each in chosen}
     table = _table(rows, left_out)
     return Validated(table, left_out, {each.name: each for each in chosen})
+
+
+def told_of(
+    basis: Basis, observations: Sequence[Observation], beyond: Sequence[Observation]
+) -> tuple[Observation, ...]:
+    """Return what fits of *basis* are made from: of pipelines, also the kernels that no property stands for."""
+    return (*observations, *beyond) if basis == "pipelines" else tuple(observations)
 
 
 def _without(fold: set[str], rows: Sequence[Observation], basis: Basis) -> Problem:

@@ -15,6 +15,7 @@ from loopyperf.device.throughput import row_of
 from loopyperf.errors import MissingNumberError
 
 RegisterAllocation = Literal["warp", "group"]
+Lanes = Literal["together", "in turn"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +107,9 @@ class Device(Part):
     """what a reader of the numbers should know"""
     register_allocation: RegisterAllocation = "warp"
     """what registers are allocated to: each warp by itself, or the group as a whole"""
+    lanes: Lanes = "together"
+    """whether the work-items of a warp always execute together, as on GPUs; in turn: the compiler makes loops over the
+    work-items of a group, in which a warp is what vector instructions do at once, where it can use them"""
     pipelines: tuple[tuple[str, SharedPipeline], ...] = ()
     """subsystem, and the one whose pipeline executes its instructions too"""
     scheduling: Scheduling | None = None

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
-from loopyperf.device.description import Device, Instruction, Limits, MemoryLevel, RegisterAllocation, Throughput
+from loopyperf.device.description import Device, Instruction, Lanes, Limits, MemoryLevel, RegisterAllocation, Throughput
 from loopyperf.device.facts import Scheduling, SharedPipeline
 from loopyperf.device.names import device_slug
 from loopyperf.device.parts import Count, Number, Part
@@ -42,6 +42,7 @@ class DeviceWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     also_called: tuple[Words, ...] = ()
     note: Words = ""
     register_allocation: RegisterAllocation = "warp"
+    lanes: Lanes = "together"
     scheduling: Scheduling | None = None
     pipelines: dict[str, SharedPipeline] = {}
 

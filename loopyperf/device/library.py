@@ -7,6 +7,7 @@ import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +19,7 @@ from loopyperf.user_data import user_data
 
 BUNDLED = Path(__file__).parent / "catalog"
 """the folder of the descriptions that come with loopyperf"""
+PROCESSOR = Path(__file__).parent / "processor.toml"
 
 
 BRANDS = frozenset({"nvidia", "amd", "geforce", "quadro", "tesla", "radeon", "instinct"})
@@ -69,6 +71,12 @@ def load_device(name: str | os.PathLike[str]) -> Device:
         if without_brand(slug) in names_without_brand(device):
             return device
     raise UnknownDeviceError(_no_such_device(slug, [each.slug for each in known]))
+
+
+@cache
+def a_processor() -> Device:
+    """Return what fits are made of for processors, whatever the processor: the units that weights are multiples of."""
+    return load_description(PROCESSOR)
 
 
 def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownDescription]:

@@ -69,6 +69,11 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def is_processor(self) -> bool:
+        """Return whether the device is the machine's processor, by way of PoCL."""
+        return self.threads is not None
+
+    @property
     def slug(self) -> str:
         """Return the device's name as a folder name."""
         return device_slug(self.device)

@@ -25,7 +25,7 @@ from loopyperf.measurement.records import Run
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.fit import Measured
-from loopyperf.oracle.observation import described, observe
+from loopyperf.oracle.observation import measured_device, observe
 from loopyperf.properties.unified import PAPER_PROPERTIES
 
 
@@ -78,12 +78,13 @@ def fit_recording(
     :class:`CalibrationError` where there is nothing to fit.
     """
     rows = observations(explained(recording, files), files, counting)
+    further = _further(recording, files, counting) if all(row.pipelines for row in rows) else []
     left = (
         each
         for each in possible(rows, model)
         if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
     )
-    return fit_observations(provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES)
+    return fit_observations(provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES, further)
 
 
 # {{{ from measurements to observations
@@ -97,7 +98,7 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
 
     Raises :class:`CalibrationError` for a measurement of a kernel that *files* do not have.
     """
-    device = described(_run(recording).environment.slug)
+    device = measured_device(_run(recording).environment)
     return [
         observe(
             row.kernel,
@@ -133,13 +134,22 @@ def _run(recording: Recording) -> Run:
     return recording.runs[-1]
 
 
-def explained(recording: Recording, files: Iterable[KernelFile]) -> Recording:
-    """Return *recording* without the configurations whose time hangs on what the unified model has no property for."""
+def _further(recording: Recording, files: Sequence[KernelFile], counting: Counting) -> list[Observation]:
+    """Return the observations of what no property stands for, those with pipelines."""
+    rows = observations(explained(recording, files, but=True), files, counting)
+    return [row for row in rows if row.pipelines]
+
+
+def explained(recording: Recording, files: Iterable[KernelFile], *, but: bool = False) -> Recording:
+    """Return *recording* without the configurations whose time hangs on what the unified model has no property for.
+
+    Or with just these, which are all *but* what it explains.
+    """
     if not recording.runs:
         return recording
     limits = recording.runs[-1].limits
     beyond = {(file.name, c.label) for file in files for c in configurations_of(file, limits) if c.beyond}
-    left = tuple(m for m in recording.measurements if (m.kernel_class, m.label) not in beyond)
+    left = tuple(m for m in recording.measurements if ((m.kernel_class, m.label) in beyond) == but)
     return Recording(recording.runs, left)
 
 
@@ -155,11 +165,13 @@ def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[st
 def provenance(recording: Recording, counting: Counting) -> Provenance:
     """Return where what is fitted to an archive comes from."""
     run = recording.runs[-1]
+    device = measured_device(run.environment)
     empty = [m for m in recording.standing if m.kernel_class == EMPTY_KERNEL]
     return Provenance(
         model="",
         device=run.environment.device,
         slug=run.environment.slug,
+        described_as=device.slug if device is not None and device.slug != run.environment.slug else "",
         driver=run.environment.driver,
         backend=run.environment.backend,
         versions=run.environment.versions,

@@ -154,7 +154,7 @@ def compare(
         try:
             if isinstance(model, DeviceModel):
                 answer = with_alternatives(kernel, model.time)
-                found = device_estimate(kernel.graphs.kernel, name, kernel.device, merged, answer)
+                found = device_estimate(kernel.graphs.kernel, name, kernel.device.slug, merged, answer)
             else:
                 slug = None if fit is not None else kernel.device.slug
                 found = estimate(program, device=slug, model=name, fit=fit, typical=typical, parameters=merged)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.device.description import Device
-from loopyperf.device.library import load_device
+from loopyperf.device.library import PROCESSOR, a_processor, load_device
 from loopyperf.errors import ParameterError
 from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import adding_up
@@ -43,7 +43,7 @@ def estimate_on_device(
     """Return how long *program* runs at *sizes* on *device* by *model*; see :func:`loopyperf.estimate`."""
     time = partial(with_alternatives, time=model.time, are_asked=alternatives)
     kernel, answer = _answered(program, time, device, typical, sizes)
-    return device_estimate(kernel, model.name, device, sizes, answer)
+    return device_estimate(kernel, model.name, device.slug, sizes, answer)
 
 
 def estimate_by_pipelines(
@@ -55,7 +55,7 @@ def estimate_by_pipelines(
     alternatives: bool = True,
 ) -> Estimate:
     """Return how long *program* runs at *sizes* by a *fit* of the pipelines of its device, which must be described."""
-    device = load_device(fit.slug)
+    device = a_processor() if fit.described_as == PROCESSOR.stem else load_device(fit.described_as or fit.slug)
     model = find_fitted_model(fit.model)
 
     def time(kernel: TimedKernel) -> ModelTime:
@@ -68,7 +68,7 @@ def estimate_by_pipelines(
 
     either = partial(with_alternatives, time=time, are_asked=alternatives)
     kernel, answer = _answered(program, either, device, typical, sizes)
-    return device_estimate(kernel, fit.model, device, sizes, answer)
+    return device_estimate(kernel, fit.model, fit.slug, sizes, answer)
 
 
 def _answered(
@@ -78,12 +78,12 @@ def _answered(
     return answered_at(sizes, lambda one: _at(program, time, device, typical, one))
 
 
-def device_estimate(kernel: str, model: str, device: Device, sizes: Mapping[str, Any], answer: ModelTime) -> Estimate:
+def device_estimate(kernel: str, model: str, device: str, sizes: Mapping[str, Any], answer: ModelTime) -> Estimate:
     """Return a model's *answer* as an estimate."""
     return Estimate(
         kernel=kernel,
         sizes=dict(sizes),
-        device=device.slug,
+        device=device,
         model=model,
         counting=COUNTING,
         seconds=answer.seconds,

@@ -6,8 +6,9 @@ from typing import Any
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
-from loopyperf.device.library import load_device
+from loopyperf.device.library import a_processor, load_device
 from loopyperf.errors import DeviceFileError, MissingNumberError, UnknownDeviceError
+from loopyperf.measurement.environment import Environment
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
@@ -48,6 +49,11 @@ def described(slug: str) -> Device | None:
         return load_device(slug)
     except (UnknownDeviceError, DeviceFileError):
         return None
+
+
+def measured_device(environment: Environment) -> Device | None:
+    """Return what a fit is told of the device of *environment*: its description, or what all processors have."""
+    return described(environment.slug) or (a_processor() if environment.is_processor else None)
 
 
 def _busy(

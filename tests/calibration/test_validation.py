@@ -179,3 +179,19 @@ def test_where_nothing_can_be_priced_all_classes_are_compared():
 def test_one_class_alone_cannot_be_cross_validated():
     with pytest.raises(CalibrationError, match=r"at least two, but got \['a'\]"):
         cross_validate([observed("a", 1.0, x=1), observed("a", 2.0, x=2)])
+
+
+def test_fits_of_pipelines_are_told_of_what_no_property_stands_for_and_nobody_is_judged_on_it():
+    def row(kernel_class: str, busy: float, seconds: float, counts: int = 1) -> Observation:
+        return Observation(kernel_class, str(busy), {}, {"launches": counts}, seconds, {"launches": 1.0, "alu": busy})
+
+    rows = [row(name, busy, 1e-5 + busy) for name in ("a", "b", "c") for busy in (1e-3, 2e-3)]
+    # What is beyond takes twice as long by its pipelines, so that a fit that is told of it lies in between.
+    beyond = [row("beyond", busy, 1e-5 + 2 * busy) for busy in (1e-3, 2e-3)]
+    alone, told = (cross_validate(rows, CANDIDATES, further) for further in ((), beyond))
+    assert told.table.compared == alone.table.compared == ("a", "b", "c")
+    pipelines = "overlap of pipelines"
+    assert told.table.errors[pipelines] > 1.1 * alone.table.errors[pipelines]
+    assert len(told.left_out[pipelines].seconds) == len(rows)
+    for name in ("linear, non-negative", "overlap of counts"):
+        assert told.table.errors[name] == alone.table.errors[name]

@@ -1,10 +1,11 @@
 """From the source graph to the machine graph: nvcc's rules, each a pass over graphs."""
 
-from loopyperf.idg.lowering.compiler_model import PASSES, lowered
+from loopyperf.idg.lowering.compiler_model import OF_GPUS, PASSES, lowered
 from loopyperf.idg.lowering.private_arrays import Placement, PrivateArray, private_arrays, private_arrays_of
 from loopyperf.idg.lowering.private_memory import with_private_memory
 
 __all__ = [
+    "OF_GPUS",
     "PASSES",
     "Placement",
     "PrivateArray",

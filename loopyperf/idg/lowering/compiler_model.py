@@ -88,6 +88,9 @@ PASSES: dict[str, Pass] = {
     "entry": with_entry,
 }
 """in the order in which they are applied"""
+OF_GPUS = frozenset({"parting lanes", "function sequences", "doubled values", "wide local loads"})
+"""what a compiler for a processor leaves out: it has instructions for divisions and roots, and calls other functions;
+its registers are no pairs, and work-items that leave a loop wait for nobody"""
 
 
 def lowered(

@@ -7,8 +7,10 @@ from loopyperf.idg.metrics.lambdas import waited_for
 from loopyperf.idg.metrics.latency import Latency, warp_latency
 from loopyperf.idg.metrics.mix import Mix, executions_by_subsystem, instruction_mix
 from loopyperf.idg.metrics.parallelism import block_ilp, block_mlp, ilp, mlp
+from loopyperf.idg.metrics.recurrences import slowest_recurrence
 from loopyperf.idg.metrics.registers import Registers, estimated_registers
 from loopyperf.idg.metrics.work_flow import Arc, Node, WorkFlowGraph, work_flow_graph
+from loopyperf.idg.metrics.work_item_loops import executed_one_by_one
 
 __all__ = [
     "Arc",
@@ -24,11 +26,13 @@ __all__ = [
     "block_ilp",
     "block_mlp",
     "estimated_registers",
+    "executed_one_by_one",
     "executions_by_subsystem",
     "ilp",
     "instruction_mix",
     "intervals",
     "mlp",
+    "slowest_recurrence",
     "waited_for",
     "warp_latency",
     "work_flow_graph",

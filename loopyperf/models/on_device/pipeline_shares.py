@@ -8,16 +8,14 @@ by the device's description. Pipelines that serve the accesses of several memori
 
 from collections.abc import Iterator
 
-from loopyperf.errors import MissingNumberError
-from loopyperf.idg.program import Instruction
+from loopyperf.models.on_device.columns import LATENCY, column_of
 from loopyperf.models.on_device.demand import LaunchDemand
+from loopyperf.models.on_device.processor_shares import cycles_of_work_items
 from loopyperf.models.on_device.timed_graph import START
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
 from loopyperf.models.workload import ISSUE
 
-LATENCY, LAUNCHES = "latency", "launches"
-CORE_MEMORIES = ("global", "private", "local")
-"""subsystems of a machine graph whose accesses a pipeline of the core may have in common"""
+LAUNCHES = "launches"
 
 Busy = dict[str, dict[str, float]]
 """column -> source -> seconds; of launches, their number"""
@@ -29,35 +27,24 @@ def pipeline_shares(kernel: TimedKernel) -> Busy:
     Raises :class:`MissingNumberError` and :class:`OccupancyError` as :attr:`TimedKernel.launches` does.
     """
     found: Busy = {}
+    cycles = cycles_of_warps if kernel.device.lanes == "together" else cycles_of_work_items
     for launch in kernel.launches:
-        for column, source, cycles in _cycles(launch):
+        for column, source, busy in cycles(launch):
             sources = found.setdefault(column, {})
-            sources[source] = sources.get(source, 0.0) + cycles / kernel.device.clock
+            sources[source] = sources.get(source, 0.0) + busy / kernel.device.clock
     found[LAUNCHES] = {f"launch of {each.name}": float(each.times) for each in kernel.graphs.launches}
     return found
 
 
-def _cycles(launch: TimedLaunch) -> Iterator[tuple[str, str, float]]:
+def cycles_of_warps(launch: TimedLaunch) -> Iterator[tuple[str, str, float]]:
+    """Yield the columns of *launch* on a core whose warps execute together, each with a source and its cycles."""
     demand, warps, name = launch.once(LaunchDemand), launch.warps_of_core, f"launch of {launch.launch.name}"
     for executions, instruction, times in launch.executed():
         for time in times:
-            column = _column(time.pipeline, instruction, launch)
+            column = column_of(time.pipeline, instruction, launch)
             yield column, instruction.source or instruction.kind, executions * float(time.lambdas.issue) * warps
     for column in (START, ISSUE):
         if column in demand.busy:
             yield column, name, demand.busy[column] * warps
     at_once = min(launch.execution.concurrent_warps, launch.execution.total_warps)
     yield LATENCY, name, demand.latency * warps / at_once
-
-
-def _column(pipeline: str, instruction: Instruction, launch: TimedLaunch) -> str:
-    if instruction.subsystem not in CORE_MEMORIES or _is_of_device(pipeline, launch):
-        return pipeline
-    return f"{pipeline}: {instruction.subsystem}"
-
-
-def _is_of_device(pipeline: str, launch: TimedLaunch) -> bool:
-    try:
-        return launch.device.level(pipeline).per == "device"
-    except MissingNumberError:
-        return False

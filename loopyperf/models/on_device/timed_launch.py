@@ -17,7 +17,7 @@ from loopyperf.errors import OccupancyError, UncountableError
 from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering import Placement, PrivateArray, lowered, private_arrays_of
+from loopyperf.idg.lowering import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.idg.lowering.early_loads import with_early_loads
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.private_memory import SPACE
@@ -123,7 +123,8 @@ class TimedLaunch:
 
     def _machine(self, source: Idg, capability: Capability, in_memory: Collection[str]) -> Idg:
         """Return what the compiler makes of a graph: what it has no registers to keep, it loads again."""
-        graph = lowered(source, capability=capability, in_memory=in_memory)
+        leave_out = OF_GPUS if self.device.lanes == "in turn" else frozenset[str]()
+        graph = lowered(source, leave_out, capability, in_memory=in_memory)
         registers = estimated_registers(graph, self.launch.work_items)
         return with_reloads(graph, registers.room) if registers.spilled else graph
 

@@ -100,6 +100,8 @@ class Timing:
             kind, dtype = "add", "i32"
         elif kind == "mufu":
             kind, dtype = "special", "f32"
+        elif kind == "special":
+            kind = self._function(instruction)
         elif kind == "convert":
             return self._conversion()
         elif not dtype.startswith("f"):
@@ -109,6 +111,12 @@ class Timing:
         lambdas = Lambdas(self.device.issue_latency(kind, dtype), self._completed(kind, dtype))
         pipeline = "alu" if instruction.is_idle else pipeline
         return Timed(self._pipeline(pipeline), lambdas, self._is_split(lambdas))
+
+    def _function(self, instruction: Instruction) -> str:
+        """Return the function that *instruction* is, where the description tells of it by itself."""
+        function = instruction.text.partition("(")[0]
+        described = {each.name for each in self.device.instructions}
+        return function if f"{function} {instruction.dtype}" in described else instruction.kind
 
     def _completed(self, kind: str, dtype: str) -> float:
         """Return the completion latency of arithmetic; that of additions of floats for what else such lanes do.

@@ -1,0 +1,24 @@
+"""The columns of fitted models that one instruction has its share in; see :mod:`.pipeline_shares`."""
+
+from loopyperf.errors import MissingNumberError
+from loopyperf.idg.program import Instruction
+from loopyperf.models.on_device.timed_launch import TimedLaunch
+
+LATENCY = "latency"
+CORE_MEMORIES = ("global", "private", "local")
+"""subsystems of a machine graph whose accesses a pipeline of the core may have in common"""
+
+
+def column_of(pipeline: str, instruction: Instruction, launch: TimedLaunch) -> str:
+    """Return the column of what *instruction* takes of *pipeline*."""
+    if instruction.subsystem not in CORE_MEMORIES or is_of_device(pipeline, launch):
+        return pipeline
+    return f"{pipeline}: {instruction.subsystem}"
+
+
+def is_of_device(pipeline: str, launch: TimedLaunch) -> bool:
+    """Return whether *pipeline* is a level of memory of which the device has one."""
+    try:
+        return launch.device.level(pipeline).per == "device"
+    except MissingNumberError:
+        return False

@@ -1,0 +1,67 @@
+"""How long a kernel keeps the ports of a processor busy, whose compiler makes loops over the work-items of a group.
+
+Where the compiler can use vector instructions (:mod:`loopyperf.idg.metrics.work_item_loops`), a vector of work-items is
+what a warp is to a GPU, and the columns are those of one. What each work-item does by itself takes the same ports, one
+number at a time: of each there is a column ``"alu: one by one"`` beside ``"alu"``. A processor executes out of order:
+of latencies only those are left that passes of such loops wait for, in columns ``"recurrences: add f32"``.
+"""
+
+from collections.abc import Iterator
+
+from loopyperf.idg.metrics import executed_one_by_one, slowest_recurrence
+from loopyperf.idg.program import Instruction
+from loopyperf.models.on_device.columns import column_of, is_of_device
+from loopyperf.models.on_device.timed_graph import START
+from loopyperf.models.on_device.timed_launch import TimedLaunch
+from loopyperf.models.on_device.timing import Timed
+from loopyperf.models.workload import ISSUE
+
+RECURRENCES = "recurrences"
+ONE_BY_ONE = "one by one"
+
+
+def cycles_of_work_items(launch: TimedLaunch) -> Iterator[tuple[str, str, float]]:
+    """Yield the columns of *launch* on a core that loops over work-items, each with a source and its cycles."""
+    name, warps = f"launch of {launch.launch.name}", launch.warps_of_core
+    work_items = launch.launch.work_items / launch.launch.warps_per_group
+    for kind, share in launch.shares.items():
+        graph, timed = launch.machine[kind], launch.timed[kind]
+        alone = executed_one_by_one(graph)
+        for place, (instruction, times) in enumerate(zip(graph.instructions, timed, strict=True)):
+            executed = share * float(instruction.executions) * warps
+            source = instruction.source or instruction.kind
+            if place not in alone:
+                yield ISSUE, name, executed / launch.device.issue_limit
+                for time in times:
+                    yield column_of(time.pipeline, instruction, launch), source, executed * float(time.lambdas.issue)
+                continue
+            numbers = executed * work_items * alone[place]
+            yield f"{ISSUE}: {ONE_BY_ONE}", name, numbers / launch.device.issue_limit
+            for time in times:
+                if is_of_device(time.pipeline, launch):
+                    yield time.pipeline, source, executed * float(time.lambdas.issue)
+                else:
+                    yield f"{time.pipeline}: {ONE_BY_ONE}", source, numbers * _of_one(launch, instruction, time)
+        waited = slowest_recurrence(graph, [_completion(times) for times in timed], alone)
+        for place, cycles in waited.items():
+            each = graph.instructions[place]
+            yield f"{RECURRENCES}: {_kind(each)}", each.source or each.kind, cycles * work_items * share * warps
+    if launch.device.stated("group_start"):
+        yield START, name, launch.device.group_start * warps / launch.launch.warps_per_group
+
+
+def _of_one(launch: TimedLaunch, instruction: Instruction, time: Timed) -> float:
+    """Return the cycles of a port that *instruction* takes for one work-item."""
+    if instruction.reference is None or instruction.is_idle:
+        return float(time.lambdas.issue)
+    return launch.device.issue_latency(f"{instruction.kind} global", "b32")
+
+
+def _kind(instruction: Instruction) -> str:
+    if instruction.reference is not None:
+        return "memory"
+    return f"{instruction.kind} {instruction.dtype}" if instruction.dtype.startswith("f") else "integers"
+
+
+def _completion(times: tuple[Timed, ...]) -> float:
+    return max(float(time.lambdas.completion) for time in times)

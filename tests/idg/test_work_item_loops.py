@@ -1,0 +1,88 @@
+"""What a processor does with vector instructions: nothing where a loop is left between two barriers."""
+
+import loopy as lp
+import numpy as np
+
+import loopyperf as lpp
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering import OF_GPUS, lowered
+from loopyperf.idg.metrics import executed_one_by_one
+
+LANES = 16
+
+
+def machine(unit: lp.TranslationUnit, **sizes: int) -> Idg:
+    return lowered(lpp.instruction_graph(unit, warp_size=LANES, **sizes), leave_out=OF_GPUS)
+
+
+def kernel(domain: str, text: str, *more: str) -> lp.TranslationUnit:
+    unit = lp.make_kernel(
+        domain, text, [lp.GlobalArg("a, out", np.float32, shape=lp.auto), *more, ...], assumptions="n >= 64"
+    )
+    return lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
+
+
+def of_source(graph: Idg) -> dict[str, bool]:
+    """Return kind of access or arithmetic -> whether work-items execute it one by one."""
+    alone = executed_one_by_one(graph)
+    return {each.kind: place in alone for place, each in enumerate(graph.instructions) if each.source}
+
+
+def test_without_a_loop_work_items_go_together() -> None:
+    graph = machine(kernel("{[i]: 0 <= i < n}", "out[i] = 2*a[i] {id=twice}"), n=128)
+    assert executed_one_by_one(graph) == {}
+
+
+def test_around_a_loop_they_go_one_by_one() -> None:
+    unit = kernel("{[i, k]: 0 <= i < n and 0 <= k < n}", "out[i] = sum(k, a[k]*a[i]) {id=dot}")
+    graph = machine(unit, n=128)
+    assert set(executed_one_by_one(graph)) == set(range(len(graph.instructions)))
+    assert set(executed_one_by_one(graph).values()) == {1.0}
+
+
+def test_a_loop_that_is_written_out_is_none() -> None:
+    unit = kernel("{[i, k]: 0 <= i < n and 0 <= k < 4}", "out[i] = sum(k, a[i + k]) {id=few}")
+    assert executed_one_by_one(machine(unit, n=128)) == {}
+
+
+def test_a_loop_with_a_barrier_in_it_stays_outside() -> None:
+    unit = kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k < n}",
+        """
+        for i, k
+            <> t = a[i + k] {id=load}
+            ... lbarrier {id=wait, dep=load}
+            out[i] = out[i] + t {id=add, dep=wait}
+        end
+        """,
+    )
+    assert executed_one_by_one(machine(unit, n=128)) == {}
+
+
+def test_each_side_of_a_barrier_is_for_itself() -> None:
+    unit = kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k < n}",
+        """
+        for i
+            <> t = sum(k, a[k]*a[k]) {id=dot}
+            ... lbarrier {id=wait, dep=dot}
+            out[i] = t/a[i] {id=scale, dep=wait}
+        end
+        """,
+    )
+    found = of_source(machine(unit, n=128))
+    assert found == {"move": True, "load": False, "fma": True, "div": False, "store": False}  # the last load counts
+
+
+def test_lanes_that_leave_a_loop_early_count_for_less() -> None:
+    unit = lp.make_kernel(
+        "{[g, i, k]: 0 <= g < n and 0 <= i < 16 and 0 <= k <= i}",
+        "out[g, i] = sum(k, a[g, k]*a[g, k]) {id=dot}",
+        [lp.GlobalArg("a, out", np.float32, shape="n, 16"), ...],
+    )
+    unit = lp.tag_inames(unit, {"g": "g.0", "i": "l.0"})
+    graph = machine(unit, n=4)
+    alone = executed_one_by_one(graph)
+    products = [place for place, each in enumerate(graph.instructions) if each.kind == "fma"]
+    assert sum(float(graph.instructions[place].executions) for place in products) == 16
+    assert sum(float(graph.instructions[place].executions) * alone[place] for place in products) == 8.5
