@@ -7,6 +7,7 @@ from kernels import doubled
 from small_campaign import write_kernel_files
 
 import loopyperf as lpp
+from loopyperf.device.library import a_processor
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.protocol import Protocol
 
@@ -16,13 +17,17 @@ def test_a_device_is_calibrated_validated_and_then_meant(tmp_path: Path):
     pytest.importorskip("pyopencl")
     backend = open_backend("opencl")
     protocol = Protocol(runs=5, dropped=1, probe_runs=2)
-    fit = lpp.calibrate(
-        backend, kernels=write_kernel_files(tmp_path / "kernels", "empty kernel", "vectors"), protocol=protocol
+    kernels = write_kernel_files(tmp_path / "kernels", "empty kernel", "vectors")
+    linear, overlap = (
+        lpp.calibrate(backend, kernels=kernels, protocol=protocol, archive=tmp_path / "archive.jsonl", model=model)
+        for model in ("linear", "overlap")
     )
-    assert fit.slug == backend.environment.slug
-    assert {"launches", "global store 32-bit stride 1"} <= set(fit.weights) | {
-        name for group in fit.undetermined for name in group.properties
+    assert linear.slug == overlap.slug == backend.environment.slug
+    assert {"launches", "global store 32-bit stride 1"} <= set(linear.weights) | {
+        name for group in linear.undetermined for name in group.properties
     }
+    assert overlap.described_as == a_processor().slug
+    assert "launches" in overlap.weights
     found = lpp.validate(backend, kernels=write_kernel_files(tmp_path / "tested", "long vectors"), protocol=protocol)
     assert all(row.measured > 0 for row in found)
-    assert lpp.estimate(doubled(), n=2**16).device == fit.slug
+    assert lpp.estimate(doubled(), n=2**16).device == linear.slug
