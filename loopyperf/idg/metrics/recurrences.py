@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Item, Loop
 
-UNREACHED = -1.0
-
 
 def slowest_recurrence(graph: Idg, completion: Sequence[float], places: Mapping[int, float]) -> Mapping[int, float]:
     """Return what the loop waits for whose passes wait longest for each other: instruction -> cycles in all passes.
