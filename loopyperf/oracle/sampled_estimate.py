@@ -5,11 +5,14 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import loopy as lp
 import numpy as np
+from loopy.translation_unit import TranslationUnit
+from loopy.types import LoopyType
 
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import LoopyperfError, ParameterError
-from loopyperf.kernel import Program, as_translation_unit
+from loopyperf.kernel import Kernel, Program, as_translation_unit
 from loopyperf.measurement.backends import BACKENDS, open_backend
 from loopyperf.measurement.backends.binding import SEED
 from loopyperf.measurement.backends.interface import Backend, Case
@@ -92,7 +95,7 @@ def sampled(
     admitted = admitted_sizes(kernel, sizes)
     made = cache(lambda: made_arguments(kernel.loopy_kernel, admitted, arguments or {}, np.random.default_rng(SEED)))
     made()  # refused before anything is compiled
-    case = Case(kernel.name, _configuration(program, made, admitted), admitted)
+    case = Case(kernel.name, _configuration(kernel, program, made, admitted), admitted)
     question = Question(backend, case, kernel, admitted, Typical(typical or {}, item_named))
     found = take_samples(question, described=_described_saturations(program, backend, typical, admitted))
     if not found.programs:
@@ -119,8 +122,8 @@ def _overhead(taken: SampledKernel, seconds: float) -> str:
     )
 
 
-def _configuration(program: Program, made: Callable[[], Arguments], sizes: Sizes) -> Configuration:
-    unit = as_translation_unit(program)
+def _configuration(kernel: Kernel, program: Program, made: Callable[[], Arguments], sizes: Sizes) -> Configuration:
+    unit = _typed(as_translation_unit(program), kernel)
 
     def arguments(_: np.random.Generator, __: Sizes) -> Arguments:
         return made()
@@ -135,6 +138,13 @@ def _configuration(program: Program, made: Callable[[], Arguments], sizes: Sizes
         arguments=arguments,
         reference=never,
     )
+
+
+def _typed(unit: TranslationUnit, kernel: Kernel) -> TranslationUnit:
+    """Return *unit* with the types that Loopy's passes have found for arguments that state none, as sizes often do."""
+    found = {each.name: each.dtype for each in kernel.loopy_kernel.args}
+    unstated = [each.name for each in unit.default_entrypoint.args if not isinstance(each.dtype, LoopyType)]
+    return lp.add_dtypes(unit, {name: found[name] for name in unstated if name in found})
 
 
 def _described_saturations(program: Program, backend: RunsParts, typical: Stated, sizes: Sizes) -> dict[str, int]:

@@ -203,3 +203,11 @@ def test_a_kernel_is_sampled_on_pocl():
     (program,) = sampled(outer_product(), backend, None, None, {"n": 64, "m": 1024}).programs
     assert program.samples.total_groups == 64 * 64
     assert program.samples.saturation == backend.limits.cores
+
+
+@pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
+def test_types_that_loopy_finds_need_not_be_stated():
+    pytest.importorskip("pyopencl")
+    unit = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i]", [lp.GlobalArg("a", np.float32, shape="n"), ...])
+    unit = lp.split_iname(lp.assume(unit, "n >= 64 and n mod 64 = 0"), "i", 64, outer_tag="g.0", inner_tag="l.0")
+    assert asked(unit, open_backend("opencl"), n=64 * 1000).seconds > 0
