@@ -15,7 +15,8 @@ import lzma
 import pickle
 import signal
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,30 +43,28 @@ SEEDS = 4
 """ways to deal the groups to folds for the coverage of intervals"""
 
 
-def observation(row: dict[str, Any], seconds: int) -> Observation | str:
+def observed(row: Mapping[str, Any], seconds: int) -> dict[str, Any]:
     """Return what a fit is told of a row, or why there is nothing within so many *seconds*."""
     signal.alarm(seconds)
     try:
         unit, group = pickle.loads(row["kernel"]), str(row["group"])
-        return observe(unit, row["sizes"], row["seconds"], kernel_class=group, label=str(row["id"]), device=DEVICE)
+        found = observe(unit, row["sizes"], row["seconds"], kernel_class=group, label=str(row["id"]), device=DEVICE)
+        return {"counts": dict(found.properties), "pipelines": dict(found.pipelines)}
     except (LoopyperfError, TimeoutError) as error:
-        return type(error).__name__
+        return {"failed": type(error).__name__}
     finally:
         signal.alarm(0)
 
 
-def gather(rows: Sequence[dict[str, Any]], places: range, file: Path, seconds: int) -> None:
-    """Append to *file* what is not in it yet."""
+def gather(
+    rows: Sequence[Mapping[str, Any]], places: range, file: Path, tell: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> None:
+    """Append to *file* what *tell* tells of each row at *places* that is not in it yet."""
     known = {each["row"] for each in map(json.loads, file.read_text().splitlines())} if file.exists() else set[int]()
     for place in (place for place in places if place not in known):
-        found = observation(rows[place], seconds)
-        told: dict[str, Any] = {"row": place}
-        if isinstance(found, Observation):
-            told |= {"counts": dict(found.properties), "pipelines": dict(found.pipelines)}
-        else:
-            told["failed"] = found
+        told = tell(rows[place])
         with file.open("a") as lines:
-            lines.write(json.dumps(told) + "\n")
+            lines.write(json.dumps({"row": place, **told}) + "\n")
 
 
 def kept(rows: Sequence[dict[str, Any]], files: Sequence[Path]) -> tuple[list[Observation], Counter[str]]:
@@ -156,7 +155,9 @@ def main() -> None:
     with lzma.open(SHARED_DATA / "titan-v.pkl.xz") as file:
         rows = pickle.load(file)
     if asked.gather or not all(each.exists() for each in asked.file):
-        gather(rows, range(asked.first, len(rows), asked.every), asked.file[0], asked.seconds)
+        gather(
+            rows, range(asked.first, len(rows), asked.every), asked.file[0], partial(observed, seconds=asked.seconds)
+        )
     if not asked.gather:
         observations, failed = kept(rows, asked.file)
         console = Console(width=150)

@@ -18,6 +18,7 @@ import pickle
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from measured import SHARED_DATA
 from rich.console import Console
 from rich.table import Table
 from titan_v import DEVICE, too_long
-from titan_v_fit import FOLDS, SPREAD, figures, kept
+from titan_v_fit import FOLDS, SPREAD, figures, gather, kept
 
 from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.example import Example, FittedBase
@@ -36,7 +37,7 @@ from loopyperf.calibration.training import scores
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.features import Features
 from loopyperf.models.on_device.graph_features import counted_features
-from loopyperf.models.on_device.pipeline_shares import pipeline_shares
+from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.static_features import busy_features
 from loopyperf.oracle.seen_kernel import SeenKernel
 
@@ -50,22 +51,13 @@ def seen(row: Mapping[str, Any], seconds: int) -> dict[str, Any]:
     try:
         kernel = SeenKernel(pickle.loads(row["kernel"]), row["sizes"], DEVICE)
         assert kernel.timed is not None
-        busy = {column: sum(sources.values()) for column, sources in pipeline_shares(kernel.timed).items()}
+        busy = busy_seconds(kernel.timed)
         found = kernel.features
         return {"counts": kernel.counts, "pipelines": busy, "told": found.told, "amounts": found.amounts}
     except (LoopyperfError, TimeoutError) as error:
         return {"failed": type(error).__name__}
     finally:
         signal.alarm(0)
-
-
-def gather(rows: Sequence[Mapping[str, Any]], places: range, file: Path, seconds: int) -> None:
-    """Append to *file* what is not in it yet."""
-    known = {each["row"] for each in map(json.loads, file.read_text().splitlines())} if file.exists() else set[int]()
-    for place in (place for place in places if place not in known):
-        found = seen(rows[place], seconds)
-        with file.open("a") as lines:
-            lines.write(json.dumps({"row": place, **found}) + "\n")
 
 
 def examples(observations: Sequence[Observation], files: Sequence[Path]) -> list[Example]:
@@ -122,7 +114,7 @@ def main() -> None:
     with lzma.open(SHARED_DATA / "titan-v.pkl.xz") as file:
         rows = pickle.load(file)
     if asked.gather:
-        gather(rows, range(asked.first, len(rows), asked.every), asked.file[0], asked.seconds)
+        gather(rows, range(asked.first, len(rows), asked.every), asked.file[0], partial(seen, seconds=asked.seconds))
         return
     observations, failed = kept(rows, asked.file)
     taken = examples(observations, asked.file)

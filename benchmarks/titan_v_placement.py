@@ -14,6 +14,7 @@ import pickle
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from measured import SHARED_DATA
 from rich.console import Console
 from rich.table import Table
 from titan_v import DEVICE, too_long
-from titan_v_fit import FOLDS, SPREAD, figures, kept
+from titan_v_fit import FOLDS, SPREAD, figures, gather, kept
 
 import loopyperf as lpp
 from loopyperf.calibration.candidates import CANDIDATES
@@ -30,7 +31,7 @@ from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.errors import LoopyperfError
-from loopyperf.models.on_device.pipeline_shares import pipeline_shares
+from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.sensitivity import sensitivity
 
@@ -40,28 +41,20 @@ APART = 1.5
 Amounts = Mapping[str, float]
 
 
-def gather(rows: Sequence[dict[str, Any]], file: Path, seconds: int) -> None:
-    """Append to *file* what is not in it yet: of each row why it is unsure, and its pipelines in the other places."""
-    known = {each["row"] for each in map(json.loads, file.read_text().splitlines())} if file.exists() else set[int]()
-    for place in (place for place in range(len(rows)) if place not in known):
-        told: dict[str, Any] = {"row": place, "otherwise": [], "reasons": []}
-        signal.alarm(seconds)
-        try:
-            graphs = lpp.instruction_graph(pickle.loads(rows[place]["kernel"]), parameters=rows[place]["sizes"])
-            kernel = TimedKernel(graphs, DEVICE)
-            told["reasons"] = sorted({array.reason for array in kernel.unsure.values()})
-            told["otherwise"] = [totals(other) for other in kernel.alternatives]
-        except (LoopyperfError, TimeoutError) as error:
-            told["failed"] = type(error).__name__
-        finally:
-            signal.alarm(0)
-        with file.open("a") as lines:
-            lines.write(json.dumps(told) + "\n")
-
-
-def totals(kernel: TimedKernel) -> dict[str, float]:
-    """Return how long each pipeline is busy."""
-    return {column: sum(sources.values()) for column, sources in pipeline_shares(kernel).items()}
+def elsewhere(row: Mapping[str, Any], seconds: int) -> dict[str, Any]:
+    """Return why it is unsure of a row, and its pipelines in the other places, as far as *seconds* reach."""
+    told: dict[str, Any] = {"otherwise": [], "reasons": []}
+    signal.alarm(seconds)
+    try:
+        graphs = lpp.instruction_graph(pickle.loads(row["kernel"]), parameters=row["sizes"])
+        kernel = TimedKernel(graphs, DEVICE)
+        told["reasons"] = sorted({array.reason for array in kernel.unsure.values()})
+        told["otherwise"] = [busy_seconds(other) for other in kernel.alternatives]
+    except (LoopyperfError, TimeoutError) as error:
+        told["failed"] = type(error).__name__
+    finally:
+        signal.alarm(0)
+    return told
 
 
 @dataclass(frozen=True)
@@ -174,7 +167,7 @@ def main() -> None:
     signal.signal(signal.SIGALRM, too_long)
     with lzma.open(SHARED_DATA / "titan-v.pkl.xz") as file:
         rows = pickle.load(file)
-    gather(rows, asked.otherwise, asked.seconds)
+    gather(rows, range(len(rows)), asked.otherwise, partial(elsewhere, seconds=asked.seconds))
     lines = [json.loads(line) for line in asked.otherwise.read_text().splitlines()]
     others = {str(each["row"]): each for each in lines if each["otherwise"]}
     observations, _ = kept(rows, asked.file)

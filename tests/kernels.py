@@ -34,3 +34,29 @@ def outer_product(rows: str = "n", columns: str = "m") -> lp.TranslationUnit:
     )
     knl = lp.tag_inames(knl, {"i": "g.1"})
     return lp.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def triangle(group: int = 16) -> lp.TranslationUnit:
+    """out[i] = sum over j ≤ i of a[j]: i + 1 loads and additions of work-item i, and a store."""
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i < n and 0 <= j <= i}",
+        "out[i] = sum(j, a[j])",
+        [lp.GlobalArg("a, out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="triangle",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
+
+
+def summed(terms: int) -> lp.TranslationUnit:
+    """b[i] = a[i] + 1/(a[i] + 2) + ... of so many terms."""
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = a[i]" + "".join(f" + 1/(a[i] + {term}.0f)" for term in range(2, terms + 2)),
+        [lp.GlobalArg("a,b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name=f"summed_{terms}",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from loopyperf.errors import ModelInputError
 
+TICK = 1e-9
+"""seconds that logarithms of times are relative to"""
 DIGITS = 9
 """significant ones that are kept of a number"""
 

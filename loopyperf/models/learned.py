@@ -23,15 +23,13 @@ from math import exp, log1p
 
 from loopyperf.errors import ModelInputError
 from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.features import Features
+from loopyperf.models.features import TICK, Features
 from loopyperf.models.ranges import check_range
 from loopyperf.models.result import Breakdown, ModelTime, Row
 from loopyperf.models.sampling import SampledProgram, Samples, extrapolated
 
 CORRECTION = "learned correction"
 """the row of what is learned: seconds more than the base says, or less"""
-TICK = 1e-9
-"""seconds that logarithms of times are relative to"""
 
 
 def throughput_time(instructions: float, sampled: int, groups: int, throughput: float) -> float:

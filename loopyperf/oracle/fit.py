@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.fit_files import save_fit
@@ -47,6 +47,8 @@ Row = Measured | Sequence[Any] | Mapping[str, Any]
 
 
 Task = tuple[Measured, Counting, Device | None]
+Asked = TypeVar("Asked")
+Found = TypeVar("Found")
 
 
 def fit(
@@ -77,21 +79,26 @@ def fit(
     rows = [measured(row, number) for number, row in enumerate(measurements)]
     observations = _observed(rows, counting, known, executor, on_failure)
     fits = fit_observations(
-        Provenance(
-            model=model or "",
-            device=known.name if known else str(device),
-            slug=known.slug if known else device_slug(str(device)),
-            versions=installed_versions(),
-            counting=counting,
-            created=datetime.now(UTC),
-            source=source,
-        ),
+        stated_provenance(device, known, counting, source),
         observations,
         possible(observations, model),
     )
     if save is not None:
         save_fit(fits[0], Path(save))
     return fits[0]
+
+
+def stated_provenance(device: Device | str, known: Device | None, counting: Counting, source: str) -> Provenance:
+    """Return where what is made from rows taken on *device* comes from; *known* is its description, if it has one."""
+    return Provenance(
+        model="",
+        device=known.name if known else str(device),
+        slug=known.slug if known else device_slug(str(device)),
+        versions=installed_versions(),
+        counting=counting,
+        created=datetime.now(UTC),
+        source=source,
+    )
 
 
 def measured(row: Row, number: int) -> Measured:
@@ -115,10 +122,24 @@ def _observed(
     on_failure: Callable[[Measured, LoopyperfError], None] | None,
 ) -> list[Observation]:
     tasks: list[Task] = [(row, counting, device) for row in rows]
-    found = map(_observation, tasks) if executor is None else executor.map(_observation, tasks)
-    kept: list[Observation] = []
+    return analysed(_observation, tasks, rows, executor, on_failure)
+
+
+def analysed(
+    analyse: Callable[[Asked], Found | LoopyperfError],
+    tasks: Sequence[Asked],
+    rows: Sequence[Measured],
+    executor: Executor | None,
+    on_failure: Callable[[Measured, LoopyperfError], None] | None,
+) -> list[Found]:
+    """Return what *analyse* finds of each of *tasks*, one for each of *rows*, by *executor* if there is one.
+
+    The first error is raised; with *on_failure* this is called with the row instead, which is left out.
+    """
+    found = map(analyse, tasks) if executor is None else executor.map(analyse, tasks)
+    kept: list[Found] = []
     for row, each in zip(rows, found, strict=True):
-        if isinstance(each, Observation):
+        if not isinstance(each, LoopyperfError):
             kept.append(each)
         elif on_failure is None:
             raise each

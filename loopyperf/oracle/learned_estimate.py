@@ -18,7 +18,7 @@ from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.models.sampling import SampledProgram, sampled_time
 from loopyperf.oracle.analysis import Program
-from loopyperf.oracle.device_estimate import COUNTING, answered_at
+from loopyperf.oracle.device_estimate import answered_at, device_estimate
 from loopyperf.oracle.observation import described
 from loopyperf.oracle.sampled_estimate import sampled
 from loopyperf.oracle.seen_kernel import SeenKernel
@@ -76,17 +76,7 @@ def estimate_learned(
         return kernel.graphs.kernel, learned_time(learned, kernel)
 
     name, answer = answered_at(sizes, at)
-    return Estimate(
-        kernel=name,
-        sizes=dict(sizes),
-        device=record.slug,
-        model=record.model,
-        counting=COUNTING,
-        seconds=answer.seconds,
-        breakdown=answer.breakdown,
-        interval=answer.interval,
-        notes=answer.notes,
-    )
+    return device_estimate(name, record.model, record.slug, sizes, answer)
 
 
 def sampler(

@@ -9,7 +9,7 @@ from loopyperf.device.description import Device
 from loopyperf.device.library import a_processor, load_device
 from loopyperf.errors import DeviceFileError, MissingNumberError, UnknownDeviceError
 from loopyperf.measurement.environment import Environment
-from loopyperf.models.on_device.pipeline_shares import pipeline_shares
+from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
 from loopyperf.oracle.instruction_graph import instruction_graph
@@ -61,7 +61,6 @@ def _busy(
 ) -> dict[str, float]:
     try:
         graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-        shares = pipeline_shares(TimedKernel(graphs, device))
+        return busy_seconds(TimedKernel(graphs, device))
     except MissingNumberError:
         return {}
-    return {column: sum(sources.values()) for column, sources in shares.items()}

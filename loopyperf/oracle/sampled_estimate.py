@@ -23,7 +23,7 @@ from loopyperf.models.interface import SampledModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.oracle.analysis import admitted_sizes, prepared
-from loopyperf.oracle.device_estimate import COUNTING, answered_at
+from loopyperf.oracle.device_estimate import answered_at, device_estimate
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.observation import described
 from loopyperf.oracle.sampling import Question, SampledKernel, take_samples
@@ -70,17 +70,7 @@ def estimate_sampled(
     Raises what :func:`sampled` raises.
     """
     kernel, answer = answered_at(sizes, lambda one: _answer(program, model, backend, arguments, typical, one))
-    return Estimate(
-        kernel=kernel,
-        sizes=dict(sizes),
-        device=backend.environment.slug,
-        model=model.name,
-        counting=COUNTING,
-        seconds=answer.seconds,
-        breakdown=answer.breakdown,
-        interval=answer.interval,
-        notes=answer.notes,
-    )
+    return device_estimate(kernel, model.name, backend.environment.slug, sizes, answer)
 
 
 def sampled(

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from datetime import UTC, datetime
 
 from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.example import Base, Example, FittedBase, Stated
@@ -18,13 +17,12 @@ from loopyperf.device.description import Device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import CalibrationError, LoopyperfError, MissingNumberError, UnknownModelError
 from loopyperf.measurement.archive import Recording
-from loopyperf.measurement.environment import installed_versions
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.models import DEVICE_MODELS
-from loopyperf.models.on_device.pipeline_shares import pipeline_shares
+from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.calibrate import explained, measured_kernels, provenance
-from loopyperf.oracle.fit import Measured, Row, measured
+from loopyperf.oracle.fit import Measured, Row, analysed, measured, stated_provenance
 from loopyperf.oracle.observation import described
 from loopyperf.oracle.seen_kernel import SeenKernel
 
@@ -61,15 +59,7 @@ def train(
     rows = [measured(row, number) for number, row in enumerate(measurements)]
     chosen = _chosen(base, rows, known)
     found = examples(rows, chosen, known, executor, on_failure)
-    origin = Provenance(
-        model="",
-        device=known.name if known else str(device),
-        slug=known.slug if known else device_slug(str(device)),
-        versions=installed_versions(),
-        counting="executed",
-        created=datetime.now(UTC),
-        source=source,
-    )
+    origin = stated_provenance(device, known, "executed", source)
     learned = learn_from(origin, found, chosen, recipe)
     if save is not None:
         save_learned(learned, save)
@@ -142,16 +132,7 @@ def examples(
     A row that cannot be analysed raises its error; with *on_failure* this is called instead.
     """
     tasks: list[Task] = [(row, base, device) for row in rows]
-    found = map(_example, tasks) if executor is None else executor.map(_example, tasks)
-    kept: list[Example] = []
-    for row, each in zip(rows, found, strict=True):
-        if isinstance(each, Example):
-            kept.append(each)
-        elif on_failure is None:
-            raise each
-        else:
-            on_failure(row, each)
-    return kept
+    return analysed(_example, tasks, rows, executor, on_failure)
 
 
 def _example(task: Task) -> Example | LoopyperfError:
@@ -174,10 +155,9 @@ def _example(task: Task) -> Example | LoopyperfError:
 
 def _busy(kernel: SeenKernel) -> dict[str, float]:
     try:
-        shares = pipeline_shares(kernel.timed) if kernel.timed else {}
+        return busy_seconds(kernel.timed) if kernel.timed else {}
     except MissingNumberError:
         return {}
-    return {column: sum(sources.values()) for column, sources in shares.items()}
 
 
 def _said(kernel: SeenKernel, base: str) -> float | None:

@@ -5,7 +5,7 @@ from itertools import product
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled, outer_product
+from kernels import doubled, outer_product, triangle
 
 from loopyperf.counts.first_groups import FirstGroups, first_groups
 from loopyperf.counts.reach import reach
@@ -15,19 +15,6 @@ from loopyperf.kernel import load_kernel
 
 N = 100
 """in groups of 16: six whole ones, and one of 4 work-items"""
-
-
-def triangle(group: int = 16) -> lp.TranslationUnit:
-    """out[i] = sum over j ≤ i of a[j]: i + 1 loads and additions of work-item i, and a store."""
-    knl = lp.make_kernel(
-        "{[i, j]: 0 <= i < n and 0 <= j <= i}",
-        "out[i] = sum(j, a[j])",
-        [lp.GlobalArg("a, out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        name="triangle",
-        assumptions="n >= 1",
-        lang_version=(2018, 2),
-    )
-    return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
 
 
 def corner(group: int = 4) -> lp.TranslationUnit:

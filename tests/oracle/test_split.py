@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kernels import doubled
+from kernels import doubled, triangle
 from parts_backend import PartsBackend
-from test_taking_samples import triangle, two_launches
+from test_taking_samples import two_launches
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError, UnknownDeviceError

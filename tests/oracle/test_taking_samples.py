@@ -5,7 +5,7 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled, outer_product
+from kernels import doubled, outer_product, triangle
 from parts_backend import HOST, LAUNCH, TICK, PartsBackend
 
 import loopyperf as lpp
@@ -16,19 +16,6 @@ from loopyperf.oracle.sampling import LEAST_EVICTED, MOST_EVICTED
 
 N = 16 * 1000
 """a thousand groups of :func:`doubled`"""
-
-
-def triangle() -> lp.TranslationUnit:
-    """out[i] = sum over j ≤ i of a[j], in groups of 16."""
-    knl = lp.make_kernel(
-        "{[i, j]: 0 <= i < n and 0 <= j <= i}",
-        "out[i] = sum(j, a[j])",
-        [lp.GlobalArg("a, out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        name="triangle",
-        assumptions="n >= 1",
-        lang_version=(2018, 2),
-    )
-    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
 
 
 def two_launches() -> lp.TranslationUnit:

@@ -7,7 +7,7 @@ from pathlib import Path
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled, outer_product
+from kernels import doubled, outer_product, summed
 
 import loopyperf as lpp
 from loopyperf.calibration.learned_files import own_learned
@@ -26,19 +26,6 @@ from loopyperf.oracle.learned_estimate import estimate_learned
 pytest.importorskip("sklearn", reason="learned models are in the extra learn")
 V100 = lpp.load_device("nvidia-v100")
 SIZES = (2**14, 2**16, 2**18, 2**20)
-
-
-def summed(terms: int) -> lp.TranslationUnit:
-    """b[i] = a[i] + 1/(a[i] + 2) + ... of so many terms."""
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "b[i] = a[i]" + "".join(f" + 1/(a[i] + {term}.0f)" for term in range(2, terms + 2)),
-        [lp.GlobalArg("a,b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        name=f"summed_{terms}",
-        assumptions="n >= 1",
-        lang_version=(2018, 2),
-    )
-    return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
 
 
 KERNELS = [doubled(group=64), *(summed(terms) for terms in (1, 8, 24, 64))]

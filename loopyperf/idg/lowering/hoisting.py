@@ -8,7 +8,7 @@ from typing import Any
 from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
 
 STAYING = ("store", "barrier", "move", "integer", "branch")
 """a move begins anew what the passes of an inner loop change"""
@@ -49,7 +49,7 @@ class _Hoister:
 
     def _look_at(self, loop: Loop) -> None:
         here = {item for item in loop.body if isinstance(item, int)}
-        inside = [self.graph.instructions[place] for place in _all_of(loop)]
+        inside = [self.graph.instructions[place] for place, _ in placed(loop.body)]
         meets = any(each.kind == "barrier" for each in inside)
         changed = {each.reference.array for each in inside if each.kind == "store" and each.reference is not None}
         for place in loop.body:
@@ -108,14 +108,6 @@ def _loops(body: Sequence[Item]) -> Iterator[Loop]:
     for item in body:
         if isinstance(item, Loop):
             yield from _loops(item.body)
-            yield item
-
-
-def _all_of(loop: Loop) -> Iterator[int]:
-    for item in loop.body:
-        if isinstance(item, Loop):
-            yield from _all_of(item)
-        else:
             yield item
 
 

@@ -9,7 +9,7 @@ what goes round the loop is waited for. Rau, "Iterative modulo scheduling" (1994
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Item, Loop
+from loopyperf.idg.program import Edge, Item, Loop, placed
 
 
 def slowest_recurrence(graph: Idg, completion: Sequence[float], places: Mapping[int, float]) -> Mapping[int, float]:
@@ -25,7 +25,7 @@ def slowest_recurrence(graph: Idg, completion: Sequence[float], places: Mapping[
 def _of_loop(
     graph: Idg, loop: Loop, level: int, completion: Sequence[float], places: Mapping[int, float]
 ) -> Iterator[Mapping[int, float]]:
-    inside = {place for place in _inside(loop) if place in places}
+    inside = {place for place, _ in placed(loop.body) if place in places}
     order = [place for place in graph.order if place in inside]
     after: dict[int, list[int]] = {}
     carried: list[Edge] = []
@@ -66,11 +66,3 @@ def _loops(body: Sequence[Item], level: int = 0) -> Iterator[tuple[Loop, int]]:
         if isinstance(item, Loop):
             yield item, level
             yield from _loops(item.body, level + 1)
-
-
-def _inside(loop: Loop) -> Iterator[int]:
-    for item in loop.body:
-        if isinstance(item, Loop):
-            yield from _inside(item)
-        else:
-            yield item

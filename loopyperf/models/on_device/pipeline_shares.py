@@ -36,6 +36,11 @@ def pipeline_shares(kernel: TimedKernel) -> Busy:
     return found
 
 
+def busy_seconds(kernel: TimedKernel) -> dict[str, float]:
+    """Return column -> the seconds of all its sources; of launches their number. Raises as :func:`pipeline_shares`."""
+    return {column: sum(sources.values()) for column, sources in pipeline_shares(kernel).items()}
+
+
 def cycles_of_warps(launch: TimedLaunch) -> Iterator[tuple[str, str, float]]:
     """Yield the columns of *launch* on a core whose warps execute together, each with a source and its cycles."""
     demand, warps, name = launch.once(LaunchDemand), launch.warps_of_core, f"launch of {launch.launch.name}"

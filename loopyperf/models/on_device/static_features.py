@@ -17,15 +17,12 @@ from collections.abc import Iterator, Mapping
 from math import ceil, log1p
 
 from loopyperf.device.memory_lambdas import global_levels
-from loopyperf.models.features import Features
+from loopyperf.models.features import TICK, Features
 from loopyperf.models.on_device.demand import LaunchDemand
 from loopyperf.models.on_device.gpuperf_inputs import LaunchInputs
 from loopyperf.models.on_device.graph_features import LaunchPrograms, graph_features
-from loopyperf.models.on_device.pipeline_shares import LATENCY, LAUNCHES, pipeline_shares
+from loopyperf.models.on_device.pipeline_shares import LATENCY, LAUNCHES, busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
-
-TICK = 1e-9
-"""seconds that logarithms of times are relative to"""
 
 
 def static_features(kernel: TimedKernel) -> Features:
@@ -38,7 +35,11 @@ def static_features(kernel: TimedKernel) -> Features:
     for launch, cycles in zip(kernel.launches, busy, strict=True):
         for name, value in _of_launch(launch):
             told[name] = told.get(name, 0.0) + value * cycles / sum(busy)
-    return graph_features(map(LaunchPrograms.timed, kernel.launches)) | Features(told) | busy_features(_busy(kernel))
+    return (
+        graph_features(map(LaunchPrograms.timed, kernel.launches))
+        | Features(told)
+        | busy_features(busy_seconds(kernel))
+    )
 
 
 def _of_launch(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
@@ -75,10 +76,6 @@ def _accesses(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
     local = sum(each.executions * each.issue for each in inputs.others if each.instruction.subsystem == "local")
     conflicts = sum(each.executions * each.conflicts for each in inputs.others)
     yield "bank conflicts", log1p(conflicts / local) if local else 0.0
-
-
-def _busy(kernel: TimedKernel) -> dict[str, float]:
-    return {column: sum(sources.values()) for column, sources in pipeline_shares(kernel).items()}
 
 
 def busy_features(busy: Mapping[str, float]) -> Features:
