@@ -24,6 +24,8 @@ from .oracle.estimate import estimate as estimate
 from .oracle.fit import Measured as Measured
 from .oracle.fit import fit as fit
 from .oracle.instruction_graph import instruction_graph as instruction_graph
+from .oracle.ranking.rank import Ranking as Ranking
+from .oracle.ranking.rank import rank as rank
 from .oracle.split import Split as Split
 from .oracle.split import split as split
 from .oracle.throughput import crossover as crossover

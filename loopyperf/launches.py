@@ -118,7 +118,7 @@ def _launch(
         host_conditions=_host_conditions(kernel, block, frozenset(host_loops)),
         group_axes=group_axes,
         local_axes=local_axes,
-        local_memory=_local_memory(kernel, instructions),
+        local_memory=local_memory(kernel, instructions),
         first_values={iname: span.first for iname, span in spans.items() if span.first is not None},
         numbering=numbering,
     )
@@ -221,7 +221,7 @@ def _extent(lengths: Sequence[isl.PwAff], assumptions: isl.BasicSet, constants_o
     return pw_aff_to_pw_aff_implemented_by_expr(longest).floor()
 
 
-def _local_memory(kernel: LoopKernel, instructions: Collection[InstructionBase]) -> int | None:
+def local_memory(kernel: LoopKernel, instructions: Collection[InstructionBase]) -> int | None:
     """Return the bytes of the local arrays that *instructions* use, those that share their storage once."""
     variables = kernel.temporary_variables
     local = [variable for variable in variables.values() if variable.address_space == AddressSpace.LOCAL]

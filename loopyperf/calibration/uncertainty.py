@@ -35,6 +35,9 @@ class Uncertainty(msgspec.Struct, frozen=True):
     """names of the weights, in the order of the covariance"""
     covariance: tuple[tuple[float, ...], ...]
     """of the weights, then of the sharpness, for measurements whose relative errors have variance 1"""
+    deviations: tuple[float, ...] = ()
+    """(ln(Tⱼ/tⱼ) − its mean over the class)/√(1 + hⱼ) of the same observations, ascending, so scaled that they vary as
+    if the mean were known: what a class has in common is no error of the order of its kernels"""
 
     def half_width(self, leverage: Vector, level: float = LEVEL) -> Vector:
         """Return by how much ln T may be off, up or down; infinity where there are too few scores for *level*."""

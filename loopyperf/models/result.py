@@ -1,7 +1,7 @@
 """What every model answers: an :class:`Estimate` whose explanation adds up to it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import msgspec
@@ -137,6 +137,15 @@ class Estimate:
             f"{self.kernel}({sizes}) on {self.device}, model {self.model}: {times}, most of it for {self.bound}"
             f"{others}{notes}"
         )
+
+    def without_sources(self) -> "Estimate":
+        """Return the estimate with one row for each property, as that of a batch has: a search keeps thousands."""
+        counts: dict[str, Any] = {}
+        for row in self.breakdown.rows:
+            counts[row.property] = counts.get(row.property, 0) + row.count
+        weights = {row.property: row.weight for row in self.breakdown.rows}
+        rows = (Row(name, "", counts[name], weights[name], each) for name, each in self.breakdown.by_property().items())
+        return replace(self, breakdown=Breakdown(tuple(rows)))
 
     def _between(self) -> str:
         if self.interval is None:

@@ -99,6 +99,15 @@ class ThroughputBounds(Mapping[str, QuasiPolynomial]):
         seconds = self.seconds(**sizes)
         return max(seconds, key=lambda name: float(np.max(seconds[name])))
 
+    def at_least(self, /, **sizes: int) -> float:
+        """Return the seconds that the kernel takes at least at one size, whatever the compiler makes of it.
+
+        That is the bound without local memory: of accesses of the source, machine code may have fewer, since loads of
+        unrolled loops that are alike are one. Raises what :meth:`seconds` raises.
+        """
+        merged = self.device.pipeline("local")
+        return max((float(each) for name, each in self.seconds(**sizes).items() if name != merged), default=0.0)
+
     # }}}
 
     # {{{ where the bound changes

@@ -78,14 +78,14 @@ def estimate(
         _check_looks_at_graphs(f"the model {asked.name!r}", counting, on_unknown)
     if isinstance(asked, SampledModel):
         return estimate_sampled(program, asked, opened(backend, device), arguments, typical, merged)
-    if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
-        _check_looks_at_graphs("a learned model", counting, on_unknown)
-        take = None if backend is None else sampler(program, opened(backend), arguments, typical)
-        return estimate_learned(program, _learned(asked, device, fit), typical, merged, take)
-    _check_runs_nothing(asked, backend, arguments)
+    _check_runs_nothing(asked, fit, backend, arguments)
     if isinstance(asked, DeviceModel):
         return estimate_on_device(program, asked, chosen_device(device), typical, merged, alternatives=alternatives)
-    chosen = _chosen(asked, device, fit, backend)
+    chosen = chosen_record(asked, device, fit, backend)
+    if isinstance(chosen, Learned):
+        _check_looks_at_graphs("a learned model", counting, on_unknown)
+        take = None if backend is None else sampler(program, opened(backend), arguments, typical)
+        return estimate_learned(program, chosen, typical, merged, take)
     answer = _estimate_fitted(program, chosen, counting, typical, on_unknown, alternatives, merged)
     return answer if fit is not None or backend is not None else _saying_which(chosen, answer)
 
@@ -95,8 +95,12 @@ def _saying_which(fit: Fit, answer: Estimate) -> Estimate:
     return replace(answer, notes=(*said, *answer.notes)) if said else answer
 
 
-def _chosen(asked: Model | None, device: DeviceChoice | None, fit: FitChoice | None, backend: object) -> Fit:
-    """Return the fit that is meant; raises :class:`ParameterError` for a device or a backend that is no name."""
+def chosen_record(
+    asked: Model | None, device: DeviceChoice | None, fit: FitChoice | Learned | None, backend: object = None
+) -> Fit | Learned:
+    """Return the fit, or the learned model, that is meant; raises what :func:`estimate` raises where there is none."""
+    if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
+        return _learned(asked, device, fit)
     if device is not None and not isinstance(device, str):
         raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
     _check_type("backend", "a name", backend, str)
@@ -179,8 +183,10 @@ def _check_is_not_fitted(model: SampledModel | DeviceModel, fit: object) -> None
         raise ParameterError(f"the model {model.name!r} is not fitted: leave fit out, and {how}")
 
 
-def _check_runs_nothing(asked: Model | None, backend: object, arguments: object) -> None:
+def _check_runs_nothing(asked: Model | None, fit: object, backend: object, arguments: object) -> None:
     """Raise :class:`ParameterError` for what to run with, where nothing is run; a fit may be told by its backend."""
+    if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
+        return
     if arguments is not None or (isinstance(asked, DeviceModel) and backend is not None):
         option = "arguments" if arguments is not None else "backend"
         name = "a fitted model" if asked is None else f"the model {asked.name!r}"

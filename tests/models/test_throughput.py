@@ -80,6 +80,27 @@ def test_the_roofline_of_machine_code_is_not_below_the_bounds(unit: lp.Translati
 # {{{ where the bound changes
 
 
+def test_what_it_takes_at_least_is_less_than_the_bounds_where_the_compiler_merges_loads():
+    unit = lp.make_kernel(
+        "{[g, j, jj, k]: 0 <= g < n and 0 <= j, jj < 128 and 0 <= k < 64}",
+        """
+        for g
+            <> t[jj] = a[128*g + jj] {id=fetch}
+            b[128*g + j] = sum(k, t[127 - j]) {dep=fetch}
+        end
+        """,
+        [lp.GlobalArg("a,b", np.float32, shape="128*n"), ...],
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    unit = lp.set_temporary_address_space(lp.tag_inames(unit, "g:g.0, j:l.0, jj:l.0, k:unr"), "t", "local")
+    bounds, sizes, local = lpp.throughput_bounds(unit, device=V100), {"n": 2**16}, V100.pipeline("local")
+    roofline = lpp.estimate(unit, device=V100, model="roofline", **sizes).seconds
+    assert bounds.seconds(**sizes)[local] > roofline > bounds.at_least(**sizes)
+    assert bounds.at_least(**sizes) == max(each for name, each in bounds.seconds(**sizes).items() if name != local)
+
+
 def test_at_which_length_does_a_polynomial_become_bound_by_arithmetic():
     # 8 bytes at 869 GB/s over 80 cores: 8·1.38e9·80/869e9 = 1.0163 cycles an element; m/64 each: m = 65.04.
     (found,) = lpp.crossover(powers(), "m", device=V100, n=2**16)

@@ -1,0 +1,144 @@
+"""Cheap bounds first: a model is asked about no more variants than it takes to know the fastest ones.
+
+Every variant has a bound, which it takes at least; at first it is not known. The one with the least is asked next: for
+its next bound, or, where it has told them all, for its time. Once as many times are known as are wanted, and none is
+above the least bound that is left, nothing that is left can be faster. This holds as far as bounds are bounds of the
+model's times; what contradicts that is said.
+"""
+
+import heapq
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from loopyperf.models.result import Estimate
+from loopyperf.oracle.ranking.answers import Unanswered
+from loopyperf.oracle.ranking.judge import Judge
+from loopyperf.oracle.ranking.variants import Variant
+
+ROUNDING = 1e-9
+"""by which a time may be below its bound, relative"""
+
+
+@dataclass(frozen=True, slots=True)
+class Beaten:
+    """A variant that others beat, whatever the model would say of it."""
+
+    name: str
+    at_least: float
+    """seconds that it takes"""
+    bound: str
+    """the model that says so"""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a judge is asked."""
+
+    judge: Judge
+    variant: Variant
+    stage: int
+    """place of the judge in the cascade"""
+
+
+def asked(question: Question) -> Estimate | float | Unanswered:
+    """Return what the judge says: seconds of a bound, and an estimate of the model."""
+    return question.judge(question.variant)
+
+
+@dataclass
+class Cascade:
+    """What is known of variants, and what is asked next."""
+
+    judges: Sequence[Judge]
+    """bounds, the cheapest first, and then the model"""
+    variants: Sequence[Variant]
+    top: int | None
+    """how many of the fastest are wanted; None for all"""
+    failures: dict[str, str] = field(default_factory=dict[str, str])
+    """variant -> why there is no estimate"""
+    estimates: dict[str, Estimate] = field(default_factory=dict[str, Estimate])
+    """by name, in the order in which they came"""
+
+    def __post_init__(self) -> None:
+        """Begin with what is known of all: nothing."""
+        self._left = [(-inf, 0, place) for place in range(len(self.variants))]
+        self._bounds = dict.fromkeys((each.name for each in self.variants), -inf)
+        self._places = {each.name: place for place, each in enumerate(self.variants)}
+        self._waiting = 0
+        self._times: list[float] = []
+        self._contradicted: dict[str, str] = {}
+
+    def questions(self) -> Iterator[Question | None]:
+        """Yield what is asked next; None where that depends on answers that have not come."""
+        while self._left or self._waiting:
+            if not self._left or self._is_settled():
+                if not self._waiting:
+                    return
+                yield None
+                continue
+            _, stage, place = heapq.heappop(self._left)
+            self._waiting += 1
+            yield Question(self.judges[stage], self.variants[place], stage)
+
+    def _is_settled(self) -> bool:
+        enough = self.top is not None and len(self._times) >= self.top
+        return enough and self._times[self._last] <= self._left[0][0]
+
+    @property
+    def _last(self) -> int:
+        return (self.top or 1) - 1
+
+    def take(self, question: Question, answer: Estimate | float | Unanswered) -> None:
+        """Take note of an *answer*. Where a bound is not known, the next judge is asked all the same."""
+        self._waiting -= 1
+        name = question.variant.name
+        if question.stage < len(self.judges) - 1:
+            if not isinstance(answer, Unanswered):
+                self._bounds[name] = max(self._bounds[name], float(answer))
+            heapq.heappush(self._left, (self._bounds[name], question.stage + 1, self._places[name]))
+        elif isinstance(answer, Estimate):
+            self._take(name, answer)
+        else:
+            assert isinstance(answer, Unanswered)
+            self.failures[name] = answer.reason
+
+    def _take(self, name: str, answer: Estimate) -> None:
+        seconds = float(answer)
+        self.estimates[name] = answer
+        insort(self._times, seconds)
+        if seconds < self._bounds[name] * (1 - ROUNDING):
+            self._contradicted[name] = self.judges[-2].model
+
+    @property
+    def fastest(self) -> dict[str, Estimate]:
+        """Return the fastest variants by name, as many as are wanted; in the order given where times are equal."""
+        order = sorted(self.estimates, key=lambda name: (float(self.estimates[name].seconds), self._places[name]))
+        return {name: self.estimates[name] for name in order[: self.top]}
+
+    @property
+    def beaten(self) -> tuple[Beaten, ...]:
+        """Return the variants that are not among these, those with the least bounds first."""
+        slower = sorted(
+            self.estimates.keys() - self.fastest.keys(), key=lambda name: float(self.estimates[name].seconds)
+        )
+        model = self.judges[-1].model
+        known = [Beaten(name, float(self.estimates[name].seconds), model) for name in slower]
+        open_ = [
+            Beaten(self.variants[place].name, bound, self.judges[max(stage - 1, 0)].model)
+            for bound, stage, place in self._left
+        ]
+        return tuple(sorted((*known, *open_), key=lambda each: each.at_least))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what is wrong with the bounds, in sentences."""
+        found: list[str] = []
+        for bound in dict.fromkeys(self._contradicted.values()):
+            number = sum(each == bound for each in self._contradicted.values())
+            found.append(
+                f"{bound!r} is no bound of {self.judges[-1].model!r}: {number} variants are faster than it says, and "
+                "some that were left out may be"
+            )
+        return tuple(found)

@@ -1,0 +1,191 @@
+"""Which of many variants is fastest, which can never be, and how sure that is: :func:`rank`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from math import inf, log
+from typing import Any
+
+from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.learned import Learned
+from loopyperf.errors import ParameterError
+from loopyperf.models.result import Estimate
+from loopyperf.oracle.choice import DeviceChoice, FitChoice
+from loopyperf.oracle.ranking.answers import Questions
+from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
+from loopyperf.oracle.ranking.judge import bound_of, judge_of
+from loopyperf.oracle.ranking.shortlist import Candidate, Shortlist, errors_of, shortlisted, tied
+from loopyperf.oracle.ranking.variants import Variant, Variants, named
+from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.units import duration
+
+SHOWN = 12
+"""rows that are printed, at most"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Variants of a kernel at one size, fastest first."""
+
+    sizes: Mapping[str, Any]
+    device: str
+    model: str
+    estimates: Mapping[str, Estimate]
+    """by name, fastest first; of each property one row"""
+    failures: Mapping[str, str]
+    """by name, why there is no estimate"""
+    beaten: tuple[Beaten, ...]
+    """those that cannot be among the fastest: the model was not asked about them"""
+    notes: tuple[str, ...]
+    variants: Mapping[str, Variant]
+    """by name, what was ranked"""
+    errors: tuple[float, ...]
+    """how far kernels alike are off from each other, in ln of times over half the width of an interval"""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Return the names of the variants, fastest first."""
+        return tuple(self.estimates)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Return name -> run time in seconds, fastest first."""
+        return {name: float(each.seconds) for name, each in self.estimates.items()}
+
+    @property
+    def best(self) -> str:
+        """Return the name of the fastest variant; raises :class:`ParameterError` where no variant has an estimate."""
+        if not self.estimates:
+            reasons = "; ".join(dict.fromkeys(self.failures.values()))
+            raise ParameterError(f"none of {len(self.failures)} variants has an estimate: {reasons}")
+        return self.order[0]
+
+    @property
+    def ties(self) -> tuple[tuple[str, ...], ...]:
+        """Return the names in groups, fastest first, whose members the model cannot tell from the group's first one.
+
+        That is, the interval of the ratio of their times, which holds it with the probability that intervals are
+        stated with, has 1 in it. Each is on its own where the model states no intervals.
+        """
+        return tied(self._candidates(), self.errors)
+
+    def shortlist(self, regret: float = 0.05, probability: float = 0.9) -> Shortlist:
+        """Return the fewest variants of which one is, with *probability*, at most *regret* slower than the fastest.
+
+        They are to be measured. *regret* is relative, not negative; *probability* below 1. Errors of variants are
+        taken to be independent of each other, and distributed as those of alike kernels that the model was judged on.
+        Raises :class:`ParameterError` where the model states no intervals, or where it takes more variants than the
+        model was asked about.
+        """
+        return shortlisted(self._candidates(), self.errors, regret, probability)
+
+    def _candidates(self) -> list[Candidate]:
+        known = [Candidate(name, float(each.seconds), _spread(each)) for name, each in self.estimates.items()]
+        spreads = [each.spread for each in known if each.spread is not None]
+        widest = max(spreads, default=None)
+        return [*known, *(Candidate(each.name, each.at_least, widest, is_ranked=False) for each in self.beaten)]
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        yield f"{len(self.variants)} variants ({sizes}) on {self.device}, model {self.model}"
+        number = {name: place for place, group in enumerate(self.ties, 1) for name in group}
+        width = max(map(len, self.order[:SHOWN]), default=0)
+        for name in self.order[:SHOWN]:
+            each = self.estimates[name]
+            yield f"{number[name]:>4}  {name:<{width}}  {duration(float(each.seconds)):>8}  {each.bound}"
+        if len(self.order) > SHOWN:
+            slowest = duration(float(self.estimates[self.order[-1]].seconds))
+            yield f"      and {len(self.order) - SHOWN} more, up to {slowest}"
+        if self.beaten:
+            least = min(each.at_least for each in self.beaten)
+            yield f"      {len(self.beaten)} that take {duration(least)} or more by their bounds"
+        for name, reason in list(self.failures.items())[:SHOWN]:
+            yield f"   -  {name}: {reason}"
+        if len(self.failures) > SHOWN:
+            yield f"   -  and {len(self.failures) - SHOWN} more without an estimate"
+        yield from (f"  note: {note}" for note in self.notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the ranking as plain values that JSON can hold."""
+        return {
+            "sizes": dict(self.sizes),
+            "device": self.device,
+            "model": self.model,
+            "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
+            "ties": [list(group) for group in self.ties],
+            "beaten": {each.name: {"at_least": each.at_least, "bound": each.bound} for each in self.beaten},
+            "failures": dict(self.failures),
+            "notes": list(self.notes),
+        }
+
+
+def rank(
+    variants: Variants,
+    /,
+    *,
+    device: DeviceChoice | None = None,
+    model: str | None = None,
+    fit: FitChoice | Learned | None = None,
+    bounds: Sequence[str] = (),
+    top: int | None = None,
+    typical: Mapping[str, Any] | None = None,
+    executor: Executor | None = None,
+    time_limit: float | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> Ranking:
+    """Return *variants* of a kernel at one size, in the order of their run times, which nobody measures.
+
+    *variants* are programs, or pairs of a name and a program, or of a name and a callable that returns one: it is
+    called where the variant is analysed. They may be a mapping. *executor* is any of :mod:`concurrent.futures`, or of
+    those that are like it; by default they are analysed here, one after the other. What goes wrong with one, it cannot
+    be built, its groups fit on no core, it cannot be counted, it takes more than *time_limit* seconds, its process
+    dies, is in :attr:`Ranking.failures`, and the others are ranked all the same.
+
+    *device*, *model*, *fit*, *typical*, *parameters* and sizes are those of :func:`loopyperf.estimate`. *bounds* are
+    models whose times are bounds of the model's, the cheapest first: ``"throughput"``, which only counts, or one that
+    knows the device, such as ``"roofline"``. The model is then asked about as few variants as make sure that the *top*
+    fastest ones are right, and :attr:`Ranking.estimates` has those *top*. Without bounds, *top* only cuts the ranking.
+
+    Raises :class:`ParameterError` for no variants, for two of one name, and what :func:`loopyperf.estimate` raises for
+    a model, a device or a fit that does not exist.
+    """
+    every = named(variants)
+    judge = judge_of(model, device, fit, typical, merged_sizes(parameters, sizes))
+    _check_top(top, bounds)
+    cascade = Cascade((*(bound_of(judge, name) for name in bounds), judge), every, top)
+    questions = Questions(asked, executor, time_limit)
+    for question, answer in questions.about(cascade.questions()):
+        cascade.take(question, answer)
+    estimates = cascade.fastest
+    return Ranking(
+        sizes=dict(judge.sizes),
+        device=judge.slug,
+        model=judge.model,
+        estimates=estimates,
+        failures=cascade.failures,
+        beaten=cascade.beaten,
+        notes=(*questions.notes, *cascade.notes),
+        variants={each.name: each for each in every},
+        errors=errors_of(judge.record) if isinstance(judge.record, Fit) else (),
+    )
+
+
+def _check_top(top: int | None, bounds: Sequence[str]) -> None:
+    if isinstance(bounds, str):
+        raise ParameterError(f"bounds are names in a list, the cheapest first; received {bounds!r}")
+    if top is None and bounds:
+        raise ParameterError("bounds spare the model those that are not among the fastest: say how many, top=...")
+    if top is not None and not (type(top) is int and top >= 1):
+        raise ParameterError(f"top is how many of the fastest are wanted, 1 or more; received {top!r}")
+
+
+def _spread(estimate: Estimate) -> float | None:
+    """Return half the width of the interval, in ln of times."""
+    if estimate.interval is None:
+        return None
+    low, high = map(float, estimate.interval)
+    return log(high / low) / 2 if 0 < low <= high < inf else None

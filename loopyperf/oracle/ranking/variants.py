@@ -1,0 +1,63 @@
+"""Variants of a kernel, by name: programs, or callables that build one when its turn comes."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from loopyperf.errors import KernelError, ParameterError
+from loopyperf.kernel import Program, checked_program
+
+Build = Program | Callable[[], Program]
+Variants = Mapping[str, Build] | Iterable[Program | tuple[str, Build]]
+"""names with what they stand for; programs without a name are called by their place, ``"0"``, ``"1"``, ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A program, or how it is built, under a name."""
+
+    name: str
+    build: Build
+
+    def program(self) -> Program:
+        """Return the program, which is built now if it was not; raises :class:`KernelError` where there is none."""
+        if isinstance(self.build, Program):
+            return self.build
+        try:
+            built = self.build()
+        except Exception as error:  # a builder is the user's, and may raise anything
+            said = " ".join(str(error).split())
+            raise KernelError(f"it cannot be built ({type(error).__name__}): {said}") from error
+        return checked_program(built)
+
+
+def named(variants: Variants) -> tuple[Variant, ...]:
+    """Return *variants* with their names; nothing is built.
+
+    Raises :class:`ParameterError` for none at all, for a name that two have, and for what is neither a program nor a
+    callable.
+    """
+    if isinstance(variants, Program) or callable(variants) or isinstance(variants, str):
+        raise ParameterError(f"variants are several, in a list or by name; received {variants!r:.80}")
+    pairs = cast("Mapping[Any, Any]", variants).items() if isinstance(variants, Mapping) else variants
+    found = tuple(_variant(place, each) for place, each in enumerate(pairs))
+    if not found:
+        raise ParameterError("there are no variants to rank: give programs, or pairs of a name and what builds one")
+    repeated = [name for name, number in Counter(each.name for each in found).items() if number > 1]
+    if repeated:
+        raise ParameterError(f"several variants are called {repeated[0]!r}: each needs a name of its own")
+    return found
+
+
+def _variant(place: int, given: object) -> Variant:
+    if isinstance(given, Program):
+        return Variant(str(place), given)
+    if isinstance(given, tuple) and len(cast("tuple[Any, ...]", given)) == 2:
+        name, build = cast("tuple[Any, Any]", given)
+        if isinstance(name, str) and (isinstance(build, Program) or callable(build)):
+            return Variant(name, cast("Build", build))
+    raise ParameterError(
+        f"variant number {place} is neither a loopy program nor a pair of a name and a program, or what builds one; "
+        f"received {given!r:.80}"
+    )

@@ -1,0 +1,137 @@
+"""A cascade answers as the model alone does, where bounds are bounds, and asks it less."""
+
+from dataclasses import dataclass
+from math import inf
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kernels import doubled
+
+from loopyperf.models.result import Breakdown, Estimate
+from loopyperf.oracle.ranking.answers import Questions, Unanswered
+from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
+from loopyperf.oracle.ranking.variants import Variant
+
+KERNEL = doubled()
+
+
+@dataclass
+class Stated:
+    """A judge whose answers stand in a table."""
+
+    model: str
+    says: dict[str, float | None]
+    is_bound: bool = False
+
+    def __post_init__(self) -> None:
+        self.was_asked: list[str] = []
+
+    def __call__(self, variant: Variant) -> Estimate | float | Unanswered:
+        self.was_asked.append(variant.name)
+        seconds = self.says[variant.name]
+        if seconds is None:
+            return Unanswered("nobody knows")
+        if self.is_bound:
+            return seconds
+        return Estimate("k", {}, "d", self.model, "executed", seconds, Breakdown(()))
+
+
+def answered(judges: list[Stated], names: list[str], top: int | None) -> Cascade:
+    cascade = Cascade(judges, [Variant(name, KERNEL) for name in names], top)
+    for question, answer in Questions(asked).about(cascade.questions()):
+        cascade.take(question, answer)
+    return cascade
+
+
+def in_disorder(judges: list[Stated], names: list[str], top: int | None, ahead: int, rng: Random) -> Cascade:
+    """The same with several questions at a time, whose answers come in any order, as from an executor."""
+    cascade = Cascade(judges, [Variant(name, KERNEL) for name in names], top)
+    questions, waiting, is_over = cascade.questions(), [], False
+    while not is_over or waiting:
+        while not is_over and len(waiting) < ahead:
+            question = next(questions, "over")
+            is_over = question == "over"
+            if is_over or question is None:
+                break
+            waiting.append(question)
+        if waiting:
+            question = waiting.pop(rng.randrange(len(waiting)))
+            cascade.take(question, asked(question))
+    return cascade
+
+
+times = st.one_of(st.none(), st.integers(1, 12).map(float))
+
+
+@st.composite
+def bounded(draw) -> tuple[list[float | None], list[list[float | None]]]:
+    """Times of variants, and for each of some judges bounds that are no larger; some are not known."""
+    found = draw(st.lists(times, min_size=1, max_size=12))
+    stages = draw(st.integers(0, 3))
+    shares = st.one_of(st.none(), st.floats(0, 1))
+    bounds = [
+        [None if share is None else share * (seconds or 5.0) for seconds in found for share in [draw(shares)]]
+        for _ in range(stages)
+    ]
+    return found, bounds
+
+
+@given(bounded(), st.integers(1, 5), st.integers(1, 6), st.integers(0, 2**16))
+def test_the_fastest_are_those_of_the_model_alone(case, top, ahead, seed):
+    found, bounds = case
+    names = [f"v{place}" for place in range(len(found))]
+
+    def judges() -> list[Stated]:
+        stages = [
+            Stated(f"bound {n}", dict(zip(names, each, strict=True)), is_bound=True) for n, each in enumerate(bounds)
+        ]
+        return [*stages, Stated("model", dict(zip(names, found, strict=True)))]
+
+    every = answered(judges()[-1:], names, None)
+    for cascade in (
+        answered(judges(), names, top),
+        in_disorder(judges(), names, top, ahead, Random(seed)),
+    ):
+        # Of those that are equally fast, either may be there.
+        assert [float(e) for e in cascade.fastest.values()] == [float(e) for e in every.fastest.values()][:top]
+        # Nothing is lost, and nothing that was left out can be faster than what was kept.
+        beaten = {each.name for each in cascade.beaten}
+        assert sorted([*cascade.fastest, *beaten, *cascade.failures]) == sorted(names)
+        slowest = max((float(e) for e in cascade.fastest.values()), default=-inf)
+        assert all(each.at_least >= slowest for each in cascade.beaten)
+        assert not cascade.notes
+
+
+def test_the_model_is_asked_about_no_more_than_it_takes():
+    # The two fastest take 2 and 3; of the others the bounds are above 3, but for "c", whose bound is 1.
+    model = Stated("model", {"a": 2.0, "b": 3.0, "c": 9.0, "d": 5.0, "e": 6.0})
+    bound = Stated("bound", {"a": 1.5, "b": 2.5, "c": 1.0, "d": 4.0, "e": 3.5}, is_bound=True)
+    cascade = answered([bound, model], list("abcde"), top=2)
+    assert list(cascade.fastest) == ["a", "b"]
+    assert sorted(model.was_asked) == ["a", "b", "c"]
+    assert cascade.beaten == (Beaten("e", 3.5, "bound"), Beaten("d", 4.0, "bound"), Beaten("c", 9.0, "model"))
+
+
+def test_a_bound_is_asked_only_of_what_the_cheaper_one_leaves():
+    cheap = Stated("cheap", {"a": 1.0, "b": 7.0, "c": 8.0}, is_bound=True)
+    dear = Stated("dear", {"a": 2.0, "b": 7.5, "c": 8.5}, is_bound=True)
+    model = Stated("model", {"a": 3.0, "b": 9.0, "c": 9.0})
+    answered([cheap, dear, model], list("abc"), top=1)
+    assert (sorted(cheap.was_asked), dear.was_asked, model.was_asked) == (list("abc"), ["a"], ["a"])
+
+
+def test_what_contradicts_a_bound_is_said():
+    bound = Stated("bound", {"a": 5.0, "b": 6.0}, is_bound=True)
+    cascade = answered([bound, Stated("model", {"a": 4.0, "b": 1.0})], ["a", "b"], top=1)
+    assert list(cascade.fastest) == ["a"]  # and b is faster
+    assert cascade.notes == (
+        "'bound' is no bound of 'model': 1 variants are faster than it says, and some that were left out may be",
+    )
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_times_that_are_not_positive_are_ranked_too(seconds):
+    # Weights of a linear fit may be negative.
+    assert list(answered([Stated("model", {"a": 1.0, "b": seconds})], ["a", "b"], None).fastest) == ["b", "a"]
