@@ -3,7 +3,7 @@
 Evaluating the properties of a kernel costs a few microseconds at one size and a few nanoseconds a size in a batch.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from math import lcm, prod
@@ -62,6 +62,13 @@ class Evaluator:
         """Return each output at arrays of sizes, in their broadcast shape; raises :class:`ParameterError`."""
         return self._function(frozenset(sizes)).at_arrays(sizes)
 
+    def weighted(self, weights: Sequence[float | None], sizes: Mapping[str, int | IntegerArray]) -> NDArray[np.float64]:
+        """Return Σ weight · output at arrays of sizes, added in their order; outputs without a weight are left out.
+
+        Raises :class:`ParameterError`.
+        """
+        return self._function(frozenset(sizes)).weighted(weights, sizes)
+
     def _function(self, names: frozenset[str]) -> "_Function":
         """Return the function of exactly *names*."""
         if names not in self._functions:
@@ -110,22 +117,41 @@ class _Function:
         return results
 
     def at_arrays(self, sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
+        shape, dtype, chunks = self._chunks(sizes)
+        results = [np.empty(prod(shape), dtype) for _ in self.source.outputs]
+        for place, values in chunks:
+            for result, value in zip(results, values, strict=True):
+                result[place] = value
+        return tuple(result.reshape(shape) for result in results)
+
+    def weighted(self, weights: Sequence[float | None], sizes: Mapping[str, int | IntegerArray]) -> NDArray[np.float64]:
+        shape, _, chunks = self._chunks(sizes)
+        total = np.zeros(prod(shape))
+        for place, values in chunks:
+            here = total[place]
+            for value, weight in zip(values, weights, strict=True):
+                if weight is not None:
+                    here += weight * np.asarray(value, np.float64)
+        return total.reshape(shape)
+
+    def _chunks(
+        self, sizes: Mapping[str, int | IntegerArray]
+    ) -> tuple[tuple[int, ...], Any, Iterator[tuple[slice, tuple[Any, ...]]]]:
+        """Return the shape of *sizes*, the type of numbers, and the values of all outputs at some of them each."""
         arrays = broadcast({name: sizes[name] for name in self.source.parameters})
         shape = arrays[0].shape if arrays else ()
         dtype = self._dtype(arrays)
         flat = [np.ravel(array).astype(dtype) for array in arrays]
-        results = [np.empty(prod(shape), dtype) for _ in self.source.outputs]
-        for start in range(0, prod(shape), CHUNK):
-            self._evaluate_chunk([array[start : start + CHUNK] for array in flat], results, start)
-        return tuple(result.reshape(shape) for result in results)
+        starts = range(0, prod(shape), CHUNK)
+        places = (slice(start, start + CHUNK) for start in starts)
+        return shape, dtype, ((place, self._evaluated([array[place] for array in flat])) for place in places)
 
-    def _evaluate_chunk(self, chunk: list[IntegerArray], results: list[IntegerArray], start: int) -> None:
+    def _evaluated(self, chunk: list[IntegerArray]) -> tuple[Any, ...]:
         admissible, values = self._vector(*chunk)
         if not np.all(admissible):
             worst = int(np.argmin(admissible))
             raise self._violation([array[worst] for array in chunk])
-        for result, value in zip(results, values, strict=True):
-            result[start : start + CHUNK] = value
+        return values
 
     def _dtype(self, arrays: Sequence[IntegerArray]) -> Any:
         """Return int64 where no intermediate value can overflow, else object (exact Python integers)."""

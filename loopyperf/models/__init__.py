@@ -30,6 +30,7 @@ MODELS: Mapping[str, Model] = {
             name="linear",
             summary="weighted sum of counts, nothing overlaps (Stevens and Klöckner)",
             time=linear_time,
+            is_weighted_sum=True,
         ),
         FittedModel(
             name="overlap",

@@ -29,6 +29,11 @@ def adding_up(costs: Sequence[Seconds]) -> tuple[Seconds, list[Seconds]]:
     return total, cast("list[Seconds]", parts)
 
 
+def total(costs: Sequence[float]) -> float:
+    """Return the total that :func:`adding_up` returns of numbers, without the parts."""
+    return _on_grid_of(costs, [abs(cost) for cost in costs])[0]
+
+
 def _added_in_order(costs: Sequence[Seconds]) -> Seconds:
     total = costs[0]
     for cost in costs[1:]:
@@ -38,14 +43,16 @@ def _added_in_order(costs: Sequence[Seconds]) -> Seconds:
 
 def _on_one_grid(costs: Sequence[float]) -> tuple[float, list[float]]:
     sizes = [abs(cost) for cost in costs]
-    quantum = _quantum(math.fsum(sizes), len(costs))
-    total = round(math.fsum(costs) / quantum) * quantum
+    rounded, quantum = _on_grid_of(costs, sizes)
     parts = [round(cost / quantum) * quantum for cost in costs]
     if parts:
-        parts[sizes.index(max(sizes))] += total - sum(parts)
-    return total, parts
+        parts[sizes.index(max(sizes))] += rounded - sum(parts)
+    return rounded, parts
 
 
-def _quantum(magnitude: float, number: int) -> float:
+def _on_grid_of(costs: Sequence[float], sizes: Sequence[float]) -> tuple[float, float]:
+    """Return the total, and the quantum that it is a multiple of."""
+    magnitude = math.fsum(sizes)
     # Room for what all parts together move by.
-    return math.ulp(magnitude + (number + 1) * math.ulp(magnitude))
+    quantum = math.ulp(magnitude + (len(costs) + 1) * math.ulp(magnitude))
+    return round(math.fsum(costs) / quantum) * quantum, quantum

@@ -60,6 +60,8 @@ class FittedModel:
     summary: str
     """what it assumes, in one line"""
     time: Callable[[Fitted, Shares], ModelTime]
+    is_weighted_sum: bool = False
+    """whether its time is the sum of weights times counts, and of nothing else"""
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -91,8 +91,28 @@ class ModelTime:
     """what the time is if they live elsewhere"""
 
 
+EXPLANATION = ("breakdown", "interval", "notes", "unsure", "alternatives")
+"""what an estimate has beside its seconds"""
+
+
+class _ExplainedLater:
+    """Whose explanation is worked out when somebody asks for it: a search reads thousands of times, and few reasons."""
+
+    __slots__ = ("_explain",)
+    _explain: Callable[[], ModelTime]
+
+    def __getattr__(self, name: str) -> Any:
+        """Fill in what is not there yet; Python asks here for nothing else."""
+        if name not in EXPLANATION:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        answer = self._explain()
+        for each in EXPLANATION:
+            object.__setattr__(self, each, getattr(answer, each))
+        return getattr(answer, name)
+
+
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(_ExplainedLater):
     """How long a kernel takes, with the reason why."""
 
     kernel: str
@@ -111,6 +131,29 @@ class Estimate:
     """the private arrays of which it is unsure whether the compiler keeps them in registers"""
     alternatives: tuple[Alternative, ...] = ()
     """what the run time is if they live elsewhere"""
+
+    @classmethod
+    def explained_later(
+        cls,
+        kernel: str,
+        sizes: Mapping[str, Any],
+        device: str,
+        model: str,
+        counting: str,
+        seconds: Seconds,
+        explain: Callable[[], ModelTime],
+    ) -> "Estimate":
+        """Return an estimate of *seconds* that *explain* is asked about when somebody looks: it says the same."""
+        estimate = object.__new__(cls)
+        state = object.__setattr__
+        state(estimate, "kernel", kernel)
+        state(estimate, "sizes", sizes)
+        state(estimate, "device", device)
+        state(estimate, "model", model)
+        state(estimate, "counting", counting)
+        state(estimate, "seconds", seconds)
+        state(estimate, "_explain", explain)
+        return estimate
 
     def __float__(self) -> float:
         return float(self.seconds)

@@ -1,31 +1,26 @@
 """How long will this kernel take? :func:`estimate` finds the fit or the device, analyses the kernel, asks the model."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.indistinguishable import doubts
 from loopyperf.calibration.learned import Learned
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
 from loopyperf.errors import ParameterError
-from loopyperf.models import find_fitted_model, find_model
-from loopyperf.models.interface import Count, DeviceModel, LearnedModel, Model, SampledModel, Shares
+from loopyperf.models import find_model
+from loopyperf.models.interface import DeviceModel, LearnedModel, Model, SampledModel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, meant_device, said_of_choice
+from loopyperf.oracle.counted_estimate import estimate_counted
 from loopyperf.oracle.device_estimate import estimate_by_pipelines, estimate_on_device
-from loopyperf.oracle.intervals import extrapolations, interval
 from loopyperf.oracle.learned_estimate import chosen_learned, estimate_learned, sampler
 from loopyperf.oracle.sampled_estimate import BackendChoice, estimate_sampled, opened
-from loopyperf.oracle.sizes import common_shape, merged_sizes
-from loopyperf.properties.counted_kernel import KernelCounts
+from loopyperf.oracle.sizes import merged_sizes
 
 
 def estimate(
@@ -123,27 +118,6 @@ def _estimate_fitted(
     return estimate_counted(count_at(program, options, sizes), fit, sizes)
 
 
-def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> Estimate:
-    """Return how long a counted kernel runs at *sizes* on the device of *fit*; see :func:`estimate`."""
-    shares = _shares(counted, sizes)
-    try:
-        answer = find_fitted_model(fit.model).time(fit, shares)
-    except OverflowError as error:
-        raise ParameterError(f"at {dict(sizes)} the kernel does more than a floating-point time can tell") from error
-    spread, unlike = interval(fit, shares, answer.seconds)
-    return Estimate(
-        kernel=counted.kernel.name,
-        sizes=dict(sizes),
-        device=fit.slug,
-        model=fit.model,
-        counting=counted.counting,
-        seconds=answer.seconds,
-        breakdown=answer.breakdown,
-        interval=spread,
-        notes=(*_unknowns(counted, sizes), *_notes(counted, fit, answer.unfitted, shares), *unlike),
-    )
-
-
 def _learned(asked: Model | None, device: DeviceChoice | None, choice: FitChoice | Learned | None) -> Learned:
     """Return the learned model that is meant; raises :class:`ParameterError` for what is a fit, or another model's."""
     if isinstance(choice, Fit) or not isinstance(asked, LearnedModel | None):
@@ -199,64 +173,3 @@ def _check_looks_at_graphs(who: str, counting: Counting | None, on_unknown: OnUn
         raise ParameterError(f"{who} looks at what is executed: leave counting out")
     if on_unknown != "refuse":
         raise ParameterError(f"{who} leaves nothing out: state in typical what data decides")
-
-
-# {{{ sizes
-
-
-def _shares(counted: KernelCounts, sizes: Mapping[str, Any]) -> Shares:
-    """Return the counts by property and source at one size; by property alone in a batch."""
-    shapes = {name: cast("NDArray[Any]", size).shape for name, size in sizes.items() if isinstance(size, np.ndarray)}
-    if not shapes:
-        return counted.shares(sizes)
-    shape = common_shape(shapes)
-    counts = counted.properties().evaluate(**sizes)
-    return {name: {"": _spread(np.asarray(count), shape)} for name, count in counts.items()}
-
-
-def _spread(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64] | NDArray[np.float64]:
-    """Return *counts*, one number where no array of sizes matters for them, in the shape of the batch."""
-    return np.broadcast_to(counts.astype(np.float64) if counts.dtype == object else counts, shape)
-
-
-# }}}
-
-
-# {{{ notes
-
-
-def _unknowns(counted: KernelCounts, sizes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the source does not tell and nobody stated."""
-    yield from (f"assumed: {sentence}" for sentence in counted.assumed)
-    if counted.left_out:
-        one_size = {name: cast("Any", np.asarray(size)).flat[0] for name, size in sizes.items() if np.size(size)}
-        if len(one_size) < len(sizes):
-            return
-        listed = "; ".join(f"{left_out.source}: {left_out.reason}" for left_out in counted.left_out)
-        yield f"left out, {counted.share_left_out(one_size):.1%} of what the instructions' loops run: {listed}"
-
-
-def _notes(counted: KernelCounts, fit: Fit, unfitted: tuple[str, ...], shares: Shares) -> Iterator[str]:
-    explained = {name for group in fit.undetermined for name in group.left_out}
-    yield from (f"no weight for {name!r} in the fit: taken as free" for name in unfitted if name not in explained)
-    if fit.undetermined:
-        doubted = (sentence for totals in _samples(shares) for sentence in doubts(fit.undetermined, totals))
-        yield from dict.fromkeys(doubted)
-    yield from extrapolations(fit, shares)
-    if counted.counting != fit.counting:
-        yield f"the fit was made with the {fit.counting!r} counting, this is the {counted.counting!r} counting"
-
-
-def _samples(shares: Shares) -> Iterator[dict[str, float]]:
-    """Yield the counts by property; in a batch, those at its first and at its last size."""
-    lengths = {count.size for parts in shares.values() for count in parts.values() if isinstance(count, np.ndarray)}
-    places = [0, max(lengths) - 1] if lengths else [0]
-    for place in places if places[-1] >= 0 else []:
-        yield {name: sum(_at(count, place) for count in parts.values()) for name, parts in shares.items()}
-
-
-def _at(count: Count, index: int) -> float:
-    return count.flat[index].item() if isinstance(count, np.ndarray) else count
-
-
-# }}}

@@ -6,6 +6,9 @@ from functools import cached_property
 from math import lcm
 from typing import Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from loopyperf.counts.compilation import Least, Output, Total
 from loopyperf.counts.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
@@ -38,6 +41,13 @@ class Totals(Generic[Key]):
     def at_arrays(self, sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
         """Return the values at arrays of sizes, in the order of the keys; raises :class:`ParameterError`."""
         return self._evaluator.at_arrays(sizes)
+
+    def weighted(self, weights: Sequence[float | None], sizes: Mapping[str, int | IntegerArray]) -> NDArray[np.float64]:
+        """Return Σ weight · value at arrays of sizes, *weights* in the order of the keys; those without are left out.
+
+        Raises :class:`ParameterError`.
+        """
+        return self._evaluator.weighted(weights, sizes)
 
     @cached_property
     def _evaluator(self) -> Evaluator:

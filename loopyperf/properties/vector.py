@@ -7,6 +7,7 @@ from functools import cached_property, reduce
 from operator import add
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loopyperf.counts.compilation import Least, Total
 from loopyperf.counts.evaluation import Evaluator, IntegerArray
@@ -108,6 +109,14 @@ class PropertyVector(Mapping[str, Count]):
         if len(numbers) == len(sizes):
             return dict(zip(self.totals.keys, self.totals.at(numbers), strict=True))
         return dict(zip(self.totals.keys, self.totals.at_arrays(sizes), strict=True))
+
+    def weighted(self, weights: Mapping[str, float], /, **sizes: int | IntegerArray) -> NDArray[np.float64]:
+        """Return Σ weight · count at arrays of sizes, in their broadcast shape, of the properties that have a weight.
+
+        They are added in their order, as ``sum(weights[name] * counts[name] for ...)`` of :meth:`evaluate` does, but
+        without an array for each. Raises :class:`ParameterError` as that does.
+        """
+        return self.totals.weighted([weights.get(name) for name in self.totals.keys], sizes)
 
     # }}}
 

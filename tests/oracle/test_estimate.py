@@ -1,13 +1,14 @@
 """What goes into an estimate and what comes out: sizes, kernels, notes."""
 
 import gc
+import pickle
 import weakref
 from typing import Any
 
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled, outer_product
+from kernels import doubled, outer_product, summed, triangle
 
 import loopyperf as lpp
 from loopyperf.calibration.indistinguishable import Indistinguishable
@@ -308,3 +309,76 @@ def test_an_offset_may_be_negative() -> None:
     )
     assert lpp.count(unit).properties()["global store 32-bit stride 0"](first=-4) == 12
     assert float(lpp.estimate(unit, first=-4, device="amd-r9-fury")) > 0
+
+
+# {{{ seconds first, the reason when somebody looks
+
+
+def conditional() -> lp.TranslationUnit:
+    """b[i] = 2 a[i] where m[i] > 0: how often that is, data decides, so that counts are rounded."""
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = 2*a[i] {if=m[i] > 0}",
+        [lp.GlobalArg("a,b,m", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="conditional",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+WEIGHTS = {
+    "f32 mul": 1.1e-9,
+    "f32 add": 0.7e-9,
+    "global load 32-bit stride 1": 3.3e-10,
+    "global store 32-bit stride 1": 2.9e-10,
+    "global min(load, store) 32-bit stride 1": -1.7e-10,
+    "work-groups": 5.3e-9,
+    "launches": 1.3e-6,
+}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "typical"),
+    [(doubled(), None), (triangle(), None), (summed(3), None), (conditional(), {"insn": 0.3})],
+    ids=["minimum of loads and stores", "triangle", "without a minimum", "rounded"],
+)
+@pytest.mark.parametrize("size", [1, 100, 12345])
+def test_the_seconds_that_come_first_are_those_of_the_explanation(make_fit, kernel, typical, size):
+    found = lpp.estimate(kernel, n=size, fit=make_fit(weights=WEIGHTS), typical=typical)
+    assert found.seconds == sum(row.seconds for row in found.breakdown.rows)
+    assert found.seconds == sum(found.breakdown.by_property().values())
+    sizes = np.array([size, 2 * size])
+    batch = lpp.estimate(kernel, n=sizes, fit=make_fit(weights=WEIGHTS), typical=typical)
+    assert (batch.seconds == sum(row.seconds for row in batch.breakdown.rows)).all()
+
+
+def test_nobody_works_out_an_explanation_that_is_not_asked_for(make_fit, monkeypatch):
+    def costly(*_: Any) -> None:
+        raise AssertionError("this is costly")
+
+    fit = make_fit(weights=WEIGHTS)
+    expected = lpp.estimate(KERNEL, n=100, fit=fit)
+    notes = expected.notes
+    monkeypatch.setattr("loopyperf.oracle.counted_estimate.interval", costly)
+    found = lpp.estimate(KERNEL, n=100, fit=fit)
+    assert (float(found), found.model, found.sizes) == (float(expected), "linear", {"n": 100})
+    with pytest.raises(AssertionError, match="costly"):
+        _ = found.notes
+    monkeypatch.undo()
+    assert found.notes == notes
+    assert found == expected
+
+
+def test_an_estimate_travels_with_its_explanation(make_fit):
+    found = lpp.estimate(KERNEL, n=100, fit=make_fit(weights=WEIGHTS))
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert found.breakdown.rows
+
+
+def test_an_estimate_has_no_other_attributes(make_fit):
+    with pytest.raises(AttributeError, match="no attribute 'minutes'"):
+        _ = lpp.estimate(KERNEL, n=100, fit=make_fit()).minutes
+
+
+# }}}

@@ -1,0 +1,127 @@
+"""Estimates by fits of counts: the counts of a kernel at some sizes, times what each costs."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.indistinguishable import doubts
+from loopyperf.errors import ParameterError
+from loopyperf.models import find_fitted_model
+from loopyperf.models.exact_sum import Seconds
+from loopyperf.models.interface import Count, Shares
+from loopyperf.models.linear import linear_seconds
+from loopyperf.models.result import Estimate, ModelTime
+from loopyperf.oracle.intervals import extrapolations, interval
+from loopyperf.oracle.sizes import common_shape
+from loopyperf.properties.counted_kernel import KernelCounts
+
+
+def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> Estimate:
+    """Return how long a counted kernel runs at *sizes* on the device of *fit*; see :func:`estimate`."""
+    asked = _Counted(counted, fit, sizes)
+    try:
+        seconds = asked.seconds()
+    except OverflowError as error:
+        raise ParameterError(f"at {dict(sizes)} the kernel does more than a floating-point time can tell") from error
+    return Estimate.explained_later(
+        counted.kernel.name, dict(sizes), fit.slug, fit.model, counted.counting, seconds, asked.explained
+    )
+
+
+class _Counted:
+    """A counted kernel at some sizes, and a fit: asked for seconds at once, and for the reason when somebody looks."""
+
+    __slots__ = ("answer", "counted", "fit", "sizes")
+
+    def __init__(self, counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> None:
+        self.counted, self.fit, self.sizes = counted, fit, sizes
+        self.answer: ModelTime | None = None
+
+    def seconds(self) -> Seconds:
+        model = find_fitted_model(self.fit.model)
+        if not model.is_weighted_sum:
+            self.answer = model.time(self.fit, _shares(self.counted, self.sizes))
+            return self.answer.seconds
+        if any(isinstance(size, np.ndarray) for size in self.sizes.values()):
+            _batch_shape(self.sizes)  # refused with the sizes in their order
+            return self.counted.properties().weighted(self.fit.weights, **self.sizes)
+        return linear_seconds(self.fit.weights, self.counted.amounts(self.sizes))
+
+    def explained(self) -> ModelTime:
+        shares = _shares(self.counted, self.sizes)
+        answer = self.answer or find_fitted_model(self.fit.model).time(self.fit, shares)
+        spread, unlike = interval(self.fit, shares, answer.seconds)
+        unknowns = _unknowns(self.counted, self.sizes)
+        notes = (*unknowns, *_notes(self.counted, self.fit, answer.unfitted, shares), *unlike)
+        return replace(answer, interval=spread, notes=notes)
+
+
+# {{{ sizes
+
+
+def _shares(counted: KernelCounts, sizes: Mapping[str, Any]) -> Shares:
+    """Return the counts by property and source at one size; by property alone in a batch."""
+    if not any(isinstance(size, np.ndarray) for size in sizes.values()):
+        return counted.shares(sizes)
+    shape = _batch_shape(sizes)
+    counts = counted.properties().evaluate(**sizes)
+    return {name: {"": _spread(np.asarray(count), shape)} for name, count in counts.items()}
+
+
+def _batch_shape(sizes: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the shape that arrays among *sizes* broadcast to; raises :class:`ParameterError` if there is none."""
+    return common_shape(
+        {name: cast("NDArray[Any]", size).shape for name, size in sizes.items() if isinstance(size, np.ndarray)}
+    )
+
+
+def _spread(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Return *counts*, one number where no array of sizes matters for them, in the shape of the batch."""
+    return np.broadcast_to(counts.astype(np.float64) if counts.dtype == object else counts, shape)
+
+
+# }}}
+
+
+# {{{ notes
+
+
+def _unknowns(counted: KernelCounts, sizes: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the source does not tell and nobody stated."""
+    yield from (f"assumed: {sentence}" for sentence in counted.assumed)
+    if counted.left_out:
+        one_size = {name: cast("Any", np.asarray(size)).flat[0] for name, size in sizes.items() if np.size(size)}
+        if len(one_size) < len(sizes):
+            return
+        listed = "; ".join(f"{left_out.source}: {left_out.reason}" for left_out in counted.left_out)
+        yield f"left out, {counted.share_left_out(one_size):.1%} of what the instructions' loops run: {listed}"
+
+
+def _notes(counted: KernelCounts, fit: Fit, unfitted: tuple[str, ...], shares: Shares) -> Iterator[str]:
+    explained = {name for group in fit.undetermined for name in group.left_out}
+    yield from (f"no weight for {name!r} in the fit: taken as free" for name in unfitted if name not in explained)
+    if fit.undetermined:
+        doubted = (sentence for totals in _samples(shares) for sentence in doubts(fit.undetermined, totals))
+        yield from dict.fromkeys(doubted)
+    yield from extrapolations(fit, shares)
+    if counted.counting != fit.counting:
+        yield f"the fit was made with the {fit.counting!r} counting, this is the {counted.counting!r} counting"
+
+
+def _samples(shares: Shares) -> Iterator[dict[str, float]]:
+    """Yield the counts by property; in a batch, those at its first and at its last size."""
+    lengths = {count.size for parts in shares.values() for count in parts.values() if isinstance(count, np.ndarray)}
+    places = [0, max(lengths) - 1] if lengths else [0]
+    for place in places if places[-1] >= 0 else []:
+        yield {name: sum(_at(count, place) for count in parts.values()) for name, parts in shares.items()}
+
+
+def _at(count: Count, index: int) -> float:
+    return count.flat[index].item() if isinstance(count, np.ndarray) else count
+
+
+# }}}
