@@ -15,6 +15,7 @@ from .models.result import Estimate as Estimate
 from .oracle.advice import advise as advise
 from .oracle.analysis import count as count
 from .oracle.calibrate import calibrate as calibrate
+from .oracle.calibrate import load_measurements as load_measurements
 from .oracle.choice import devices as devices
 from .oracle.comparison import Comparison as Comparison
 from .oracle.comparison import OccupancyComparison as OccupancyComparison

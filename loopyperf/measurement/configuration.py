@@ -117,6 +117,10 @@ class Configuration:
     """what its time hangs on and the unified model has no property for, e.g. ``"bank conflicts"``: it is measured for
     models to come, and the linear model is not fitted to it"""
 
+    check: Callable[[Mapping[str, Array]], None] | None = None
+    """is called with what the kernel wrote, in place of a comparison with :attr:`reference`; raises
+    :class:`MeasurementError` for what is wrong"""
+
     @property
     def ladders(self) -> tuple[tuple[Sizes, ...], ...]:
         """Return all ladders, ``sizes`` first."""

@@ -16,10 +16,11 @@ ORDINARY = (0.5, 1.0)
 """floating-point numbers are drawn from here: no product of them overflows, few are denormal"""
 
 
-def made_arguments(kernel: LoopKernel, sizes: Sizes, given: Mapping[str, Any], rng: np.random.Generator) -> Arguments:
+def made_arguments(kernel: LoopKernel, sizes: Sizes, given: Mapping[str, Any], seed: int = 0) -> Arguments:
     """Return arguments for *kernel* at *sizes*: those *given*, and others that are made up.
 
-    Floating-point numbers are random, integers are zeros: as indices they lie in every array. Raises
+    Floating-point numbers are random, by *seed* and the argument's name: variants of a kernel are given the same.
+    Integers are zeros: as indices they lie in every array. Raises
     :class:`ParameterError` for what is given and no argument, and :class:`MeasurementError` for an array of unknown
     shape or type.
     """
@@ -33,7 +34,7 @@ def made_arguments(kernel: LoopKernel, sizes: Sizes, given: Mapping[str, Any], r
         elif isinstance(argument, ValueArg):
             made[argument.name] = _scalar(argument, sizes)
         elif isinstance(argument, ArrayArg | ConstantArg):
-            made[argument.name] = _array(argument, sizes, rng)
+            made[argument.name] = _array(argument, sizes, np.random.default_rng((seed, *argument.name.encode())))
         else:
             raise ParameterError(f"argument {argument.name} is an {type(argument).__name__}: give it in arguments")
     return made

@@ -1,5 +1,6 @@
 """From a device to a fit: measure the measurement kernels, count them, fit the weights, keep everything."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from loopyperf.calibration.library import own_path
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import CalibrationError
-from loopyperf.measurement.archive import Recording
+from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Configuration
@@ -85,6 +86,17 @@ def fit_recording(
         if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
     )
     return fit_observations(provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES, further)
+
+
+def load_measurements(archive: str | os.PathLike[str], *, kernels: Path | None = None) -> list[Measured]:
+    """Return the measurements in *archive* as rows for :func:`loopyperf.fit`, together with others taken elsewhere.
+
+    *kernels* is the folder of kernel files that were measured, by default the bundled ones. What the unified model has
+    no property for is left out. Raises :class:`CalibrationError` for measurements of kernels that are not there, and
+    :class:`ArchiveError` for a file that is no archive.
+    """
+    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
+    return measured_kernels(explained(read_archive(Path(archive)), files), files)
 
 
 # {{{ from measurements to observations

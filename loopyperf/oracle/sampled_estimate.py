@@ -1,30 +1,24 @@
 """Estimates by running a part of a kernel: arguments are made, samples are taken, and the model is asked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
-
-import loopy as lp
-import numpy as np
-from loopy.translation_unit import TranslationUnit
-from loopy.types import LoopyType
 
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import LoopyperfError, ParameterError
-from loopyperf.kernel import Kernel, Program, as_translation_unit
+from loopyperf.kernel import Program
 from loopyperf.measurement.backends import BACKENDS, open_backend
-from loopyperf.measurement.backends.binding import SEED
-from loopyperf.measurement.backends.interface import Backend, Case
+from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.backends.parts import RunsParts
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Sizes
-from loopyperf.measurement.made_arguments import indices_made_up, made_arguments
+from loopyperf.measurement.configuration import Sizes
+from loopyperf.measurement.made_arguments import indices_made_up
 from loopyperf.models.interface import SampledModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate, ModelTime
-from loopyperf.oracle.analysis import admitted_sizes, prepared
+from loopyperf.oracle.analysis import prepared
 from loopyperf.oracle.device_estimate import answered_at, device_estimate
 from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.made_case import made_case
 from loopyperf.oracle.observation import described
 from loopyperf.oracle.sampling import Question, SampledKernel, take_samples
 from loopyperf.properties.unified import item_named
@@ -81,15 +75,11 @@ def sampled(
     Raises :class:`ParameterError` for sizes and arguments that the kernel does not take, :class:`MeasurementError` for
     a kernel that cannot be run, or launches nothing, and :class:`KernelError` for one that Loopy cannot prepare.
     """
-    kernel = prepared(program)
-    admitted = admitted_sizes(kernel, sizes)
-    made = cache(lambda: made_arguments(kernel.loopy_kernel, admitted, arguments or {}, np.random.default_rng(SEED)))
-    made()  # refused before anything is compiled
-    case = Case(kernel.name, _configuration(kernel, program, made, admitted), admitted)
-    question = Question(backend, case, kernel, admitted, Typical(typical or {}, item_named))
-    found = take_samples(question, described=_described_saturations(program, backend, typical, admitted))
+    kernel, case = prepared(program), made_case(program, sizes, arguments)
+    question = Question(backend, case, kernel, case.sizes, Typical(typical or {}, item_named))
+    found = take_samples(question, described=_described_saturations(program, backend, typical, case.sizes))
     if not found.programs:
-        raise ParameterError(f"at {admitted} {kernel.name} launches no groups: there is nothing to sample")
+        raise ParameterError(f"at {dict(case.sizes)} {kernel.name} launches no groups: there is nothing to sample")
     return found
 
 
@@ -110,31 +100,6 @@ def _overhead(taken: SampledKernel, seconds: float) -> str:
         f"samples: one run of each takes {taken.seconds / seconds:.2%} of the predicted run; all of them took "
         f"{duration(taken.spent)}"
     )
-
-
-def _configuration(kernel: Kernel, program: Program, made: Callable[[], Arguments], sizes: Sizes) -> Configuration:
-    unit = _typed(as_translation_unit(program), kernel)
-
-    def arguments(_: np.random.Generator, __: Sizes) -> Arguments:
-        return made()
-
-    def never(_: Arguments) -> dict[str, Array]:
-        raise ParameterError("a part of a kernel has no results to compare")
-
-    return Configuration(
-        label="sampled",
-        build=lambda: unit,
-        sizes=(sizes,),
-        arguments=arguments,
-        reference=never,
-    )
-
-
-def _typed(unit: TranslationUnit, kernel: Kernel) -> TranslationUnit:
-    """Return *unit* with the types that Loopy's passes have found for arguments that state none, as sizes often do."""
-    found = {each.name: each.dtype for each in kernel.loopy_kernel.args}
-    unstated = [each.name for each in unit.default_entrypoint.args if not isinstance(each.dtype, LoopyType)]
-    return lp.add_dtypes(unit, {name: found[name] for name in unstated if name in found})
 
 
 def _described_saturations(program: Program, backend: RunsParts, typical: Stated, sizes: Sizes) -> dict[str, int]:

@@ -29,7 +29,7 @@ def kernel() -> lp.LoopKernel:
 
 
 def test_made_up_arguments_have_the_types_shapes_and_strides_of_the_kernels():
-    made = made_arguments(kernel(), SIZES, {}, np.random.default_rng(0))
+    made = made_arguments(kernel(), SIZES, {})
     assert list(checked_arguments(kernel(), made, SIZES)) == ["a", "b", "z", "index", "s", "n"]
     assert made["a"].flags.f_contiguous
     assert 0.5 <= made["a"].min() <= made["a"].max() < 1
@@ -39,14 +39,14 @@ def test_made_up_arguments_have_the_types_shapes_and_strides_of_the_kernels():
 
 def test_what_is_given_is_taken():
     index = np.arange(5, dtype=np.int32)
-    assert made_arguments(kernel(), SIZES, {"index": index}, np.random.default_rng(0))["index"] is index
+    assert made_arguments(kernel(), SIZES, {"index": index})["index"] is index
     assert indices_made_up(kernel(), {"index": index}) == ()
     assert indices_made_up(kernel(), {}) == ("index",)
 
 
 def test_what_is_no_argument_is_refused():
     with pytest.raises(ParameterError, match="has no argument x, y; it takes: a, b, z, index, s, n"):
-        made_arguments(kernel(), SIZES, {"x": 1, "y": 2}, np.random.default_rng(0))
+        made_arguments(kernel(), SIZES, {"x": 1, "y": 2})
 
 
 def test_an_array_of_unknown_shape_is_refused():
@@ -57,4 +57,4 @@ def test_an_array_of_unknown_shape_is_refused():
         lang_version=(2018, 2),
     )
     with pytest.raises(MeasurementError, match="the shape of a is not known"):
-        made_arguments(load_kernel(knl).loopy_kernel, SIZES, {}, np.random.default_rng(0))
+        made_arguments(load_kernel(knl).loopy_kernel, SIZES, {})

@@ -1,6 +1,6 @@
 """Which of many variants is fastest, which can never be, and how sure that is: :func:`rank`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import inf, log
@@ -9,11 +9,15 @@ from typing import Any
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
 from loopyperf.errors import ParameterError
+from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import Estimate
+from loopyperf.oracle.campaign import opened
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
 from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
 from loopyperf.oracle.ranking.judge import bound_of, judge_of
+from loopyperf.oracle.ranking.measured import MeasuredRanking, measured_ranking
 from loopyperf.oracle.ranking.shortlist import Candidate, Shortlist, errors_of, shortlisted, tied
 from loopyperf.oracle.ranking.variants import Variant, Variants, named
 from loopyperf.oracle.sizes import merged_sizes
@@ -41,6 +45,8 @@ class Ranking:
     """by name, what was ranked"""
     errors: tuple[float, ...]
     """how far kernels alike are off from each other, in ln of times over half the width of an interval"""
+    typical: Mapping[str, Any] | None = None
+    """what was stated of what the source does not tell"""
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -78,6 +84,33 @@ class Ranking:
         model was asked about.
         """
         return shortlisted(self._candidates(), self.errors, regret, probability)
+
+    def measure(
+        self,
+        backend: str | Backend,
+        top: int | Iterable[str] = 8,
+        *,
+        device: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        protocol: Protocol | None = None,
+        are_compared: bool = True,
+    ) -> MeasuredRanking:
+        """Return the *top* fastest variants, or those of these names, with run times measured now through *backend*.
+
+        *backend* is ``"opencl"``, ``"cuda"`` or an open one, *device* a part of the device's name. *arguments* are by
+        name; others are made up, the same for all variants. What they write is compared with what the first one wrote,
+        unless they are not to be compared. What cannot be measured is in the answer's ``failures``; its
+        ``measurements`` are rows for :func:`loopyperf.fit`.
+
+        Raises :class:`ParameterError` for names that were not ranked, :class:`BackendError` without a device.
+        """
+        names = self.order[:top] if isinstance(top, int) else tuple(top)
+        strangers = [name for name in names if name not in self.estimates]
+        if strangers:
+            raise ParameterError(f"there is no estimate of {strangers[0]!r} in this ranking: it cannot be compared")
+        chosen = [(self.variants[name], float(self.estimates[name])) for name in names]
+        machine = opened(backend, device)
+        return measured_ranking(machine, chosen, self.sizes, arguments, protocol, self.typical, are_compared)
 
     def _candidates(self) -> list[Candidate]:
         known = [Candidate(name, float(each.seconds), _spread(each)) for name, each in self.estimates.items()]
@@ -171,6 +204,7 @@ def rank(
         notes=(*questions.notes, *cascade.notes),
         variants={each.name: each for each in every},
         errors=errors_of(judge.record) if isinstance(judge.record, Fit) else (),
+        typical=typical,
     )
 
 

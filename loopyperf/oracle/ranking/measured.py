@@ -1,0 +1,128 @@
+"""The few variants that a ranking is unsure of, measured: which is fastest after all, and how good the ranking was."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from loopyperf.errors import LoopyperfError, MeasurementError
+from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.configuration import Array
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.sampling import measured
+from loopyperf.measurement.verification import verify
+from loopyperf.models.metrics import regret, spearman
+from loopyperf.oracle.fit import Measured
+from loopyperf.oracle.made_case import made_case
+from loopyperf.oracle.ranking.variants import Variant
+from loopyperf.units import duration
+
+PROTOCOL = Protocol(runs=12, dropped=2, fewest=4, budget=0.1)
+"""fewer runs than a calibration has: variants that are nearly as fast as each other may be taken for each other"""
+TOLERANCE = 1e-4
+"""largest relative difference between what two variants write: they add in another order"""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRanking:
+    """Variants of a kernel at one size with their measured run times, fastest first."""
+
+    sizes: Mapping[str, Any]
+    device: str
+    seconds: Mapping[str, float]
+    """by name, measured, fastest first"""
+    predicted: Mapping[str, float]
+    """by name, the seconds that the ranking had"""
+    failures: Mapping[str, str]
+    """by name, why a variant could not be measured, or that it computes something else than the first one"""
+    measurements: tuple[Measured, ...]
+    """rows that :func:`loopyperf.fit` takes, in the order in which they were measured"""
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Return the names of the variants, fastest first."""
+        return tuple(self.seconds)
+
+    @property
+    def best(self) -> str:
+        """Return the name of the fastest variant; raises :class:`MeasurementError` where none could be measured."""
+        if not self.seconds:
+            reasons = "; ".join(dict.fromkeys(self.failures.values()))
+            raise MeasurementError(f"none of {len(self.failures)} variants could be measured: {reasons}")
+        return self.order[0]
+
+    @property
+    def regret(self) -> float:
+        """Return the measured time of the variant that was predicted to be fastest, over the least measured."""
+        return regret(self._predictions, list(self.seconds.values()))
+
+    @property
+    def spearman(self) -> float:
+        """Return the rank correlation of predicted and measured times, from −1 to 1."""
+        return spearman(self._predictions, list(self.seconds.values()))
+
+    @property
+    def _predictions(self) -> list[float]:
+        return [self.predicted[name] for name in self.seconds]
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        yield f"{len(self.seconds)} variants ({sizes}) measured on {self.device}"
+        width = max(map(len, self.seconds), default=0)
+        for name, seconds in self.seconds.items():
+            yield f"  {name:<{width}}  {duration(seconds):>8}  predicted {duration(self.predicted[name]):>8}"
+        yield from (f"  -  {name}: {reason}" for name, reason in self.failures.items())
+
+
+def measured_ranking(
+    machine: Backend,
+    chosen: Sequence[tuple[Variant, float]],
+    sizes: Mapping[str, Any],
+    arguments: Mapping[str, Any] | None,
+    protocol: Protocol | None,
+    typical: Mapping[str, Any] | None,
+    are_compared: bool,
+) -> MeasuredRanking:
+    """Return the *chosen* variants, each with its predicted seconds, measured; see Ranking.measure."""
+    agreement = _Agreement()
+    found: list[Measured] = []
+    failures: dict[str, str] = {}
+    for variant, _ in chosen:
+        try:
+            program = variant.program()
+            check = agreement.check if are_compared else _unchecked
+            case = made_case(program, sizes, arguments, variant.name, check)
+            rules = protocol or PROTOCOL
+            seconds = rules.measured_time(measured(machine, case, rules).wall)
+        except LoopyperfError as error:
+            failures[variant.name] = " ".join(str(error).split())
+            continue
+        found.append(Measured(program, case.sizes, seconds, case.kernel_class, variant.name, typical or {}))
+    return MeasuredRanking(
+        sizes=dict(sizes),
+        device=machine.environment.slug,
+        seconds={row.label: row.seconds for row in sorted(found, key=lambda row: row.seconds)},
+        predicted={variant.name: seconds for variant, seconds in chosen},
+        failures=failures,
+        measurements=tuple(found),
+    )
+
+
+@dataclass
+class _Agreement:
+    """Variants of a kernel compute the same: what the first one wrote is the reference of the others."""
+
+    first: dict[str, Array] = field(default_factory=dict[str, Array])
+
+    def check(self, results: Mapping[str, Array]) -> None:
+        """Raise :class:`MeasurementError` for *results* that are not those of the first variant."""
+        if self.first:
+            verify(results, self.first, TOLERANCE)
+        else:
+            self.first.update(results)
+
+
+def _unchecked(_: Mapping[str, Array]) -> None:
+    """Take any results."""
