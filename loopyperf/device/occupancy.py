@@ -168,17 +168,17 @@ class _Group:
             yield "registers", "registers_per_group", warps * self._registers_of_a_warp, "registers of a group"
         yield "local memory", "local_memory_per_group", self.local_memory, "B of local memory"
 
-    @property
-    def _local_memory_in_words(self) -> str:
-        return f"{self.local_memory} B of local memory" if self.local_memory else ""
-
     def too_much(self, what: str, has: int, most: int, unit: str) -> OccupancyError:
-        asked = (f"{self.registers} registers each" if self.registers else "", self._local_memory_in_words)
-        given = " and ".join(each for each in asked if each)
         return OccupancyError(
-            f"a group of {self.work_items} work-items{' with ' * bool(given)}{given} fits on no core of {self.device.slug!r}: too much of {what}, {has:,} {unit} where there "
-            f"are {most:,}, {has - most:,} too many; take smaller groups, or less of it"
+            f"a group of {self} fits on no core of {self.device.slug!r}: too much of {what}, {has:,} {unit} where "
+            f"there are {most:,}, {has - most:,} too many; take smaller groups, or less of it"
         )
+
+    def __str__(self) -> str:
+        registers = f"{self.registers} registers each" if self.registers else ""
+        local_memory = f"{self.local_memory} B of local memory" if self.local_memory else ""
+        taken = " and ".join(filter(None, (registers, local_memory)))
+        return f"{self.work_items} work-items{' with ' if taken else ''}{taken}"
 
     # }}}
 

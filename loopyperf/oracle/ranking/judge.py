@@ -72,7 +72,7 @@ class Judge:
         """Return the program; raises :class:`OccupancyError` for one that the device cannot run."""
         program = variant.program()
         if program is not variant.build:
-            program = lp.set_options(program, enforce_array_accesses_within_bounds=UNCHECKED)
+            program = lp.set_options(as_translation_unit(program), enforce_array_accesses_within_bounds=UNCHECKED)
         if self.device is not None:
             check_fits(as_translation_unit(program).default_entrypoint, self.device)
             check_fits(prepared(program).loopy_kernel, self.device)
