@@ -65,6 +65,27 @@ def test_a_variant_that_cannot_be_measured_is_a_row(ranking):
     assert "out of resources" in str(found)
 
 
+def beyond() -> lp.TranslationUnit:
+    """b[i] = 2 a[i + 1], of which the last element is not there."""
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = 2*a[i + 1]",
+        [lp.GlobalArg("a,b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="doubled",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_bounds_of_arrays_are_checked_before_a_variant_is_run(make_fit):
+    # Not before it is ranked: Loopy takes as long for it as counting does.
+    ranking = lpp.rank({"beyond": beyond}, n=4096, fit=make_fit())
+    assert ranking.order == ("beyond",)
+    found = ranking.measure(SyntheticBackend(machine))
+    assert "out-of-bounds" in found.failures["beyond"] or "out of bounds" in found.failures["beyond"]
+
+
 def test_without_any_measurement_there_is_no_best():
     nothing = MeasuredRanking({}, "d", {}, {}, {"a": "out of resources"}, ())
     with pytest.raises(MeasurementError, match="none of 1 variants could be measured: out of resources"):
