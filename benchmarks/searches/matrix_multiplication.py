@@ -2,7 +2,8 @@
 
 A point of the space is a form of c = a·b: a group of width × height work-items, each of which computes *rows* rows of
 one column, or of a vector of columns. The builder is that of the measured set of variants, `ranking_sets`. Numbers in
-order are a scale to an optimizer, which finds its way on it; tiles of nothing or of both operands have none.
+order are a scale to an optimizer; which operands are fetched into local memory, and whether loops are unrolled, are
+categories.
 
     PYTHONPATH=benchmarks .venv/bin/python -m searches.matrix_multiplication
 """
