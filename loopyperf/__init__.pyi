@@ -27,6 +27,8 @@ from .oracle.fit import fit as fit
 from .oracle.instruction_graph import instruction_graph as instruction_graph
 from .oracle.ranking.rank import Ranking as Ranking
 from .oracle.ranking.rank import rank as rank
+from .oracle.search.search import Search as Search
+from .oracle.search.search import search as search
 from .oracle.split import Split as Split
 from .oracle.split import split as split
 from .oracle.throughput import crossover as crossover

@@ -2,7 +2,8 @@
 
 Group shapes, depths of tiles, which operands are fetched into local memory, unrolling, and blocks of rows × columns
 points in each work-item, whose sums are in private memory. A program that searches transformations asks for their
-order; here they are all measured.
+order; here they are all measured. With more than one member, b and c are arrays of vectors along their rows, of which a
+work-item computes so many columns; `benchmarks/searches` has such variants, and none is measured here.
 """
 
 from functools import partial
@@ -29,18 +30,21 @@ class Form(NamedTuple):
     rows: int = 1
     tiles: str = "ab"
     is_unrolled: bool = False
+    members: int = 1
+    """of a vector"""
 
     @property
     def label(self) -> str:
         unrolled = ", unrolled" if self.is_unrolled else ""
+        vectors = f", vectors of {self.members}" if self.members > 1 else ""
         return (
             f"group {self.width}x{self.height}, depth {self.depth}, block {self.columns}x{self.rows}, "
-            f"tiles of {self.tiles or 'nothing'}{unrolled}"
+            f"tiles of {self.tiles or 'nothing'}{unrolled}{vectors}"
         )
 
     @property
     def bytes_of_tiles(self) -> int:
-        across = {"a": self.height * self.rows, "b": self.width * self.columns}
+        across = {"a": self.height * self.rows, "b": self.width * self.columns * self.members}
         return sum(4 * self.depth * across[array] for array in self.tiles)
 
 
@@ -73,7 +77,28 @@ def configuration(form: Form) -> Configuration:
 
 def matrix_multiplication(form: Form) -> lp.TranslationUnit:
     """Return the product as *form* has it."""
-    knl = lp.make_kernel(
+    knl = product_of_matrices()
+    knl = lp.split_iname(knl, "i", form.height * form.rows, outer_tag="g.1")
+    knl = lp.split_iname(knl, "j", form.width * form.columns * form.members, outer_tag="g.0")
+    if form.members > 1:
+        knl = in_vectors(knl, form.members)
+    knl = lp.split_iname(knl, "i_inner", form.height, inner_iname="it", outer_iname="ir", inner_tag="l.1")
+    column = "vector" if form.members > 1 else "j_inner"
+    knl = lp.split_iname(knl, column, form.width, inner_iname="jt", outer_iname="jr", inner_tag="l.0")
+    knl = lp.split_iname(knl, "k", form.depth, inner_tag="unr" if form.is_unrolled else None)
+    knl = with_tiles(knl, form)
+    blocks = {"ir": "unr", "jr": "unr"} | ({"member": "vec"} if form.members > 1 else {})
+    knl = lp.tag_inames(lp.realize_reduction(knl), blocks)
+    for name in blocks:  # one by one, since Loopy adds the axes of several in any order
+        knl = lp.privatize_temporaries_with_inames(knl, name)
+    names = ", ".join(blocks)
+    knl = lp.duplicate_inames(knl, names, within="id:*_init", tags=blocks)
+    knl = lp.duplicate_inames(knl, names, within="writes:c", tags=blocks)
+    return lp.prioritize_loops(knl, "k_outer, k_inner, ir, jr")
+
+
+def product_of_matrices() -> lp.TranslationUnit:
+    return lp.make_kernel(
         "{[i, j, k]: 0 <= i, j, k < n}",
         "c[i, j] = sum(k, a[i, k]*b[k, j])",
         [lp.GlobalArg("a, b, c", np.float32, shape="n, n"), lp.ValueArg("n", np.int32)],
@@ -81,21 +106,27 @@ def matrix_multiplication(form: Form) -> lp.TranslationUnit:
         assumptions="n mod 128 = 0 and n >= 128",
         lang_version=(2018, 2),
     )
-    knl = lp.split_iname(knl, "i", form.height * form.rows, outer_tag="g.1")
-    knl = lp.split_iname(knl, "j", form.width * form.columns, outer_tag="g.0")
-    knl = lp.split_iname(knl, "i_inner", form.height, inner_iname="it", outer_iname="ir", inner_tag="l.1")
-    knl = lp.split_iname(knl, "j_inner", form.width, inner_iname="jt", outer_iname="jr", inner_tag="l.0")
-    knl = lp.split_iname(knl, "k", form.depth, inner_tag="unr" if form.is_unrolled else None)
-    for array, swept in (("a", "it, ir, k_inner"), ("b", "k_inner, jt, jr")):
-        if array in form.tiles:
-            axes: dict[str, str | None] = {f"{array}_row": "l.1", f"{array}_column": "l.0"}
-            knl = with_local_tile(knl, array, swept=swept, outer="i_outer, j_outer, k_outer", axes=axes)
-    blocks = {"ir": "unr", "jr": "unr"}
-    knl = lp.privatize_temporaries_with_inames(lp.realize_reduction(knl), "ir, jr")
-    knl = lp.tag_inames(knl, blocks)
-    knl = lp.duplicate_inames(knl, "ir, jr", within="id:*_init", tags=blocks)
-    knl = lp.duplicate_inames(knl, "ir, jr", within="writes:c", tags=blocks)
-    return lp.prioritize_loops(knl, "k_outer, k_inner, ir, jr")
+
+
+def in_vectors(knl: lp.TranslationUnit, members: int) -> lp.TranslationUnit:
+    """Return *knl* with a loop over the members of vectors, of which the rows of b and c are made."""
+    knl = lp.split_iname(knl, "j_inner", members, outer_iname="vector", inner_iname="member")
+    knl = lp.split_array_dim(knl, [("b", 1), ("c", 1)], members, auto_split_inames=False)
+    return lp.tag_array_axes(knl, "b, c", "C,C,vec")
+
+
+def with_tiles(knl: lp.TranslationUnit, form: Form) -> lp.TranslationUnit:
+    outer, is_vector = "i_outer, j_outer, k_outer", form.members > 1
+    if "a" in form.tiles:
+        axes: dict[str, str | None] = {"a_row": "l.1", "a_column": "l.0"}
+        knl = with_local_tile(knl, "a", swept="it, ir, k_inner", outer=outer, axes=axes)
+    if "b" in form.tiles:
+        axes = {"b_row": "l.1", "b_column": "l.0"} | ({"b_member": None} if is_vector else {})
+        swept = "k_inner, jt, jr, member" if is_vector else "k_inner, jt, jr"
+        knl = with_local_tile(knl, "b", swept=swept, outer=outer, axes=axes)
+    if "b" in form.tiles and is_vector:
+        knl = lp.tag_array_axes(lp.tag_inames(knl, {"b_member": "vec"}), "b_tile", "C,C,vec")
+    return knl
 
 
 def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:

@@ -16,7 +16,7 @@ from loopyperf.oracle.campaign import opened
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
 from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
-from loopyperf.oracle.ranking.judge import bound_of, judge_of
+from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of
 from loopyperf.oracle.ranking.measured import MeasuredRanking, measured_ranking
 from loopyperf.oracle.ranking.shortlist import Candidate, Shortlist, errors_of, shortlisted, tied
 from loopyperf.oracle.ranking.variants import Variant, Variants, named
@@ -193,18 +193,37 @@ def rank(
     questions = Questions(asked, executor, time_limit)
     for question, answer in questions.about(cascade.questions()):
         cascade.take(question, answer)
-    estimates = cascade.fastest
+    return ranking_of(
+        judge,
+        every,
+        cascade.fastest,
+        cascade.failures,
+        beaten=cascade.beaten,
+        notes=(*questions.notes, *cascade.notes),
+    )
+
+
+def ranking_of(
+    judge: Judge,
+    variants: Sequence[Variant],
+    estimates: Mapping[str, Estimate],
+    failures: Mapping[str, str],
+    *,
+    beaten: tuple[Beaten, ...] = (),
+    notes: Sequence[str] = (),
+) -> Ranking:
+    """Return the ranking of *variants* that *judge* was asked about; *estimates* are by name, fastest first."""
     return Ranking(
         sizes=dict(judge.sizes),
         device=judge.slug,
         model=judge.model,
         estimates=estimates,
-        failures=cascade.failures,
-        beaten=cascade.beaten,
-        notes=(*questions.notes, *cascade.notes),
-        variants={each.name: each for each in every},
+        failures=failures,
+        beaten=beaten,
+        notes=tuple(notes),
+        variants={each.name: each for each in variants},
         errors=errors_of(judge.record) if isinstance(judge.record, Fit) else (),
-        typical=typical,
+        typical=judge.typical,
     )
 
 

@@ -1,0 +1,210 @@
+"""The fastest point of a space of transformations: :func:`search`."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from itertools import accumulate
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from loopyperf.calibration.learned import Learned
+from loopyperf.errors import ParameterError
+from loopyperf.models.result import Estimate
+from loopyperf.oracle.choice import DeviceChoice, FitChoice
+from loopyperf.oracle.ranking.answers import Questions, Unanswered
+from loopyperf.oracle.ranking.cascade import Question, asked
+from loopyperf.oracle.ranking.judge import judge_of
+from loopyperf.oracle.ranking.rank import Ranking, rank
+from loopyperf.oracle.search.adviser import SAMPLERS, Adviser, sampler_of
+from loopyperf.oracle.search.exploration import Exploration
+from loopyperf.oracle.search.space import Builder, Space, check_builds, spaced
+from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.units import duration
+
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+
+Answers = Questions[Question, Estimate | float | Unanswered]
+
+EXHAUSTIVE = "exhaustive"
+FEW = 256
+"""points that a space has at most for all of them to be ranked, unless told otherwise"""
+ADVISED = "tpe"
+"""the optimizer for larger spaces, unless told otherwise"""
+TRIALS = 100
+"""points of a larger space that are asked about, unless told otherwise"""
+BATCH = 8
+"""points that are asked about at a time, unless told otherwise"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A point that was asked about."""
+
+    name: str
+    choice: Mapping[str, Any]
+    seconds: float | None
+    """None where there is no estimate, for the reason in the ranking's failures"""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a search has found: a ranking of the points that it asked about, and how it came to them."""
+
+    ranking: Ranking
+    trials: tuple[Trial, ...]
+    """in the order in which they were asked about"""
+    points: int
+    """that the space has"""
+    optimizer: str
+
+    @property
+    def best(self) -> Mapping[str, Any]:
+        """Return the choices of the fastest point; raises :class:`ParameterError` where no point has an estimate."""
+        name = self.ranking.best
+        return next(trial.choice for trial in self.trials if trial.name == name)
+
+    @property
+    def seconds(self) -> float:
+        """Return the run time of the fastest point; raises :class:`ParameterError` as :attr:`best` does."""
+        return self.ranking.seconds[self.ranking.best]
+
+    @property
+    def best_so_far(self) -> tuple[float, ...]:
+        """Return, after each trial, the seconds of the fastest point up to then; infinity as long as there is none."""
+        return tuple(accumulate((inf if each.seconds is None else each.seconds for each in self.trials), min))
+
+    def trials_until(self, seconds: float) -> int | None:
+        """Return how many trials it took until one was no slower than *seconds*; None where none was."""
+        found = (number for number, best in enumerate(self.best_so_far, 1) if best <= seconds)
+        return next(found, None)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        asked = f"{len(self.trials):,} of {self.points:,} points by {self.optimizer}"
+        if self.ranking.order:
+            number = self.trials_until(self.seconds)
+            yield f"{asked}; the fastest, trial {number}, takes {duration(self.seconds)}: {self.ranking.best}"
+        else:
+            yield f"{asked}; none has an estimate"
+        yield str(self.ranking)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the search as plain values; JSON can hold them where it can hold the choices."""
+        return {
+            "optimizer": self.optimizer,
+            "points": self.points,
+            "trials": [
+                {"name": each.name, "choice": dict(each.choice), "seconds": each.seconds} for each in self.trials
+            ],
+            "ranking": self.ranking.to_dict(),
+        }
+
+
+def search(
+    build: Builder,
+    space: Mapping[str, Sequence[Any]],
+    /,
+    *,
+    device: DeviceChoice | None = None,
+    model: str | None = None,
+    fit: FitChoice | Learned | None = None,
+    typical: Mapping[str, Any] | None = None,
+    optimizer: "str | BaseSampler | None" = None,
+    trials: int | None = None,
+    batch: int = BATCH,
+    executor: Executor | None = None,
+    time_limit: float | None = None,
+    seed: int = 0,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> Search:
+    """Return the fastest of the programs that *build* makes of the choices in *space*, which nobody runs.
+
+    *space* is a dict from names to lists, tuples or ranges of choices; a point is one choice for each name, and *build*
+    gets them as keywords. Where it raises, since a point makes no sense, that is among the failures of the ranking, as
+    is all else that goes wrong with one (see :func:`loopyperf.rank`, also for *executor* and *time_limit*). Numbers in
+    ascending or descending order are a scale, on which an optimizer finds its way; other choices are categories.
+
+    *optimizer* ``"exhaustive"`` ranks all points, as :func:`loopyperf.rank` does. ``"tpe"``, ``"random"`` and any
+    sampler of Optuna's (the extra ``search``), which sees the places of choices in their lists, choose so many
+    *trials*, points of which none is asked about twice. They are told what came out after each *batch*, which an
+    executor may work on at a time: for a *seed* and a *batch* the points are the same with any executor, or none. By
+    default up to :data:`FEW` points are all ranked, unless *trials* are fewer, and of more ``"tpe"`` chooses
+    :data:`TRIALS`. *device*, *model*, *fit*, *typical*, *parameters* and sizes are as in :func:`loopyperf.estimate`.
+
+    Raises :class:`ParameterError` for a space without points, a builder that does not take its names, an optimizer that
+    is none, and numbers of trials that make no sense; :class:`LoopyperfError` where Optuna is needed and not installed;
+    and what :func:`loopyperf.rank` raises.
+    """
+    searched = spaced(space)
+    check_builds(build, searched)
+    _check_numbers(trials, batch, seed)
+    merged = merged_sizes(parameters, sizes)
+    chosen = _chosen(optimizer, searched, trials)
+    if chosen == EXHAUSTIVE:
+        ranking = rank(
+            searched.variants(build),
+            device=device,
+            model=model,
+            fit=fit,
+            typical=typical,
+            executor=executor,
+            time_limit=time_limit,
+            parameters=merged,
+        )
+        return _search(ranking, searched, range(searched.points), EXHAUSTIVE)
+    sampler = sampler_of(chosen, seed)
+    judge = judge_of(model, device, fit, typical, merged)
+    number = min(trials or TRIALS, searched.points)
+    exploration = Exploration(searched, build, judge, Adviser(searched, sampler), number, batch, seed)
+    name = chosen if isinstance(chosen, str) else type(sampler).__name__
+    return _explored(exploration, Questions(asked, executor, time_limit), name)
+
+
+def _explored(exploration: Exploration, questions: Answers, optimizer: str) -> Search:
+    for question, answer in questions.about(exploration.questions()):
+        exploration.take(question, answer)
+    return _search(exploration.ranking(questions.notes), exploration.space, exploration.variants, optimizer)
+
+
+def _search(ranking: Ranking, space: Space, asked: Iterable[int], optimizer: str) -> Search:
+    trials = [(space.name(point), space.choice(point)) for point in asked]
+    seconds = ranking.seconds
+    return Search(
+        ranking=ranking,
+        trials=tuple(Trial(name, choice, seconds.get(name)) for name, choice in trials),
+        points=space.points,
+        optimizer=optimizer,
+    )
+
+
+def _chosen(optimizer: "str | BaseSampler | None", space: Space, trials: int | None) -> "str | BaseSampler":
+    """Return the optimizer that is meant; raises :class:`ParameterError` for a name that none has."""
+    if optimizer is None:
+        are_few = space.points <= FEW if trials is None else space.points <= min(trials, FEW)
+        return EXHAUSTIVE if are_few else ADVISED
+    if isinstance(optimizer, str) and optimizer not in (EXHAUSTIVE, *SAMPLERS):
+        there_are = ", ".join((EXHAUSTIVE, *SAMPLERS))
+        raise ParameterError(f"there is no optimizer {optimizer!r}; there are: {there_are}, and samplers of Optuna's")
+    if optimizer == EXHAUSTIVE and trials is not None and trials < space.points:
+        raise ParameterError(
+            f"an exhaustive search asks about all {space.points:,} points, received trials={trials}: leave trials out, "
+            f"or say optimizer={ADVISED!r}"
+        )
+    return optimizer
+
+
+def _check_numbers(trials: object, batch: object, seed: object) -> None:
+    if trials is not None and not _counts(trials):
+        raise ParameterError(f"trials is how many points are asked about, 1 or more; received {trials!r}")
+    if not _counts(batch):
+        raise ParameterError(f"batch is how many points are asked about at a time, 1 or more; received {batch!r}")
+    if not (type(seed) is int and 0 <= seed < 2**32):
+        raise ParameterError(f"a seed is a whole number from 0 up to 2**32 - 1, received {seed!r}")
+
+
+def _counts(number: object) -> bool:
+    return type(number) is int and number >= 1
