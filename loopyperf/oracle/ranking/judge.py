@@ -8,13 +8,15 @@ from msgspec import structs
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
+from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, ParameterError
+from loopyperf.group import Group, declared_group, group_of
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.models import DEVICE_MODELS, find_model
 from loopyperf.models.interface import DeviceModel, SampledModel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import prepared
+from loopyperf.oracle.analysis import count, prepared
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device
 from loopyperf.oracle.estimate import chosen_record, estimate
 from loopyperf.oracle.observation import described
@@ -69,9 +71,18 @@ class Judge:
         """Return the program; raises :class:`OccupancyError` for one that the device cannot run."""
         program = variant.program()
         if self.device is not None:
-            check_fits(as_translation_unit(program).default_entrypoint, self.device)
-            check_fits(prepared(program).loopy_kernel, self.device)
+            check_fits(declared_group(as_translation_unit(program).default_entrypoint), self.device)
+            check_fits(self._prepared_group(program), self.device)
         return program
+
+    def _prepared_group(self, program: Program) -> Group:
+        """Return what a group takes once Loopy has prepared *program*; counts say it too, which may be known already.
+
+        So a fit of counts asks Loopy nothing about a program that was counted before.
+        """
+        if isinstance(self.record, Fit) and self.record.basis == "counts" and engine_is_exact():
+            return count(program, self.record.counting, typical=self.typical).kernel.group
+        return group_of(prepared(program))
 
 
 def _refused(error: Exception) -> Unanswered:
