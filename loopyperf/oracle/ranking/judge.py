@@ -20,7 +20,7 @@ from loopyperf.oracle.analysis import count, prepared
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device
 from loopyperf.oracle.estimate import chosen_record, estimate
 from loopyperf.oracle.observation import described
-from loopyperf.oracle.ranking.answers import Unanswered
+from loopyperf.oracle.ranking.answer import Unanswered
 from loopyperf.oracle.ranking.feasibility import check_fits
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.throughput import throughput_bounds
