@@ -20,8 +20,12 @@ class Unanswered:
     reason: str
 
 
-def within(seconds: float | None, ask: Callable[[Asked], Answer], thing: Asked) -> Answer | Unanswered:
-    """Return what *ask* says of *thing*, or that it takes longer than *seconds*."""
+def within(
+    seconds: float | None, ready: Callable[[], object] | None, ask: Callable[[Asked], Answer], thing: Asked
+) -> Answer | Unanswered:
+    """Return what *ask* says of *thing*, or that it takes longer than *seconds*, once a worker is *ready*."""
+    if seconds is not None and ready is not None:
+        ready()
     try:
         return limited(seconds, partial(ask, thing))
     except TimeIsUp:

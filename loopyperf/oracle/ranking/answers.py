@@ -36,6 +36,8 @@ class Questions(Generic[Asked, Answer]):
     """whose workers do it; None for this process, one after the other"""
     limit: float | None = None
     """seconds for each"""
+    ready: Callable[[], object] | None = None
+    """what a worker does before its time begins; it costs nothing once it was done"""
     at_once: int | None = None
     """questions that the executor has at a time; None for :data:`AHEAD` for each worker"""
     notes: list[str] = field(default_factory=list[str])
@@ -53,12 +55,12 @@ class Questions(Generic[Asked, Answer]):
         where it waits for one of those that are being worked out, None comes instead.
         """
         if self.executor is None:
-            yield from ((thing, self._here(thing)) for thing in things if thing is not None)
+            yield from ((thing, self._limited(thing)) for thing in things if thing is not None)
             return
         left = iter(things)
         workers = Workers(self.executor)
         asking = Asking(
-            partial(self.executor.submit, partial(within, self.limit, self.ask)),
+            partial(self.executor.submit, self._limited),
             at_once=lambda: self.at_once or AHEAD * workers.number,
             limit=self.limit,
             patience=self._end,
@@ -75,13 +77,16 @@ class Questions(Generic[Asked, Answer]):
     def _end(self) -> float | None:
         return None if self.limit is None else self.limit + GRACE
 
-    def _here(self, thing: Asked) -> Answer | Unanswered:
-        return within(self.limit, self.ask, thing)
+    @property
+    def _limited(self) -> Callable[[Asked], Answer | Unanswered]:
+        return partial(within, self.limit, self.ready, self.ask)
 
     def _in_processes(self, things: Iterable[Asked | None]) -> Iterator[tuple[Asked, Answer | Unanswered]]:
         workers = os.cpu_count() or 1
+        if self.ready is not None:
+            self.ready()  # and so are processes that are forked off
         with ProcessPool(max_workers=workers) as processes:
-            submit = partial(_schedule, processes, partial(within, self.limit, self.ask), self._end)
+            submit = partial(_schedule, processes, self._limited, self._end)
             asking = Asking(submit, lambda: AHEAD * workers, self.limit, patience=None)
             yield from asking.about(iter(things))
 

@@ -1,6 +1,6 @@
 """Who says how long a variant takes: a model with all that it needs, to be sent to whoever asks it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,10 @@ from loopyperf.oracle.ranking.answer import Unanswered
 from loopyperf.oracle.ranking.feasibility import check_fits
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.throughput import throughput_bounds
+from loopyperf.pipeline.machine_code import machine_code
 
+SIMULATED = "pipeline"
+"""the model that simulates each variant"""
 THROUGHPUT = "throughput"
 """the bound that only counts (:func:`loopyperf.throughput_bounds`)"""
 
@@ -43,6 +46,12 @@ class Judge:
     slug: str
     typical: Mapping[str, Any] | None
     sizes: Sizes
+
+    @property
+    def ready(self) -> Callable[[], object] | None:
+        """Return what a worker does once before it is asked: the simulator becomes machine code, in seconds."""
+        base = self.record.record.base if isinstance(self.record, Learned) else self.model
+        return machine_code if base == SIMULATED else None
 
     def __call__(self, variant: Variant) -> Estimate | float | Unanswered:
         """Return how long *variant* takes, the seconds that it takes at least, or why nobody knows."""

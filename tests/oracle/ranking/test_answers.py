@@ -1,5 +1,6 @@
 """Whatever happens to who works out an answer, every question gets one."""
 
+import multiprocessing
 import os
 import pickle
 import time
@@ -287,3 +288,30 @@ def test_what_cannot_be_sent_to_a_process_is_named():
 def test_a_limit_that_is_no_time_is_refused(limit):
     with pytest.raises(ParameterError, match="seconds above 0"):
         Questions(doubled, limit=limit)
+
+
+# {{{ the first time
+
+
+def slow_start() -> None:
+    """Take longer than a question may, in each process once."""
+    if not hasattr(answers, "started"):
+        time.sleep(1.0)
+    answers.started = True
+
+
+def is_ready(number: int) -> bool:
+    return hasattr(answers, "started")
+
+
+@pytest.mark.parametrize("way", ["here", "processes", "processes of our own"])
+def test_what_a_worker_does_once_is_not_counted(way, monkeypatch):
+    monkeypatch.setattr(answers, "started", False, raising=False)
+    monkeypatch.delattr(answers, "started")
+    context = multiprocessing.get_context("fork")
+    executor = {"here": None, "processes": ProcessPoolExecutor(2, context), "processes of our own": Closed()}[way]
+    questions = Questions(is_ready, executor, limit=0.5, ready=slow_start)
+    assert told(questions, [1, 2, 3]) == {1: True, 2: True, 3: True}
+
+
+# }}}

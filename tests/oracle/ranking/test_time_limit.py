@@ -62,13 +62,13 @@ def test_too_late_is_over():
 @pytest.mark.parametrize("swallow", [0, 2])
 def test_what_is_left_behind_in_a_thread_ends(swallow):
     stopped = threading.Event()
-    before = threading.active_count()
+    before = set(threading.enumerate())
     assert isinstance(in_a_thread(lambda: limited(0.2, lambda: spinning(stopped, swallow))), TimeIsUp)
     assert stopped.wait(10)
-    for _ in range(100):
-        if threading.active_count() > before:
-            time.sleep(0.1)
-    assert threading.active_count() == before
+    left = set(threading.enumerate()) - before
+    for thread in left:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in left)
 
 
 def test_a_thread_is_free_while_a_call_that_sleeps_in_c_goes_on():
