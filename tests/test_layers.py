@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
     {"errors", "units", "set_memory", "factors", "user_data"},
-    {"launches", "called_kernels", "registers", "plain_scalars", "kernel", "device"},
+    {"launches", "group", "called_kernels", "registers", "plain_scalars", "kernel", "device"},
     {"counts"},
     {"properties"},
     {"idg"},

@@ -7,6 +7,7 @@ from typing import Any
 import click
 from rich.text import Text
 
+from loopyperf.cli.cache import cache
 from loopyperf.cli.calibrate import calibrate
 from loopyperf.cli.compare import compare
 from loopyperf.cli.console import standard_error
@@ -21,6 +22,7 @@ from loopyperf.cli.validate import validate
 from loopyperf.errors import LoopyperfError, LoopyperfWarning
 
 COMMANDS: Mapping[str, click.Command] = {
+    "cache": cache,
     "calibrate": calibrate,
     "compare": compare,
     "coverage": coverage,

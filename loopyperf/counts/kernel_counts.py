@@ -25,6 +25,7 @@ from loopyperf.counts.synchronization import barrier_executions, launch_executio
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
+from loopyperf.group import group_of
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
 from loopyperf.registers import written_out
@@ -155,7 +156,7 @@ class _Pass:
         tallies = [tally for sighting in sightings for tally in self._tally(sighting, classifier)]
         tallies += [tally for launch in self.kernel.launches for tally in self._overheads(launch)]
         return KernelTallies(
-            kernel=Signature(self.kernel.name, self.kernel.assumptions),
+            kernel=Signature(self.kernel.name, self.kernel.assumptions, group_of(self.kernel)),
             counting=self.counting,
             tallies=tuple(tally for tally in tallies if tally.source not in self.left_out),
             sub_group_size=self.sub_group_size,

@@ -17,8 +17,9 @@ from loopyperf.counts.kernel_counts import KernelTallies, LeftOut, Tally
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.signature import Signature
 from loopyperf.errors import LoopyperfError
+from loopyperf.group import Group
 
-SCHEMA = 1
+SCHEMA = 2
 """of what is written; nothing else is read"""
 
 Value = TypeVar("Value")
@@ -49,6 +50,7 @@ class _Transcript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: int
     kernel: str
     assumptions: str
+    group: Group
     counting: Counting
     sub_group_size: int | None
     assumed: tuple[str, ...]
@@ -98,6 +100,7 @@ def _written(counted: KernelTallies) -> _Transcript:
         schema=SCHEMA,
         kernel=counted.kernel.name,
         assumptions=str(counted.kernel.assumptions),
+        group=counted.kernel.group,
         counting=counted.counting,
         sub_group_size=counted.sub_group_size,
         assumed=counted.assumed,
@@ -137,7 +140,7 @@ def _restored(transcript: _Transcript) -> KernelTallies:
     assumptions = isl.BasicSet(transcript.assumptions)
     counts = [QuasiPolynomial.read(text, assumptions) for text in transcript.polynomials]
     return KernelTallies(
-        kernel=Signature(transcript.kernel, assumptions),
+        kernel=Signature(transcript.kernel, assumptions, transcript.group),
         counting=transcript.counting,
         tallies=tuple(
             Tally(names[t.launch], names[t.source], items[t.item], _number(t.number), counts[t.executions])

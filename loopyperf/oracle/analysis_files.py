@@ -2,7 +2,8 @@
 
 A file is written beside its place and moved there, so that a reader finds it whole or not at all, over NFS too, and
 without a lock; two processes that count the same kernel write the same. It begins with the digest of the rest: one
-that is torn, altered or of another version is not there. Its name says under which versions it was counted.
+that is torn, altered or of another version is not there. Its name says under which versions it was counted. What the
+folder holds is bounded (:mod:`loopyperf.oracle.analysis_folder`).
 """
 
 import contextlib
@@ -19,10 +20,15 @@ import platformdirs
 
 from loopyperf.counts.kernel_counts import KernelTallies
 from loopyperf.counts.transcription import TranscriptError, read, transcribed
-from loopyperf.errors import LoopyperfWarning
+from loopyperf.errors import LoopyperfWarning, ParameterError
+from loopyperf.oracle.analysis_folder import WRITING, make_room, use
 
 CACHE_VARIABLE = "LOOPYPERF_CACHE"
 """Environment variable that turns the files on: a folder, or 1 for that of a person's caches."""
+LIMIT_VARIABLE = "LOOPYPERF_CACHE_LIMIT"
+"""Environment variable with the bytes that the folder may hold."""
+LIMIT = 256 * 2**20
+"""bytes that the folder may hold where nobody says otherwise: tens of thousands of kernels"""
 
 _OFF = {"", "0", "false", "n", "no", "off"}
 _ON = {"1", "true", "y", "yes", "on"}
@@ -33,39 +39,67 @@ def cache_folder() -> Path | None:
     asked = os.environ.get(CACHE_VARIABLE, "")
     if asked.lower() in _OFF:
         return None
-    if asked.lower() in _ON:
-        return Path(platformdirs.user_cache_dir("loopyperf"), "analyses")
-    return Path(asked).expanduser()
+    return own_folder() if asked.lower() in _ON else Path(asked).expanduser()
+
+
+def own_folder() -> Path:
+    """Return the folder of the files in a person's caches; it need not exist."""
+    return Path(platformdirs.user_cache_dir("loopyperf"), "analyses")
+
+
+def cache_limit() -> int:
+    """Return how many bytes the folder may hold; raises :class:`ParameterError` for what is no number of bytes."""
+    asked = os.environ.get(LIMIT_VARIABLE, "").strip()
+    if not asked:
+        return LIMIT
+    if not (asked.isdecimal() and int(asked) > 0):
+        raise ParameterError(
+            f"{LIMIT_VARIABLE} is a whole number of bytes above 0, such as {LIMIT}; received {asked!r}"
+        )
+    return int(asked)
 
 
 def find(folder: Path, key: str) -> KernelTallies | None:
     """Return the counted kernel that is filed under *key*, None where there is none that can be read."""
+    path = _file(folder, key)
     try:
-        digest, _, transcript = _file(folder, key).read_bytes().partition(b"\n")
-        return read(transcript) if digest == _digest(transcript) else None
+        digest, _, transcript = path.read_bytes().partition(b"\n")
+        counted = read(transcript) if digest == _digest(transcript) else None
     except (OSError, TranscriptError):
         return None
+    if counted is not None:
+        use(path)
+    return counted
 
 
 def file(folder: Path, key: str, counted: KernelTallies) -> None:
     """File *counted* under *key*; what cannot be written is warned of once, since it costs time, not the answer."""
+    path, limit = _file(folder, key), cache_limit()
     try:
-        _write(_file(folder, key), transcribed(counted))
+        nbytes = _write(path, transcribed(counted))
     except OSError as error:
         _warn(folder, f"{error.strerror}")
+    else:
+        make_room(path, nbytes, limit)
+
+
+def is_of_these_versions(path: Path) -> bool:
+    """Return whether a file was counted by what is installed: others are never read again."""
+    return path.name.endswith(_ending())
 
 
 def _file(folder: Path, key: str) -> Path:
-    return folder / f"{hashlib.sha256(f'{key} {_versions()}'.encode()).hexdigest()}.txt"
+    return folder / f"{hashlib.sha256(key.encode()).hexdigest()}{_ending()}"
 
 
 def _digest(transcript: bytes) -> bytes:
     return hashlib.sha256(transcript).hexdigest().encode()
 
 
-def _write(path: Path, transcript: bytes) -> None:
+def _write(path: Path, transcript: bytes) -> int:
+    """Write the file, and return how many bytes it has."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".writing-", delete=False) as temporary:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=WRITING, delete=False) as temporary:
         try:
             temporary.write(_digest(transcript) + b"\n" + transcript)
             temporary.close()
@@ -74,6 +108,7 @@ def _write(path: Path, transcript: bytes) -> None:
             with contextlib.suppress(OSError):
                 Path(temporary.name).unlink()
             raise
+    return len(transcript) + len(_digest(transcript)) + 1
 
 
 @cache
@@ -86,6 +121,10 @@ def _warn(folder: Path, reason: str) -> None:
 
 
 # {{{ under which versions
+
+
+def _ending() -> str:
+    return f"-{_digest(_versions().encode())[:16].decode()}.txt"
 
 
 @cache

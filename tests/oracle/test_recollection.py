@@ -184,7 +184,7 @@ def test_a_file_of_another_schema_is_a_miss(folder, prepared, monkeypatch):
     lpp.count(doubled())
     (path,) = files(folder)
     _, _, transcript = path.read_bytes().partition(b"\n")
-    other = transcript.replace(b'"schema":1', b'"schema":2')
+    other = transcript.replace(b'"schema":2', b'"schema":3')
     path.write_bytes(analysis_files._digest(other) + b"\n" + other)
     recollection.forget()
     lpp.count(doubled())
@@ -267,7 +267,8 @@ def test_another_process_finds_what_this_one_counted(folder, monkeypatch):
     before = path.stat()
     assert start([16], seed=7).communicate()[0].splitlines() == expected([16])
     assert files(folder) == [path]
-    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    assert path.stat().st_ino == before.st_ino
+    assert path.stat().st_mtime_ns > before.st_mtime_ns
 
 
 def test_four_processes_at_once_read_nothing_wrong(folder):

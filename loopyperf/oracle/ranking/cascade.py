@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.ranking.answers import Unanswered
+from loopyperf.oracle.ranking.answer import Unanswered
 from loopyperf.oracle.ranking.judge import Judge
 from loopyperf.oracle.ranking.variants import Variant
 

@@ -1,6 +1,6 @@
 """Who says how long a variant takes: a model with all that it needs, to be sent to whoever asks it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,23 +9,28 @@ from msgspec import structs
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
+from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, ParameterError
+from loopyperf.group import Group, declared_group, group_of
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.models import DEVICE_MODELS, find_model
 from loopyperf.models.interface import DeviceModel, SampledModel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import prepared
+from loopyperf.oracle.analysis import count, prepared
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device
 from loopyperf.oracle.estimate import chosen_record, estimate
 from loopyperf.oracle.observation import described
-from loopyperf.oracle.ranking.answers import Unanswered
+from loopyperf.oracle.ranking.answer import Unanswered
 from loopyperf.oracle.ranking.feasibility import check_fits
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.throughput import throughput_bounds
+from loopyperf.pipeline.machine_code import machine_code
 
 UNCHECKED = "no_check"
 """Loopy's word for leaving out a check that takes as long as our counting, and that generating code makes anyway"""
+SIMULATED = "pipeline"
+"""the model that simulates each variant"""
 THROUGHPUT = "throughput"
 """the bound that only counts (:func:`loopyperf.throughput_bounds`)"""
 
@@ -44,6 +49,12 @@ class Judge:
     slug: str
     typical: Mapping[str, Any] | None
     sizes: Sizes
+
+    @property
+    def ready(self) -> Callable[[], object] | None:
+        """Return what a worker does once before it is asked: the simulator becomes machine code, in seconds."""
+        base = self.record.record.base if isinstance(self.record, Learned) else self.model
+        return machine_code if base == SIMULATED else None
 
     def __call__(self, variant: Variant) -> Estimate | float | Unanswered:
         """Return how long *variant* takes, the seconds that it takes at least, or why nobody knows."""
@@ -74,9 +85,18 @@ class Judge:
         if program is not variant.build:
             program = lp.set_options(as_translation_unit(program), enforce_array_accesses_within_bounds=UNCHECKED)
         if self.device is not None:
-            check_fits(as_translation_unit(program).default_entrypoint, self.device)
-            check_fits(prepared(program).loopy_kernel, self.device)
+            check_fits(declared_group(as_translation_unit(program).default_entrypoint), self.device)
+            check_fits(self._prepared_group(program), self.device)
         return program
+
+    def _prepared_group(self, program: Program) -> Group:
+        """Return what a group takes once Loopy has prepared *program*; counts say it too, which may be known already.
+
+        So a fit of counts asks Loopy nothing about a program that was counted before.
+        """
+        if isinstance(self.record, Fit) and self.record.basis == "counts" and engine_is_exact():
+            return count(program, self.record.counting, typical=self.typical).kernel.group
+        return group_of(prepared(program))
 
 
 def _refused(error: Exception) -> Unanswered:

@@ -190,7 +190,7 @@ def rank(
     judge = judge_of(model, device, fit, typical, merged_sizes(parameters, sizes))
     _check_top(top, bounds)
     cascade = Cascade((*(bound_of(judge, name) for name in bounds), judge), every, top)
-    questions = Questions(asked, executor, time_limit)
+    questions = Questions(asked, executor, time_limit, ready=judge.ready)
     for question, answer in questions.about(cascade.questions()):
         cascade.take(question, answer)
     return ranking_of(

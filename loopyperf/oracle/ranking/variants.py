@@ -26,7 +26,7 @@ class Variant:
             return self.build
         try:
             built = self.build()
-        except Exception as error:  # a builder is the user's, and may raise anything
+        except (Exception, SystemExit) as error:  # a builder is the user's, and may raise anything
             said = " ".join(str(error).split())
             raise KernelError(f"it cannot be built ({type(error).__name__}): {said}") from error
         return checked_program(built)

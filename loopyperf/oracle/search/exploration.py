@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.ranking.answers import Unanswered
+from loopyperf.oracle.ranking.answer import Unanswered
 from loopyperf.oracle.ranking.cascade import Question
 from loopyperf.oracle.ranking.judge import Judge
 from loopyperf.oracle.ranking.rank import Ranking, ranking_of

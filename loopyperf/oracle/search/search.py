@@ -11,7 +11,8 @@ from loopyperf.calibration.learned import Learned
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
-from loopyperf.oracle.ranking.answers import Questions, Unanswered
+from loopyperf.oracle.ranking.answer import Unanswered
+from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Question, asked
 from loopyperf.oracle.ranking.judge import judge_of
 from loopyperf.oracle.ranking.rank import Ranking, rank
@@ -161,7 +162,7 @@ def search(
     number = min(trials or TRIALS, searched.points)
     exploration = Exploration(searched, build, judge, Adviser(searched, sampler), number, batch, seed)
     name = chosen if isinstance(chosen, str) else type(sampler).__name__
-    return _explored(exploration, Questions(asked, executor, time_limit), name)
+    return _explored(exploration, Questions(asked, executor, time_limit, ready=judge.ready), name)
 
 
 def _explored(exploration: Exploration, questions: Answers, optimizer: str) -> Search:

@@ -1,16 +1,20 @@
 """Whatever happens to who works out an answer, every question gets one."""
 
+import multiprocessing
 import os
+import pickle
 import time
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
-from threading import Thread
+from threading import Lock, Thread
 
 import pytest
 
 from loopyperf.errors import ParameterError
-from loopyperf.oracle.ranking import answers
-from loopyperf.oracle.ranking.answers import Questions, Unanswered
+from loopyperf.oracle.ranking import answers, asking, workers
+from loopyperf.oracle.ranking.answer import Unanswered
+from loopyperf.oracle.ranking.answers import Questions
+from loopyperf.oracle.ranking.workers import Workers, number_of_workers
 
 
 def doubled(number: int) -> int:
@@ -113,20 +117,165 @@ def test_an_executor_that_was_shut_down_is_done_without():
     assert len(questions.notes) == 1
 
 
-def test_workers_that_are_threads_are_given_up_where_they_hang(monkeypatch):
-    monkeypatch.setattr(answers, "GRACE", 0.2)
-    executor = HangingThreads()
-    found = told(Questions(tenth, executor, limit=0.3), [1, 3, 2])
-    assert found == {1: 0.1, 2: 0.2, 3: Unanswered("no answer within 0.3 s")}
+def test_workers_that_are_threads_keep_the_limit_and_go_on():
+    with ThreadPoolExecutor(1) as executor:
+        questions = Questions(tenth, executor, limit=0.5)
+        found = told(questions, [3, 1, 2])
+    assert found == {1: 0.1, 2: 0.2, 3: Unanswered("no answer within 0.5 s")}
+    assert questions.notes == []
 
 
-class HangingThreads(Executor):
-    """Threads that nobody waits for at the end, as those of the standard library do."""
+def test_a_thread_keeps_the_limit_without_an_executor():
+    found: dict[int, object] = {}
+    thread = Thread(target=lambda: found.update(told(Questions(tenth, limit=0.5), [3, 1])))
+    thread.start()
+    thread.join()
+    assert found == {1: 0.1, 3: Unanswered("no answer within 0.5 s")}
+
+
+class Silent(Executor):
+    """Takes everything, and never answers after the first few."""
+
+    def __init__(self, answers: int) -> None:
+        self.left = answers
 
     def submit(self, function, /, *arguments):
         future: Future[object] = Future()
-        Thread(target=lambda: future.set_result(function(*arguments)), daemon=True).start()
+        if self.left > 0:
+            future.set_result(function(*arguments))
+        self.left -= 1
         return future
+
+
+def test_workers_that_fall_silent_are_given_up(monkeypatch):
+    monkeypatch.setattr(answers, "GRACE", 0.2)
+    questions = Questions(doubled, Silent(2), limit=0.3)
+    assert told(questions, list(range(6))) == {each: 2 * each for each in range(6)}
+    assert questions.notes == ["no worker of the executor answered within 0.5 s: it is given up"]
+
+
+def test_workers_have_longer_for_their_first_answer(monkeypatch):
+    monkeypatch.setattr(answers, "GRACE", 0.2)
+    monkeypatch.setattr(asking, "START", 1.0)
+    questions = Questions(doubled, Silent(0), limit=0.3)
+    assert told(questions, [1, 2]) == {1: 2, 2: 4}
+    assert questions.notes == ["no worker of the executor answered within 1.5 s: it is given up"]
+
+
+class Forgetful(Executor):
+    """Does everything at once, except that what it is given first is lost, in one way or another."""
+
+    def __init__(self, lost: Exception) -> None:
+        self.lost: Exception | None = lost
+        self.done: list[object] = []
+
+    def submit(self, function, /, *arguments):
+        future: Future[object] = Future()
+        if self.lost is None:
+            self.done += arguments
+            future.set_result(function(*arguments))
+        elif isinstance(self.lost, CancelledError):
+            future.cancel()
+            future.set_running_or_notify_cancel()
+        else:
+            future.set_exception(self.lost)
+        self.lost = None
+        return future
+
+
+KilledWorker = type("KilledWorker", (Exception,), {"__doc__": "Called like dask's."})
+
+
+@pytest.mark.parametrize("lost", [CancelledError(), KilledWorker("worker 3")], ids=lambda error: type(error).__name__)
+def test_what_an_executor_loses_is_asked_elsewhere_and_it_does_the_rest(lost):
+    executor = Forgetful(lost)
+    questions = Questions(doubled, executor)
+    assert told(questions, [1, 2, 3]) == {1: 2, 2: 4, 3: 6}
+    assert executor.done == [2, 3]
+    name = type(lost).__name__
+    assert questions.notes == [f"the executor lost some of its work ({name}): that was asked in other processes"]
+
+
+class Closed(Executor):
+    """Refuses in its own way, as a closed client of dask's does."""
+
+    def submit(self, function, /, *arguments):
+        raise OSError("the client is closed")
+
+
+def test_an_executor_that_refuses_in_its_own_way_is_done_without():
+    questions = Questions(doubled, Closed())
+    assert told(questions, list(range(20))) == {each: 2 * each for each in range(20)}
+    assert questions.notes == ["the executor died (OSError): what it had left was asked in other processes"]
+
+
+class Particular(Executor):
+    """Pickles what it is given before it takes it."""
+
+    def submit(self, function, /, *arguments):
+        try:
+            pickle.dumps(arguments)
+        except TypeError as error:
+            raise TypeError("could not serialize") from error
+        future: Future[object] = Future()
+        future.set_result(function(*arguments))
+        return future
+
+
+def unlocked(thing: object) -> bool:
+    return isinstance(thing, int)
+
+
+def test_what_cannot_be_sent_is_named_and_the_rest_goes_on():
+    things: list[object] = [Lock() for _ in range(20)]
+    found = dict(Questions(unlocked, Particular(), at_once=2).about([*things, 1]))
+    assert found[1] is True
+    reason = Unanswered("it cannot be sent to a worker: TypeError: cannot pickle '_thread.lock' object")
+    assert [found[each] for each in things] == 20 * [reason]
+
+
+# {{{ how many workers there are
+
+
+class Client:
+    """As much of dask's as tells the threads of workers."""
+
+    def __init__(self, *threads: int) -> None:
+        self.threads = dict(enumerate(threads))
+
+    def nthreads(self) -> dict[int, int]:
+        return self.threads
+
+
+class ClientExecutor(Executor):
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+
+def test_executors_say_how_many_workers_they_have():
+    assert number_of_workers(ThreadPoolExecutor(7)) == 7
+    assert number_of_workers(ProcessPoolExecutor(3)) == 3
+    assert number_of_workers(ClientExecutor(Client(4, 4, 2))) == 10
+    assert number_of_workers(ClientExecutor(Client())) == 1
+    assert number_of_workers(Silent(0)) == os.cpu_count()
+
+
+def test_workers_that_come_are_counted_after_a_while(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(workers.time, "monotonic", lambda: now[0])
+    client = Client(2)
+    counted = Workers(ClientExecutor(client))
+    assert counted.number == 2
+    client.threads = {0: 2, 1: 2}
+    assert counted.number == 2
+    now[0] = 11.0
+    assert counted.number == 4
+    client.nthreads = None  # it is dead
+    now[0] = 22.0
+    assert counted.number == 4
+
+
+# }}}
 
 
 def test_what_cannot_be_sent_to_a_process_is_named():
@@ -141,16 +290,28 @@ def test_a_limit_that_is_no_time_is_refused(limit):
         Questions(doubled, limit=limit)
 
 
-def test_a_limit_that_nobody_can_keep_is_refused():
-    caught: list[ParameterError] = []
+# {{{ the first time
 
-    def elsewhere() -> None:
-        try:
-            Questions(doubled, limit=1.0)
-        except ParameterError as error:
-            caught.append(error)
 
-    thread = Thread(target=elsewhere)
-    thread.start()
-    thread.join()
-    assert "executor" in str(caught[0])
+def slow_start() -> None:
+    """Take longer than a question may, in each process once."""
+    if not hasattr(answers, "started"):
+        time.sleep(1.0)
+    answers.started = True
+
+
+def is_ready(number: int) -> bool:
+    return hasattr(answers, "started")
+
+
+@pytest.mark.parametrize("way", ["here", "processes", "processes of our own"])
+def test_what_a_worker_does_once_is_not_counted(way, monkeypatch):
+    monkeypatch.setattr(answers, "started", False, raising=False)
+    monkeypatch.delattr(answers, "started")
+    context = multiprocessing.get_context("fork")
+    executor = {"here": None, "processes": ProcessPoolExecutor(2, context), "processes of our own": Closed()}[way]
+    questions = Questions(is_ready, executor, limit=0.5, ready=slow_start)
+    assert told(questions, [1, 2, 3]) == {1: True, 2: True, 3: True}
+
+
+# }}}

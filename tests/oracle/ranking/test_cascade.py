@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.oracle.ranking.answers import Questions, Unanswered
+from loopyperf.oracle.ranking.answer import Unanswered
+from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
 from loopyperf.oracle.ranking.variants import Variant
 

@@ -134,6 +134,10 @@ def no_such_tile() -> lp.TranslationUnit:
     raise ValueError("no such tile")
 
 
+def leaving() -> lp.TranslationUnit:
+    raise SystemExit("no device")
+
+
 def never() -> lp.TranslationUnit:
     while True:
         time.sleep(60)
@@ -158,6 +162,7 @@ def of_data() -> lp.TranslationUnit:
 FAULTY = {
     "builds nothing": (lambda: 5, "a loopy TranslationUnit or LoopKernel is needed, received int"),
     "raises": (no_such_tile, "it cannot be built (ValueError): no such tile"),
+    "leaves": (leaving, "it cannot be built (SystemExit): no device"),
     "other sizes": (outer_product, "missing size m"),
     "counted by data": (of_data, "typical"),
 }

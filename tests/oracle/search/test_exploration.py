@@ -13,7 +13,8 @@ import pytest
 from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.oracle.ranking.answers import Questions, Unanswered
+from loopyperf.oracle.ranking.answer import Unanswered
+from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import asked
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.search.adviser import Adviser, sampler_of

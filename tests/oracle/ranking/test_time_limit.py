@@ -1,0 +1,103 @@
+"""A call that takes too long is over, in whichever thread it is made."""
+
+import threading
+import time
+from contextlib import suppress
+from contextvars import ContextVar
+
+import pytest
+
+from loopyperf.oracle.ranking.time_limit import TimeIsUp, limited
+
+NAME = ContextVar("NAME", default="nobody")
+
+
+def in_a_thread(call):
+    """Return what *call* returns or raises in a thread, where no signal arrives."""
+    found: list[object] = []
+
+    def work() -> None:
+        try:
+            found.append(call())
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def spinning(stopped: threading.Event | None = None, swallow: int = 0) -> None:
+    """Go on for ever; note when that is stopped, which takes several attempts."""
+    for _ in range(swallow + 1):
+        try:
+            while True:
+                time.sleep(0.01)
+        except TimeIsUp:
+            continue
+    if stopped is not None:
+        stopped.set()
+    raise TimeIsUp
+
+
+@pytest.mark.parametrize("seconds", [None, 10.0])
+def test_in_time_is_in_time(seconds):
+    assert limited(seconds, lambda: 5) == in_a_thread(lambda: limited(seconds, lambda: 5)) == 5
+
+
+def test_errors_are_those_of_the_call():
+    with pytest.raises(ZeroDivisionError):
+        limited(10.0, lambda: 1 // 0)
+    assert isinstance(in_a_thread(lambda: limited(10.0, lambda: 1 // 0)), ZeroDivisionError)
+    assert isinstance(in_a_thread(lambda: limited(10.0, lambda: exec("raise TimeoutError"))), TimeoutError)
+
+
+def test_too_late_is_over():
+    with pytest.raises(TimeIsUp):
+        limited(0.2, spinning)
+    assert isinstance(in_a_thread(lambda: limited(0.2, spinning)), TimeIsUp)
+
+
+@pytest.mark.parametrize("swallow", [0, 2])
+def test_what_is_left_behind_in_a_thread_ends(swallow):
+    stopped = threading.Event()
+    before = set(threading.enumerate())
+    assert isinstance(in_a_thread(lambda: limited(0.2, lambda: spinning(stopped, swallow))), TimeIsUp)
+    assert stopped.wait(10)
+    left = set(threading.enumerate()) - before
+    for thread in left:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in left)
+
+
+def test_a_thread_is_free_while_a_call_that_sleeps_in_c_goes_on():
+    start = time.monotonic()
+    over = in_a_thread(lambda: limited(0.2, lambda: time.sleep(3)))
+    assert isinstance(over, TimeIsUp)
+    assert time.monotonic() - start < 2
+
+
+def test_the_context_of_the_caller_is_that_of_the_call():
+    NAME.set("somebody")
+
+    def asked() -> object:
+        NAME.set("a worker")
+        return limited(10.0, NAME.get)
+
+    assert in_a_thread(asked) == "a worker"
+
+
+def test_nothing_is_interrupted_after_a_call_that_was_in_time():
+    def twice() -> int:
+        with suppress(ZeroDivisionError):
+            limited(0.3, lambda: 1 // 0)
+        limited(0.3, lambda: None)
+        end = time.monotonic() + 1.5
+        passes = 0
+        while time.monotonic() < end:
+            passes += 1
+        return passes
+
+    assert twice() > 0
+    assert in_a_thread(twice) > 0

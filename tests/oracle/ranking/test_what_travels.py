@@ -1,0 +1,84 @@
+"""What is sent to workers and comes back is small, and one process can rank thousands of variants."""
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from kernels import doubled, summed
+from ranking_sets.matrix_multiplication import FORMS, matrix_multiplication
+
+import loopyperf as lpp
+from loopyperf.calibration.candidates import possible
+from loopyperf.calibration.fitting import fit_observations
+from loopyperf.oracle.fit import stated_provenance
+from loopyperf.oracle.observation import observe
+from loopyperf.oracle.ranking.cascade import Question, asked
+from loopyperf.oracle.ranking.judge import Judge, judge_of
+from loopyperf.oracle.ranking.variants import Variant
+
+ROOT = Path(__file__).parents[3]
+TITAN = "nvidia-titan-v"
+
+
+def nbytes(thing: object) -> int:
+    return len(pickle.dumps(thing))
+
+
+@pytest.fixture(scope="module")
+def judges() -> dict[str, Judge]:
+    """Return a judge with the bundled fit, one that knows a device, and one with a fit of its pipelines."""
+    device = lpp.load_device(TITAN)
+    kernels = [(doubled(group=group), "a copy") for group in (32, 64, 128)]
+    kernels += [(summed(terms), f"{terms} terms") for terms in (1, 4, 16)]
+    observations = [
+        observe(kernel, {"n": n}, 1.0, kernel_class=name, label="", device=device)
+        for kernel, name in kernels
+        for n in (2**16, 2**20)
+    ]
+    # What the pipelines are busy for is what it takes, nearly.
+    timed = [
+        replace(each, seconds=sum(each.pipelines.values()) * (1 + number % 5 / 50))
+        for number, each in enumerate(observations)
+    ]
+    candidates = [each for each in possible(timed, "overlap") if each.basis == "pipelines"]
+    fit = fit_observations(stated_provenance(device, device, "executed", "made up"), timed, candidates)[0]
+    assert fit.basis == "pipelines"
+    return {
+        "the bundled fit": judge_of(None, "amd-r9-fury", None, None, {"n": 1024}),
+        "a device": judge_of("roofline", TITAN, None, None, {"n": 1024}),
+        "a fit of pipelines": judge_of(None, None, fit, None, {"n": 1024}),
+    }
+
+
+def test_variants_are_small():
+    build = partial(matrix_multiplication, FORMS[-1])  # blocks of 8 × 4
+    assert nbytes(build) < 200
+    assert nbytes(build()) < 20_000
+
+
+@pytest.mark.parametrize("who", ["the bundled fit", "a device", "a fit of pipelines"])
+def test_questions_and_answers_are_small(who, judges):
+    judge = judges[who]
+    question = Question(judge, Variant("a variant", partial(matrix_multiplication, FORMS[0])), 0)
+    assert nbytes(question) < 12_000
+    assert nbytes(question) < nbytes(judge) + 300
+    answer = asked(pickle.loads(pickle.dumps(question)))
+    assert answer == asked(question)
+    assert nbytes(answer) < 1_500
+
+
+@pytest.mark.slow
+def test_two_thousand_variants_are_ranked_in_less_than_a_gibibyte(tmp_path):
+    """Loopy and islpy leave some 0.4 MiB of each behind, so that this says something of the rest."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "ranking_scale.py"), "memory", "linear", "2000"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    ranked, most = re.match(r"(\d+) of 2000 variants by linear, \d+ MiB before and (\d+) at most", said).groups()
+    assert int(ranked) == 2000
+    assert int(most) < 1024
