@@ -65,11 +65,11 @@ def test_a_variant_that_cannot_be_measured_is_a_row(ranking):
     assert "out of resources" in str(found)
 
 
-def beyond() -> lp.TranslationUnit:
-    """b[i] = 2 a[i + 1], of which the last element is not there."""
+def other(statement: str) -> lp.TranslationUnit:
+    """What ``doubled`` is, with another statement."""
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
-        "b[i] = 2*a[i + 1]",
+        statement,
         [lp.GlobalArg("a,b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
         name="doubled",
         assumptions="n >= 1",
@@ -80,7 +80,7 @@ def beyond() -> lp.TranslationUnit:
 
 def test_bounds_of_arrays_are_checked_before_a_variant_is_run(make_fit):
     # Not before it is ranked: Loopy takes as long for it as counting does.
-    ranking = lpp.rank({"beyond": beyond}, n=4096, fit=make_fit())
+    ranking = lpp.rank({"beyond": partial(other, "b[i] = 2*a[i + 1]")}, n=4096, fit=make_fit())
     assert ranking.order == ("beyond",)
     found = ranking.measure(SyntheticBackend(machine))
     assert "out-of-bounds" in found.failures["beyond"] or "out of bounds" in found.failures["beyond"]
@@ -105,23 +105,10 @@ def test_measurements_feed_a_fit_together_with_those_of_a_calibration(ranking, t
     assert {row.label for row in fit.residuals} >= VARIANTS.keys()
 
 
-def tripled() -> lp.TranslationUnit:
-    """b[i] = 3 a[i], which is not what the others compute."""
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "b[i] = 3*a[i]",
-        [lp.GlobalArg("a,b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        name="doubled",
-        assumptions="n >= 1",
-        lang_version=(2018, 2),
-    )
-    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
-
-
 @pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
 def test_on_a_device_variants_that_compute_something_else_are_found(make_fit):
     pytest.importorskip("pyopencl")
-    variants = {**VARIANTS, "wrong": tripled, "other arrays": partial(summed, 1)}
+    variants = {**VARIANTS, "wrong": partial(other, "b[i] = 3*a[i]"), "other arrays": partial(summed, 1)}
     ranking = lpp.rank(variants, n=2**16, fit=make_fit(weights={"launches": 1e-6, "f32 mul": 1e-9}))
     backend = open_backend("opencl")
     found = ranking.measure(backend, top=[*VARIANTS, "wrong"])
