@@ -44,15 +44,6 @@ def save_fit(fit: Fit, path: str | os.PathLike[str]) -> None:
     target = Path(path)
     document = {"schema": SCHEMA, **cast("Document", msgspec.to_builtins(fit, order="deterministic"))}
     write_document(document, target, "fit")
-    _saved.append(target)
-
-
-_saved: list[Path] = []
-
-
-def number_of_saves() -> int:
-    """Return how many fits this process has saved."""
-    return len(_saved)
 
 
 def path_of(fit: str | os.PathLike[str]) -> str:

@@ -9,18 +9,18 @@ everything else defaults to.
 import difflib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
-from loopyperf.calibration.fit_files import load_fit, number_of_saves, path_of
+from loopyperf.calibration.fit_files import load_fit, path_of
 from loopyperf.calibration.fits import Fit
 from loopyperf.device.library import load_device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
-from loopyperf.user_data import DATA_VARIABLE, user_data, user_data_name
+from loopyperf.user_data import user_data, user_data_name
 
 MODELS = ("linear", "overlap")
 """that fits are of, the simplest first"""
@@ -90,7 +90,7 @@ def find_fit(
         fit.
     """
     if path is None:
-        return _lately(("fit", device, model, backend), lambda: _found(device_slug(device), model, backend))
+        return _found(device_slug(device), model, backend)
     file = path_of(path)
     fit = _read(file)
     if model is not None and fit.model != model:
@@ -103,38 +103,10 @@ def find_fit(
 
 def other_backends(fit: Fit) -> tuple[str, ...]:
     """Return the other backends that fits for the device of *fit*, and of its model, were measured through."""
-    return _lately(("backends", fit.slug, fit.model, fit.backend), lambda: _other_backends(fit))
-
-
-def _other_backends(fit: Fit) -> tuple[str, ...]:
     files = [file for folder in _folders() for file in _files(f"{folder}/{fit.slug}", fit.model)]
     if len(files) < 2:
         return ()
     return tuple(sorted({_read(file).backend for file in files} - {fit.backend, ""}))
-
-
-# {{{ looking once in a moment
-
-MOMENT = 0.1
-"""seconds for which the fits that were found are taken to be all: a search asks thousands of times a second"""
-
-Found = TypeVar("Found")
-
-_found_lately: dict[tuple[str | None, ...], tuple[float, int, Any]] = {}
-
-
-def _lately(key: tuple[str | None, ...], find: Callable[[], Found]) -> Found:
-    """Return what *find* finds, or what it found in the last moment, unless this process has saved a fit since."""
-    where, now, saves = (*key, os.environ.get(DATA_VARIABLE)), time.monotonic(), number_of_saves()
-    known = _found_lately.get(where)
-    if known is not None and now - known[0] < MOMENT and known[1] == saves:
-        return known[2]
-    found = find()
-    _found_lately[where] = (now, saves, found)
-    return found
-
-
-# }}}
 
 
 # {{{ reading, once for each state of a file

@@ -1,6 +1,5 @@
 """Which fit is meant: an explicit path, else a person's own, else a bundled one."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,7 @@ import pytest
 from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.fit_files import load_fit, save_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.library import (
-    MOMENT,
-    bundled_fits,
-    find_fit,
-    known_fits,
-    other_backends,
-    own_path,
-    user_fits,
-)
+from loopyperf.calibration.library import bundled_fits, find_fit, known_fits, other_backends, own_path, user_fits
 from loopyperf.errors import FitFileError, UnknownDeviceError
 
 
@@ -40,35 +31,6 @@ def test_a_bundled_fit_is_found_by_its_device():
 def test_ones_own_fit_beats_the_bundled_one():
     save_fit(fit_from("own"), user_fits() / "amd-r9-fury" / "linear.json")
     assert find_fit("amd-r9-fury").source == "own"
-
-
-def test_a_fit_that_this_process_saves_is_found_at_once():
-    assert find_fit("amd-r9-fury").source != "own"
-    save_fit(fit_from("own"), user_fits() / "amd-r9-fury" / "linear.json")
-    assert find_fit("amd-r9-fury").source == "own"
-
-
-def test_what_others_change_is_found_in_the_next_moment(monkeypatch):
-    path = user_fits() / "d" / "linear.json"
-    save_fit(fit_from("first"), path)
-    text = path.read_text()
-    assert find_fit("d").source == "first"
-    path.write_text(text.replace("first", "other"))
-    clock = time.monotonic() + MOMENT
-    monkeypatch.setattr("loopyperf.calibration.library.time.monotonic", lambda: clock)
-    assert find_fit("d").source == "other"
-
-
-def test_within_a_moment_no_folder_is_read_again(monkeypatch):
-    save_fit(fit_from("own"), user_fits() / "d" / "linear.json")
-    monkeypatch.setattr("loopyperf.calibration.library.time.monotonic", lambda: 0.0)
-    found = find_fit("d")
-
-    def costly(_: str) -> None:
-        raise AssertionError("this is costly")
-
-    monkeypatch.setattr("loopyperf.calibration.library._files", costly)
-    assert find_fit("d") is found
 
 
 def test_an_explicit_path_beats_ones_own_fit(tmp_path: Path):
