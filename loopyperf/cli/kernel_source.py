@@ -38,8 +38,12 @@ def _functions(module: ModuleType) -> list[str]:
 
 
 def _imported(path: Path) -> ModuleType:
-    name = _module_name(path)
-    spec = spec_from_file_location(name, path)
+    """Return the module in the file, which is imported once, as any module is."""
+    origin = str(path.absolute())
+    name = _module_name(path.stem, origin)
+    if _is_from(sys.modules.get(name), origin):
+        return sys.modules[name]
+    spec = spec_from_file_location(name, origin)
     if not path.is_file() or spec is None or spec.loader is None:
         raise KernelFileError(f"no Python file at {path}")
     # Loopy's disk cache pickles what a kernel refers to, so the module must be importable by its name.
@@ -48,12 +52,16 @@ def _imported(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[name]
         raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module
 
 
-def _module_name(path: Path) -> str:
+def _module_name(stem: str, origin: str) -> str:
     """Return the file's own name, unless a module of that name is in use, as for a kernel in ``copy.py``."""
-    loaded = sys.modules.get(path.stem)
-    in_use = loaded is not None and getattr(loaded, "__file__", None) != str(path)
-    return f"loopyperf_kernel_in_{path.stem}" if in_use else path.stem
+    loaded = sys.modules.get(stem)
+    return stem if loaded is None or _is_from(loaded, origin) else f"loopyperf_kernel_in_{stem}"
+
+
+def _is_from(module: ModuleType | None, origin: str) -> bool:
+    return getattr(module, "__file__", None) == origin
