@@ -1,6 +1,7 @@
 # make env          the virtual environment in .venv, everything pinned (needs Python 3.11 to 3.13 and a C compiler)
 # make demo         calibrates this machine's OpenCL device, then predicts and measures the test kernels
-# make test         ruff, pyright, pytest
+# make test         ruff, pyright, the ratios of `make benchmark`, pytest
+# make benchmark    how many times as fast as its peers each answer is; fails where one is too slow
 # make test-slow    the tests that do not fit into `make test`
 # make corpora      how many real kernels are counted, and why others are not
 # make test-oldest  the tests with the oldest supported versions, in a virtual environment of their own
@@ -15,7 +16,7 @@ STAMP = $(VENV)/.installed
 # One thread: with more, PoCL's times on a shared machine vary by a factor of two.
 export POCL_MAX_PTHREAD_COUNT = 1
 
-.PHONY: env demo test test-slow test-oldest corpora lint clean
+.PHONY: env demo benchmark test test-slow test-oldest corpora lint clean
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
@@ -31,7 +32,10 @@ lint: env
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-test: lint
+benchmark: env
+	$(BIN)/python -m pytest --quiet --benchmark-columns=min,median,rounds benchmarks/test_speed.py
+
+test: lint benchmark
 	$(BIN)/python -m pytest -n 2
 
 test-slow: env

@@ -2,8 +2,8 @@
 
 The data are those of ``titan_v.py``; a group is an einsum at one size, under many transformations. For each way to fit
 (linear and overlap, of counts and of the catalog's pipelines), times are predicted by fits to other groups, and
-compared as there. The intervals are those of fits to four fifths of the groups, asked about the others. Observations
-are kept in FILE, a line of JSON each; what is there is not made again.
+compared as there, beside a roofline of all that is asked for. The intervals are those of fits to four fifths of the
+groups, asked about the others. Observations are kept in FILE, a line of JSON each; what is there is not made again.
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_fit.py FILE [--every N] [--from K] \
         [--seconds S] [--gather]
@@ -96,6 +96,14 @@ def figures(predicted: np.ndarray, observations: Sequence[Observation]) -> list[
     return [f"{each:.2f}" for each in (*numbers, np.median(regrets), np.mean(regrets))]
 
 
+def naive_roofline(row: Observation) -> float:
+    """Return the seconds of the published peaks for the flops and the bytes that are asked for, whatever caches do."""
+    asked = [(name, amount) for name, amount in row.properties.items() if name.startswith(("global load", "global st"))]
+    flops = sum(amount for name, amount in row.properties.items() if name.startswith("f64"))
+    carried = sum(amount * int(name.partition("-bit")[0].split()[-1]) / 8 for name, amount in asked)
+    return max(flops / DEVICE.peak_flops("f64"), carried / DEVICE.level("DRAM").bandwidth)
+
+
 def coverage(observations: Sequence[Observation], name: str) -> tuple[float, float]:
     """Return the share of held-out kernels in their interval, and the median of its upper end over the prediction."""
     candidates = [each for each in CANDIDATES if each.name == name]
@@ -134,6 +142,8 @@ def table(observations: Sequence[Observation]) -> Table:
         "mean",
     )
     found = Table(*columns, "80 % interval holds", "times")
+    roofline = np.array([naive_roofline(row) for row in observations])
+    found.add_row("naive roofline", *figures(roofline, observations))
     validated = cross_validate(observations, possible(observations))
     for name, left_out in validated.left_out.items():
         predicted = np.maximum(left_out.seconds, np.finfo(float).tiny)

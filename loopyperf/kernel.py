@@ -32,6 +32,8 @@ from loopyperf.plain_scalars import plain_scalars
 from loopyperf.registers import values_of_registers
 
 PARAM = isl.dim_type.param
+UNCHECKED = "no_check"
+"""Loopy's word for leaving out the check that accesses are within bounds"""
 
 Program = TranslationUnit | LoopKernel
 
@@ -253,7 +255,10 @@ def _names_in(constraint: isl.Constraint) -> frozenset[str]:
 
 
 def load_kernel(program: Program) -> Kernel:
-    """Return *program*, preprocessed and linearized, as a :class:`Kernel`.
+    """Return *program*, preprocessed and linearized, as a :class:`Kernel`, from which no code is generated.
+
+    Whether accesses are within bounds is not looked at: code generation does, and it takes Loopy longer than counting
+    takes us.
 
     Raises :class:`KernelError` where Loopy cannot infer types or find a schedule, or where there is no single entry
     point, and :class:`UnboundedDomainError` where Loopy needs bounds that a loop does not have.
@@ -262,6 +267,7 @@ def load_kernel(program: Program) -> Kernel:
     try:
         unit = inlined(unit)
         if unit.default_entrypoint.linearization is None:
+            unit = lp.set_options(unit, enforce_array_accesses_within_bounds=UNCHECKED)
             # Preprocessing writes reductions out with temporaries whose types are left to code generation to infer.
             unit = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(unit), expect_completion=False))
     except Exception as error:  # Loopy lets through what isl, pymbolic and Python itself raise

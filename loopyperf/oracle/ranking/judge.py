@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import loopy as lp
 from msgspec import structs
 
 from loopyperf.calibration.fits import Fit
@@ -27,8 +26,6 @@ from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.throughput import throughput_bounds
 from loopyperf.pipeline.machine_code import machine_code
 
-UNCHECKED = "no_check"
-"""Loopy's word for leaving out a check that takes as long as our counting, and that generating code makes anyway"""
 SIMULATED = "pipeline"
 """the model that simulates each variant"""
 THROUGHPUT = "throughput"
@@ -82,8 +79,6 @@ class Judge:
     def _checked(self, variant: Variant) -> Program:
         """Return the program; raises :class:`OccupancyError` for one that the device cannot run."""
         program = variant.program()
-        if program is not variant.build:
-            program = lp.set_options(as_translation_unit(program), enforce_array_accesses_within_bounds=UNCHECKED)
         if self.device is not None:
             check_fits(declared_group(as_translation_unit(program).default_entrypoint), self.device)
             check_fits(self._prepared_group(program), self.device)

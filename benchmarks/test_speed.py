@@ -1,0 +1,180 @@
+"""How fast a search has its answers, as ratios to the peers in the same run: less than the ratios here is a failure.
+
+    make benchmark
+
+Peers are Loopy's statistics, islpy's evaluation, and compiling and measuring (PoCL). Seconds are of processors. Loopy's
+caches are off, in memory and on disk, and both sides start from the same kernel, each turn from a copy that remembers
+nothing. With Loopy's caches on, a kernel that it has seen spares it its type inference, and a new one costs it more,
+for hashing and for writing. An unprepared kernel goes through Loopy's checks before scheduling on our side, through
+none on the other. The ratios asked for leave a margin to other machines; those measured are printed.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import loopy as lp
+import numpy as np
+import pytest
+from conftest import Race
+from multipole_expansion import multipole_expansion
+from ranking_sets.matrix_multiplication import FORMS, Form, matrix_multiplication
+
+import loopyperf as lpp
+from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.kernel import load_kernel
+from loopyperf.measurement.backends import open_backend
+from loopyperf.oracle import recollection
+from loopyperf.oracle.analysis_files import CACHE_VARIABLE
+from loopyperf.oracle.choice import chosen_fit
+from loopyperf.properties.counted_kernel import count_properties
+from loopyperf.properties.vector import PropertyVector
+
+pytestmark = [
+    pytest.mark.benchmark(timer=time.process_time),
+    pytest.mark.filterwarnings("ignore::loopy.diagnostic.LoopyWarning"),
+]
+DEVICE = "amd-r9-fury"
+SIZES = {"n": 1024}
+MILLION = 128 * (1 + np.arange(10**6) % 2**13)
+"""sizes up to 2**20, whose cubes are the machine's integers; exact counts beyond are Python's, ten times as slow"""
+CALLS = 200
+Build = Callable[[], lp.TranslationUnit]
+
+
+def tiled() -> lp.TranslationUnit:
+    """Return a tiled matrix multiplication, where nearly all the work of counting is isl's."""
+    return matrix_multiplication(Form(16, 16, 16))
+
+
+def scheduled(build: Build) -> Build:
+    """Return what makes copies of a kernel after Loopy's passes."""
+    unit = lp.linearize(lp.preprocess_program(build()))
+    return lambda: unit.with_kernel(unit.default_entrypoint.copy())
+
+
+def fresh(build: Build) -> Callable[[], tuple[lp.TranslationUnit]]:
+    """Return what makes the arguments of a side."""
+    return lambda: (build(),)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what is found apart from a person's own."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    recollection.forget()
+
+
+@pytest.fixture(scope="module")
+def properties() -> PropertyVector:
+    """The properties of the tiled matrix multiplication."""
+    return count_properties(load_kernel(tiled())).properties()
+
+
+# {{{ a new kernel
+
+
+def loopys_maps(unit: lp.TranslationUnit) -> None:
+    """Count with Loopy's three maps; each would preprocess an unprepared unit anew."""
+    unit = lp.preprocess_program(unit)
+    lp.get_op_map(unit, subgroup_size=32)
+    lp.get_mem_access_map(unit, subgroup_size=32)
+    lp.get_synchronization_map(unit, subgroup_size=32)
+
+
+def count(unit: lp.TranslationUnit) -> None:
+    """Count all properties."""
+    count_properties(load_kernel(unit)).properties()
+
+
+def test_a_tiled_matrix_multiplication_is_counted_faster_than_by_loopys_maps(race: Race) -> None:
+    race(count, loopys_maps, 2, fresh=fresh(scheduled(tiled)))
+
+
+def test_hundreds_of_scalar_assignments_are_counted_faster_than_by_loopys_maps(race: Race) -> None:
+    race(count, loopys_maps, 6, fresh=fresh(scheduled(partial(multipole_expansion, order=7))), turns=3)
+
+
+def test_a_new_kernel_is_estimated_faster_than_loopys_maps_count_it(race: Race) -> None:
+    def estimate(unit: lp.TranslationUnit) -> None:
+        recollection.forget()
+        lpp.estimate(unit, device=DEVICE, model="linear", **SIZES)
+
+    estimate(tiled())
+    race(estimate, loopys_maps, 0.9, fresh=fresh(tiled))
+
+
+def test_counts_are_found_in_a_file_faster_than_counted(race: Race) -> None:
+    def find(unit: lp.TranslationUnit) -> None:
+        recollection.forget()
+        with lp.CacheMode(True):  # asks Loopy's for nothing: no pass of it is run
+            lpp.count(unit)
+
+    find(tiled())
+    race(find, count, 8, fresh=fresh(tiled))
+
+
+# }}}
+
+
+# {{{ a known kernel
+
+
+def calls(action: Callable[[], object], number: int = CALLS) -> Callable[[], None]:
+    """Return what does *action* so many times."""
+
+    def repeated() -> None:
+        for _ in range(number):
+            action()
+
+    return repeated
+
+
+def by_islpy(properties: PropertyVector, number: int) -> Callable[[], None]:
+    """Return what evaluates the properties by islpy so many times."""
+    polynomials = [count.polynomial for count in properties.values() if isinstance(count, QuasiPolynomial)]
+    return calls(lambda: [polynomial.eval_with_dict(SIZES) for polynomial in polynomials], number)
+
+
+def test_counts_are_evaluated_faster_than_by_islpy(race: Race, properties: PropertyVector) -> None:
+    race(calls(lambda: properties.evaluate(**SIZES)), by_islpy(properties, CALLS), 5)
+
+
+def test_a_known_kernel_is_estimated_faster_than_islpy_evaluates_its_counts(
+    race: Race, properties: PropertyVector
+) -> None:
+    unit, fit = tiled(), chosen_fit("linear", DEVICE, None)
+    race(calls(lambda: lpp.estimate(unit, fit=fit, model="linear", **SIZES)), by_islpy(properties, CALLS), 2)
+
+
+def test_a_million_sizes_are_estimated_faster_than_islpy_evaluates_their_counts(
+    race: Race, properties: PropertyVector
+) -> None:
+    unit, fit = tiled(), chosen_fit("linear", DEVICE, None)
+    million = calls(lambda: lpp.estimate(unit, fit=fit, model="linear", n=MILLION), 1)
+    race(million, by_islpy(properties, CALLS), 300, parts=len(MILLION) // CALLS)
+
+
+# }}}
+
+
+# {{{ many variants
+
+
+def test_variants_are_ranked_faster_than_compiled_and_measured(race: Race) -> None:
+    pytest.importorskip("pyopencl")
+    backend, forms = open_backend("opencl"), FORMS[:4]
+    ranked = partial(lpp.rank, n=256, device=DEVICE, model="linear")
+
+    def variants() -> tuple[dict[str, Build]]:
+        recollection.forget()
+        return ({form.label: partial(matrix_multiplication, form) for form in forms},)
+
+    def measure(variants: dict[str, Build]) -> None:
+        ranked(variants).measure(backend, top=len(variants))
+
+    race(ranked, measure, 3, fresh=variants, turns=2)
+
+
+# }}}

@@ -1,0 +1,91 @@
+"""The TITAN V's groups through ``rank``: the same figures as fits to other groups give, and variants a second.
+
+The data, and the files of observations, are those of ``titan_v_fit.py``: the overlap model of pipelines is fitted to
+the groups that a fold keeps, and each group that it leaves out is ranked, from its pickled kernels, by workers.
+
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_ranked.py FILE [FILE ...] [--workers N] \
+        [--every N]
+"""
+
+import argparse
+import lzma
+import pickle
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import loopy as lp
+import numpy as np
+from measured import SHARED_DATA
+from rich.console import Console
+from rich.table import Table
+from titan_v import DEVICE
+from titan_v_fit import SPREAD, figures, kept
+
+import loopyperf as lpp
+from loopyperf.calibration.candidates import CANDIDATES
+from loopyperf.calibration.fits import Provenance
+from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.folds import folds
+from loopyperf.calibration.problem import Observation
+
+PIPELINES = [each for each in CANDIDATES if each.name == "overlap of pipelines"]
+LIMIT = 300.0
+"""seconds for each kernel at most"""
+
+
+def unpickled(kernel: bytes) -> lp.TranslationUnit:
+    """Return the kernel of a row: where it is analysed."""
+    return pickle.loads(kernel)
+
+
+def ranked(
+    rows: Sequence[Mapping[str, Any]], fit: lpp.Fit, group: Sequence[Observation], workers: ProcessPoolExecutor
+) -> lpp.Ranking:
+    """Return the ranking of a group."""
+    members = [int(row.label) for row in group]
+    variants = {str(place): partial(unpickled, rows[place]["kernel"]) for place in members}
+    return lpp.rank(variants, fit=fit, executor=workers, time_limit=LIMIT, parameters=rows[members[0]]["sizes"])
+
+
+def main() -> None:
+    """Rank the groups that each fold leaves out."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("file", type=Path, nargs="+", help="where observations are kept; of several, all are read")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--every", type=int, default=1, help="only each of the groups that comes every so many")
+    asked = parser.parse_args()
+    with lzma.open(SHARED_DATA / "titan-v.pkl.xz") as file:
+        rows = pickle.load(file)
+    observations, _ = kept(rows, asked.file)
+    groups: dict[str, list[Observation]] = defaultdict(list)
+    for row in observations:
+        groups[row.kernel_class].append(row)
+    chosen = set(sorted(groups)[:: asked.every])
+    provenance = Provenance(model="", device=DEVICE.name, slug=DEVICE.slug, counting="executed")
+    seconds: dict[str, float] = {}
+    failures: Counter[str] = Counter()
+    took = 0.0
+    with ProcessPoolExecutor(asked.workers) as workers:
+        for fold in folds([row.kernel_class for row in observations]):
+            (fit,) = fit_observations(provenance, [r for r in observations if r.kernel_class not in fold], PIPELINES)
+            for name in sorted(fold & chosen):
+                begin = time.perf_counter()
+                ranking = ranked(rows, fit, groups[name], workers)
+                took += time.perf_counter() - begin
+                seconds |= ranking.seconds
+                failures.update(ranking.failures.values())
+    told = [row for row in observations if row.label in seconds]
+    table = Table("", "median |ln|", "Spearman mean", "median", f"spread > {SPREAD}: mean", "median", "regret", "mean")
+    table.add_row("rank", *figures(np.array([seconds[row.label] for row in told]), told))
+    Console(width=120).print(table)
+    print(f"{len(told)} variants in {len(chosen)} groups, {len(told) / took:.2f} a second on {asked.workers} workers")
+    print(f"not ranked: {dict(failures) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()
