@@ -30,8 +30,9 @@ def fit_observations(
     The one that does so best of all comes first. *candidates* are by default all that *observations* have the columns
     for. With a single class nothing can be left out: the first candidate of each model is taken, of pipelines if there
     is one, and has no intervals.
-    The coverage of fits of counts tells of *expected* properties too. *beyond* are kernels whose time hangs on what no
-    property stands for: only fits of pipelines are told of them, and no fit is judged on them.
+    The coverage, which is that of counts whatever is fitted, tells of *expected* properties too. *beyond* are kernels
+    whose time hangs on what no property stands for: only fits of pipelines are told of them, and no fit is judged on
+    them.
     Raises :class:`CalibrationError` where there is nothing to fit, or no candidate.
     """
     rows = tuple(observations)
@@ -80,9 +81,10 @@ def make_fit(
 ) -> Fit:
     """Return the fit that records this solution of this problem, which *candidate* found.
 
-    *validated* is of the observations *judged*, by default of the problem's. The coverage of a fit of counts tells of
-    *expected* properties too.
+    *validated* is of the observations *judged*, by default of the problem's. Their coverage tells of *expected*
+    properties too.
     """
+    told = tuple(judged or problem.observations)
     left_out = None if validated is None else validated.left_out[candidate.name]
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": candidate.model}
     return Fit(
@@ -103,8 +105,8 @@ def make_fit(
         },
         residual_summary=_summary(solution.residuals),
         cross_validation=None if validated is None else validated.table,
-        uncertainty=None if left_out is None else uncertainty(solution, judged or problem.observations, left_out),
-        coverage=coverage(problem, expected) if problem.basis == "counts" else (),
+        uncertainty=None if left_out is None else uncertainty(solution, told, left_out),
+        coverage=coverage(pose_problem(told), expected),
         residuals=tuple(
             Residual(row.kernel_class, row.label, _plain(row.sizes), float(row.seconds), residual)
             for row, residual in zip(problem.observations, solution.residuals, strict=True)

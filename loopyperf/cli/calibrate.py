@@ -90,7 +90,7 @@ def show_fit(fit: Fit, console: Console) -> None:
         console.print(f"not told apart by the kernels: {', '.join(group.properties)}")
     if fit.residual_summary is not None:
         console.print(
-            f"{len(fit.residuals)} measurements, rank {fit.rank}, condition {fit.condition:.1f}, residuals: geometric "
+            f"{len(fit.residuals)} measurements, rank {fit.rank}, condition {fit.condition:.3g}, residuals: geometric "
             f"mean {fit.residual_summary.geometric_mean:.1%}, worst {fit.residual_summary.worst:.0%}"
         )
     if fit.cross_validation is not None:

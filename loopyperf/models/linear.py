@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from loopyperf.models.exact_sum import adding_up, total
+from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import Count, Fitted, Shares, Weights
 from loopyperf.models.result import Breakdown, ModelTime, Row
 
@@ -32,14 +32,6 @@ def linear_time(fit: Fitted, shares: Shares) -> ModelTime:
         for (name, source, count), cost in zip(charged, costs, strict=True)
     ]
     return ModelTime(seconds, Breakdown(tuple(rows)), unfitted(weights, shares))
-
-
-def linear_seconds(weights: Weights, amounts: Iterable[tuple[str, int]]) -> float:
-    """Return the seconds of :func:`linear_time` at one size, without its rows: a search needs no more, and often.
-
-    *amounts* are those of its shares, a property and a count each.
-    """
-    return total([weights[name] * count for name, count in amounts if name in weights])
 
 
 def unfitted(weights: Weights, shares: Shares) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import islpy as isl
@@ -15,6 +16,7 @@ from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, Program, checked_program, load_kernel
 from loopyperf.oracle.recollection import recalled
+from loopyperf.oracle.sizes import has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 
@@ -47,6 +49,12 @@ class CountingOptions:
             sub_group_size=self.sub_group_size,
             on_unknown=self.on_unknown,
         )
+
+
+@cache
+def usual_options(counting: Counting) -> CountingOptions:
+    """Return the options where only *counting* is stated: a search asks for nothing else."""
+    return CountingOptions(counting)
 
 
 def count(
@@ -86,7 +94,7 @@ def count_at(program: Program, options: CountingOptions, sizes: Mapping[str, Any
     assumes its sizes to be just these, the counts are plain numbers. Raises :class:`EngineError` for arrays of sizes
     then, and :class:`ParameterError` for sizes that are missing, not integers or outside the kernel's assumptions.
     """
-    if engine_is_exact() or any(isinstance(size, np.ndarray) for size in sizes.values()):
+    if engine_is_exact() or has_arrays(sizes):
         return _counted(program, options)
     kernel = prepared(program)
     return options.count(_assuming(kernel, _integers(kernel, sizes)))

@@ -11,12 +11,11 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.indistinguishable import doubts
 from loopyperf.errors import ParameterError
 from loopyperf.models import find_fitted_model
-from loopyperf.models.exact_sum import Seconds
+from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
-from loopyperf.models.linear import linear_seconds
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.oracle.intervals import extrapolations, interval
-from loopyperf.oracle.sizes import common_shape
+from loopyperf.oracle.sizes import common_shape, has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts
 
 
@@ -46,10 +45,10 @@ class _Counted:
         if not model.is_weighted_sum:
             self.answer = model.time(self.fit, _shares(self.counted, self.sizes))
             return self.answer.seconds
-        if any(isinstance(size, np.ndarray) for size in self.sizes.values()):
+        if has_arrays(self.sizes):
             _batch_shape(self.sizes)  # refused with the sizes in their order
             return self.counted.properties().weighted(self.fit.weights, **self.sizes)
-        return linear_seconds(self.fit.weights, self.counted.amounts(self.sizes))
+        return total(self.counted.costs(self.fit.weights, self.sizes))
 
     def explained(self) -> ModelTime:
         shares = _shares(self.counted, self.sizes)
@@ -65,7 +64,7 @@ class _Counted:
 
 def _shares(counted: KernelCounts, sizes: Mapping[str, Any]) -> Shares:
     """Return the counts by property and source at one size; by property alone in a batch."""
-    if not any(isinstance(size, np.ndarray) for size in sizes.values()):
+    if not has_arrays(sizes):
         return counted.shares(sizes)
     shape = _batch_shape(sizes)
     counts = counted.properties().evaluate(**sizes)

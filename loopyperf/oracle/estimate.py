@@ -14,7 +14,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.models import find_model
 from loopyperf.models.interface import DeviceModel, LearnedModel, Model, SampledModel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import CountingOptions, Program, count_at
+from loopyperf.oracle.analysis import CountingOptions, Program, count_at, usual_options
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, meant_device, said_of_choice
 from loopyperf.oracle.counted_estimate import estimate_counted
 from loopyperf.oracle.device_estimate import estimate_by_pipelines, estimate_on_device
@@ -114,7 +114,10 @@ def _estimate_fitted(
     if fit.basis == "pipelines":
         _check_looks_at_graphs("this fit, of pipelines,", counting, on_unknown)
         return estimate_by_pipelines(program, fit, typical, sizes, alternatives=alternatives)
-    options = CountingOptions(counting or fit.counting, typical, on_unknown=on_unknown)
+    if counting is None and typical is None and on_unknown == "refuse":
+        options = usual_options(fit.counting)
+    else:
+        options = CountingOptions(counting or fit.counting, typical, on_unknown=on_unknown)
     return estimate_counted(count_at(program, options, sizes), fit, sizes)
 
 

@@ -18,6 +18,11 @@ def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any])
     return {**parameters, **sizes}
 
 
+def has_arrays(sizes: Mapping[str, Any]) -> bool:
+    """Return whether any of *sizes* is an array."""
+    return any(isinstance(size, np.ndarray) for size in sizes.values())
+
+
 def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
     """Return the shape that arrays of these *shapes* broadcast to; raises :class:`ParameterError` if there is none."""
     try:

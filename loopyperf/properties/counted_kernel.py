@@ -1,10 +1,9 @@
 """A counted kernel with its properties: what :func:`loopyperf.count` returns."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 from loopyperf.counts.evaluation import IntegerArray
@@ -13,6 +12,7 @@ from loopyperf.counts.kernel_counts import KernelTallies, OnUnknown, count_kerne
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
+from loopyperf.properties.pricing import Pricing
 from loopyperf.properties.table import Table
 from loopyperf.properties.totals import Totals
 from loopyperf.properties.unified import item_named, property_name
@@ -50,28 +50,20 @@ class KernelCounts(KernelTallies):
         """Return whether some counts are no integers before they are rounded."""
         return any(isinstance(tally.number, Fraction) for tally in self.tallies)
 
-    def amounts(self, sizes: Mapping[str, int]) -> Iterable[tuple[str, int]]:
-        """Return a property and an exact count for each of what :meth:`shares` has, in less time; raises as it does."""
+    def costs(self, prices: Mapping[str, float], sizes: Mapping[str, int]) -> list[float]:
+        """Return price · count of all that :meth:`shares` has and *prices* name, in less time; raises as it does.
+
+        *prices* are by property, and do not change: those asked for last are remembered.
+        """
         if self._is_rounded:
-            return ((name, count) for name, parts in self.shares(sizes).items() for count in parts.values())
+            shares = self.shares(sizes).items()
+            return [prices[name] * count for name, parts in shares if name in prices for count in parts.values()]
         counts = self._by_source.at(sizes)
-        amounts = list(zip(self._names, counts, strict=True))
-        for name, sides in self._sides:
-            amounts += min(([(name, counts[place]) for place in side] for side in sides), key=_total)
-        return amounts
-
-    @cached_property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self._by_source.keys)
-
-    @cached_property
-    def _sides(self) -> tuple[tuple[str, tuple[list[int], ...]], ...]:
-        """Return each minimum of loads and stores, and the places of either among the counts by source."""
-        minima = self._properties.totals.minima
-        places = {
-            side: [place for place, name in enumerate(self._names) if name == side] for side in chain(*minima.values())
-        }
-        return tuple((name, tuple(places[side] for side in sides)) for name, sides in minima.items())
+        pricing = self.__dict__.get("_pricing")
+        if pricing is None or pricing.prices is not prices:
+            names = [name for name, _ in self._by_source.keys]
+            pricing = self.__dict__["_pricing"] = Pricing(names, self._properties.totals.minima, prices)
+        return pricing.costs(counts)
 
     def shares(self, sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
         """Return property -> instruction, barrier or launch -> exact count at *sizes*; they add up to the property.
@@ -115,10 +107,6 @@ class KernelCounts(KernelTallies):
 
     def _repr_html_(self) -> str:
         return self.table().html()
-
-
-def _total(amounts: Iterable[tuple[str, int]]) -> int:
-    return sum(count for _, count in amounts)
 
 
 def _make_add_up(parts: dict[str, int], total: int) -> None:

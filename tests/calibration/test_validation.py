@@ -6,6 +6,8 @@ import pytest
 
 from loopyperf.calibration.accuracy import PLAIN, CrossValidation, Prediction, assess
 from loopyperf.calibration.candidates import CANDIDATES, Candidate
+from loopyperf.calibration.fits import Provenance
+from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.folds import MOST_FOLDS
 from loopyperf.calibration.problem import Observation, Problem
 from loopyperf.calibration.solution import Solution
@@ -195,3 +197,17 @@ def test_fits_of_pipelines_are_told_of_what_no_property_stands_for_and_nobody_is
     assert len(told.left_out[pipelines].seconds) == len(rows)
     for name in ("linear, non-negative", "overlap of counts"):
         assert told.table.errors[name] == alone.table.errors[name]
+
+
+@pytest.mark.parametrize("basis", ["counts", "pipelines"])
+def test_coverage_is_that_of_counts_whatever_is_fitted(basis: str):
+    rows = [
+        Observation(name, str(busy), {}, {"launches": 1, "f32 add": busy}, 1e-5 + 1e-9 * busy, {"alu": 1e-9 * busy})
+        for name in ("a", "b", "c")
+        for busy in (1000, 2000)
+    ]
+    provenance = Provenance(model="", device="Made Up", slug="made-up-1", counting="executed")
+    candidates = [each for each in CANDIDATES if each.basis == basis]
+    (fit, *_) = fit_observations(provenance, rows, candidates, expected=["f32 mul"])
+    assert fit.basis == basis
+    assert {row.name: row.configurations for row in fit.coverage} == {"f32 add": 6, "f32 mul": 0, "launches": 6}
