@@ -17,6 +17,7 @@ from loopyperf.cli.doctor import doctor
 from loopyperf.cli.estimate import estimate
 from loopyperf.cli.fit import fit
 from loopyperf.cli.microbenchmark import microbenchmark
+from loopyperf.cli.rank import rank
 from loopyperf.cli.train import train
 from loopyperf.cli.validate import validate
 from loopyperf.errors import LoopyperfError, LoopyperfWarning
@@ -31,6 +32,7 @@ COMMANDS: Mapping[str, click.Command] = {
     "estimate": estimate,
     "fit": fit,
     "microbenchmark": microbenchmark,
+    "rank": rank,
     "train": train,
     "validate": validate,
 }
