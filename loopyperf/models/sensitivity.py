@@ -22,6 +22,10 @@ class Sensitivity:
     """predicted, one for each kernel"""
     gradient: Floats
     """(kernels × parameters): ∂ln T by each weight, in the fit's order, then by the sharpness"""
+    columns: tuple[str, ...]
+    """all that costs something: those with a weight, in the fit's order, then pipelines without one"""
+    shares: Floats
+    """(kernels × columns): ∂ln T by the logarithm of each cost; they add up to 1"""
 
 
 def sensitivity(fit: Fitted, kernels: Sequence[Amounts]) -> Sensitivity:
@@ -51,4 +55,6 @@ def sensitivity_of(fit: Fitted, names: Sequence[str], amounts: Floats) -> Sensit
     by_weight = (own * found.factors)[:, : len(columns)]
     gradient = np.hstack([by_weight, found.by_sharpness[:, None]])
     with np.errstate(divide="ignore", invalid="ignore"):
-        return Sensitivity(found.seconds, np.nan_to_num(gradient / found.seconds[:, None]))
+        relative = np.nan_to_num(gradient / found.seconds[:, None])
+        shares = np.nan_to_num(costs * found.factors / found.seconds[:, None])
+    return Sensitivity(found.seconds, relative, known, shares)
