@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+import numpy as np
+
 from loopyperf.calibration.folds import splits
 from loopyperf.calibration.problem import Matrix, Vector
 from loopyperf.errors import CalibrationError, LoopyperfError
@@ -66,20 +68,31 @@ def check_recipe(name: str) -> None:
 
 
 def taught(name: str, parameters: Parameters, features: Matrix, targets: Vector) -> Regressor:
-    """Return the regressor called *name* with these hyper-parameters, taught *targets*: the same at each call."""
+    """Return the regressor called *name* with these hyper-parameters, taught *targets*: the same at each call.
+
+    Where no feature differs from row to row, it says the median of *targets*, whatever it is asked.
+    """
+    check_recipe(name)
+    if not _has_spread(features):
+        return _imported("sklearn.dummy").DummyRegressor(strategy="median").fit(features, targets)
     return _pipeline(name, parameters).fit(features, targets)
 
 
 def searched(name: str, features: Matrix, targets: Vector, classes: Sequence[str]) -> dict[str, float]:
     """Return the hyper-parameters that best predict *targets* of classes that were left out.
 
-    Raises :class:`CalibrationError` for fewer than two classes.
+    They are the middle ones where so few rows are left that no feature differs among them. Raises
+    :class:`CalibrationError` for fewer than two classes.
     """
+    check_recipe(name)
+    folds = splits(classes, SEARCHED)
+    if not all(_has_spread(features[known]) for known, _ in folds):
+        return {parameter: values[len(values) // 2] for parameter, values in RECIPES[name].grid.items()}
     model_selection = _imported("sklearn.model_selection")
     search = model_selection.GridSearchCV(
         _pipeline(name, {}),
         {f"{STEP}__{parameter}": list(values) for parameter, values in RECIPES[name].grid.items()},
-        cv=splits(classes, SEARCHED),
+        cv=folds,
         scoring="neg_mean_absolute_error",
         refit=False,
         error_score="raise",
@@ -88,8 +101,12 @@ def searched(name: str, features: Matrix, targets: Vector, classes: Sequence[str
     return {key.removeprefix(f"{STEP}__"): value for key, value in search.best_params_.items()}
 
 
+def _has_spread(features: Matrix) -> bool:
+    """Return whether any feature differs from row to row."""
+    return bool((np.ptp(features, axis=0) > 0).any() and (features.var(axis=0) > 0).any())
+
+
 def _pipeline(name: str, parameters: Parameters) -> Any:
-    check_recipe(name)
     pipeline = _imported("sklearn.pipeline")
     if name == "svr":
         learner = _imported("sklearn.svm").SVR(**parameters)

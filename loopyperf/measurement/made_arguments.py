@@ -1,7 +1,7 @@
 """Arguments for a kernel that comes without: numbers that do no harm, whatever the kernel does with them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from loopy.kernel import LoopKernel
@@ -20,13 +20,21 @@ def made_arguments(kernel: LoopKernel, sizes: Sizes, given: Mapping[str, Any], s
     """Return arguments for *kernel* at *sizes*: those *given*, and others that are made up.
 
     Floating-point numbers are random, by *seed* and the argument's name: variants of a kernel are given the same.
-    Integers are zeros: as indices they lie in every array. Raises
-    :class:`ParameterError` for what is given and no argument, and :class:`MeasurementError` for an array of unknown
-    shape or type.
+    Integers are zeros: as indices they lie in every array.
+
+    Raises :class:`ParameterError` for what is given and no argument, or is another size than *sizes* says, and
+    :class:`MeasurementError` for an array of unknown shape or type.
     """
+    if not isinstance(cast("object", given), Mapping):
+        raise ParameterError(f"arguments are by name, as in {{'a': array}}; received {given!r:.80}")
     if superfluous := sorted(set(given) - set(kernel.arg_dict)):
         takes = ", ".join(kernel.arg_dict)
         raise ParameterError(f"kernel {kernel.name!r} has no argument {', '.join(superfluous)}; it takes: {takes}")
+    for name in sorted(set(given) & set(sizes)):
+        if not np.array_equal(given[name], sizes[name]):
+            raise ParameterError(
+                f"argument {name} is {given[name]!r:.80}, but the size {name} is {sizes[name]}: state it as a size"
+            )
     made: Arguments = {}
     for argument in kernel.args:
         if argument.name in given:

@@ -5,8 +5,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from math import isfinite
+from numbers import Real
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.fit_files import save_fit
@@ -16,12 +19,18 @@ from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
 from loopyperf.device.names import device_slug
-from loopyperf.errors import CalibrationError, LoopyperfError
+from loopyperf.errors import CalibrationError, LoopyperfError, ParameterError
 from loopyperf.measurement.environment import installed_versions
 from loopyperf.models import find_fitted_model
 from loopyperf.models.sampling import SampledProgram
 from loopyperf.oracle.analysis import Program
+from loopyperf.oracle.choice import DEVICE_VARIABLE
 from loopyperf.oracle.observation import described, observe
+from loopyperf.oracle.ranking.time_limit import TimeIsUp, limited
+
+NOBODYS = "unnamed device"
+"""what a fit is of where nobody says which device was measured"""
+_A_ROW = "kernel, sizes, seconds and, if you like, kernel_class, label, typical"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ Row = Measured | Sequence[Any] | Mapping[str, Any]
 """a :class:`Measured`, its fields in their order, or its fields by name"""
 
 
-Task = tuple[Measured, Counting, Device | None]
+Task = tuple[Measured, Counting, Device | None, float | None]
 Asked = TypeVar("Asked")
 Found = TypeVar("Found")
 
@@ -54,32 +63,34 @@ Found = TypeVar("Found")
 def fit(
     measurements: Iterable[Row],
     *,
-    device: Device | str,
+    device: Device | str | None = None,
     model: str | None = None,
     counting: Counting = "executed",
     source: str = "timings taken elsewhere",
     save: str | os.PathLike[str] | None = None,
     executor: Executor | None = None,
+    time_limit: float | None = None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
 ) -> Fit:
     """Return the fit of *measurements* that were taken on *device*: of *model*, or of the one that generalises best.
 
     *measurements* are rows of a kernel, its sizes, the seconds that it took, and the class that it is of: tuples in
-    this order, mappings, or :class:`Measured`. *device* is a name, or a description: where the device is described,
-    how long its pipelines are busy is tried beside property counts. A row that cannot be analysed raises its error;
-    with *on_failure* this is called instead, and the fit is made without it. Rows are analysed by *executor*, if one
-    is given. The fit is saved to *save*, if that is given; it holds what :func:`loopyperf.calibrate` writes.
+    this order, mappings, or :class:`Measured`. *device* is a name, or a description, by default what
+    ``LOOPYPERF_DEVICE`` names: where the device is described, how long its pipelines are busy is tried beside property
+    counts. Rows are analysed by *executor*, if one is given. A row that cannot be analysed, or takes more than
+    *time_limit* seconds, raises its error; with *on_failure* this is called instead, and the fit is made without it.
+    The fit is saved to *save*, if that is given; it holds what :func:`loopyperf.calibrate` writes.
 
     Raises :class:`CalibrationError` for rows that are none, or that leave nothing to fit, :class:`UnknownModelError`
-    for a model that is not fitted.
+    for a model that is not fitted, :class:`ParameterError` for a device that is none.
     """
     if model is not None:
         find_fitted_model(model)
-    known = device if isinstance(device, Device) else described(device_slug(device))
-    rows = [measured(row, number) for number, row in enumerate(measurements)]
-    observations = _observed(rows, counting, known, executor, on_failure)
+    named, known = stated_device(device)
+    rows = rows_of(measurements)
+    observations = _observed(rows, counting, known, executor, time_limit, on_failure)
     fits = fit_observations(
-        stated_provenance(device, known, counting, source),
+        stated_provenance(named, known, counting, source),
         observations,
         possible(observations, model),
     )
@@ -101,17 +112,43 @@ def stated_provenance(device: Device | str, known: Device | None, counting: Coun
     )
 
 
-def measured(row: Row, number: int) -> Measured:
-    """Return *row* number *number* as what it says it is; raises :class:`CalibrationError` where that is none."""
-    if isinstance(row, Measured):
-        return row
+def stated_device(device: object) -> tuple[Device | str, Device | None]:
+    """Return the name of *device*, or its description, and its description if there is one.
+
+    Without one, that is what ``LOOPYPERF_DEVICE`` names, or nobody's. Raises :class:`ParameterError` for what is none.
+    """
+    if isinstance(device, Device):
+        return device, device
+    named = os.environ.get(DEVICE_VARIABLE) or NOBODYS if device is None else device
+    if not isinstance(named, str) or not device_slug(named):
+        raise ParameterError(f"the device that was measured is a name, or a description; received {device!r}")
+    return named, described(device_slug(named))
+
+
+def rows_of(measurements: object) -> list[Measured]:
+    """Return *measurements* as rows; raises :class:`CalibrationError` for what is none, saying which row."""
+    if isinstance(measurements, str) or not isinstance(measurements, Iterable):
+        raise CalibrationError(f"measurements are rows of {_A_ROW}; received {measurements!r:.80}")
+    return [_row(row, number) for number, row in enumerate(cast("Iterable[object]", measurements))]
+
+
+def _row(row: object, number: int) -> Measured:
+    found, why = row, ""
     try:
-        return Measured(**row) if isinstance(row, Mapping) else Measured(*row)
+        if isinstance(row, Mapping):
+            found = Measured(**cast("Mapping[str, Any]", row))
+        elif isinstance(row, Sequence) and not isinstance(row, str):
+            found = Measured(*cast("Sequence[Any]", row))
     except TypeError as error:
-        raise CalibrationError(
-            f"row {number} is none: kernel, sizes, seconds and, if you like, kernel_class, label, typical; "
-            f"received {row!r} ({error})"
-        ) from error
+        why = f" ({error})"
+    if not isinstance(found, Measured):
+        raise CalibrationError(f"row {number} is none: {_A_ROW}; received {row!r:.80}{why}")
+    sizes, seconds = cast("object", found.sizes), cast("object", found.seconds)
+    if not isinstance(sizes, Mapping):
+        raise CalibrationError(f"row {number}: sizes are by name, as in {{'n': 1024}}; received {sizes!r:.80}")
+    if not isinstance(seconds, Real) or not (isfinite(float(seconds)) and float(seconds) > 0):
+        raise CalibrationError(f"row {number}: a run takes a positive number of seconds; received {seconds!r:.80}")
+    return found
 
 
 def _observed(
@@ -119,9 +156,10 @@ def _observed(
     counting: Counting,
     device: Device | None,
     executor: Executor | None,
+    time_limit: float | None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None,
 ) -> list[Observation]:
-    tasks: list[Task] = [(row, counting, device) for row in rows]
+    tasks: list[Task] = [(row, counting, device, time_limit) for row in rows]
     return analysed(_observation, tasks, rows, executor, on_failure)
 
 
@@ -149,19 +187,23 @@ def analysed(
 
 
 def _observation(task: Task) -> Observation | LoopyperfError:
-    row, counting, device = task
+    row, counting, device, time_limit = task
     entry: Any = getattr(row.kernel, "default_entrypoint", row.kernel)
     name = str(getattr(entry, "name", entry))
+    observed = partial(
+        observe,
+        row.kernel,
+        row.sizes,
+        row.seconds,
+        kernel_class=row.kernel_class or name,
+        label=row.label or name,
+        counting=counting,
+        device=device,
+        typical=row.typical or None,
+    )
     try:
-        return observe(
-            row.kernel,
-            row.sizes,
-            row.seconds,
-            kernel_class=row.kernel_class or name,
-            label=row.label or name,
-            counting=counting,
-            device=device,
-            typical=row.typical or None,
-        )
+        return limited(time_limit, observed)
+    except TimeIsUp:
+        return CalibrationError(f"{row.label or name} at {dict(row.sizes)} takes longer than {time_limit} s to analyse")
     except LoopyperfError as error:
         return error

@@ -14,7 +14,6 @@ from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.regressors import check_recipe
 from loopyperf.calibration.training import learn
 from loopyperf.device.description import Device
-from loopyperf.device.names import device_slug
 from loopyperf.errors import CalibrationError, LoopyperfError, MissingNumberError, UnknownModelError
 from loopyperf.measurement.archive import Recording
 from loopyperf.measurement.kernel_files import KernelFile
@@ -22,7 +21,7 @@ from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.calibrate import explained, measured_kernels, provenance
-from loopyperf.oracle.fit import Measured, Row, analysed, measured, stated_provenance
+from loopyperf.oracle.fit import Measured, Row, analysed, rows_of, stated_device, stated_provenance
 from loopyperf.oracle.observation import described
 from loopyperf.oracle.seen_kernel import SeenKernel
 
@@ -35,7 +34,7 @@ Task = tuple[Measured, str, Device | None]
 def train(
     measurements: Iterable[Row],
     *,
-    device: Device | str,
+    device: Device | str | None = None,
     base: str | None = None,
     recipe: str = "svr",
     source: str = "timings taken elsewhere",
@@ -55,11 +54,11 @@ def train(
     :class:`UnknownModelError` for a base that is none, :class:`LoopyperfError` where scikit-learn is not installed.
     """
     check_recipe(recipe)
-    known = device if isinstance(device, Device) else described(device_slug(device))
-    rows = [measured(row, number) for number, row in enumerate(measurements)]
+    named, known = stated_device(device)
+    rows = rows_of(measurements)
     chosen = _chosen(base, rows, known)
     found = examples(rows, chosen, known, executor, on_failure)
-    origin = stated_provenance(device, known, "executed", source)
+    origin = stated_provenance(named, known, "executed", source)
     learned = learn_from(origin, found, chosen, recipe)
     if save is not None:
         save_learned(learned, save)

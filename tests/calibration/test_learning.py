@@ -14,11 +14,12 @@ from loopyperf.calibration.example import Answers, Example, FittedBase, Stated, 
 from loopyperf.calibration.learned import Learned
 from loopyperf.calibration.learning import Lesson, judge
 from loopyperf.calibration.problem import Observation, Vector
+from loopyperf.calibration.regressors import RECIPES
 from loopyperf.calibration.training import learn, scores
 from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
 from loopyperf.models.features import Features
 
-pytest.importorskip("sklearn", reason="learned models are in the extra learn")
+GridSearchCV = pytest.importorskip("sklearn.model_selection", reason="the extra learn").GridSearchCV
 STATED = Stated("made up")
 
 
@@ -57,12 +58,47 @@ def test_shuffling_targets_between_kernels_destroys_the_score():
 
 
 def test_a_class_tells_nothing_of_another_by_what_it_is_called():
-    # Each class is off by a factor of its own, and features only tell the rows of a class from each other.
+    # Each class is off by a factor that those with numbers next to its own are not off by: split by rows, it is told.
     rows = [
-        replace(row, base=row.observation.seconds / float(np.exp((place % CLASSES - 2.5) / 2)))
+        replace(
+            row,
+            base=row.observation.seconds / float(np.exp((-1) ** place / 2)),
+            features=row.features | Features({"who": float(place % CLASSES)}, {}),
+        )
         for place, row in enumerate(examples())
     ]
     assert scores(rows, judge(STATED, rows, ["svr"]))["svr"].explained < 0.05
+
+
+def test_hyper_parameters_are_searched_for_on_classes_that_are_left_out(monkeypatch: pytest.MonkeyPatch):
+    rows = examples()
+    classes = [row.observation.kernel_class for row in rows]
+    searches: list[int] = []
+
+    def watched(*asked: object, cv: Sequence[tuple[list[int], list[int]]], **more: object) -> object:
+        searches.append(len(cv))
+        for known, left_out in cv:
+            assert not {classes[place] for place in known} & {classes[place] for place in left_out}
+        return GridSearchCV(*asked, cv=cv, **more)
+
+    monkeypatch.setattr("sklearn.model_selection.GridSearchCV", watched)
+    Lesson.of(STATED, rows).searched("svr")
+    assert searches == [5]
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
+def test_a_kernel_of_each_of_three_classes_is_enough(recipe: str):
+    rows = [example for example in examples() if example.observation.label in ("0", "1", "2")]
+    learned = learn(MADE_UP, STATED, rows, recipe)
+    assert np.isfinite(learned.correction(rows[0].features))
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
+def test_where_features_are_all_alike_the_median_is_learned(recipe: str):
+    alike = [replace(row, features=Features({"u": 1.0}, {})) for row in examples()]
+    learned = learn(MADE_UP, STATED, alike, recipe)
+    targets = [row.target for row in learned.record.rows]
+    assert learned.correction(alike[0].features) == pytest.approx(np.median(targets))
 
 
 class Spy:

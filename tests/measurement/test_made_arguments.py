@@ -44,6 +44,18 @@ def test_what_is_given_is_taken():
     assert indices_made_up(kernel(), {}) == ("index",)
 
 
+def test_a_size_is_stated_once():
+    assert made_arguments(kernel(), SIZES, {"n": np.int32(5)})["n"] == 5
+    with pytest.raises(ParameterError, match="but the size n is 5: state it as a size"):
+        made_arguments(kernel(), SIZES, {"n": np.int32(4)})
+
+
+@pytest.mark.parametrize("given", [[1], 5, "a"])
+def test_arguments_are_by_name(given: object):
+    with pytest.raises(ParameterError, match="arguments are by name"):
+        made_arguments(kernel(), SIZES, given)
+
+
 def test_what_is_no_argument_is_refused():
     with pytest.raises(ParameterError, match="has no argument x, y; it takes: a, b, z, index, s, n"):
         made_arguments(kernel(), SIZES, {"x": 1, "y": 2})

@@ -8,7 +8,8 @@ import pytest
 from kernels import doubled, outer_product, summed
 
 import loopyperf as lpp
-from loopyperf.errors import CalibrationError, LoopyperfError, UnknownModelError
+from loopyperf.errors import CalibrationError, LoopyperfError, ParameterError, UnknownModelError
+from loopyperf.oracle import fit as oracle_fit
 
 V100 = lpp.load_device("nvidia-v100")
 SIZES = (2**14, 2**16, 2**18, 2**20)
@@ -115,12 +116,61 @@ def test_of_one_class_there_is_a_fit_without_intervals(rows: list[lpp.Measured])
 def test_what_is_no_row_is_refused(rows: list[lpp.Measured]):
     with pytest.raises(CalibrationError, match=r"row 1 is none: kernel, sizes, seconds"):
         lpp.fit([rows[0], (rows[0].kernel,)], device="mine")
-    with pytest.raises(CalibrationError, match="must be a positive number of seconds, but is -1"):
-        lpp.fit([(doubled(), {"n": 16}, -1.0)], device="mine")
     with pytest.raises(CalibrationError, match="no observations to fit"):
         lpp.fit([], device="mine")
     with pytest.raises(UnknownModelError, match="not fitted"):
         lpp.fit(rows, device="mine", model="roofline")
+
+
+@pytest.mark.parametrize(
+    ("measurements", "words"),
+    [
+        (5, "measurements are rows of kernel, sizes, seconds"),
+        ("rows", "measurements are rows of"),
+        (["abc"], "row 0 is none: kernel, sizes, seconds"),
+        ([None], "row 0 is none"),
+        ([{"kernel": doubled()}], "row 0 is none"),
+        ([(doubled(), None, 1.0)], "row 0: sizes are by name"),
+        ([(doubled(), 16, 1.0)], "row 0: sizes are by name"),
+        *(
+            ([(doubled(), {"n": 16}, seconds)], "row 0: a run takes a positive number of seconds")
+            for seconds in (-1.0, 0.0, float("nan"), float("inf"), "fast", None)
+        ),
+    ],
+)
+def test_bad_rows_are_refused_in_words_by_fit_and_train(measurements: object, words: str):
+    for learn in (lpp.fit, lpp.train):
+        with pytest.raises(CalibrationError, match=words):
+            learn(measurements, device="mine")  # pyright: ignore[reportArgumentType]
+
+
+def test_the_device_may_be_left_out_or_be_named_by_the_environment(
+    rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("LOOPYPERF_DEVICE", raising=False)
+    assert lpp.fit(rows, model="linear").slug == "unnamed-device"
+    monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
+    assert lpp.fit(rows).slug == "nvidia-v100"
+    for device in (5, "", "?"):
+        with pytest.raises(ParameterError, match="a name, or a description; received"):
+            lpp.fit(rows, device=device)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_row_that_takes_too_long_is_left_out(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):
+    def endless(program: object, *asked: object, **more: object) -> object:
+        while program is slow.kernel:
+            pass
+        return observe(program, *asked, **more)
+
+    slow = lpp.Measured(doubled(), {"n": 2**14}, 1.0, label="slow")
+    observe = oracle_fit.observe
+    monkeypatch.setattr(oracle_fit, "observe", endless)
+    failed: list[str] = []
+    fit = lpp.fit([*rows, slow], time_limit=0.5, on_failure=lambda row, error: failed.append(str(error)))
+    assert failed == [f"slow at {{'n': {2**14}}} takes longer than 0.5 s to analyse"]
+    assert len(fit.residuals) == len(rows)
+    with pytest.raises(CalibrationError, match="takes longer than"):
+        lpp.fit([slow], time_limit=0.5)
 
 
 def test_a_row_that_cannot_be_analysed_is_named_or_left_out(rows: list[lpp.Measured]):
