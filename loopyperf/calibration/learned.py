@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.regressors import Regressor, taught
+from loopyperf.calibration.regressors import RECIPES, Regressor, taught
 from loopyperf.calibration.uncertainty import LEVEL, quantile
 from loopyperf.models.features import Features
 
@@ -67,7 +67,14 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rows: Annotated[tuple[Taught, ...], msgspec.Meta(min_length=1)]
 
     def __post_init__(self) -> None:
-        """Refuse rows with another number of features than there are names."""
+        """Refuse rows with another number of features than there are names, and what no recipe can be taught with."""
+        if self.recipe not in RECIPES:
+            raise ValueError(f"nothing learns by {self.recipe!r}; there are: {', '.join(RECIPES)}")
+        grid = RECIPES[self.recipe].grid
+        if set(self.parameters) != set(grid) or not all(value > 0 for value in self.parameters.values()):
+            raise ValueError(f"{self.recipe!r} takes {', '.join(grid)}, above 0; received {dict(self.parameters)}")
+        if missing := [name for name in (BASE, self.recipe) if name not in self.scores]:
+            raise ValueError(f"there is no score of {' and '.join(missing)}")
         number = len(self.told) + len(self.amounts)
         for row in self.rows:
             if len(row.features) != number:

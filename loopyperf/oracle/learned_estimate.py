@@ -7,7 +7,7 @@ from math import exp, isfinite
 from typing import Any
 
 from loopyperf.calibration.learned import SAMPLED, Learned
-from loopyperf.calibration.learned_files import find_learned, load_learned
+from loopyperf.calibration.learned_files import find_learned, load_learned, own_learned
 from loopyperf.device.description import Device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, ParameterError
@@ -39,9 +39,9 @@ def chosen_learned(device: Device | str | None, choice: LearnedChoice | None, me
     """
     slug = device.slug if isinstance(device, Device) else None if device is None else device_slug(device)
     if choice is None:
-        return find_learned(slug or meant or "")
+        return _own(slug or meant or "")
     learned = choice if isinstance(choice, Learned) else load_learned(choice)
-    if slug not in (None, learned.record.slug):
+    if slug is not None and not _is_one_device(slug, learned.record.slug):
         raise FitFileError(
             f"the learned model was trained on the device {learned.record.slug!r} and knows nothing of {slug!r}, which "
             "was asked for; train one there, or name the device that it is of"
@@ -85,7 +85,7 @@ def sampler(
     """Return what takes samples of *program* on *backend*; it raises :class:`FitFileError` for another device."""
 
     def take(sizes: Mapping[str, Any], slug: str) -> Taken:
-        if backend.environment.slug != slug:
+        if not _is_one_device(backend.environment.slug, slug):
             raise FitFileError(
                 f"the learned model was trained on the device {slug!r}, and samples would be taken on "
                 f"{backend.environment.slug!r}; train one there, or open a backend of the device that it is of"
@@ -94,6 +94,21 @@ def sampler(
         return taken.programs, taken.launching
 
     return take
+
+
+def _own(slug: str) -> Learned:
+    """Return a person's own learned model of a device, under whichever of its names it was trained."""
+    path = own_learned(slug)
+    others = () if path.exists() else sorted(path.parent.glob("*.json"))
+    return next((load_learned(each) for each in others if _is_one_device(each.stem, slug)), None) or find_learned(slug)
+
+
+def _is_one_device(one: str, other: str) -> bool:
+    """Return whether two short names are of one device: what a driver calls it, and what its description does."""
+    if one == other:
+        return True
+    first, second = described(one), described(other)
+    return first is not None and second is not None and first.slug == second.slug
 
 
 def learned_time(learned: Learned, kernel: SeenKernel) -> ModelTime:

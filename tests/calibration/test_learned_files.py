@@ -45,6 +45,23 @@ def test_a_persons_own_model_is_found_by_its_device(learned: Learned):
     assert find_learned("made-up") == learned
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"recipe": "guessing"}, "nothing learns by 'guessing'"),
+        ({"parameters": {"C": 1.0, "depth": 2}}, "'svr' takes C, gamma, epsilon, above 0"),
+        ({"parameters": {"C": -1.0, "gamma": 0.1, "epsilon": 0.1}}, "above 0; received"),
+        ({"scores": {}}, "no score of base and svr"),
+    ],
+)
+def test_a_damaged_model_is_refused_as_it_is_loaded(learned: Learned, tmp_path: Path, changes: object, words: str):
+    path = tmp_path / "model.json"
+    save_learned(learned, path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(FitFileError, match=words):
+        load_learned(path)
+
+
 def test_files_of_something_else_are_refused(learned: Learned, tmp_path: Path):
     path = tmp_path / "model.json"
     with pytest.raises(FitFileError, match="cannot read the learned model file"):

@@ -151,6 +151,16 @@ def test_a_persons_own_model_is_found_by_its_device(learned: lpp.Learned, monkey
     assert found == lpp.estimate(KERNELS[0], n=1024, model="learned") == lpp.estimate(KERNELS[0], n=1024, fit=learned)
 
 
+def test_a_device_may_be_called_what_its_driver_calls_it(learned: lpp.Learned):
+    record = learned.record
+    fields = {name: getattr(record, name) for name in record.__struct_fields__} | {"slug": "tesla-v100-pcie-16gb"}
+    by_driver = lpp.Learned(type(record)(**fields))
+    asked = lpp.estimate(KERNELS[0], n=1024, fit=by_driver, device="nvidia-v100")
+    assert float(asked) == float(lpp.estimate(KERNELS[0], n=1024, fit=learned))
+    lpp.save_learned(by_driver, own_learned("tesla-v100-pcie-16gb"))
+    assert float(lpp.estimate(KERNELS[0], n=1024, model="learned", device="nvidia-v100")) == float(asked)
+
+
 def test_a_learned_model_goes_with_no_other(learned: lpp.Learned):
     with pytest.raises(ParameterError, match="received model='linear' with Learned"):
         lpp.estimate(KERNELS[0], n=1024, model="linear", fit=learned)
