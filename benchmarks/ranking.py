@@ -1,22 +1,24 @@
 """How good is the order of variants that nobody ran? Two hundred matrix multiplications, ranked and then all measured.
 
 All variants are measured once on the local OpenCL device, and kept in FILE, a line of JSON each; what is there is not
-measured again. They are then ranked by the fit of the device (or the one at ``--fit``), in a fresh process's time, and
+measured again. They are then ranked by the fit of the device (or the one at ``--fit``), with all caches off, and
 compared: rank correlation, what the variant costs that is predicted to be fastest, the best of the eight predicted
 fastest and of the shortlist, over the fastest; and how long ranking took against compiling and measuring them all.
 
-    POCL_MAX_PTHREAD_COUNT=1 .venv/bin/python benchmarks/ranking.py FILE [--n 256] [--fit FIT] [--model MODEL]
+    POCL_MAX_PTHREAD_COUNT=1 .venv/bin/python benchmarks/ranking.py FILE [--n 256] [--fit FIT] [--model MODEL] \
+        [--workers 1]
 """
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
 from pathlib import Path
 
+import loopy as lp
 import numpy as np
 from ranking_sets.matrix_multiplication import Form, matrix_multiplication
 from rich.console import Console
@@ -68,12 +70,14 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=256)
     parser.add_argument("--fit", type=Path, help="by default the one of the local device")
     parser.add_argument("--model", help="by default the one that is better")
+    parser.add_argument("--workers", type=int, default=1, help="processes that rank")
     asked = parser.parse_args()
     measure(asked.file, asked.n)
     found = {each["name"]: each for each in lines(asked.file) if each["n"] == asked.n and each["seconds"]}
-    os.environ["LOOPY_NO_CACHE"] = "1"
+    executor = ProcessPoolExecutor(asked.workers) if asked.workers > 1 else None
     begin = time.perf_counter()
-    ranking = lpp.rank(VARIANTS, fit=asked.fit, model=asked.model, n=asked.n)
+    with lp.CacheMode(False):  # as if nobody had seen the variants; processes are forked with that
+        ranking = lpp.rank(VARIANTS, fit=asked.fit, model=asked.model, executor=executor, n=asked.n)
     ranked = time.perf_counter() - begin
     names = [name for name in ranking.order if name in found]
     predicted = np.array([ranking.seconds[name] for name in names])

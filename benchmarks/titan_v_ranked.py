@@ -32,6 +32,7 @@ from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.folds import folds
 from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.validation import cross_validate
 
 PIPELINES = [each for each in CANDIDATES if each.name == "overlap of pipelines"]
 LIMIT = 300.0
@@ -82,6 +83,9 @@ def main() -> None:
     told = [row for row in observations if row.label in seconds]
     table = Table("", "median |ln|", "Spearman mean", "median", f"spread > {SPREAD}: mean", "median", "regret", "mean")
     table.add_row("rank", *figures(np.array([seconds[row.label] for row in told]), told))
+    validated = cross_validate(observations, PIPELINES).left_out[PIPELINES[0].name].seconds
+    direct = {row.label: time for row, time in zip(observations, validated, strict=True)}
+    table.add_row("the fits alone", *figures(np.array([direct[row.label] for row in told]), told))
     Console(width=120).print(table)
     print(f"{len(told)} variants in {len(chosen)} groups, {len(told) / took:.2f} a second on {asked.workers} workers")
     print(f"not ranked: {dict(failures) or 'none'}")

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import kernels
 import pytest
 from click.testing import CliRunner, Result
 from kernels import doubled
@@ -266,22 +265,6 @@ def test_a_kernel_file_may_be_called_like_a_module_in_use(tmp_path: Path):
     printed = run("estimate", tmp_path / "json.py:knl", "--set", "n=64", *ON_FURY, "--json")
     assert json.loads(printed.stdout)["sizes"] == {"n": 64}
     assert sys.modules["json"] is json
-
-
-def test_a_kernel_file_is_imported_once():
-    before = kernels.doubled
-    assert run("estimate", DOUBLED, *ON_FURY, "--set", "n=1024").exit_code == 0
-    assert sys.modules["kernels"].doubled is before
-
-
-def test_files_of_one_name_in_several_folders_are_told_apart(tmp_path: Path):
-    source = Path(KERNELS).read_text()
-    for name in ("first", "second", "third"):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "same.py").write_text(source.replace('name="doubled"', f'name="{name}"'))
-        told = run("estimate", f"{folder / 'same.py'}:doubled", *ON_FURY, "--set", "n=1024", "--json")
-        assert json.loads(told.stdout)["kernel"] == name
 
 
 def test_devices_lists_what_is_described_and_what_there_is_a_fit_for(own_data: Path, monkeypatch: pytest.MonkeyPatch):
