@@ -19,8 +19,19 @@ except ImportError as error:
 COLORS = "petroff10"
 """ten colours that people with any colour vision can tell apart (Petroff 2021, arXiv:2107.02270)"""
 MARKERS = "osD^vPX<>*"
+HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "oo", "--", "++", "||", "**")
+"""of areas that lie beside each other, so that they differ where all is grey"""
 WIDTH, HEIGHT = 6.4, 4.0
 """inches"""
+ENTRY = 1.7
+"""inches that an entry of a legend takes"""
+
+
+class AreaStyle(TypedDict):
+    """How an area is filled: no two by their colour alone."""
+
+    facecolor: str
+    hatch: str
 
 
 class LineStyle(TypedDict):
@@ -48,3 +59,37 @@ def line_styles() -> Iterator[LineStyle]:
     """Yield a style for each line, as long as there are any to draw."""
     for color, marker in zip(cycle(mpl.color_sequences[COLORS]), cycle(MARKERS), strict=False):
         yield LineStyle(color=to_hex(color), marker=marker)
+
+
+def area_styles() -> Iterator[AreaStyle]:
+    """Yield a style for each sort of areas, as long as there are any to draw."""
+    for color, hatch in zip(cycle(mpl.color_sequences[COLORS]), cycle(HATCHES), strict=False):
+        yield AreaStyle(facecolor=to_hex(color), hatch=hatch)
+
+
+def ink(ax: Axes) -> str:
+    """Return the colour of what is written on *ax*: black on a light ground, white on a dark one."""
+    return to_hex(ax.xaxis.label.get_color())
+
+
+def legend_above(ax: Axes) -> None:
+    """Say what is what above *ax*, beside no data, in as many columns as there is room for; nothing if nothing is."""
+    handles, labels = ax.get_legend_handles_labels()
+    if not handles:
+        return
+    figure = figure_of(ax)
+    width = ax.get_position().width * figure.get_figwidth()
+    longest = max(map(len, labels))
+    columns = max(1, min(len(labels), int(width / max(ENTRY / 2, 0.45 + 0.075 * longest))))
+    ax.legend(
+        handles,
+        labels,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=columns,
+        frameon=False,
+        fontsize="small",
+        borderaxespad=0.2,
+        columnspacing=1.0,
+        handlelength=1.5,
+    )
