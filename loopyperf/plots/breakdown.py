@@ -4,16 +4,20 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
-from loopyperf.plots.figures import Axes, Figure, area_styles, axes, figure_of, ink, legend_above
+from loopyperf.plots.figures import Axes, Figure, area_styles, axes, figure_of, ink, legend_above, name_rows
 from loopyperf.units import unit_of
 
 By = Literal["property", "source"]
 MOST = 10
 """parts that are drawn, others are one"""
-WHOLE, OTHERS, NOWHERE = "whole kernel", "others", "(no source)"
+TICKS = 5
+"""of the axis, at most, so that they have room in one column of a page"""
+WHOLE, OTHERS, NOWHERE = "all", "others", "(no source)"
+NEGATIVE = "below 0: a negative weight"
 
 
 def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST, ax: Axes | None = None) -> Figure:
@@ -28,17 +32,19 @@ def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST,
     whole = float(estimate.seconds)
     unit, name = unit_of(max(map(abs, [whole, *parts.values()])))
     ax = axes(ax)
-    of_whole, of_cost, of_saving = (style for style, _ in zip(area_styles(), range(3), strict=False))
-    ax.barh(0, whole / unit, **of_whole)
+    ax.barh(0, whole / unit, color="grey")
     bars = list(enumerate(parts.values(), start=1))
     costs = [(place, seconds / unit) for place, seconds in bars if seconds >= 0]
     savings = [(place, seconds / unit) for place, seconds in bars if seconds < 0]
-    for drawn, style, label in ((costs, of_cost, None), (savings, of_saving, "below 0: a negative weight")):
+    for drawn, style, label in zip((costs, savings), area_styles(), (None, NEGATIVE), strict=False):
         if drawn:
-            ax.barh([place for place, _ in drawn], [width for _, width in drawn], **style, label=label)
+            drawn_bars = ax.barh([place for place, _ in drawn], [width for _, width in drawn], **style, label=label)
+            ax.bar_label(drawn_bars, fmt="{:.3g}", padding=2, fontsize="x-small")
     _mark_whole(ax, estimate, unit)
     ax.axvline(0, color=ink(ax), linewidth=0.8)
-    ax.set_yticks(range(len(parts) + 1), [WHOLE, *parts])
+    name_rows(ax, [f"{WHOLE}, {whole / unit:.3g} {name}", *parts])
+    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
+    ax.margins(x=0.25)
     ax.set(xlabel=f"time ({name})")
     ax.invert_yaxis()
     legend_above(ax)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from loopyperf.idg.metrics.mix import Count, Mix
-from loopyperf.plots.figures import Axes, Figure, area_styles, axes, figure_of, legend_above
+from loopyperf.plots.figures import Axes, Figure, area_styles, axes, figure_of, legend_above, name_rows
 
 Class = str | tuple[str, str]
 """what instructions are called: e.g. a subsystem; or a kind and a type"""
@@ -31,9 +31,9 @@ def plot_mix(mixes: Mapping[str, Mix | Mapping[Class, Count]], *, most: int = MO
         widths = [of_class.get(kernel, 0.0) for kernel in tables]
         ax.barh(range(len(tables)), widths, left=list(left.values()), **style, edgecolor="white", label=name)
         left = {kernel: left[kernel] + width for kernel, width in zip(tables, widths, strict=True)}
-    names = [f"{kernel}\n{float(totals[kernel]):,.6g} instructions" for kernel in tables]
-    ax.set_yticks(range(len(tables)), names)
-    ax.set(xlabel="share of a warp's instructions (%)", xlim=(0, 100))
+    names = [f"{kernel} ({float(totals[kernel]):,.6g})" for kernel in tables]
+    name_rows(ax, names)
+    ax.set(xlabel="instructions (%)", xlim=(0, 100))
     ax.invert_yaxis()
     legend_above(ax)
     return figure_of(ax)

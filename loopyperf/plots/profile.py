@@ -12,6 +12,7 @@ WINDOW = 500
 """cycles that are drawn, unless others are asked for"""
 LABELS = 16
 """warps that are numbered beside their rows, at most"""
+TAKEN = ("subsystem taken", "by the next instruction")
 Spans = dict[tuple[int, str], list[tuple[float, float]]]
 """row and what it shows -> begin and length, in cycles"""
 
@@ -71,10 +72,13 @@ def _draw_warps(ax: Axes, profile: Profile, seen: list[Issue], rows: Mapping[int
 
 def _draw_subsystems(ax: Axes, seen: list[Issue], rows: Mapping[str, int]) -> None:
     spans: Spans = defaultdict(list)
+    number: dict[str, int] = defaultdict(int)
     for issue in seen:
-        length = float(issue.free_again - issue.time)
-        spans[rows[issue.instruction.subsystem], "taken"].append((float(issue.time), length))
-    _draw(ax, spans, {"taken": AreaStyle(facecolor="grey", hatch="")})
+        name, length = issue.instruction.subsystem, float(issue.free_again - issue.time)
+        spans[rows[name], TAKEN[number[name] % 2]].append((float(issue.time), length))
+        number[name] += 1
+    # Two greys by turns: lines between short instructions would be all that is seen of them.
+    _draw(ax, spans, {TAKEN[0]: AreaStyle(facecolor="0.35", hatch=""), TAKEN[1]: AreaStyle(facecolor="0.65", hatch="")})
 
 
 def _draw(ax: Axes, spans: Spans, styles: Mapping[str, AreaStyle]) -> None:
@@ -84,5 +88,5 @@ def _draw(ax: Axes, spans: Spans, styles: Mapping[str, AreaStyle]) -> None:
         for (row, found), pieces in spans.items():
             if found == sort:
                 label = None if sort in named else sort
-                ax.broken_barh(pieces, (row - 0.4, 0.8), **style, edgecolor="white", linewidth=0.3, label=label)
+                ax.broken_barh(pieces, (row - 0.4, 0.8), **style, linewidth=0, label=label)
                 named.add(sort)

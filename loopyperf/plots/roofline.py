@@ -4,12 +4,23 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
-from loopyperf.plots.figures import Axes, Figure, LineStyle, axes, figure_of, ink, legend_above, line_styles
+from loopyperf.plots.figures import (
+    NARROW,
+    Axes,
+    Figure,
+    LineStyle,
+    axes,
+    figure_of,
+    ink,
+    legend_above,
+    line_styles,
+    width_of,
+)
 
 MARGIN = 4.0
 """times: how far the axes go beyond the launches and the ridges"""
-BEYOND = 1e6
-"""times: how far roofs are drawn beyond what is shown, which grows where a decade is made as long up as across"""
+NAMES = 0.5
+"""of the chart without them: the width on its right in which levels are named"""
 DASHES = ("-", "--", "-.", ":")
 
 
@@ -19,8 +30,9 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
     Slopes are the bandwidths of memories, level lines the peaks of multiply-adds, special functions and issues, all of
     the device's description at its clock under load. Of each launch there is a point at its intensity for each memory,
     at the height that the roofline model says is attainable: solid for the one farthest from the core, hollow for
-    others. The memory whose slope a launch's point of it touches is its bound. *measured* are the seconds of launches
-    by name, all executions of one together; they are crosses. A launch without floating-point operations has no place.
+    others. The memory whose slope a launch's point of it touches is its bound; a level binds what does such operations.
+    *measured* are the seconds of launches by name, all executions of one together; they are crosses. A launch without
+    floating-point operations has no place.
 
     See :func:`loopyperf.oracle.roofline.roofline`. Source: Williams et al., Roofline, 2009; with points for several
     memories, Yang et al., Hierarchical Roofline Analysis for GPUs, 2020.
@@ -28,8 +40,6 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
     ax = axes(ax)
     launches = [launch for launch in roofline.launches if launch.flops]
     ax.set(xscale="log", yscale="log", xlabel="intensity (flop/B)", ylabel="performance (flop/s)")
-    # A decade is as long up as across, so that slopes rise by 45 degrees whatever the figure's shape.
-    ax.set_aspect("equal", adjustable="datalim")
     _set_limits(ax, roofline, launches, measured or {})
     _draw_roofs(ax, roofline)
     styles = line_styles()
@@ -41,7 +51,7 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
         label = None if number else "measured"
         ax.plot(at, [launch.flops / seconds], "x", color=ink(ax), linestyle="none", label=label, zorder=4)
     if any(len(launch.intensities) > 1 for launch in launches):
-        ax.plot([], [], "o", color="grey", fillstyle="none", label="nearer memories")
+        ax.plot([], [], "o", color="grey", fillstyle="none", label="by nearer memories")
     legend_above(ax)
     return figure_of(ax)
 
@@ -55,37 +65,24 @@ def _set_limits(
     across = [*ridges, *(each for launch in launches for each in launch.intensities.values())] or [1.0]
     up = [*roofline.peaks.values(), *(launch.performance for launch in launches)] or [1.0]
     up += [launch.flops / measured[launch.name] for launch in launches if launch.name in measured]
-    ax.set_xlim(min(across) / MARGIN, max(across) * MARGIN)
+    left = min(across) / MARGIN
+    ax.set_xlim(left, max(across) * (max(across) / left) ** NAMES)
     ax.set_ylim(min(up) / MARGIN, highest * MARGIN)
 
 
 def _draw_roofs(ax: Axes, roofline: Roofline) -> None:
-    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    (left, right), (_, top) = ax.get_xlim(), ax.get_ylim()
     highest = max(roofline.peaks.values(), default=top)
     for (name, bandwidth), dash in zip(roofline.bandwidths.items(), cycle(DASHES), strict=False):
-        begin, ridge = left / BEYOND, highest / bandwidth
-        ax.plot([begin, ridge], [begin * bandwidth, highest], color=ink(ax), linewidth=1, linestyle=dash)
-        named = max(left, bottom / bandwidth)
-        _name(ax, f"{name}, {_in_words(bandwidth, 'B/s')}", (named, named * bandwidth), is_slope=True)
+        across, up = [left, highest / bandwidth], [left * bandwidth, highest]
+        ax.plot(across, up, color=ink(ax), linewidth=1, linestyle=dash, label=f"{name}, {_in_words(bandwidth, 'B/s')}")
     steepest = max(roofline.bandwidths.values(), default=highest / left)
     for name, peak in roofline.peaks.items():
-        ax.plot([peak / steepest, right * BEYOND], [peak, peak], color=ink(ax), linewidth=1)
-        _name(ax, f"{name}, {_in_words(peak, 'flop/s')}", (right, peak))
-
-
-def _name(ax: Axes, text: str, at: tuple[float, float], *, is_slope: bool = False) -> None:
-    """Write *text* on a slope that begins at *at* on the left, or on a level that ends there on the right."""
-    ax.annotate(
-        text,
-        at,
-        xytext=(6, 9) if is_slope else (-3, 1),
-        textcoords="offset points",
-        rotation=45 if is_slope else 0,
-        rotation_mode="anchor",
-        ha="left" if is_slope else "right",
-        va="bottom",
-        fontsize="x-small",
-    )
+        ax.plot([peak / steepest, right], [peak, peak], color=ink(ax), linewidth=0.6)
+        text = f"{name}, {_in_words(peak, 'flop/s')}" if width_of(ax) > NARROW else name
+        ax.annotate(
+            text, (right, peak), xytext=(-3, 1), textcoords="offset points", ha="right", va="bottom", fontsize="x-small"
+        )
 
 
 def _draw_launch(ax: Axes, launch: LaunchUnderRoofs, style: LineStyle, memories: Sequence[str]) -> None:
@@ -94,7 +91,7 @@ def _draw_launch(ax: Axes, launch: LaunchUnderRoofs, style: LineStyle, memories:
     height = launch.performance
     ax.plot([min([at, *others]), at], [height, height], color=style["color"], linewidth=1, linestyle=":")
     ax.plot(others, [height] * len(others), **style, linestyle="none", fillstyle="none", zorder=3)
-    label = f"{launch.name}, over {farthest}: attainable, bound by {launch.bound}"
+    label = f"{launch.name}, bound: {launch.bound}"
     ax.plot([at], [height], **style, linestyle="none", label=label, zorder=3)
 
 

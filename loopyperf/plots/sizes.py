@@ -37,7 +37,7 @@ def plot_sizes(
     style, other = next(line_styles()), "--"
     if estimate.interval is not None:
         low, high = (_at(end, order) for end in estimate.interval)
-        ax.fill_between(values, low, high, color=style["color"], alpha=0.25, linewidth=0, label="interval")
+        ax.fill_between(values, low, high, color=style["color"], alpha=0.35, linewidth=0, label="interval")
     ax.plot(values, seconds, **style, markersize=3, label=f"{estimate.kernel}, {estimate.model}")
     for each in estimate.alternatives:
         label = f"if {each.assumption}"

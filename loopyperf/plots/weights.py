@@ -9,7 +9,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.uncertainty import LEVEL
 from loopyperf.errors import IncompatibleRunsError, ParameterError
 from loopyperf.models.interface import Basis
-from loopyperf.plots.figures import Axes, Figure, LineStyle, axes, figure_of, legend_above, line_styles
+from loopyperf.plots.figures import Axes, Figure, LineStyle, axes, figure_of, legend_above, line_styles, name_rows
 
 MARGIN = 3.0
 """times: how far the axis goes beyond the weights"""
@@ -48,7 +48,7 @@ def plot_weights(fits: Mapping[str, Fit], columns: Sequence[str], *, ax: Axes | 
     for (device, points), style in zip(known.items(), line_styles(), strict=False):
         _draw(ax, points, style, device, left)
     _name_kinds(ax, [each for points in known.values() for each in points])
-    ax.set_yticks(range(len(columns)), columns)
+    name_rows(ax, columns)
     ax.set(xscale="log", xlim=(left, right), ylim=(len(columns) - 0.5, -0.5), xlabel=f"weight ({UNITS[basis]})")
     legend_above(ax)
     return figure_of(ax)
