@@ -1,5 +1,7 @@
 """Charts of an estimate: what it is made of, and how it grows with a size."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,13 @@ def test_times_stand_over_sizes_in_their_order_with_the_interval_as_a_band() -> 
     assert {(1.0, 0.5e-3), (4.0, 8e-3)} <= corners
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale(), ax.get_yscale()) == ("n", "run time (s)", "log", "log")
     assert not ax.patches
+
+
+def test_times_that_it_has_otherwise_are_a_dashed_line() -> None:
+    (ax,) = plot_sizes(replace(BATCH, alternatives=(replace(OTHERWISE, seconds=SIZES * 3e-3),)), "n").axes
+    _, other = ax.lines
+    assert list(other.get_ydata()) == pytest.approx([3e-3, 6e-3, 12e-3])
+    assert (other.get_linestyle(), other.get_label()) == ("--", f"if {OTHERWISE.assumption}")
 
 
 def test_sizes_beyond_what_the_fit_was_made_from_are_hatched() -> None:
