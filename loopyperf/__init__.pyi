@@ -27,6 +27,7 @@ from .oracle.fit import fit as fit
 from .oracle.instruction_graph import instruction_graph as instruction_graph
 from .oracle.ranking.rank import Ranking as Ranking
 from .oracle.ranking.rank import rank as rank
+from .oracle.roofline import roofline as roofline
 from .oracle.search.search import Search as Search
 from .oracle.search.search import search as search
 from .oracle.split import Split as Split

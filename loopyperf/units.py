@@ -11,5 +11,14 @@ def duration(seconds: float) -> str:
         return f"{seconds:.3g} s"
     # Rounded before the unit is chosen: 999.9 µs are 1 ms.
     rounded = float(f"{seconds:.2e}")
-    size, unit = next((pair for pair in _UNITS if abs(rounded) >= pair[0]), _UNITS[-1])
+    size, unit = _unit(rounded)
     return f"{rounded / size:.0f} {unit}" if abs(rounded / size) >= 100 else f"{rounded / size:.3g} {unit}"
+
+
+def unit_of(seconds: float) -> tuple[float, str]:
+    """Return the unit in which *seconds* are 1 to 1000, in seconds, and its name: ``(1e-6, "µs")`` for 12.3e-6."""
+    return _unit(seconds) if seconds and math.isfinite(seconds) else _UNITS[0]
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    return next((pair for pair in _UNITS if abs(seconds) >= pair[0]), _UNITS[-1])

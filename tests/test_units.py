@@ -1,6 +1,6 @@
 import pytest
 
-from loopyperf.units import duration
+from loopyperf.units import duration, unit_of
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,10 @@ def test_long_times_are_written_without_an_exponent():
 
 def test_what_is_no_time_is_still_written():
     assert [duration(float("inf")), duration(float("nan"))] == ["inf s", "nan s"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "unit"), [(0, (1.0, "s")), (12.3e-6, (1e-6, "µs")), (-2.0, (1.0, "s")), (1e-15, (1e-12, "ps"))]
+)
+def test_a_unit_is_the_largest_that_is_not_larger(seconds: float, unit: tuple[float, str]):
+    assert unit == unit_of(seconds)

@@ -43,6 +43,16 @@ class Uncertainty(msgspec.Struct, frozen=True):
         """Return by how much ln T may be off, up or down; infinity where there are too few scores for *level*."""
         return quantile(self.scores, level) * np.sqrt(1 + leverage)
 
+    def of_weights(self, level: float = LEVEL) -> dict[str, float]:
+        """Return by how much each weight may be off, up or down, in its unit, where all else of the model is right.
+
+        It is q·√v with v its variance for relative errors of variance 1; infinity where there are too few scores for
+        *level*.
+        """
+        deviations = np.sqrt(np.diagonal(self.covariance))
+        factor = quantile(self.scores, level)
+        return {name: factor * float(each) for name, each in zip(self.columns, deviations, strict=False)}
+
     def leverage(self, fit: Fitted, names: Sequence[str], amounts: Matrix) -> Vector:
         """Return h of kernels that have *amounts* (kernels × names) of the columns called *names*."""
         order = tuple(fit.weights)

@@ -101,6 +101,14 @@ class OccupancyComparison:
         """Return model -> performance, 1 at the first number of groups: the curves of Lemeire, Fig. 17."""
         return {name: times[0] / times for name, times in self.seconds.items()}
 
+    @property
+    def points(self) -> dict[str, list[tuple[float, float]]]:
+        """Return model -> for each number of warps, it and the performance, in runs of the kernel in a second."""
+        return {
+            name: [(float(warps), 1 / float(seconds)) for warps, seconds in zip(self.warps, times, strict=True)]
+            for name, times in self.seconds.items()
+        }
+
     def __str__(self) -> str:
         head = f"{self.kernel}({_in_words(self.sizes)}) on {self.device}, by the warps that reside on a core"
         shown = sorted({round(each) for each in np.linspace(0, len(self.warps) - 1, SHOWN)})

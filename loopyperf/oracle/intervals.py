@@ -107,5 +107,12 @@ def extrapolations(fit: Fit, shares: Shares) -> Iterator[str]:
             yield f"extrapolated: {word} than was ever measured of {listed}"
 
 
+def extrapolates(fit: Fit, shares: Shares) -> NDArray[np.bool_]:
+    """Return for each size, in order, whether the kernel does more of something there than :attr:`Fit.ranges` has."""
+    names, amounts = totals(shares)
+    limits = np.array([fit.ranges[name][1] if name in fit.ranges else np.inf for name in names])
+    return np.asarray((amounts > limits).any(axis=1))
+
+
 def _summed(parts: Mapping[str, Count]) -> Any:
     return sum(parts.values())

@@ -8,7 +8,7 @@ from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Observation
 from loopyperf.models.sensitivity import sensitivity
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, line_styles
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, line_styles
 
 BAND = 0.2
 """relative error of the dashed lines beside the diagonal"""
@@ -34,7 +34,7 @@ def plot_predictions(predictions: Sequence[Prediction], *, ax: Axes | None = Non
     for factor in (1 - BAND, 1 + BAND):
         ax.plot(span, span * factor, color="grey", linewidth=1, linestyle="--", zorder=0)
     ax.set(xscale="log", yscale="log", xlabel="measured (s)", ylabel="predicted (s)")
-    ax.legend(frameon=False, fontsize="small")
+    legend_above(ax)
     return figure_of(ax)
 
 
@@ -56,5 +56,5 @@ def plot_residuals(observations: Sequence[Observation], fit: Fit, column: str, *
         ax.plot(share, errors, **style, linestyle="none", label=kernel_class)
     ax.axhline(0, color="grey", linewidth=1, zorder=0)
     ax.set(xlabel=f"share of {column} in the predicted time", ylabel="ln(predicted/measured)", xlim=(-0.02, 1.02))
-    ax.legend(frameon=False, fontsize="small")
+    legend_above(ax)
     return figure_of(ax)

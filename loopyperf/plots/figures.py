@@ -1,8 +1,11 @@
 """What all pictures share: where they are drawn, and what tells their lines apart."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import cycle
+from textwrap import wrap
 from typing import TypedDict
+
+import numpy as np
 
 from loopyperf.errors import LoopyperfError
 
@@ -18,9 +21,31 @@ except ImportError as error:
 
 COLORS = "petroff10"
 """ten colours that people with any colour vision can tell apart (Petroff 2021, arXiv:2107.02270)"""
-MARKERS = "osD^vPX<>*"
+MARKERS = "osD^vPX<>*d"
+"""one more than there are colours, so that no two of a hundred lines are the same"""
+HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "oo", "--", "++", "||", "**")
+"""of areas that lie beside each other, so that they differ where all is grey"""
 WIDTH, HEIGHT = 6.4, 4.0
 """inches"""
+PRINTS = (("small", 0.068, 0.17), ("x-small", 0.057, 0.14))
+"""sizes of print, each with the inches of a letter, and of a line"""
+MARK = 6
+"""letters that the mark before an entry of a legend takes, with the space around it"""
+LONG = 8
+"""entries of a legend from which on it is printed smaller"""
+NARROW = 4.0
+"""inches: one column of a page"""
+ROWS = (0.4, 0.55)
+"""shares of the width that the names of rows have, in each print"""
+BESIDE = 1.25
+"""times: how wide axes are with what stands beside them, before the layout is known"""
+
+
+class AreaStyle(TypedDict):
+    """How an area is filled: no two by their colour alone."""
+
+    facecolor: str
+    hatch: str
 
 
 class LineStyle(TypedDict):
@@ -48,3 +73,59 @@ def line_styles() -> Iterator[LineStyle]:
     """Yield a style for each line, as long as there are any to draw."""
     for color, marker in zip(cycle(mpl.color_sequences[COLORS]), cycle(MARKERS), strict=False):
         yield LineStyle(color=to_hex(color), marker=marker)
+
+
+def area_styles() -> Iterator[AreaStyle]:
+    """Yield a style for each sort of areas, as long as there are any to draw."""
+    for color, hatch in zip(cycle(mpl.color_sequences[COLORS]), cycle(HATCHES), strict=False):
+        yield AreaStyle(facecolor=to_hex(color), hatch=hatch)
+
+
+def ink(ax: Axes) -> str:
+    """Return the colour of what is written on *ax*: black on a light ground, white on a dark one."""
+    return to_hex(ax.xaxis.label.get_color())
+
+
+def width_of(ax: Axes) -> float:
+    """Return about how wide *ax* is with the names beside it, in inches."""
+    return float(ax.get_position().width * figure_of(ax).get_figwidth() * BESIDE)
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Write *names* beside the rows 0, 1 and so on of *ax*: in lines, and in smaller print where these have no room."""
+    height = ax.get_position().height * figure_of(ax).get_figheight() / max(1, len(names))
+    for (size, letter, line), share in zip(PRINTS, ROWS, strict=True):
+        lines = [wrap(name, max(12, int(width_of(ax) * share / letter))) for name in names]
+        ax.set_yticks(range(len(names)), ["\n".join(each) for each in lines], fontsize=size)
+        if max(map(len, lines), default=1) * line <= height:
+            return
+
+
+def legend_above(ax: Axes) -> None:
+    """Say what is what above *ax*, over no data, in as many columns as there is room for; nothing if nothing is."""
+    handles, labels = ax.get_legend_handles_labels()
+    if not handles:
+        return
+    width = width_of(ax)
+    size, letter, _ = PRINTS[len(labels) > LONG or width < NARROW]
+    # From the right end, since to the left there may be the names of rows, above which there is room.
+    ax.legend(
+        handles,
+        labels,
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=_columns([len(label) + MARK for label in labels], int(width / letter)),
+        frameon=False,
+        fontsize=size,
+        borderaxespad=0.2,
+        columnspacing=1.0,
+        handlelength=1.8,
+    )
+
+
+def _columns(entries: Sequence[int], letters: int) -> int:
+    """Return in how many columns *entries*, so many letters long each, take no more than *letters*; at least one."""
+    for columns in range(len(entries), 1, -1):
+        if sum(int(column.max()) for column in np.array_split(entries, columns)) <= letters:
+            return columns
+    return 1

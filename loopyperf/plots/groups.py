@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
+from matplotlib.ticker import MaxNLocator
+
 from loopyperf.pipeline import GroupTimes
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, line_styles
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, line_styles
 
 
 def plot_groups(groups: Mapping[int, GroupTimes], *, ax: Axes | None = None) -> Figure:
@@ -29,8 +31,9 @@ def plot_groups(groups: Mapping[int, GroupTimes], *, ax: Axes | None = None) -> 
     if reached:
         at, numbers = zip(*reached, strict=True)
         ax.plot(at, numbers, "o", color=point, markersize=2, label="shares of its instructions issued")
-        ax.legend(framealpha=0.9, fontsize="small")
+        legend_above(ax)
     ax.set(xlabel="time (cycles)", ylabel="group")
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlim(left=0)
     ax.invert_yaxis()
     return figure_of(ax)

@@ -2,28 +2,32 @@
 
 from collections.abc import Mapping, Sequence
 
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, line_styles
+from loopyperf.oracle.comparison import OccupancyComparison
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, ink, legend_above, line_styles
 
 Points = Sequence[tuple[float, float]]
 """concurrent warps of a core, performance"""
 
 
 def plot_over_occupancy(
-    lines: Mapping[str, Points],
+    lines: Mapping[str, Points] | OccupancyComparison,
     *,
     measured: Mapping[str, Points] | None = None,
     bounds: Mapping[str, float] | None = None,
-    ylabel: str = "performance",
+    ylabel: str | None = None,
     xlabel: str = "concurrent warps of a core",
     ax: Axes | None = None,
 ) -> Figure:
     """Return a figure with a line for each of *lines*, over the warps that are on a core at once.
 
-    What was *measured* is drawn as hollow points, in the colour of the line of the same name. *bounds*, what cannot be
-    exceeded, are dashed. *ylabel* names the performance and its unit. The layout is that of Fig. 3 of Cornelis and
-    Lemeire, and Fig. 16 of Lemeire et al.
+    *lines* are points by name, or what :func:`loopyperf.compare_occupancies` returns: then they are of each model, and
+    performance is told in runs of the kernel in a second. What was *measured* is drawn as hollow points, in the colour
+    of the line of the same name. *bounds*, what cannot be exceeded, are dashed. *ylabel* names the performance and its
+    unit. The layout is that of Fig. 3 of Cornelis and Lemeire, and Fig. 2, 14 and 17 of Lemeire et al.
     """
     ax = axes(ax)
+    if isinstance(lines, OccupancyComparison):
+        lines, ylabel = lines.points, ylabel or "performance (runs/s)"
     known = measured or {}
     names = [*lines, *(name for name in known if name not in lines)]
     for name, style in zip(names, line_styles(), strict=False):
@@ -35,13 +39,12 @@ def plot_over_occupancy(
     if any(lines.get(name) for name in known):
         ax.plot([], [], "o", color="grey", fillstyle="none", label="measured")
     for name, bound in (bounds or {}).items():
-        ax.axhline(bound, color="black", linestyle="--", linewidth=1)
+        ax.axhline(bound, color=ink(ax), linestyle="--", linewidth=1)
         ax.annotate(name, (0.01, bound), xycoords=("axes fraction", "data"), va="bottom", fontsize="small")
-    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.set(xlabel=xlabel, ylabel=ylabel or "performance")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
-    if names:
-        ax.legend(frameon=False, fontsize="small")
+    legend_above(ax)
     return figure_of(ax)
 
 

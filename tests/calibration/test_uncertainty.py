@@ -53,6 +53,14 @@ def test_a_score_is_that_of_the_level():
     assert np.isinf(Uncertainty((0.1, 0.2), (), ((0.0,),)).half_width(np.zeros(1), 0.8)).all()
 
 
+def test_a_weight_may_be_off_by_its_deviation_times_the_score_of_the_level():
+    covariance = ((4.0, 1.0, 0.0), (1.0, 9.0, 0.0), (0.0, 0.0, 1.0))
+    spread = Uncertainty(tuple(np.arange(1, 100) / 100), ("adds", "loads"), covariance)
+    # Of 99 scores the 80th is 0.8; the last row is that of the sharpness.
+    assert spread.of_weights(0.8) == pytest.approx({"adds": 0.8 * 2, "loads": 0.8 * 3})
+    assert np.isinf(Uncertainty((0.1,), ("adds",), ((1.0, 0.0), (0.0, 1.0))).of_weights()["adds"])
+
+
 def test_a_kernel_of_what_was_hardly_measured_has_a_wider_interval():
     rows = observations(10, 1)
     rare = [

@@ -120,6 +120,12 @@ def test_performance_is_relative_to_the_first(curves: lpp.OccupancyComparison):
         assert found[-1] == curves.seconds[name][0] / curves.seconds[name][-1]
 
 
+def test_points_are_runs_in_a_second_over_warps(curves: lpp.OccupancyComparison):
+    points = dict(curves.points["pipeline"])
+    assert list(points) == list(curves.warps)
+    assert list(points.values()) == pytest.approx(1 / curves.seconds["pipeline"])
+
+
 def test_fitted_models_know_no_occupancy(curves: lpp.OccupancyComparison):
     assert curves.refusals == dict.fromkeys(
         ("linear", "overlap", "sampled", "learned"), "does not know how many groups reside at once"

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -11,8 +12,20 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
 from loopyperf.models.gpuperf import Inputs, Parameters, analyse
 from loopyperf.models.on_device.advice import Advice
-from loopyperf.pipeline import Execution, group_times, simulate
-from loopyperf.plots import plot_benefits, plot_groups, plot_over_occupancy
+from loopyperf.models.on_device.roofs import Roofline
+from loopyperf.models.result import Breakdown, Estimate
+from loopyperf.pipeline import Execution, group_times, profile_of, simulate
+from loopyperf.plots import (
+    plot_benefits,
+    plot_breakdown,
+    plot_groups,
+    plot_mix,
+    plot_over_occupancy,
+    plot_profile,
+    plot_roofline,
+    plot_sizes,
+    plot_weights,
+)
 
 POINTS = [(8, 2.0), (4, 1.0), (16, 2.5)]
 
@@ -66,7 +79,19 @@ def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
 
 @pytest.mark.parametrize(
     "draw",
-    [lambda ax: plot_benefits({}, ax=ax), lambda ax: plot_groups({}, ax=ax), lambda ax: plot_over_occupancy({}, ax=ax)],
+    [
+        lambda ax: plot_benefits({}, ax=ax),
+        lambda ax: plot_groups({}, ax=ax),
+        lambda ax: plot_over_occupancy({}, ax=ax),
+        lambda ax: plot_roofline(Roofline("k", {}, "d", {}, {}, (), ()), ax=ax),
+        lambda ax: plot_breakdown(Estimate("k", {}, "d", "m", "executed", 0.0, Breakdown(())), ax=ax),
+        lambda ax: plot_sizes(
+            Estimate("k", {"n": np.ones(1)}, "d", "m", "executed", np.ones(1), Breakdown(())), "n", ax=ax
+        ),
+        lambda ax: plot_profile(profile_of(simulate(Idg.from_edges([], []), {}, Execution(1, 1, 1))), ax=ax),
+        lambda ax: plot_mix({}, ax=ax),
+        lambda ax: plot_weights({}, [], ax=ax),
+    ],
 )
 def test_axes_that_are_given_are_drawn_on(draw) -> None:
     figure = Figure()

@@ -110,7 +110,7 @@ class Timing:
             kind, pipeline = "add", "fp64"
         lambdas = Lambdas(self.device.issue_latency(kind, dtype), self._completed(kind, dtype))
         pipeline = "alu" if instruction.is_idle else pipeline
-        return Timed(self._pipeline(pipeline), lambdas, self._is_split(lambdas))
+        return Timed(self.pipeline_of(pipeline), lambdas, self._is_split(lambdas))
 
     def _function(self, instruction: Instruction) -> str:
         """Return the function that *instruction* is, where the description tells of it by itself."""
@@ -138,7 +138,7 @@ class Timing:
         self.missing["the latency of conversions is not described: taken as that of special functions"] = None
         completion = self.device.completion_latency("special", "f32")
         lambdas = Lambdas(self.device.issue_latency("convert", "f32"), completion)
-        return Timed(self._pipeline("sfu"), lambdas, self._is_split(lambdas))
+        return Timed(self.pipeline_of("sfu"), lambdas, self._is_split(lambdas))
 
     def _is_split(self, lambdas: Lambdas) -> bool:
         """Return whether a pipeline of that throughput can be one in each partition, no lane shared, none too many.
@@ -154,7 +154,7 @@ class Timing:
             one = Lambdas(self.device.issue_latency(*LOAD_LOCAL), self.device.completion_latency(*LOAD_LOCAL))
         except MissingNumberError:
             one = level_lambdas(self.device, "local", WAVEFRONT)
-        return Timed(self._pipeline("local"), one.with_conflicts(max(0, wavefronts - 1)))
+        return Timed(self.pipeline_of("local"), one.with_conflicts(max(0, wavefronts - 1)))
 
     def memory(self, kind: str, served: Served, asked: Asked) -> tuple[Timed, ...]:
         """Return how long a load or store takes on each level that moves some of it, the nearest first.
@@ -162,8 +162,7 @@ class Timing:
         Global and private memory alike: what is stored goes through all caches, which write to device memory what they
         have gathered.
         """
-        reaching = {name: 1.0 if kind == "store" and name != DRAM else share for name, share in served.asked.items()}
-        return self._on_levels(reaching, asked, self._completion(served))
+        return self._on_levels(reaching(kind, served), asked, self._completion(served))
 
     def _completion(self, served: Served) -> float:
         """Return the mean latency of the levels that serve accesses."""
@@ -175,7 +174,7 @@ class Timing:
         """Return how long the share of an access takes that reaches each level; it is complete everywhere at once."""
         return tuple(
             Timed(
-                self._pipeline(name),
+                self.pipeline_of(name),
                 Lambdas(
                     max(self._issue(self.device.level(name), asked.times(share)), 1 / STEADY), max(completion, 1.0)
                 ),
@@ -215,7 +214,7 @@ class Timing:
             lambdas = Lambdas(1, self.local_memory(1).lambdas.completion)
         return Timed("barrier", lambdas)
 
-    def _pipeline(self, name: str) -> str:
+    def pipeline_of(self, name: str) -> str:
         """Return the pipeline of a subsystem or a level: local memory and the cache that it is part of share one."""
         shared = name == "local" or (name in self._levels and self.device.level(name).holds_local_memory)
         return "local" if shared else self.device.pipeline(name)
@@ -224,6 +223,11 @@ class Timing:
     def _levels(self) -> frozenset[str]:
         """Return the names of the levels of memory."""
         return frozenset(level.name for level in self.device.memory)
+
+
+def reaching(kind: str, served: Served) -> dict[str, float]:
+    """Return level -> the share of what a load or store moves that goes by way of it, the nearest first."""
+    return {name: 1.0 if kind == "store" and name != DRAM else share for name, share in served.asked.items()}
 
 
 def partitions(device: Device) -> int:

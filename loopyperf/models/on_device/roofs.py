@@ -1,0 +1,190 @@
+"""A kernel under the roofs of a device: the data of the roofline chart.
+
+    P ≤ min(P_peak, I_m · B_m),        I_m = F / D_m        for each memory m
+
+with the performance P (flop/s), the flop F of a launch, the bytes D_m that it moves by way of the memory m, and its
+bandwidth B_m. Each memory so has an intensity of its own; that of device memory is the one of Williams et al., the
+others are those of the hierarchical roofline (Yang et al.). All is at the clock under load, that of the latencies.
+
+S. Williams, A. Waterman and D. Patterson, Roofline, 2009; C. Yang, T. Kurth and S. Williams, Hierarchical Roofline
+Analysis for GPUs, 2020; Lemeire, section 2.1.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loopyperf.device.description import Device
+from loopyperf.device.memory_lambdas import level_issue
+from loopyperf.errors import MissingNumberError
+from loopyperf.idg.access.sectors import SECTOR
+from loopyperf.idg.program import Instruction
+from loopyperf.models import roofline
+from loopyperf.models.analytic import launch_cycles
+from loopyperf.models.on_device.demand import LaunchDemand, is_memory
+from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
+from loopyperf.models.on_device.timing import WAVEFRONT, Timing, reaching
+
+FLOPS: Mapping[str, int] = {"add": 1, "mul": 1, "fma": 2, "mufu": 1, "special": 1, "div": 1, "pow": 1}
+"""kind of a machine instruction of a floating-point type -> flop of a lane"""
+MULTIPLY_ADD = 2
+"""flop"""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchUnderRoofs:
+    """What a launch does, in all its executions, and how long that takes at least."""
+
+    name: str
+    flops: float
+    """flop that its machine instructions do; lanes that a condition turns off count as those that it does not"""
+    moved: Mapping[str, float]
+    """memory -> bytes that are moved by way of it"""
+    seconds: float
+    """by the model ``roofline``: the core with most groups is busy so long; without what a launch costs"""
+    bound: str
+    """the subsystem that is busy longest"""
+
+    @property
+    def performance(self) -> float:
+        """Return what is attainable, in flop/s."""
+        return self.flops / self.seconds
+
+    @property
+    def intensities(self) -> dict[str, float]:
+        """Return memory -> flop for each byte that is moved by way of it."""
+        return {memory: self.flops / moved for memory, moved in self.moved.items() if moved}
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """The roofs of a device, and the launches of a kernel under them."""
+
+    kernel: str
+    sizes: Mapping[str, Any]
+    device: str
+    bandwidths: Mapping[str, float]
+    """memory -> B/s of the whole device, the nearest to the core first; memories of one pipeline are one"""
+    peaks: Mapping[str, float]
+    """what is limited -> flop/s of the whole device: multiply-adds by type, special functions, issues"""
+    launches: tuple[LaunchUnderRoofs, ...]
+    notes: tuple[str, ...]
+    """roofs that the device's description does not state, and what was assumed, in sentences"""
+
+
+def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any]) -> Roofline:
+    """Return the data of the chart of *kernel*, at *sizes* as they were asked for.
+
+    Raises :class:`MissingNumberError` and :class:`OccupancyError` as :attr:`TimedKernel.launches` does.
+    """
+    roofs = _Roofs(kernel.device)
+    bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
+    launches = tuple(_under_roofs(launch, roofs) for launch in kernel.launches)
+    notes = dict.fromkeys([*roofs.missing, *(note for launch in kernel.launches for note in launch.notes)])
+    return Roofline(
+        kernel.graphs.kernel, dict(sizes), kernel.device.slug, bandwidths, peaks, launches, tuple(notes)
+    )  # fmt: skip
+
+
+# {{{ the device
+
+
+class _Roofs:
+    """What a device can do, as far as its description states it."""
+
+    def __init__(self, device: Device) -> None:
+        self.device, self.timing = device, Timing(device)
+        self.missing: dict[str, None] = {}
+        self.cycles = device.cores * device.clock
+        """of all cores in a second"""
+        self.levels: dict[str, list[str]] = {}
+        """pipeline -> the memories that it serves, the nearest to the core first"""
+        for level in device.memory:
+            self.levels.setdefault(self.timing.pipeline_of(level.name), []).append(level.name)
+
+    def memory(self, level: str) -> str:
+        """Return what the memory is called that *level* is, with those whose pipeline it shares."""
+        return " and ".join(self.levels[self.timing.pipeline_of(level)])
+
+    def bandwidths(self) -> dict[str, float]:
+        """Return memory -> B/s."""
+        found: dict[str, float] = {}
+        for level in (level for levels in self.levels.values() for level in levels):
+            bandwidth = self._stated(f"the bandwidth of {level}", lambda level=level: self._bandwidth(level))
+            if bandwidth is not None:
+                found[self.memory(level)] = max(bandwidth, found.get(self.memory(level), 0.0))
+        return found
+
+    def _bandwidth(self, level: str) -> float:
+        if level == "local":
+            return WAVEFRONT / float(self.timing.local_memory(1).lambdas.issue) * self.cycles
+        return self.cycles / float(level_issue(self.device, level, 1))
+
+    def peaks(self) -> dict[str, float]:
+        """Return what is limited -> flop/s."""
+        lanes, device = self.device.warp_size * self.cycles, self.device
+        asked: dict[str, Callable[[], float]] = {
+            "f32 multiply-adds": lambda: MULTIPLY_ADD * lanes / device.issue_latency("fma", "f32"),
+            "f64 multiply-adds": lambda: MULTIPLY_ADD * lanes / device.issue_latency("fma", "f64"),
+            "special functions": lambda: lanes / device.issue_latency("special", "f32"),
+            "issue limit": lambda: MULTIPLY_ADD * lanes * device.issue_limit,
+        }
+        found = {name: self._stated(f"the throughput of {name}", peak) for name, peak in asked.items()}
+        return {name: peak for name, peak in found.items() if peak is not None}
+
+    def _stated(self, name: str, number: Callable[[], float]) -> float | None:
+        try:
+            return number()
+        except MissingNumberError:
+            self.missing[f"{name} is not described: there is no such roof"] = None
+            return None
+
+
+# }}}
+
+
+# {{{ launches
+
+
+def _under_roofs(launch: TimedLaunch, roofs: _Roofs) -> LaunchUnderRoofs:
+    graphs = launch.launch
+    groups = graphs.groups * graphs.times
+    warps = groups * graphs.warps_per_group
+    work_items = groups * graphs.work_items
+    flops = sum(executions * _flops(each) for executions, each, _ in launch.executed())
+    moved: dict[str, float] = {}
+    for level, of_warp in _moved_by_warp(launch):
+        memory = roofs.memory(level)
+        moved[memory] = moved.get(memory, 0.0) + of_warp * warps
+    busy = launch.once(LaunchDemand).busy
+    return LaunchUnderRoofs(
+        name=graphs.name,
+        flops=flops * work_items,
+        moved={memory: moved[memory] for memory in map(" and ".join, roofs.levels.values()) if memory in moved},
+        seconds=launch_cycles(roofline.cycles, launch) * graphs.times / launch.device.clock,
+        bound=max(busy, key=lambda name: busy[name]),
+    )
+
+
+def _flops(instruction: Instruction) -> int:
+    is_counted = instruction.dtype.startswith("f") and not instruction.is_idle
+    return FLOPS.get(instruction.kind, 0) if is_counted else 0
+
+
+def _moved_by_warp(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
+    """Yield levels of memory, each with bytes that an access of the mean warp moves by way of it."""
+    for kind, share in launch.shares.items():
+        accesses = launch.accesses[kind]
+        for number, each in enumerate(launch.machine[kind].instructions):
+            executions = share * float(each.executions)
+            if each.reference is None or each.is_idle:
+                continue
+            if each.subsystem == "local":
+                yield "local", executions * accesses.wavefronts(number) * WAVEFRONT
+            elif is_memory(each):
+                moved = executions * accesses.asked(number).sectors * SECTOR
+                shares = reaching(each.kind, launch.serving(each))
+                yield from ((level, moved * reached) for level, reached in shares.items() if reached > 0)
+
+
+# }}}

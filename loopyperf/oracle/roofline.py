@@ -1,0 +1,31 @@
+"""How near is a kernel to the roofs of a device? The roofline chart's data, as users ask for them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from loopyperf.models.on_device.roofs import Roofline, roofline_of
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.oracle.analysis import Program
+from loopyperf.oracle.choice import DeviceChoice, chosen_device
+from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.sizes import merged_sizes
+
+
+def roofline(
+    program: Program,
+    /,
+    *,
+    device: DeviceChoice | None = None,
+    typical: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> Roofline:
+    """Return the roofs of *device*, and what each launch of *program* does and moves at one size.
+
+    :func:`loopyperf.plots.plot_roofline` draws it. What is moved is found from the kernel's addresses, as for all
+    models of a device. Sizes, *typical* and *parameters* are those of :func:`loopyperf.estimate`; raises what that
+    raises for a model of a device.
+    """
+    described, merged = chosen_device(device), merged_sizes(parameters, sizes)
+    graphs = instruction_graph(program, warp_size=described.warp_size, typical=typical, parameters=merged)
+    return roofline_of(TimedKernel(graphs, described), merged)

@@ -1,0 +1,85 @@
+"""What the time of a kernel is made of."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from loopyperf.errors import ParameterError
+from loopyperf.models.result import Estimate
+from loopyperf.plots.figures import Axes, Figure, area_styles, axes, figure_of, ink, legend_above, name_rows
+from loopyperf.units import unit_of
+
+By = Literal["property", "source"]
+MOST = 10
+"""parts that are drawn, others are one"""
+TICKS = 5
+"""of the axis, at most, so that they have room in one column of a page"""
+WHOLE, OTHERS, NOWHERE = "all", "others", "(no source)"
+NEGATIVE = "below 0: a negative weight"
+
+
+def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST, ax: Axes | None = None) -> Figure:
+    """Return bars of what the parts of *estimate* cost, in s, ms, µs, ns or ps: the largest first, their sum on top.
+
+    Parts are properties, or instructions, barriers and launches of the source; all but the *most* largest, by their
+    magnitude, are one bar, "others". Costs below 0, which weights that were fitted without bounds may have, go to the
+    left. The bar of the whole has the estimate's interval, and the times that it has otherwise
+    (:attr:`Estimate.alternatives`). Raises :class:`ParameterError` for an estimate of many sizes, and for another *by*.
+    """
+    parts = _largest(_costs(estimate, by), most)
+    whole = float(estimate.seconds)
+    unit, name = unit_of(max(map(abs, [whole, *parts.values()])))
+    ax = axes(ax)
+    ax.barh(0, whole / unit, color="grey")
+    bars = list(enumerate(parts.values(), start=1))
+    costs = [(place, seconds / unit) for place, seconds in bars if seconds >= 0]
+    savings = [(place, seconds / unit) for place, seconds in bars if seconds < 0]
+    for drawn, style, label in zip((costs, savings), area_styles(), (None, NEGATIVE), strict=False):
+        if drawn:
+            drawn_bars = ax.barh([place for place, _ in drawn], [width for _, width in drawn], **style, label=label)
+            ax.bar_label(drawn_bars, fmt="{:.3g}", padding=2, fontsize="x-small")
+    _mark_whole(ax, estimate, unit)
+    ax.axvline(0, color=ink(ax), linewidth=0.8)
+    name_rows(ax, [f"{WHOLE}, {whole / unit:.3g} {name}", *parts])
+    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
+    ax.margins(x=0.25)
+    ax.set(xlabel=f"time ({name})")
+    ax.invert_yaxis()
+    legend_above(ax)
+    return figure_of(ax)
+
+
+def _costs(estimate: Estimate, by: By) -> Mapping[str, float]:
+    """Return the parts in seconds."""
+    if isinstance(estimate.seconds, np.ndarray):
+        raise ParameterError(f"a breakdown is of one size, this estimate is of {estimate.seconds.size}: estimate one")
+    if by == "property":
+        parts = estimate.breakdown.by_property()
+    elif by == "source":
+        parts = estimate.breakdown.by_source()
+    else:
+        raise ParameterError(f"by is 'property' or 'source', received {by!r}")
+    return {name or NOWHERE: float(cost) for name, cost in parts.items()}
+
+
+def _largest(parts: Mapping[str, float], most: int) -> dict[str, float]:
+    """Return the *most* largest parts, from the largest to the least, and the sum of the others."""
+    ordered = sorted(parts, key=lambda name: -abs(parts[name]))
+    # One part alone is no longer a name than "others" is.
+    shown = ordered if len(ordered) <= most + 1 else ordered[:most]
+    rest = [parts[name] for name in ordered[len(shown) :]]
+    found = {name: parts[name] for name in sorted(shown, key=lambda name: -parts[name])}
+    return {**found, f"{len(rest)} {OTHERS}": sum(rest)} if rest else found
+
+
+def _mark_whole(ax: Axes, estimate: Estimate, unit: float) -> None:
+    whole = float(estimate.seconds)
+    if estimate.interval is not None:
+        low, high = (float(end) for end in estimate.interval)
+        spread = [[(whole - low) / unit], [(high - whole) / unit]]
+        ax.errorbar([whole / unit], [0], xerr=spread, color=ink(ax), capsize=4, linestyle="none", label="interval")
+    for marker, other in zip("Ds^vP", estimate.alternatives, strict=False):
+        at = float(other.seconds) / unit
+        ax.plot([at], [0], marker, color=ink(ax), fillstyle="none", linestyle="none", label=f"if {other.assumption}")

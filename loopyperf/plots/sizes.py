@@ -1,0 +1,99 @@
+"""How the time of a kernel grows with a size."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.calibration.fits import Fit
+from loopyperf.errors import ParameterError
+from loopyperf.models.result import Estimate
+from loopyperf.oracle.intervals import extrapolates
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, ink, legend_above, line_styles
+
+Floats = NDArray[np.float64]
+
+
+def plot_sizes(
+    estimate: Estimate,
+    size: str,
+    *,
+    fit: Fit | None = None,
+    measured: Sequence[tuple[float, float]] = (),
+    ax: Axes | None = None,
+) -> Figure:
+    """Return the chart of run times (s) over the values of *size*, on logarithmic axes.
+
+    *estimate* is one of an array of sizes. Its interval is a band, a time that it has otherwise
+    (:attr:`Estimate.alternatives`) a dashed line. *measured* are values of *size*, each with a time in seconds. With
+    the *fit* that it was made by, sizes are hatched at which the kernel does more of something than any kernel that the
+    fit was made from. Raises :class:`ParameterError` for an estimate of one size, and where several sizes of an array
+    have the same value of *size*.
+    """
+    values, order = _ascending(estimate, size)
+    seconds = _at(estimate.seconds, order)
+    ax = axes(ax)
+    style, other = next(line_styles()), "--"
+    if estimate.interval is not None:
+        low, high = (_at(end, order) for end in estimate.interval)
+        ax.fill_between(values, low, high, color=style["color"], alpha=0.35, linewidth=0, label="interval")
+    ax.plot(values, seconds, **style, markersize=3, label=f"{estimate.kernel}, {estimate.model}")
+    for each in estimate.alternatives:
+        label = f"if {each.assumption}"
+        ax.plot(values, _at(each.seconds, order), color=style["color"], linestyle=other, label=label)
+    if measured:
+        at, times = zip(*sorted(measured), strict=True)
+        ax.plot(at, times, "x", color=ink(ax), linestyle="none", label="measured")
+    ax.set(xscale="log", yscale="log", xlabel=size, ylabel="run time (s)")
+    if fit is not None:
+        _hatch(ax, values, _beyond(estimate, fit)[order])
+    legend_above(ax)
+    return figure_of(ax)
+
+
+def _ascending(estimate: Estimate, size: str) -> tuple[Floats, NDArray[np.intp]]:
+    """Return the values of *size* in ascending order, and where they stand in the estimate."""
+    if size not in estimate.sizes:
+        raise ParameterError(f"{estimate.kernel} has no size {size!r}, only {', '.join(estimate.sizes) or 'none'}")
+    if not isinstance(estimate.seconds, np.ndarray):
+        raise ParameterError(f"run times over {size} need an estimate of several: give it as an array to estimate")
+    values = np.broadcast_to(np.asarray(estimate.sizes[size], np.float64), estimate.seconds.shape).ravel()
+    if len(np.unique(values)) < len(values):
+        raise ParameterError(
+            f"several sizes of the estimate have the same {size}: let no other size vary beside it, or draw each alone"
+        )
+    order = np.argsort(values)
+    return values[order], order
+
+
+def _at(times: Any, order: NDArray[np.intp]) -> Floats:
+    return np.asarray(times, np.float64).ravel()[order]
+
+
+def _beyond(estimate: Estimate, fit: Fit) -> NDArray[np.bool_]:
+    """Return for each size whether the fit is extrapolated there."""
+    shares: dict[str, dict[str, Any]] = {}
+    for row in estimate.breakdown.rows:
+        shares.setdefault(row.property, {})[row.source] = row.count
+    return np.broadcast_to(extrapolates(fit, shares), (np.size(estimate.seconds),))
+
+
+def _hatch(ax: Axes, values: Floats, is_beyond: NDArray[np.bool_]) -> None:
+    """Hatch what lies halfway around the sizes that are beyond; at the ends, up to the last size."""
+    middles = np.sqrt(values[1:] * values[:-1])
+    edges = [values[0], *middles, values[-1]] if len(values) else []
+    label: str | None = "more than was ever measured"
+    changes = np.flatnonzero(np.diff(np.concatenate([[False], is_beyond, [False]]).astype(int)))
+    for begin, end in zip(changes[::2], changes[1::2], strict=True):
+        ax.axvspan(
+            edges[begin],
+            edges[end],
+            facecolor="none",
+            edgecolor="grey",
+            hatch="//",
+            alpha=0.5,
+            linewidth=0,
+            label=label,
+        )
+        label = None

@@ -1,0 +1,127 @@
+"""Charts of an estimate: what it is made of, and how it grows with a size."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from loopyperf.calibration.fits import Fit
+from loopyperf.errors import ParameterError
+from loopyperf.models.result import Alternative, Breakdown, Estimate, Row
+from loopyperf.plots import plot_breakdown, plot_sizes
+
+ROWS = (
+    Row("adds", "s1", 10, 1e-4, 1e-3),
+    Row("adds", "s2", 20, 1e-4, 2e-3),
+    Row("loads", "s2", 1, -5e-4, -5e-4),
+    Row("barriers", "", 1, 4e-3, 4e-3),
+)
+OTHERWISE = Alternative(9e-3, ("acc",), "the private array acc is in registers", "it is long")
+ESTIMATE = Estimate("k", {"n": 1}, "d", "m", "executed", 6.5e-3, Breakdown(ROWS), (5e-3, 8e-3), (), (), (OTHERWISE,))
+
+
+def bars(figure) -> dict[str, float]:
+    """Return the widths of the bars by the names beside them."""
+    (ax,) = figure.axes
+    names = dict(zip(ax.get_yticks(), (text.get_text() for text in ax.get_yticklabels()), strict=True))
+    return {names[bar.get_y() + bar.get_height() / 2]: bar.get_width() for bar in ax.patches}
+
+
+def test_properties_are_bars_from_the_largest_to_what_is_below_nothing() -> None:
+    figure = plot_breakdown(ESTIMATE)
+    found = bars(figure)
+    assert found == pytest.approx({"all, 6.5 ms": 6.5, "barriers": 4.0, "adds": 3.0, "loads": -0.5})
+    (ax,) = figure.axes
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["all, 6.5 ms", "barriers", "adds", "loads"]
+    assert ax.get_xlabel() == "time (ms)"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "if the private array acc is in registers",
+        "below 0: a negative weight",
+        "interval",
+    ]
+
+
+def test_the_whole_has_its_interval_and_its_other_times() -> None:
+    (ax,) = plot_breakdown(ESTIMATE).axes
+    (spread,) = ax.collections
+    ((low, _), (high, _)) = spread.get_segments()[0]
+    assert (low, high) == pytest.approx((5.0, 8.0))
+    (other,) = [line for line in ax.lines if line.get_marker() == "D"]
+    assert list(other.get_xdata()) == pytest.approx([9.0])
+
+
+def test_sources_are_bars_too() -> None:
+    found = bars(plot_breakdown(ESTIMATE, by="source"))
+    assert found == pytest.approx({"all, 6.5 ms": 6.5, "(no source)": 4.0, "s2": 1.5, "s1": 1.0})
+
+
+def test_all_but_the_largest_are_one_bar() -> None:
+    found = bars(plot_breakdown(ESTIMATE, most=1))
+    assert found == pytest.approx({"all, 6.5 ms": 6.5, "barriers": 4.0, "2 others": 2.5})
+
+
+def test_an_estimate_of_nothing_is_one_empty_bar() -> None:
+    nothing = Estimate("k", {}, "d", "m", "executed", 0.0, Breakdown(()))
+    assert bars(plot_breakdown(nothing)) == {"all, 0 s": 0.0}
+
+
+SIZES = np.array([4, 1, 2])
+BATCH = Estimate(
+    "k",
+    {"n": SIZES},
+    "d",
+    "m",
+    "executed",
+    SIZES * 1e-3,
+    Breakdown((Row("adds", "", SIZES * 10, 1e-4, SIZES * 1e-3), Row("launches", "", 1, 0.0, SIZES * 0.0))),
+    (SIZES * 0.5e-3, SIZES * 2e-3),
+)
+FIT = Fit(model="m", device="D", slug="d", counting="executed", weights={"adds": 1e-4}, ranges={"adds": (5, 20)})
+
+
+def test_times_stand_over_sizes_in_their_order_with_the_interval_as_a_band() -> None:
+    (ax,) = plot_sizes(BATCH, "n", measured=[(2, 3e-3), (1, 1e-3)]).axes
+    line, measured = ax.lines
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([1, 2, 4], pytest.approx([1e-3, 2e-3, 4e-3]))
+    assert (list(measured.get_xdata()), list(measured.get_ydata())) == ([1, 2], [1e-3, 3e-3])
+    (band,) = ax.collections
+    corners = {tuple(corner) for corner in band.get_paths()[0].vertices.tolist()}
+    assert {(1.0, 0.5e-3), (4.0, 8e-3)} <= corners
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale(), ax.get_yscale()) == ("n", "run time (s)", "log", "log")
+    assert not ax.patches
+
+
+def test_times_that_it_has_otherwise_are_a_dashed_line() -> None:
+    (ax,) = plot_sizes(replace(BATCH, alternatives=(replace(OTHERWISE, seconds=SIZES * 3e-3),)), "n").axes
+    _, other = ax.lines
+    assert list(other.get_ydata()) == pytest.approx([3e-3, 6e-3, 12e-3])
+    assert (other.get_linestyle(), other.get_label()) == ("--", f"if {OTHERWISE.assumption}")
+
+
+def test_sizes_beyond_what_the_fit_was_made_from_are_hatched() -> None:
+    (ax,) = plot_sizes(BATCH, "n", fit=FIT).axes
+    # 10, 20 and 40 additions, of at most 20 that were measured: the last size, from halfway between 2 and 4.
+    (area,) = ax.patches
+    assert (area.get_x(), area.get_x() + area.get_width()) == pytest.approx((8**0.5, 4))
+    assert area.get_hatch()
+
+
+def test_no_size_of_an_empty_estimate_is_drawn() -> None:
+    none = np.array([])
+    row = Row("adds", "", none, 1e-4, none)
+    empty = Estimate("k", {"n": none}, "d", "m", "executed", none, Breakdown((row,)))
+    (ax,) = plot_sizes(empty, "n", fit=FIT).axes
+    assert list(ax.lines[0].get_xdata()) == []
+
+
+def test_what_cannot_be_drawn_is_refused_with_what_to_do() -> None:
+    twice = Estimate("k", {"n": np.array([1, 1]), "m": np.array([1, 2])}, "d", "m", "e", np.ones(2), Breakdown(()))
+    for draw, message in (
+        (lambda: plot_breakdown(BATCH), "is of 3: estimate one"),
+        (lambda: plot_breakdown(ESTIMATE, by="line"), "received 'line'"),  # type: ignore[arg-type]
+        (lambda: plot_sizes(ESTIMATE, "n"), "give it as an array"),
+        (lambda: plot_sizes(BATCH, "m"), "no size 'm', only n"),
+        (lambda: plot_sizes(twice, "n"), "have the same n"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            draw()

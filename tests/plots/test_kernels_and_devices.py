@@ -1,0 +1,116 @@
+"""Charts that set kernels, or devices, side by side."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.uncertainty import Uncertainty
+from loopyperf.errors import IncompatibleRunsError, ParameterError
+from loopyperf.idg.metrics import Mix
+from loopyperf.oracle.comparison import OccupancyComparison
+from loopyperf.plots import plot_mix, plot_over_occupancy, plot_weights
+from loopyperf.plots.figures import line_styles
+
+
+def shares(figure: Figure) -> dict[str, list[tuple[float, float]]]:
+    """Return class -> where its part of each kernel's bar begins, and how wide it is, in per cent."""
+    (ax,) = figure.axes
+    return {
+        bars.get_label(): [(bar.get_x(), bar.get_width()) for bar in bars] for bars in ax.containers
+    }  # fmt: skip
+
+
+def test_classes_are_stacked_shares_of_all_instructions() -> None:
+    figure = plot_mix({"a": {("fma", "f32"): 3, ("load", "b32"): 1}, "b": {("load", "b32"): Fraction(1, 2)}})
+    assert shares(figure) == {"load b32": [(0, 25), (0, 100)], "fma f32": [(25, 75), (100, 0)]}
+    (ax,) = figure.axes
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a (4)", "b (0.5)"]
+    assert (ax.get_xlabel(), ax.get_xlim()) == ("instructions (%)", (0, 100))
+
+
+def test_the_three_sorts_of_the_papers_are_classes_too() -> None:
+    found = shares(plot_mix({"a": Mix(computation=6, memory=3, synchronization=1)}))
+    assert found == {"computation": [(0, 60)], "memory": [(60, 30)], "synchronization": [(90, 10)]}
+
+
+def test_seldom_classes_are_one() -> None:
+    found = shares(plot_mix({"a": {"alu": 5, "sfu": 3, "fp64": 1, "local": 1}}, most=2))
+    assert found == {"alu": [(0, 50)], "sfu": [(50, 30)], "others": [(80, 20)]}
+
+
+def test_a_kernel_of_no_instructions_has_no_bar() -> None:
+    (ax,) = plot_mix({"a": {}}).axes
+    assert not ax.patches
+    assert plot_mix({}).axes[0].get_xlabel() == "instructions (%)"
+
+
+UNCERTAIN = Uncertainty(tuple(np.arange(1, 100) / 100), ("adds", "loads"), ((4.0, 0, 0), (0, 1.0, 0), (0, 0, 9.0)))
+"""of 99 scores the 80th is 0.8"""
+
+
+def fit(**weights: float) -> Fit:
+    uncertainty = UNCERTAIN if set(weights) == {"adds", "loads"} else None
+    return Fit(model="linear", device="", slug="", counting="executed", weights=weights, uncertainty=uncertainty)
+
+
+def test_weights_stand_by_devices_with_bars_of_what_the_covariance_says() -> None:
+    (ax,) = plot_weights({"A": fit(adds=5.0, loads=0.5), "B": fit(adds=-2.0)}, ["adds", "loads"]).axes
+    points = [
+        (line.get_xdata()[0], line.get_fillstyle()) for line in ax.lines if len(line.get_xdata()) == 1
+    ]  # fmt: skip
+    assert points == [(5.0, "full"), (0.5, "full"), (2.0, "none")]
+    bars = [tuple(line.get_xdata()) for line in ax.lines if len(line.get_xdata()) == 2]
+    # 5 ± 0.8·√4, and 0.5 ± 0.8·√1, which may be nothing and so reaches the end of the axis.
+    assert bars == [pytest.approx((3.4, 6.6)), pytest.approx((ax.get_xlim()[0], 1.3))]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "A",
+        "B",
+        "below 0: its magnitude",
+        "may be off so far (80%)",
+    ]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["adds", "loads"]
+    assert (ax.get_xlabel(), ax.get_xscale()) == ("weight (s per unit)", "log")
+
+
+def test_a_weight_of_nothing_is_an_arrow_at_the_axis() -> None:
+    (ax,) = plot_weights({"A": fit(adds=0.0), "B": fit(adds=1.0)}, ["adds"]).axes
+    assert ax.lines[0].get_xdata()[0] == ax.get_xlim()[0]
+    assert "0" in [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_weights_that_do_not_compare_are_refused() -> None:
+    pipelines = Fit(model="overlap", basis="pipelines", device="", slug="", counting="executed", weights={"adds": 1.0})
+    with pytest.raises(IncompatibleRunsError, match="B: overlap, pipelines, executed"):
+        plot_weights({"A": fit(adds=1.0), "B": pipelines}, ["adds"])
+    with pytest.raises(ParameterError, match="no fit has a weight of 'barriers'; there are adds"):
+        plot_weights({"A": fit(adds=1.0)}, ["barriers"])
+
+
+def test_what_compare_occupancies_returns_is_drawn_as_it_is() -> None:
+    seconds = {"volkov": np.array([2e-3, 1e-3]), "roofline": np.array([1e-3, 1e-3])}
+    compared = OccupancyComparison("k", {"n": 1}, "d", (1, 2), (8, 16), seconds, {})
+    (ax,) = plot_over_occupancy(compared, measured={"volkov": [(8, 400.0)]}).axes
+    volkov, measured, roofline, _ = ax.lines
+    assert (list(volkov.get_xdata()), list(volkov.get_ydata())) == ([8, 16], [500, 1000])
+    assert list(roofline.get_ydata()) == [1000, 1000]
+    assert list(measured.get_ydata()) == [400]
+    assert ax.get_ylabel() == "performance (runs/s)"
+
+
+def test_no_two_of_fifty_lines_look_the_same() -> None:
+    styles = [tuple(style.values()) for style, _ in zip(line_styles(), range(50), strict=False)]
+    assert len(set(styles)) == 50
+
+
+def test_a_legend_stands_above_the_axes_over_no_data() -> None:
+    figure = Figure(figsize=(3.4, 3), layout="constrained")
+    ax = figure.subplots()
+    plot_over_occupancy({f"model number {number}": [(1, 1.0), (2, 2.0)] for number in range(12)}, ax=ax)
+    figure.draw_without_rendering()
+    legend, inside = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert legend.y0 >= inside.y1 - 1
+    assert 0 <= legend.x0 < legend.x1 <= figure.bbox.x1
+    assert legend.y1 <= figure.bbox.y1

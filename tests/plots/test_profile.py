@@ -1,0 +1,63 @@
+"""The timeline of a core: its areas are the profile's waits, and the time in which subsystems are taken."""
+
+import pytest
+
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.errors import ParameterError
+from loopyperf.idg import Idg
+from loopyperf.pipeline import Execution, profile_of, simulate
+from loopyperf.pipeline.profile import Profile
+from loopyperf.plots import plot_profile
+
+
+def profile(groups: int = 1, **options) -> Profile:
+    """Two warps of an addition and a load that waits for it: λ 1 and 2, Λ 4 and 6."""
+    graph = Idg.from_edges(["alu", "mem"], [(0, 1)])
+    timing = {"alu": Lambdas(1, 4), "mem": Lambdas(2, 6)}
+    return profile_of(simulate(graph, timing, Execution(2, 1, groups), **options))
+
+
+def areas(ax) -> dict[str, list[tuple[float, float, float]]]:
+    """Return label -> row, begin and end of its areas; pieces of the same look and row are one collection."""
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    look: dict[tuple, str] = {}
+    for each in ax.collections:
+        key = (tuple(each.get_facecolor()[0]), each.get_hatch())
+        if not each.get_label().startswith("_"):
+            look[key] = each.get_label()
+        for path in each.get_paths():
+            (left, low), (right, high) = path.vertices.min(axis=0), path.vertices.max(axis=0)
+            found.setdefault(look[key], []).append((round((low + high) / 2), left, right))
+    return {label: sorted(pieces) for label, pieces in found.items()}
+
+
+def test_rows_are_warps_with_what_they_wait_for_and_subsystems_with_what_takes_them() -> None:
+    (ax,) = plot_profile(profile()).axes
+    # Additions at 0 and 1, loads at 4 and 6: warp 1 waits for its operand until 5, then for the memory until 6.
+    assert areas(ax) == {
+        "dependency": [(0, 0, 4), (1, 1, 5)],
+        "subsystem busy": [(1, 0, 1), (1, 5, 6)],
+        "subsystem taken": [(2, 0, 1), (3, 4, 6)],
+        "by the next instruction": [(2, 1, 2), (3, 6, 8)],
+    }
+    (issues,) = [line for line in ax.lines if line.get_label() == "issue"]
+    assert sorted(zip(issues.get_xdata(), issues.get_ydata(), strict=True)) == [(0, 0), (1, 1), (4, 0), (6, 1)]
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    # Complete after 6 + 6 cycles: 2 of 12 taken of the alu, 4 of the memory.
+    assert names == ["warp 0", "warp 1", "alu, 17% full", "mem, 33% full"]
+    assert ax.get_xlabel() == "time (cycles)"
+    assert ax.get_xlim() == (0, 12)
+
+
+def test_a_window_has_the_warps_that_are_seen_in_it() -> None:
+    whole = profile(groups=3)
+    (ax,) = plot_profile(whole, begin=13, end=20).axes
+    assert ax.get_xlim() == (13, 20)
+    assert "warp 0" not in [text.get_text() for text in ax.get_yticklabels()]
+    with pytest.raises(ParameterError, match="from 20 to 13 cycles"):
+        plot_profile(whole, begin=20, end=13)
+
+
+def test_in_the_order_of_dataflow_there_are_subsystems_alone() -> None:
+    (ax,) = plot_profile(profile(issue_order="dataflow")).axes
+    assert [text.get_text().split(",")[0] for text in ax.get_yticklabels()] == ["alu", "mem"]
