@@ -30,8 +30,6 @@ LIMIT_VARIABLE = "LOOPYPERF_CACHE_LIMIT"
 LIMIT = 256 * 2**20
 """bytes that the folder may hold where nobody says otherwise: tens of thousands of files"""
 
-FINDING = ("counts", "properties", "device", "idg", "pipeline", "models", "calibration", "oracle")
-"""packages that counts and answers of models depend on; descriptions of devices are part of the question"""
 _OFF = {"", "0", "false", "n", "no", "off"}
 _ON = {"1", "true", "y", "yes", "on"}
 
@@ -140,11 +138,12 @@ def _versions() -> str:
 
 
 def _source() -> str:
-    """Return the digest of our source: while it is worked on, its version stays what it is."""
-    package = Path(__file__).parents[1]
-    parts = [*package.glob("*.py")]
-    parts += [path for folder in FINDING for path in (package / folder).rglob("*.py")]
-    return hashlib.sha256(b"".join(_digest(path.read_bytes()) for path in sorted(parts))).hexdigest()
+    """Return the digest of our source: while it is worked on, its version stays what it is.
+
+    All of it, since what is found of kernels depends on nearly all. Descriptions of devices are part of questions.
+    """
+    parts = sorted(Path(__file__).parents[1].rglob("*.py"))
+    return hashlib.sha256(b"".join(_digest(path.read_bytes()) for path in parts)).hexdigest()
 
 
 # }}}

@@ -159,11 +159,11 @@ def _of_mapping(values: Mapping[Any, Any]) -> str:
 @content.register(msgspec.Struct)
 @content.register(Device)
 def _of_record_of_ours(value: object) -> str:
-    """Return a fit, or a device, by its MessagePack, which tells integers from floats, and all floats apart."""
-    try:
-        packed = msgspec.msgpack.encode(value)
-    except (TypeError, OverflowError) as error:
-        raise ContentError(f"a {_name(type(value))} holds more than plain data: {error}") from error
+    """Return a fit, or a device, by its MessagePack, which tells integers from floats, and all floats apart.
+
+    What has none, as numbers of NumPy's, is in it by its content.
+    """
+    packed = msgspec.msgpack.encode(value, enc_hook=content)
     return _called(_name(type(value)), [hashlib.sha256(packed).hexdigest()])
 
 

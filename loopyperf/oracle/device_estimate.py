@@ -1,7 +1,7 @@
 """Estimates by models that look at graphs: these are built at each size anew, unless the same was asked before.
 
 What is remembered is the answer at one size. It depends on the program, the size and what is stated, on all that the
-device's description says, and on the model or all of the fit.
+device's description says, and on the model, or all of the fit but when it was made.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
@@ -73,7 +74,7 @@ def estimate_by_pipelines(
         return replace(answer, interval=spread, notes=(*launches, *free, *extrapolations(fit, shares), *unlike))
 
     either = partial(with_alternatives, time=time, are_asked=alternatives)
-    asked = (fit, alternatives)
+    asked = (structs.replace(fit, created=None), alternatives)
     kernel, answer = _answered(program, either, asked, device, typical, sizes)
     return device_estimate(kernel, fit.model, fit.slug, sizes, answer)
 
