@@ -6,55 +6,23 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import loopy as lp
 import msgspec
 import numpy as np
 import pytest
 from kernels import doubled
-from private_array_kernels import UNSURE
+from known_questions import FIT, QUESTIONS, V100, N, ask, conditional, other_device, unsure
 
 import loopyperf as lpp
-from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.device.device_text import description_text
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import ParameterError
-from loopyperf.models import DEVICE_MODELS
-from loopyperf.models.result import Estimate
 from loopyperf.oracle import analysis, analysis_files, device_estimate, instruction_graph, recollection
 from loopyperf.oracle.analysis_folder import entries
 from loopyperf.oracle.observation import observe
 
 TESTS = Path(__file__).parents[1]
-V100 = lpp.load_device("nvidia-v100")
-N = 4096
-FIT = Fit(
-    model="overlap",
-    device="V100",
-    slug="nvidia-v100",
-    counting="executed",
-    weights={"DRAM": 1.0, "local: private": 1.1, "local: global": 0.9, "latency": 0.1},
-    sharpness=2.5,
-    basis="pipelines",
-    uncertainty=Uncertainty(tuple(np.arange(1, 100) / 100), (), ((0.0,),)),
-)
-QUESTIONS: dict[str, dict[str, Any]] = {
-    **{name: {"model": name, "device": V100} for name in sorted(DEVICE_MODELS)},
-    "a fit of pipelines": {"fit": FIT},
-}
-
-
-def unsure() -> lp.TranslationUnit:
-    """Return a kernel that has an alternative; another object each time."""
-    return UNSURE["8 or 16 passes"]()
-
-
-def ask(program: lp.TranslationUnit | None = None, n: Any = N, **changes: Any) -> Estimate:
-    """Return the answer to a question: roofline's of :func:`unsure`, unless changed."""
-    question = {"model": "roofline", "device": V100} | changes
-    return lpp.estimate(program or unsure(), parameters={"n": n}, **question)
 
 
 @pytest.fixture
@@ -146,25 +114,6 @@ def test_a_ranking_that_comes_by_the_same_variants_asks_for_nothing(folder, forb
 
 
 # {{{ others
-
-
-def other_device(cores: int) -> lpp.Device:
-    numbers = dict(V100.numbers)
-    changed = numbers | {"cores": msgspec.structs.replace(numbers["cores"], value=cores)}
-    return replace(V100, numbers=tuple(changed.items()))
-
-
-def conditional(n: int = N, share: float = 0.5) -> Estimate:
-    unit = lp.make_kernel(
-        "{[i]: 0<=i<n}",
-        "out[i] = a[i] * 2 {if=a[i] > 0, id=positive}",
-        [lp.GlobalArg("a,out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        assumptions="n >= 1",
-        lang_version=(2018, 2),
-        name="conditional",
-    )
-    unit = lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
-    return ask(unit, n=n, typical={"positive": share})
 
 
 OTHERS: dict[str, Callable[[], object]] = {
@@ -371,8 +320,9 @@ def test_loopys_switch_turns_it_off(folder, built):
 
 ASK = """
 import sys, warnings; warnings.simplefilter("ignore")
-import test_known_answers as asked
+import known_questions as asked
 import loopyperf as lpp
+from loopyperf.oracle.observation import observe
 from loopyperf.oracle import analysis, instruction_graph, recollection
 if sys.argv[1] == "known":
     def fail(*_, **__): raise SystemExit("looked at anew")
@@ -380,14 +330,14 @@ if sys.argv[1] == "known":
 for name in sys.argv[2:]:
     recollection.forget()
     print(repr(lpp.estimate(asked.unsure(), n=asked.N, **asked.QUESTIONS[name])))
-    told = asked.observe(asked.unsure(), {"n": asked.N}, 1.0, kernel_class="", label="", device=asked.V100)
+    told = observe(asked.unsure(), {"n": asked.N}, 1.0, kernel_class="", label="", device=asked.V100)
     print(told.pipelines)
 """
 ASKED = ("roofline", "gpuperf", "a fit of pipelines")
 
 
 def start(how: str, names: tuple[str, ...], seed: int = 0) -> subprocess.Popen[str]:
-    paths = os.pathsep.join([str(TESTS.parent), str(TESTS), str(TESTS / "oracle")])
+    paths = os.pathsep.join([str(TESTS.parent), str(TESTS)])
     surroundings = os.environ | {"PYTHONPATH": paths, "PYTHONHASHSEED": str(seed)}
     return subprocess.Popen(
         [sys.executable, "-c", ASK, how, *names], env=surroundings, stdout=subprocess.PIPE, text=True
