@@ -116,6 +116,19 @@ def test_counts_are_found_in_a_file_faster_than_counted(race: Race) -> None:
     race(find, count, 8, fresh=fresh(tiled))
 
 
+@pytest.mark.parametrize(("model", "least"), [("roofline", 8), ("pipeline", 20)])
+def test_an_answer_is_found_in_a_file_faster_than_given(race: Race, model: str, least: float) -> None:
+    ask = partial(lpp.estimate, n=1024, device="nvidia-titan-v", model=model)
+
+    def find(unit: lp.TranslationUnit) -> None:
+        recollection.forget()
+        with lp.CacheMode(True):
+            ask(unit)
+
+    find(tiled())
+    race(find, ask, least, fresh=fresh(tiled), turns=3)
+
+
 # }}}
 
 

@@ -1,4 +1,4 @@
-"""``loopyperf cache``: the counted kernels that are kept in files."""
+"""``loopyperf cache``: the counts of kernels, and answers of models, that are kept in files."""
 
 import os
 from collections.abc import Collection
@@ -23,7 +23,7 @@ from loopyperf.oracle.analysis_folder import Entry, entries, remove
 @click.option("--clear", is_flag=True, help="Remove all of them.")
 @click.option("--clear-stale", is_flag=True, help="Remove those of other versions, and what was left half written.")
 def cache(clear: bool, clear_stale: bool) -> None:
-    """Show where counted kernels are kept in files, and how many; nothing else in that folder is ever touched."""
+    """Show where counts and answers are kept in files, and how many; nothing else in that folder is ever touched."""
     folder = cache_folder() or own_folder()
     found = entries(folder)
     console = standard_output()

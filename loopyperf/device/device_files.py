@@ -11,6 +11,7 @@ import math
 import os
 import tomllib
 from collections.abc import Iterable
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -62,15 +63,24 @@ def load_description(path: str | os.PathLike[str]) -> Device:
     or a fraction where there are only whole ones.
     """
     source = Path(path)
-    return _Reader(source).device(_document(source))
-
-
-def _document(source: Path) -> Table:
     try:
-        document = tomllib.loads(source.read_text(encoding="utf-8"))
+        return _described(source, source.read_text(encoding="utf-8"))
     except OSError as error:
         raise DeviceFileError(f"cannot read the device description {source}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise DeviceFileError(f"the device description {source} is no TOML: {error}; mend it there") from error
+
+
+@lru_cache
+def _described(source: Path, text: str) -> Device:
+    """Return the device that *text*, all of the file *source*, describes: parsed once, which takes a millisecond."""
+    return _Reader(source).device(_document(source, text))
+
+
+def _document(source: Path, text: str) -> Table:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise DeviceFileError(f"the device description {source} is no TOML: {error}; mend it there") from error
     schema = document.pop("schema", None)
     if type(schema) is int and schema > SCHEMA:

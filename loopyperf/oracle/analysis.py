@@ -1,23 +1,33 @@
-"""Counting a kernel once, however often it is asked about."""
+"""Finding out about a kernel once, however often it is asked about: its counts, and what others want to know."""
 
 import weakref
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import islpy as isl
+import loopy as lp
+import msgspec
 import numpy as np
 
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.counts.quasipolynomial import engine_is_exact
+from loopyperf.counts.transcription import read, transcribed
 from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
+from loopyperf.group import Group, group_of
 from loopyperf.kernel import Kernel, Program, checked_program, load_kernel
-from loopyperf.oracle.recollection import recalled
+from loopyperf.oracle.content import content_key
+from loopyperf.oracle.recollection import Kind, recalled
 from loopyperf.oracle.sizes import has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
+
+Found = TypeVar("Found")
+COUNTS = Kind[KernelCounts]("counts", 256, transcribed, lambda transcript: KernelCounts.of(read(transcript)))
+"""some ten to a hundred kilobytes each in memory"""
+GROUP = Kind[Group]("group", 4096, msgspec.json.encode, msgspec.json.Decoder(Group).decode)
 
 
 @dataclass(frozen=True)
@@ -105,6 +115,22 @@ def prepared(program: Program) -> Kernel:
     return _remembered(program).kernel_of(program)
 
 
+def prepared_group(program: Program) -> Group:
+    """Return what a group of *program* takes after Loopy's passes; raises :class:`KernelError`."""
+    return found_once(GROUP, program, (), lambda: group_of(prepared(program)))
+
+
+def found_once(kind: Kind[Found], program: Program, asked: tuple[Any, ...], find: Callable[[], Found]) -> Found:
+    """Return what *find* finds of *program*, which depends on nothing but that and *asked*: what was found before.
+
+    Nothing is remembered, here or in files, of a program, or of what is *asked*, of which no text says what it is, nor
+    where Loopy's switch for its caches, ``LOOPY_NO_CACHE`` or ``loopy.set_caching_enabled``, is off.
+    """
+    content = _remembered(program).content_of(program) if lp.CACHING_ENABLED else None
+    key = None if content is None else content_key((kind.name, content, engine_is_exact(), *asked))
+    return find() if key is None else recalled(kind, key, find)
+
+
 def admitted_sizes(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
     """Return *sizes* as integers; raises :class:`ParameterError` where *kernel* does not take or admit them."""
     superfluous = sorted(set(sizes) - kernel.parameters)
@@ -119,8 +145,9 @@ def admitted_sizes(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
 def _counted(program: Program, options: CountingOptions) -> KernelCounts:
     analysis = _remembered(program)
     if options.key not in analysis.counted:
-        what = (program, options, engine_is_exact())
-        analysis.counted[options.key] = recalled(what, lambda: options.count(analysis.kernel_of(program)))
+        analysis.counted[options.key] = found_once(
+            COUNTS, program, (options,), lambda: options.count(analysis.kernel_of(program))
+        )
     return analysis.counted[options.key]
 
 
@@ -163,6 +190,8 @@ class _Analysis:
     """What is known of a program object. It must not refer to it, or it would live for ever."""
 
     kernel: Kernel | None = None
+    content: str | None = ""
+    """digest of the content, None where there is none; empty until it is asked for"""
     counted: dict[Hashable, KernelCounts] = field(default_factory=dict[Hashable, KernelCounts])
 
     def kernel_of(self, program: Program) -> Kernel:
@@ -170,6 +199,12 @@ class _Analysis:
         if self.kernel is None:
             self.kernel = load_kernel(program)
         return self.kernel
+
+    def content_of(self, program: Program) -> str | None:
+        """Return the digest of the content of *program*, made when first asked for: it takes some milliseconds."""
+        if self.content == "":
+            self.content = content_key(program)
+        return self.content
 
 
 _analyses: dict[int, _Analysis] = {}

@@ -1,14 +1,16 @@
-"""Counted kernels in files, a file each in a folder that may be shared by processes and machines.
+"""What was found of kernels in files, a file each in a folder that may be shared by processes and machines.
 
 A file is written beside its place and moved there, so that a reader finds it whole or not at all, over NFS too, and
-without a lock; two processes that count the same kernel write the same. It begins with the digest of the rest: one
-that is torn, altered or of another version is not there. Its name says under which versions it was counted. What the
-folder holds is bounded (:mod:`loopyperf.oracle.analysis_folder`).
+without a lock; two processes that find the same write the same. It begins with the digest of the rest: one that is
+torn, altered or of another version is not there. Its name says by which versions it was found. What the rest means is
+for others to say (:class:`loopyperf.oracle.recollection.Kind`). What the folder holds is bounded
+(:mod:`loopyperf.oracle.analysis_folder`).
 """
 
 import contextlib
 import hashlib
 import os
+import sys
 import tempfile
 import warnings
 from functools import cache
@@ -18,8 +20,6 @@ from pathlib import Path
 import loopy.version
 import platformdirs
 
-from loopyperf.counts.kernel_counts import KernelTallies
-from loopyperf.counts.transcription import TranscriptError, read, transcribed
 from loopyperf.errors import LoopyperfWarning, ParameterError
 from loopyperf.oracle.analysis_folder import WRITING, make_room, use
 
@@ -28,7 +28,7 @@ CACHE_VARIABLE = "LOOPYPERF_CACHE"
 LIMIT_VARIABLE = "LOOPYPERF_CACHE_LIMIT"
 """Environment variable with the bytes that the folder may hold."""
 LIMIT = 256 * 2**20
-"""bytes that the folder may hold where nobody says otherwise: tens of thousands of kernels"""
+"""bytes that the folder may hold where nobody says otherwise: tens of thousands of files"""
 
 _OFF = {"", "0", "false", "n", "no", "off"}
 _ON = {"1", "true", "y", "yes", "on"}
@@ -59,24 +59,24 @@ def cache_limit() -> int:
     return int(asked)
 
 
-def find(folder: Path, key: str) -> KernelTallies | None:
-    """Return the counted kernel that is filed under *key*, None where there is none that can be read."""
+def find(folder: Path, key: str) -> bytes | None:
+    """Return what is filed under *key*, None where there is nothing that is whole."""
     path = _file(folder, key)
     try:
         digest, _, transcript = path.read_bytes().partition(b"\n")
-        counted = read(transcript) if digest == _digest(transcript) else None
-    except (OSError, TranscriptError):
+    except OSError:
         return None
-    if counted is not None:
-        use(path)
-    return counted
+    if digest != _digest(transcript):
+        return None
+    use(path)
+    return transcript
 
 
-def file(folder: Path, key: str, counted: KernelTallies) -> None:
-    """File *counted* under *key*; what cannot be written is warned of once, since it costs time, not the answer."""
+def file(folder: Path, key: str, transcript: bytes) -> None:
+    """File *transcript* under *key*; what cannot be written is warned of once, since it costs time, not the answer."""
     path, limit = _file(folder, key), cache_limit()
     try:
-        nbytes = _write(path, transcribed(counted))
+        nbytes = _write(path, transcript)
     except OSError as error:
         _warn(folder, f"{error.strerror}")
     else:
@@ -84,7 +84,7 @@ def file(folder: Path, key: str, counted: KernelTallies) -> None:
 
 
 def is_of_these_versions(path: Path) -> bool:
-    """Return whether a file was counted by what is installed: others are never read again."""
+    """Return whether what a file holds was found by what is installed: others are never read again."""
     return path.name.endswith(_ending())
 
 
@@ -114,7 +114,7 @@ def _write(path: Path, transcript: bytes) -> int:
 @cache
 def _warn(folder: Path, reason: str) -> None:
     warnings.warn(
-        f"counted kernels cannot be kept in {folder}: {reason}; set {CACHE_VARIABLE} to a folder that can be written",
+        f"analyses cannot be kept in {folder}: {reason}; set {CACHE_VARIABLE} to a folder that can be written",
         LoopyperfWarning,
         stacklevel=2,
     )
@@ -129,17 +129,21 @@ def _ending() -> str:
 
 @cache
 def _versions() -> str:
-    """Return everything beside a kernel and the options that its counts depend on."""
+    """Return everything beside a question that what is found depends on, to the last bit."""
     ours = f"loopyperf {metadata.version('loopyperf')} {_source()}"
-    theirs = ", ".join(f"{name} {metadata.version(name)}" for name in ("pymbolic", "numpy"))
-    return f"{ours}, loopy {loopy.version.DATA_MODEL_VERSION}, {theirs}"
+    theirs = ", ".join(f"{name} {metadata.version(name)}" for name in ("pymbolic", "numpy", "scipy", "numba"))
+    # Since Python 3.12, sum() of floats rounds otherwise.
+    python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
+    return f"{ours}, loopy {loopy.version.DATA_MODEL_VERSION}, {theirs}, {python}"
 
 
 def _source() -> str:
-    """Return the digest of the source that counts: while it is worked on, its version stays what it is."""
-    package = Path(__file__).parents[1]
-    parts = [*package.glob("*.py"), *package.glob("counts/*.py"), *package.glob("properties/*.py")]
-    return hashlib.sha256(b"".join(_digest(path.read_bytes()) for path in sorted(parts))).hexdigest()
+    """Return the digest of our source: while it is worked on, its version stays what it is.
+
+    All of it, since what is found of kernels depends on nearly all. Descriptions of devices are part of questions.
+    """
+    parts = sorted(Path(__file__).parents[1].rglob("*.py"))
+    return hashlib.sha256(b"".join(_digest(path.read_bytes()) for path in parts)).hexdigest()
 
 
 # }}}

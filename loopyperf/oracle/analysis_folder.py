@@ -1,4 +1,4 @@
-"""The folder of counted kernels: what lies in it, how much it may hold, and what goes where it holds more.
+"""The folder of what was found of kernels: what lies in it, how much it may hold, and what goes where it holds more.
 
 It may be shared by processes and machines, none of which knows of the others, and nothing is locked. Who has written a
 file may look through the folder: the larger the file, the more likely. So it is looked through as often while as many
@@ -26,7 +26,7 @@ WRITING = ".writing-"
 """with which the names of files begin that are not whole yet"""
 
 _NAMES = re.compile(rf"[0-9a-f]{{64}}(-[0-9a-f]{{16}})?\.txt|{re.escape(WRITING)}[a-z0-9_]{{8}}")
-"""of files, with the versions that counted; those of loopyperf's first schema do not say them"""
+"""of files, with the versions that found what is in them; those of loopyperf's first schema do not say them"""
 
 
 @dataclass(frozen=True, slots=True)

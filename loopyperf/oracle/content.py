@@ -1,4 +1,4 @@
-"""What a Loopy program is, as text that is the same for equal programs, in every process.
+"""What a Loopy program is, and what is asked of it, as text that is the same for equal programs, in every process.
 
 Loopy's own key (``LoopyKeyBuilder``) does not do for counts. It is equal for a literal ``5`` and ``np.int64(5)``, which
 have different types, and for ``float4`` and ``double2``, which have the same size; it follows PYTHONHASHSEED where a
@@ -15,6 +15,7 @@ from functools import cache, singledispatch
 from typing import Any, cast
 
 import islpy as isl
+import msgspec
 import numpy as np
 from loopy.kernel import LoopKernel
 from loopy.kernel.instruction import VarAtomicity
@@ -25,6 +26,7 @@ from loopy.types import LoopyType
 from pytools import RecordWithoutPickling
 from pytools.tag import Tag
 
+from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
 
 TRUSTED = {"builtins", "constantdict", "fractions", "loopy", "loopyperf", "numpy", "pymbolic", "pytools"}
@@ -146,6 +148,23 @@ def _of_set(values: Set[Any]) -> str:
 @content.register(Mapping)
 def _of_mapping(values: Mapping[Any, Any]) -> str:
     return f"{{{','.join(sorted(f'{content(key)}:{content(value)}' for key, value in values.items()))}}}"
+
+
+# }}}
+
+
+# {{{ records of ours
+
+
+@content.register(msgspec.Struct)
+@content.register(Device)
+def _of_record_of_ours(value: object) -> str:
+    """Return a fit, or a device, by its MessagePack, which tells integers from floats, and all floats apart.
+
+    What has none, as numbers of NumPy's, is in it by its content.
+    """
+    packed = msgspec.msgpack.encode(value, enc_hook=content)
+    return _called(_name(type(value)), [hashlib.sha256(packed).hexdigest()])
 
 
 # }}}

@@ -1,4 +1,8 @@
-"""Estimates by models that need to know the device and no fit: the kernel's graphs are built, at each size anew."""
+"""Estimates by models that look at graphs: these are built at each size anew, unless the same was asked before.
+
+What is remembered is the answer at one size. It depends on the program, the size and what is stated, on all that the
+device's description says, and on the model, or all of the fit but when it was made.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -6,6 +10,7 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
@@ -18,15 +23,16 @@ from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Breakdown, Estimate, ModelTime, Row
+from loopyperf.models.transcription import Answer, read, transcribed
 from loopyperf.oracle.alternatives import Time, together, with_alternatives
-from loopyperf.oracle.analysis import Program
+from loopyperf.oracle.analysis import Program, found_once
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.intervals import extrapolations, interval
+from loopyperf.oracle.recollection import Kind
 from loopyperf.oracle.sizes import common_shape
 
-Answer = tuple[str, ModelTime]
-"""the kernel's name, and what a model says of it"""
-
+ANSWERS = Kind[Answer]("answer", 4096, transcribed, read)
+"""some kilobytes each in memory"""
 COUNTING = "executed"
 """graphs have what is executed"""
 
@@ -42,7 +48,8 @@ def estimate_on_device(
 ) -> Estimate:
     """Return how long *program* runs at *sizes* on *device* by *model*; see :func:`loopyperf.estimate`."""
     time = partial(with_alternatives, time=model.time, are_asked=alternatives)
-    kernel, answer = _answered(program, time, device, typical, sizes)
+    asked = (model.name, alternatives)
+    kernel, answer = _answered(program, time, asked, device, typical, sizes)
     return device_estimate(kernel, model.name, device.slug, sizes, answer)
 
 
@@ -67,15 +74,26 @@ def estimate_by_pipelines(
         return replace(answer, interval=spread, notes=(*launches, *free, *extrapolations(fit, shares), *unlike))
 
     either = partial(with_alternatives, time=time, are_asked=alternatives)
-    kernel, answer = _answered(program, either, device, typical, sizes)
+    asked = (structs.replace(fit, created=None), alternatives)
+    kernel, answer = _answered(program, either, asked, device, typical, sizes)
     return device_estimate(kernel, fit.model, fit.slug, sizes, answer)
 
 
 def _answered(
-    program: Program, time: Time, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
-) -> tuple[str, ModelTime]:
-    """Return the kernel's name, and what *time* says of it at *sizes*."""
-    return answered_at(sizes, lambda one: _at(program, time, device, typical, one))
+    program: Program,
+    time: Time,
+    asked: tuple[Any, ...],
+    device: Device,
+    typical: Mapping[str, Any] | None,
+    sizes: Mapping[str, Any],
+) -> Answer:
+    """Return the kernel's name, and what *time*, which depends on nothing but *asked*, says of it at *sizes*."""
+
+    def at(one: Mapping[str, Any]) -> Answer:
+        what = (*asked, device, typical, one)
+        return found_once(ANSWERS, program, what, lambda: _at(program, time, device, typical, one))
+
+    return answered_at(sizes, at)
 
 
 def device_estimate(kernel: str, model: str, device: str, sizes: Mapping[str, Any], answer: ModelTime) -> Estimate:
@@ -97,7 +115,7 @@ def device_estimate(kernel: str, model: str, device: str, sizes: Mapping[str, An
 
 def _at(
     program: Program, time: Time, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
-) -> tuple[str, ModelTime]:
+) -> Answer:
     graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
     return graphs.kernel, time(TimedKernel(graphs, device))
 

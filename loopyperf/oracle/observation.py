@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
@@ -11,8 +13,12 @@ from loopyperf.errors import DeviceFileError, MissingNumberError, UnknownDeviceE
 from loopyperf.measurement.environment import Environment
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.oracle.analysis import CountingOptions, Program, count_at
+from loopyperf.oracle.analysis import CountingOptions, Program, count_at, found_once
 from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.recollection import Kind
+
+BUSY = Kind[dict[str, float]]("busy", 4096, msgspec.json.encode, msgspec.json.Decoder(dict[str, float]).decode)
+"""pipeline -> seconds; a fit of the same kernels, made again, need not look at them again"""
 
 
 def observe(
@@ -59,8 +65,11 @@ def measured_device(environment: Environment) -> Device | None:
 def _busy(
     program: Program, sizes: Mapping[str, Any], device: Device, typical: Mapping[str, Any] | None
 ) -> dict[str, float]:
-    try:
-        graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-        return busy_seconds(TimedKernel(graphs, device))
-    except MissingNumberError:
-        return {}
+    def busy() -> dict[str, float]:
+        try:
+            graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
+            return busy_seconds(TimedKernel(graphs, device))
+        except MissingNumberError:
+            return {}
+
+    return dict(found_once(BUSY, program, (device, typical, sizes), busy))

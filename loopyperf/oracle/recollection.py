@@ -1,35 +1,47 @@
-"""What was counted before: equal programs are counted once, whichever objects they are.
+"""What was found before: an equal question about an equal program is answered once, whichever objects they are.
 
-A transformation search builds the same variant again and again, and a script is run again tomorrow. The last few
-hundred counted kernels are kept in memory, by the content of program and options; in files too where somebody asks
-(:mod:`loopyperf.oracle.analysis_files`). Loopy's switch for its caches, ``LOOPY_NO_CACHE`` or
-``loopy.set_caching_enabled``, is the switch of both.
+A transformation search builds the same variant again and again, and a script is run again tomorrow. What was asked for
+last is kept in memory, in files too where somebody asks (:mod:`loopyperf.oracle.analysis_files`). Counts, answers of
+models and the like are kinds of it, each with a way to write it down. What a question's key is, and when nothing is
+kept, :func:`loopyperf.oracle.analysis.found_once` says.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-import loopy as lp
+import msgspec
 
+from loopyperf.counts.transcription import TranscriptError
 from loopyperf.oracle import analysis_files
-from loopyperf.oracle.content import content_key
-from loopyperf.properties.counted_kernel import KernelCounts
 
-KEPT = 256
-"""counted kernels; some ten to a hundred kilobytes each"""
+Found = TypeVar("Found")
 
 
-def recalled(what: tuple[Any, ...], count: Callable[[], KernelCounts]) -> KernelCounts:
-    """Return what *count* returns, which depends on nothing but *what*, from memory or a file where it is known."""
-    key = content_key(what) if lp.CACHING_ENABLED else None
-    if key is None:
-        return count()
-    known = _recent.get(key)
+@dataclass(frozen=True)
+class Kind(Generic[Found]):
+    """A kind of what is found of programs. Whoever asks for it gets the same object: it is not to be changed."""
+
+    name: str
+    """in keys; each kind has another"""
+    kept: int
+    """how many are kept in memory"""
+    transcribed: Callable[[Found], bytes]
+    """raises :class:`msgspec.ValidationError` for what cannot be written down, and is kept in memory alone"""
+    read: Callable[[bytes], Found]
+    """raises :class:`TranscriptError` or :class:`msgspec.MsgspecError` for what is none, or of another version"""
+
+
+def recalled(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:
+    """Return what *find* returns, from memory or a file where it is known; *key* says all that it depends on."""
+    recent = _recent.setdefault(kind.name, _Recent(kind.kept))
+    known = recent.get(key)
     if known is None:
-        known = _filed(key, count)
-        _recent.put(key, known)
+        known = _filed(kind, key, find)
+        recent.put(key, known)
     return known
 
 
@@ -38,40 +50,42 @@ def forget() -> None:
     _recent.clear()
 
 
-def _filed(key: str, count: Callable[[], KernelCounts]) -> KernelCounts:
+def _filed(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:
     folder = analysis_files.cache_folder()
     if folder is None:
-        return count()
-    found = analysis_files.find(folder, key)
-    if found is not None:
-        return KernelCounts.of(found)
-    counted = count()
-    analysis_files.file(folder, key, counted)
-    return counted
+        return find()
+    transcript = analysis_files.find(folder, key)
+    if transcript is not None:
+        with suppress(
+            TranscriptError, msgspec.MsgspecError
+        ):  # what cannot be read is found anew, and filed in its place
+            return kind.read(transcript)
+    found = find()
+    with suppress(msgspec.ValidationError):
+        analysis_files.file(folder, key, kind.transcribed(found))
+    return found
 
 
 class _Recent:
-    """The counted kernels that were asked for last."""
+    """What was asked for last, of one kind."""
 
-    def __init__(self) -> None:
-        self._by_key: OrderedDict[str, KernelCounts] = OrderedDict()
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._by_key: OrderedDict[str, Any] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: str) -> KernelCounts | None:
+    def get(self, key: str) -> Any:
         with self._lock:
             if key in self._by_key:
                 self._by_key.move_to_end(key)
             return self._by_key.get(key)
 
-    def put(self, key: str, counted: KernelCounts) -> None:
+    def put(self, key: str, found: object) -> None:
         with self._lock:
-            self._by_key[key] = counted
-            while len(self._by_key) > KEPT:
+            self._by_key[key] = found
+            while len(self._by_key) > self._kept:
                 self._by_key.popitem(last=False)
 
-    def clear(self) -> None:
-        with self._lock:
-            self._by_key.clear()
 
-
-_recent = _Recent()
+_recent: dict[str, _Recent] = {}
+"""by the names of kinds"""

@@ -1,13 +1,15 @@
 """The content of a program as text: equal for equal programs in every process, different for all others."""
 
+import math
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 
 import loopy as lp
+import msgspec
 import numpy as np
 import pytest
 from kernels import doubled, outer_product
@@ -17,6 +19,7 @@ from loopy.tools import LoopyKeyBuilder
 from loopy.types import NumpyType
 from pytools.tag import Tag
 
+import loopyperf as lpp
 from loopyperf.oracle.content import ContentError, content, content_key
 
 TESTS = Path(__file__).parents[1]
@@ -100,6 +103,48 @@ def test_strings_cannot_pass_for_what_surrounds_them():
     assert content(("a", "b")) != content(("a','b",))
     assert content({"a": "b"}) != content({"a:b": ""})
     assert content(None) != content("None")
+
+
+# }}}
+
+
+# {{{ devices and fits
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnDevice(lpp.Device):
+    """May compute its numbers."""
+
+
+def test_devices_differ_by_each_number_and_word():
+    device = lpp.load_device("nvidia-v100")
+    words = ("slug", "name", "note", "target", "architecture")
+    others = [replace(device, **{word: "other"}) for word in words]
+    others += [replace(device, numbers=device.numbers[1:]), replace(device, memory=device.memory[::-1])]
+    for place, (name, quantity) in enumerate(device.numbers):
+        for changed in (quantity.value + 1, float(quantity.value)):
+            if repr(changed) != repr(quantity.value):
+                stated = (name, msgspec.structs.replace(quantity, value=changed))
+                numbers = (*device.numbers[:place], stated, *device.numbers[place + 1 :])
+                others.append(replace(device, numbers=numbers))
+    assert len({content(each) for each in (device, *others)}) == 1 + len(others)
+    assert content(replace(device)) == content(device)
+
+
+def test_a_device_of_a_class_of_the_users_has_no_key():
+    device = lpp.load_device("nvidia-v100")
+    own = OwnDevice(**{field.name: getattr(device, field.name) for field in fields(device)})
+    assert content_key(own) is None
+
+
+def test_fits_differ_by_the_last_bit_of_a_weight_and_by_whose_number_it_is(make_fit):
+    values = (0.1, math.nextafter(0.1, 1), 1, 1.0, np.float64(0.1), np.float32(0.1), math.inf, -math.inf, math.nan)
+    assert len({content(make_fit(weights={"launches": value})) for value in values}) == len(values)
+    assert content(make_fit()) == content(make_fit())
+
+
+def test_a_fit_that_holds_a_function_has_no_key(make_fit):
+    assert content_key(make_fit(options={"solver": sum})) is None
 
 
 # }}}

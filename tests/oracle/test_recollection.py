@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import loopy as lp
@@ -87,7 +88,7 @@ def test_a_refusal_is_not_remembered(prepared):
 
 
 def test_memory_is_bounded_and_keeps_what_was_asked_for_last(prepared, monkeypatch):
-    monkeypatch.setattr(recollection, "KEPT", 2)
+    monkeypatch.setattr(analysis, "COUNTS", replace(analysis.COUNTS, kept=2))
     for group in (1, 2, 1, 4, 1):  # 4 drives out 2
         lpp.count(doubled(group=group))
     assert len(prepared) == 3
@@ -200,10 +201,23 @@ def test_what_other_versions_counted_is_not_found(other, folder, prepared, monke
     assert len(prepared) == len(files(folder)) == 2
 
 
-def test_versions_name_all_that_counts_depend_on():
-    versions = analysis_files._versions()
-    assert all(name in versions for name in ("loopyperf 0", "loopy 20", "islpy", "cgen", "pymbolic", "numpy"))
-    assert len(analysis_files._source()) == 64
+def test_versions_name_all_that_is_depended_on(monkeypatch):
+    monkeypatch.setattr(analysis_files, "_source", lambda: "of this source")
+    versions = analysis_files._versions.__wrapped__()
+    names = ("loopyperf 0", "loopy 20", "islpy", "cgen", "pymbolic", "numpy", "scipy", "numba", "Python 3.")
+    assert all(name in versions for name in (*names, "of this source"))
+
+
+@pytest.mark.parametrize("changed", ["kernel.py", "idg/graph.py", "models/on_device/costs.py"])
+def test_source_that_is_worked_on_is_another_version(changed, tmp_path, monkeypatch):
+    monkeypatch.setattr(analysis_files, "__file__", str(tmp_path / "oracle" / "analysis_files.py"))
+    for name in ("kernel.py", "idg/graph.py", "models/on_device/costs.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"it = {name!r}")
+    before = analysis_files._source()
+    assert analysis_files._source() == before
+    (tmp_path / changed).write_text("it = 0")
+    assert analysis_files._source() != before
 
 
 def test_a_folder_that_cannot_be_written_is_warned_of_once(tmp_path, monkeypatch, recwarn):

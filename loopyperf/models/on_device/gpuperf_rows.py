@@ -23,7 +23,7 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
     """Yield what *launch* costs by GPUPerf, in seconds: computation, serialization, memory that nothing hides."""
     clock = launch.device.clock
     for (name, source), (number, cycles) in _costs(launch).items():
-        seconds = cycles / clock
+        seconds = float(cycles / clock)  # GPUPerf's are NumPy's
         yield Row(name, source, number, seconds / number, seconds)
 
 

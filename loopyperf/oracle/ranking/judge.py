@@ -11,12 +11,12 @@ from loopyperf.calibration.learned import Learned
 from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, ParameterError
-from loopyperf.group import Group, declared_group, group_of
+from loopyperf.group import Group, declared_group
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.models import DEVICE_MODELS, find_model
 from loopyperf.models.interface import DeviceModel, SampledModel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import count, prepared
+from loopyperf.oracle.analysis import count, prepared_group
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device
 from loopyperf.oracle.estimate import chosen_record, estimate
 from loopyperf.oracle.observation import described
@@ -87,11 +87,11 @@ class Judge:
     def _prepared_group(self, program: Program) -> Group:
         """Return what a group takes once Loopy has prepared *program*; counts say it too, which may be known already.
 
-        So a fit of counts asks Loopy nothing about a program that was counted before.
+        So a program that was counted, or seen, before is none of Loopy's business.
         """
         if isinstance(self.record, Fit) and self.record.basis == "counts" and engine_is_exact():
             return count(program, self.record.counting, typical=self.typical).kernel.group
-        return group_of(prepared(program))
+        return prepared_group(program)
 
 
 def _refused(error: Exception) -> Unanswered:

@@ -188,7 +188,7 @@ def test_groups_that_fit_nowhere_are_found_before_loopy_looks_at_them(monkeypatc
         raise AssertionError("this is costly")
 
     variants = {"wide": partial(doubled, group=2048), "tiles": partial(tile, 2**17)}
-    monkeypatch.setattr("loopyperf.oracle.ranking.judge.prepared", costly)
+    monkeypatch.setattr("loopyperf.oracle.ranking.judge.prepared_group", costly)
     ranking = lpp.rank(variants, n=2**16, device="nvidia-titan-v", model="roofline")
     assert "2,048 work-items where there are 1,024" in ranking.failures["wide"]
     assert "131,072 B of local memory" in ranking.failures["tiles"]

@@ -1,0 +1,62 @@
+"""Questions to models that look at graphs, which tests ask again and again."""
+
+from dataclasses import replace
+from typing import Any
+
+import loopy as lp
+import msgspec
+import numpy as np
+from private_array_kernels import UNSURE
+
+import loopyperf as lpp
+from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.uncertainty import Uncertainty
+from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.result import Estimate
+
+V100 = lpp.load_device("nvidia-v100")
+N = 4096
+FIT = Fit(
+    model="overlap",
+    device="V100",
+    slug="nvidia-v100",
+    counting="executed",
+    weights={"DRAM": 1.0, "local: private": 1.1, "local: global": 0.9, "latency": 0.1},
+    sharpness=2.5,
+    basis="pipelines",
+    uncertainty=Uncertainty(tuple(np.arange(1, 100) / 100), (), ((0.0,),)),
+)
+QUESTIONS: dict[str, dict[str, Any]] = {
+    **{name: {"model": name, "device": V100} for name in sorted(DEVICE_MODELS)},
+    "a fit of pipelines": {"fit": FIT},
+}
+
+
+def unsure() -> lp.TranslationUnit:
+    """Return a kernel that has an alternative; another object each time."""
+    return UNSURE["8 or 16 passes"]()
+
+
+def ask(program: lp.TranslationUnit | None = None, n: Any = N, **changes: Any) -> Estimate:
+    """Return the answer to a question: roofline's of :func:`unsure`, unless changed."""
+    question = {"model": "roofline", "device": V100} | changes
+    return lpp.estimate(program or unsure(), parameters={"n": n}, **question)
+
+
+def other_device(cores: int) -> lpp.Device:
+    numbers = dict(V100.numbers)
+    changed = numbers | {"cores": msgspec.structs.replace(numbers["cores"], value=cores)}
+    return replace(V100, numbers=tuple(changed.items()))
+
+
+def conditional(n: int = N, share: float = 0.5) -> Estimate:
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "out[i] = a[i] * 2 {if=a[i] > 0, id=positive}",
+        [lp.GlobalArg("a,out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+        name="conditional",
+    )
+    unit = lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    return ask(unit, n=n, typical={"positive": share})
