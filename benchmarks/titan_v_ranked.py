@@ -23,7 +23,7 @@ import numpy as np
 from measured import SHARED_DATA
 from rich.console import Console
 from rich.table import Table
-from titan_v import DEVICE
+from titan_v import DEVICE, FEWEST
 from titan_v_fit import SPREAD, figures, kept
 
 import loopyperf as lpp
@@ -35,6 +35,8 @@ from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import cross_validate
 
 PIPELINES = [each for each in CANDIDATES if each.name == "overlap of pipelines"]
+REGRET, PROBABILITIES = 0.05, (0.5, 0.8, 0.9)
+"""of shortlists"""
 LIMIT = 300.0
 """seconds for each kernel at most"""
 
@@ -51,6 +53,15 @@ def ranked(
     members = [int(row.label) for row in group]
     variants = {str(place): partial(unpickled, rows[place]["kernel"]) for place in members}
     return lpp.rank(variants, fit=fit, executor=workers, time_limit=LIMIT, parameters=rows[members[0]]["sizes"])
+
+
+def hold(ranking: lpp.Ranking, measured: Mapping[str, float], held: Mapping[float, list[tuple[bool, int]]]) -> None:
+    """Add to *held*, by probability, whether the shortlist holds one that is fast enough, and how many are on it."""
+    fastest = min(measured[name] for name in ranking.order)
+    for probability in PROBABILITIES:
+        names = ranking.shortlist(REGRET, probability).names
+        is_held = min(measured[name] for name in names) <= (1 + REGRET) * fastest
+        held[probability].append((is_held, len(names)))
 
 
 def main() -> None:
@@ -70,6 +81,7 @@ def main() -> None:
     provenance = Provenance(model="", device=DEVICE.name, slug=DEVICE.slug, counting="executed")
     seconds: dict[str, float] = {}
     failures: Counter[str] = Counter()
+    held: dict[float, list[tuple[bool, int]]] = defaultdict(list)
     took = 0.0
     with ProcessPoolExecutor(asked.workers) as workers:
         for fold in folds([row.kernel_class for row in observations]):
@@ -80,6 +92,8 @@ def main() -> None:
                 took += time.perf_counter() - begin
                 seconds |= ranking.seconds
                 failures.update(ranking.failures.values())
+                if len(ranking.order) >= FEWEST:
+                    hold(ranking, {row.label: row.seconds for row in groups[name]}, held)
     told = [row for row in observations if row.label in seconds]
     table = Table("", "median |ln|", "Spearman mean", "median", f"spread > {SPREAD}: mean", "median", "regret", "mean")
     table.add_row("rank", *figures(np.array([seconds[row.label] for row in told]), told))
@@ -88,6 +102,12 @@ def main() -> None:
     table.add_row("the fits alone", *figures(np.array([direct[row.label] for row in told]), told))
     Console(width=120).print(table)
     print(f"{len(told)} variants in {len(chosen)} groups, {len(told) / took:.2f} a second on {asked.workers} workers")
+    for probability, found in held.items():
+        holds, lengths = zip(*found, strict=True)
+        print(
+            f"shortlists for {REGRET:.0%}, probability {probability:.0%}: {np.mean(holds):.0%} of {len(holds)} hold one "
+            f"that is fast enough, {np.mean(lengths):.1f} kernels each"
+        )
     print(f"not ranked: {dict(failures) or 'none'}")
 
 
