@@ -105,8 +105,8 @@ def main() -> None:
     for probability, found in held.items():
         holds, lengths = zip(*found, strict=True)
         print(
-            f"shortlists for {REGRET:.0%}, probability {probability:.0%}: {np.mean(holds):.0%} of {len(holds)} hold one "
-            f"that is fast enough, {np.mean(lengths):.1f} kernels each"
+            f"shortlists for {REGRET:.0%}, probability {probability:.0%}: {np.mean(holds):.0%} of {len(holds)} "
+            f"hold one that is fast enough, {np.mean(lengths):.1f} kernels each"
         )
     print(f"not ranked: {dict(failures) or 'none'}")
 
