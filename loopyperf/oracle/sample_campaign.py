@@ -18,7 +18,7 @@ from loopyperf.measurement.backends.binding import SEED
 from loopyperf.measurement.backends.interface import Case
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.measurement.campaign import Progress
-from loopyperf.measurement.configuration import Arguments, Configuration
+from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
 from loopyperf.measurement.records import Sampled
 from loopyperf.oracle.analysis import prepared
@@ -73,13 +73,17 @@ def sample_measured(
     known = {(file.name, each.label): each for file in files for each in configurations_of(file, machine.limits)}
     wanted = [key for key in archive.completed if key.kind == "measurement" and (key.kernel_class, key.label) in known]
     wanted.sort(key=lambda key: (key.kernel_class, key.label))  # each is compiled once
-    prepare = lru_cache(maxsize=1)(lambda place: made_once(known[place]))
+
+    @lru_cache(maxsize=1)
+    def subject(kernel_class: str, label: str) -> Configuration:
+        return made_once(known[kernel_class, label])
+
     refusals: list[str] = []
     for done, key in enumerate(wanted):
         if progress is not None:
             progress(Progress(done, len(wanted), key.kernel_class, key.label))
         if key not in archive.samples:
-            case = Case(key.kernel_class, prepare((key.kernel_class, key.label)), dict(key.sizes))
+            case = Case(key.kernel_class, subject(key.kernel_class, key.label), dict(key.sizes))
             refusals += _sample(machine, case, archive)
     if progress is not None and wanted:
         progress(Progress(len(wanted), len(wanted), wanted[-1].kernel_class, wanted[-1].label))
@@ -94,11 +98,10 @@ def made_once(configuration: Configuration) -> Configuration:
     def made(sizes: tuple[tuple[str, int], ...]) -> Arguments:
         return configuration.arguments(np.random.default_rng(SEED), dict(sizes))
 
-    return replace(
-        configuration,
-        build=cache(configuration.build),
-        arguments=lambda _, sizes: made(tuple(sizes.items())),
-    )
+    def arguments(_: np.random.Generator, sizes: Sizes) -> Arguments:
+        return made(tuple(sizes.items()))
+
+    return replace(configuration, build=cache(configuration.build), arguments=arguments)
 
 
 def question(machine: RunsParts, case: Case) -> Question:
