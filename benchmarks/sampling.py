@@ -10,6 +10,9 @@ appended to it, a JSON line for each kernel:
     kernel_class, label, sizes, device, seconds (of a full run), predicted, launching (on the host), sampled: for each
     device program its name, saturation, total_groups, groups and seconds as the model took them, work of these groups
     and of all; programs: the same at 1 to 6 times Psat
+
+An archive of ``loopyperf calibrate --samples`` has neither these multiples nor the processor's time, which what runs
+beside does not change; so this is no such archive.
 """
 
 import json
@@ -25,17 +28,15 @@ from typing import Any
 import loopy as lp
 import numpy as np
 
-from loopyperf.counts.typical import Typical
 from loopyperf.errors import LoopyperfError
-from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.interface import Backend, Case
-from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.sampling import SampledProgram, Work, sampled_time
-from loopyperf.oracle.sampling import Question, SampledKernel, take_samples
+from loopyperf.oracle.sample_campaign import made_once, question
+from loopyperf.oracle.sampling import SampledKernel, take_samples
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = (
@@ -107,10 +108,8 @@ def cases(backend: Backend) -> Iterator[Case]:
         for file in load_kernel_files(ROOT / folder):
             configurations = configurations_of(file, backend.limits)
             for place in sorted({0, len(configurations) - 1})[:VARIANTS]:
-                configuration = configurations[place]
                 # Compiled once: a backend knows a configuration by its identity.
-                kept = replace(configuration, build=cache(configuration.build))
-                yield from long_enough(backend, Case(file.name, kept, {}))
+                yield from long_enough(backend, Case(file.name, made_once(configurations[place]), {}))
 
 
 def long_enough(backend: Backend, case: Case) -> Iterator[Case]:
@@ -131,14 +130,6 @@ def long_enough(backend: Backend, case: Case) -> Iterator[Case]:
             break
     if found is not None:
         yield found
-
-
-def question(backend: RunsParts, case: Case) -> Question:
-    kernel = load_kernel(case.configuration.build())
-    arguments = case.configuration.arguments(np.random.default_rng(0), case.sizes)
-    sizes = {name: int(arguments[name]) for name in sorted(kernel.parameters)}
-    made = replace(case.configuration, arguments=lambda *_: arguments)
-    return Question(backend, replace(case, configuration=made), kernel, sizes, Typical({}))
 
 
 def measure(backend: Any, case: Case) -> Result | None:

@@ -14,6 +14,7 @@ from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.backends.parts import Contents, DeviceProgram, Grid, check_parts
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.environment import Environment
+from loopyperf.measurement.yardstick import YARDSTICK
 
 LIMITS = Limits(group_size=1024, local_memory=48 * 1024, global_memory=2**30)
 TICK = 2.0**-20
@@ -86,3 +87,28 @@ def grids_of(unit: lp.TranslationUnit, sizes: Mapping[str, Any]) -> list[tuple[s
         lengths = {axis: grid_extent(launch, axis, sizes) for axis in launch.group_axes}
         found.append((launch.name, tuple(lengths.get(axis, 1) for axis in range(max(lengths, default=0) + 1))))
     return found
+
+
+@dataclass
+class WholeAndParts(PartsBackend):
+    """Runs whole kernels too, which take *slower* times what their groups take one by one."""
+
+    slower: float = 1.25
+    calls: list[Case] = field(default_factory=list)
+    """whole runs that were asked for"""
+
+    def time(self, case: Case, runs: int) -> Timing:
+        if case.kernel_class == YARDSTICK:
+            return Timing((1e3 * LAUNCH if case.sizes["rounds"] > 64 else LAUNCH,) * runs)
+        self.calls.append(case)
+        return Timing((self.whole(case.configuration.build(), case.sizes),) * runs)
+
+    def whole(self, unit: lp.TranslationUnit, sizes: Mapping[str, Any]) -> float:
+        """Return the seconds of a run by the wall clock, where all groups take what the first one does."""
+        launches = [(name, prod(grid)) for name, grid in grids_of(unit, sizes)]
+        return HOST + self.slower * sum(LAUNCH + groups * self.seconds((0,), name) for name, groups in launches)
+
+
+def device() -> WholeAndParts:
+    """Return it, for ``--backend``."""
+    return WholeAndParts()

@@ -22,7 +22,9 @@ WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 
 
 @click.command(
-    epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf calibrate",
+    epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf calibrate\n\n"
+    "\b\nTo learn what the sampled model gets wrong as well:\n"
+    "loopyperf calibrate --samples --archive gpu.jsonl\nloopyperf train gpu.jsonl",
     context_settings={"show_default": True},
 )
 @click.option("--backend", default="opencl", help="What to measure through: opencl or cuda.")
@@ -34,6 +36,7 @@ WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 @click.option("--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which linear fit to keep.")
 @click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="What each run finds in them.")
 @click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
+@click.option("--samples", is_flag=True, help="Also run the first groups of each, for `loopyperf train`.")
 @click.option("--coverage", "whole_coverage", is_flag=True, help="Print what exercises each property, not only gaps.")
 def calibrate(
     backend: str,
@@ -45,6 +48,7 @@ def calibrate(
     weights: str,
     caches: Caches,
     counting: Counting,
+    samples: bool,
     whole_coverage: bool,
 ) -> None:
     """Measure the measurement kernels on a device, and fit the model that predicts unseen classes of them best."""
@@ -61,6 +65,7 @@ def calibrate(
             counting=counting,
             model=model,
             non_negative=WEIGHTS[weights],
+            samples=samples,
             progress=report,
         )
     show_fit(fit, standard_output())

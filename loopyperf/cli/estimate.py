@@ -21,7 +21,7 @@ from loopyperf.units import duration
 @click.option("--device", help="Short name (see `loopyperf devices`), or without a fit also a description's path.")
 @click.option("--model", help="Which model answers; by default that of the best fit.")
 @click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
-@click.option("--backend", help="What the fit was measured through, or `sampled` runs on: opencl or cuda.")
+@click.option("--backend", help="What the fit was measured through, or `sampled` and `learned` run on: opencl or cuda.")
 @click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole estimate as JSON.")
 def estimate(

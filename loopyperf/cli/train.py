@@ -13,17 +13,24 @@ from loopyperf.oracle.train import train_recording
 
 
 @click.command(
-    epilog="\b\nExample: loopyperf train archive.jsonl --output learned.json",
+    epilog="\b\nExample: loopyperf train archive.jsonl --output learned.json\n\n"
+    "\b\nWhat the sampled model gets wrong, of samples that `loopyperf calibrate --samples` took:\n"
+    "loopyperf train archive.jsonl\n"
+    "loopyperf estimate matmul.py:tiled --set n=4096 --model learned --backend opencl",
     context_settings={"show_default": True},
 )
 @click.argument("archive", type=click.Path(path_type=Path))
 @click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the bundled ones.")
 @click.option("--output", type=click.Path(path_type=Path), help="Where the model goes; by default where it is found.")
-@click.option("--base", help="The model whose error is learned: a model of the device, overlap or linear.")
+@click.option("--base", help="Whose error is learned: sampled (default where there are samples), overlap, or another.")
 @click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="What learns.")
 def train(archive: Path, kernels: Path | None, output: Path | None, base: str | None, recipe: str) -> None:
-    """Learn from the measurements in ARCHIVE, which `loopyperf calibrate` wrote, what a model leaves unexplained."""
+    """Learn from the measurements in ARCHIVE, which `loopyperf calibrate` wrote, what a model leaves unexplained.
+
+    Where ARCHIVE holds samples, that is the sampled model, and only what was sampled is learned from.
+    """
     files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
     learned = train_recording(read_archive(archive), files, base=base, recipe=recipe)
     save_learned(learned, output or own_learned(learned.record.slug))
     standard_output().print(str(learned))
+    standard_output().print(f"source: {learned.record.source}")

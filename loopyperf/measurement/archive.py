@@ -10,16 +10,17 @@ import gzip
 import lzma
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, Self
 
 from loopyperf.errors import ArchiveError, IncompatibleRunsError
 from loopyperf.measurement.noise import noise_floor, yardstick_times
-from loopyperf.measurement.records import Key, Measurement, Run, decode, encode
+from loopyperf.measurement.records import Key, Measurement, Run, Sampled, decode, encode
 from loopyperf.measurement.takes import Takes
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -34,6 +35,8 @@ class Recording:
     runs: tuple[Run, ...]
     measurements: tuple[Measurement, ...]
     """all of them: probes, yardsticks, and what was measured again as well"""
+    sampled: tuple[Sampled, ...] = ()
+    """what the first groups of some of what was measured took"""
 
     @cached_property
     def completed(self) -> Mapping[Key, Measurement]:
@@ -44,6 +47,11 @@ class Recording:
     def standing(self) -> tuple[Measurement, ...]:
         """Return the measurements that count, each once: no probes, no yardsticks, none that was repeated better."""
         return tuple(each for each in self.completed.values() if each.kind == "measurement")
+
+    @cached_property
+    def samples(self) -> Mapping[Key, Sampled]:
+        """Return the samples by what was measured; the latest of those taken again."""
+        return MappingProxyType(_by_key(self.sampled))
 
     @property
     def noise_floor(self) -> float | None:
@@ -86,6 +94,7 @@ class Archive:
             _check_same_device_and_protocol(recording.runs[-1:], run, path)
             self._file.truncate(_complete_length(content))
             self._measurements = list(recording.measurements)
+            self._samples = _by_key(recording.sampled)
             self._takes = Takes(recording.measurements)
             self._append(encode(run))
             cleanup.pop_all()
@@ -94,6 +103,11 @@ class Archive:
     def completed(self) -> Mapping[Key, Measurement]:
         """Return what this and earlier runs have recorded, by what was measured; of repeated ones the best take."""
         return self._takes.completed
+
+    @property
+    def samples(self) -> Mapping[Key, Sampled]:
+        """Return the samples that this and earlier runs have recorded, by what was measured."""
+        return MappingProxyType(self._samples)
 
     @property
     def measurements(self) -> Sequence[Measurement]:
@@ -110,6 +124,11 @@ class Archive:
         for measurement in measurements:
             self._measurements.append(measurement)
             self._takes.add(measurement)
+
+    def append_samples(self, sampled: Sampled) -> None:
+        """Record the samples of something measured: when this returns, they are on disk."""
+        self._append(encode(sampled))
+        self._samples[sampled.key] = sampled
 
     def close(self) -> None:
         """Close the file and let go of the lock."""
@@ -186,6 +205,8 @@ def _parse(content: bytes, path: Path) -> Recording:
     _check_cut_off(content[complete:], path)
     runs: dict[str, Run] = {}
     measurements: list[Measurement] = []
+    sampled: list[Sampled] = []
+    measured: set[Key] = set()
     for number, line in enumerate(content[:complete].split(b"\n")[:-1], start=1):
         try:
             record = decode(line)
@@ -194,11 +215,23 @@ def _parse(content: bytes, path: Path) -> Recording:
         if isinstance(record, Run):
             _check_same_device_and_protocol(tuple(runs.values())[:1], record, path)
             runs[record.id] = record
-        elif record.run in runs:
-            measurements.append(record)
-        else:
+        elif record.run not in runs:
             raise ArchiveError(f"{path}, line {number}: belongs to run {record.run!r}, which is not recorded before it")
-    return Recording(tuple(runs.values()), tuple(measurements))
+        elif isinstance(record, Measurement):
+            measurements.append(record)
+            measured.add(record.key)
+        elif record.key in measured:
+            sampled.append(record)
+        else:
+            raise ArchiveError(
+                f"{path}, line {number}: has samples of {record.kernel_class!r}, {record.label!r} at {record.sizes}, "
+                "which is not measured before it"
+            )
+    return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled))
+
+
+def _by_key(sampled: Iterable[Sampled]) -> dict[Key, Sampled]:
+    return {each.key: each for each in sampled}
 
 
 def _check_cut_off(partial_line: bytes, path: Path) -> None:

@@ -12,13 +12,14 @@ from uuid import uuid4
 
 import msgspec
 
-from loopyperf.errors import ArchiveError, MeasurementError
+from loopyperf.errors import ArchiveError, MeasurementError, ModelInputError
 from loopyperf.measurement.configuration import Limits, Sizes
 from loopyperf.measurement.environment import Environment, incompatibilities
 from loopyperf.measurement.protocol import Protocol, Summary
 from loopyperf.measurement.upgrades import upgraded
+from loopyperf.models.sampling import SampledProgram
 
-SCHEMA = 2
+SCHEMA = 3
 """The schema that this version writes, and the latest that it reads."""
 
 Kind = Literal["probe", "measurement", "yardstick"]
@@ -117,6 +118,35 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         return None if self.device_samples is None else protocol.summary(self.device_samples)
 
 
+class Sampled(msgspec.Struct, frozen=True, kw_only=True, tag="sampled", tag_field="record"):
+    """What the first groups of a measured kernel took, from which the sampled model tells what all of them take."""
+
+    run: str
+    """the :attr:`Run.id` it belongs to"""
+    kernel_class: str
+    label: str
+    sizes: dict[str, int]
+    programs: Annotated[tuple[SampledProgram, ...], msgspec.Meta(min_length=1)]
+    """the kernel's device programs, each with its samples, Psat, all its groups, and the work of those and of these"""
+    launching: Seconds
+    """that the host takes beside what the device's clock tells"""
+    taken: datetime
+    """when the last sample was in, in UTC"""
+
+    @property
+    def key(self) -> Key:
+        """Return under which key the measurement of all groups stands."""
+        return Key.of(self.kernel_class, self.label, self.sizes, "measurement")
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all groups were run, as fewer would not tell: then there is nothing to learn from."""
+        return all(each.samples.is_whole for each in self.programs)
+
+
+Record = Run | Measurement | Sampled
+
+
 class _Header(msgspec.Struct):
     """What a record of any schema has."""
 
@@ -124,7 +154,7 @@ class _Header(msgspec.Struct):
     written_by: str = "a later version"
 
 
-def encode(record: Run | Measurement) -> bytes:
+def encode(record: Record) -> bytes:
     """Return *record* as one line, line feed included.
 
     Raises :class:`ArchiveError` for what could not be read back, a sample that is not a number for instance.
@@ -138,7 +168,7 @@ def encode(record: Run | Measurement) -> bytes:
     return line + b"\n"
 
 
-def decode(line: bytes) -> Run | Measurement:
+def decode(line: bytes) -> Record:
     """Return the record that *line* holds, brought up to the current schema.
 
     Raises :class:`ArchiveError` if it is none, or of a later schema.
@@ -148,9 +178,9 @@ def decode(line: bytes) -> Run | Measurement:
         _check_schema(header)
         if header.schema < SCHEMA:
             document = msgspec.json.decode(line, type=dict[str, object])
-            return msgspec.convert(upgraded(document, header.schema), Run | Measurement)
-        return msgspec.json.decode(line, type=Run | Measurement)
-    except (msgspec.MsgspecError, MeasurementError) as error:
+            return msgspec.convert(upgraded(document, header.schema), Record)
+        return msgspec.json.decode(line, type=Record)
+    except (msgspec.MsgspecError, MeasurementError, ModelInputError) as error:
         raise ArchiveError(f"not a record of a measurement archive ({error})") from error
 
 

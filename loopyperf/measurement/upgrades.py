@@ -1,7 +1,8 @@
 """Records of earlier schemas as the current one has them, so that archives from before are read and resumed.
 
 Schema 2 added rules to the protocol, and to a measurement what may be absent: the device's own samples, its clock and
-temperature, the yardstick and which attempt it was. Only the line of a run changes.
+temperature, the yardstick and which attempt it was. Schema 3 added samples, lines that no earlier archive has. Only the
+line of a run changes.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +31,12 @@ def upgrade_1_to_2(run: Document) -> Document:
     return {**run, "schema": 2, "protocol": {**protocol, **fixed}}
 
 
-UPGRADES: Mapping[int, Callable[[Document], Document]] = MappingProxyType({1: upgrade_1_to_2})
+def upgrade_2_to_3(run: Document) -> Document:
+    """Return a run of schema 2, after which there were no samples."""
+    return {**run, "schema": 3}
+
+
+UPGRADES: Mapping[int, Callable[[Document], Document]] = MappingProxyType({1: upgrade_1_to_2, 2: upgrade_2_to_3})
 """For each earlier schema, the function that makes its run one of the next."""
 
 

@@ -1,7 +1,9 @@
 """From a device to a fit: measure the measurement kernels, count them, fit the weights, keep everything."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,8 +17,8 @@ from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.library import own_path
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
-from loopyperf.errors import CalibrationError
-from loopyperf.measurement.archive import Recording, read_archive
+from loopyperf.errors import CalibrationError, LoopyperfWarning
+from loopyperf.measurement.archive import Archive, Recording, read_archive
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Configuration
@@ -27,6 +29,7 @@ from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.fit import Measured
 from loopyperf.oracle.observation import measured_device, observe
+from loopyperf.oracle.sample_campaign import checked_parts, sample_measured
 from loopyperf.properties.unified import PAPER_PROPERTIES
 
 
@@ -41,6 +44,7 @@ def calibrate(
     counting: Counting = "executed",
     model: str | None = None,
     non_negative: bool | None = None,
+    samples: bool = False,
     progress: ProgressReport | None = None,
 ) -> Fit:
     """Return the fit of a device, from measurements taken now: of the model that generalises best.
@@ -50,20 +54,37 @@ def calibrate(
     :func:`loopyperf.estimate` finds it, beside those of other backends, and so does a fit of each other model.
     *kernels* is a folder of kernel files, by default the bundled ones. *model* is that of the fit, by default the
     better one, and *non_negative* says whether the linear model's weights may be negative, by default whichever
-    generalises better.
+    generalises better. With *samples*, the first groups of whatever was measured are run too, and recorded for
+    :func:`loopyperf.train`: an archive without any gets them, and nothing is measured again. It warns of what has none.
 
     Raises :class:`BackendError` without a device, :class:`MeasurementError` for a kernel that computes something
-    wrong, :class:`IncompatibleRunsError` for an archive of another device or protocol.
+    wrong, :class:`IncompatibleRunsError` for an archive of another device or protocol, :class:`ParameterError` for
+    samples through a backend that runs whole kernels only.
     """
     machine = opened(backend, device)
     files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
     path = archive or unfinished_archive(machine, "calibration")
-    fits = fit_recording(measure(machine, files, path, protocol, progress), files, counting, model, non_negative)
+    afterwards = _sampling(machine, files, progress) if samples else None
+    recording = measure(machine, files, path, protocol, progress, afterwards=afterwards)
+    fits = fit_recording(recording, files, counting, model, non_negative)
     for fit in fits[:1] if save else fits:
         save_fit(fit, save or own_path(fit))
     if archive is None:
         keep(path)
     return fits[0]
+
+
+def _sampling(
+    machine: Backend, files: Sequence[KernelFile], progress: ProgressReport | None
+) -> Callable[[Archive], None]:
+    """Return what takes samples of all that an archive has; it warns of what there are none of."""
+    parts = checked_parts(machine, machine.environment.backend)
+
+    def afterwards(archive: Archive) -> None:
+        if said := str(sample_measured(parts, files, archive, progress)):
+            warnings.warn(said, LoopyperfWarning, stacklevel=4)
+
+    return afterwards
 
 
 def fit_recording(
@@ -91,9 +112,10 @@ def fit_recording(
 def load_measurements(archive: str | os.PathLike[str], *, kernels: Path | None = None) -> list[Measured]:
     """Return the measurements in *archive* as rows for :func:`loopyperf.fit`, together with others taken elsewhere.
 
-    *kernels* is the folder of kernel files that were measured, by default the bundled ones. What the unified model has
-    no property for is left out. Raises :class:`CalibrationError` for measurements of kernels that are not there, and
-    :class:`ArchiveError` for a file that is no archive.
+    Those of which the archive has samples come with them, for :func:`loopyperf.train`. *kernels* is the folder of
+    kernel files that were measured, by default the bundled ones. What the unified model has no property for is left
+    out. Raises :class:`CalibrationError` for measurements of kernels that are not there, and :class:`ArchiveError` for
+    a file that is no archive.
     """
     files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
     return measured_kernels(explained(read_archive(Path(archive)), files), files)
@@ -126,7 +148,10 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
 
 
 def measured_kernels(recording: Recording, files: Iterable[KernelFile]) -> list[Measured]:
-    """Return the measurements of an archive with what was measured, built from *files*; raises as observations do."""
+    """Return the measurements of an archive with what was measured, built from *files*; raises as observations do.
+
+    They come with their samples, but for what was run as a whole.
+    """
     run = _run(recording)
     configurations = {(file.name, c.label): c for file in files for c in configurations_of(file, run.limits)}
     built: dict[tuple[str, str], Program] = {}
@@ -136,7 +161,11 @@ def measured_kernels(recording: Recording, files: Iterable[KernelFile]) -> list[
         if key not in built:
             built[key] = _configuration(configurations, key).build()
         seconds = run.protocol.measured_time(measurement.samples)
-        found.append(Measured(built[key], measurement.sizes, seconds, *key))
+        row = Measured(built[key], measurement.sizes, seconds, *key)
+        sampled = recording.samples.get(measurement.key)
+        if sampled is not None and not sampled.is_whole:
+            row = replace(row, samples=sampled.programs, launching=sampled.launching)
+        found.append(row)
     return found
 
 
@@ -162,7 +191,7 @@ def explained(recording: Recording, files: Iterable[KernelFile], *, but: bool = 
     limits = recording.runs[-1].limits
     beyond = {(file.name, c.label) for file in files for c in configurations_of(file, limits) if c.beyond}
     left = tuple(m for m in recording.measurements if ((m.kernel_class, m.label) in beyond) == but)
-    return Recording(recording.runs, left)
+    return replace(recording, measurements=left)
 
 
 def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[str, str]) -> Configuration:

@@ -48,11 +48,12 @@ def measure(
     protocol: Protocol | None,
     progress: ProgressReport | None,
     on_failure: FailureReport | None = None,
+    afterwards: Callable[[Archive], None] | None = None,
 ) -> Recording:
     """Return what *archive* holds when *files* have been measured on *machine*; what it has is not run again.
 
     A kernel that cannot be measured raises :class:`MeasurementError`; with *on_failure* this is called instead, and the
-    others are measured.
+    others are measured. *afterwards* is called with the archive, which is still open, when all are.
     """
     run = Run.start(machine.environment, machine.limits, protocol or Protocol())
     with Archive(archive, run) as records:
@@ -60,4 +61,6 @@ def measure(
             run_campaign(machine, files, records, on_failure=on_failure)
         else:
             run_campaign(machine, files, records, progress=progress, on_failure=on_failure)
+        if afterwards is not None:
+            afterwards(records)
     return read_archive(archive)

@@ -77,7 +77,7 @@ def sampled(
     """
     kernel, case = prepared(program), made_case(program, sizes, arguments)
     question = Question(backend, case, kernel, case.sizes, Typical(typical or {}, item_named))
-    found = take_samples(question, described=_described_saturations(program, backend, typical, case.sizes))
+    found = take_samples(question, described=described_saturations(program, backend, typical, case.sizes))
     if not found.programs:
         raise ParameterError(f"at {dict(case.sizes)} {kernel.name} launches no groups: there is nothing to sample")
     return found
@@ -102,7 +102,7 @@ def _overhead(taken: SampledKernel, seconds: float) -> str:
     )
 
 
-def _described_saturations(program: Program, backend: RunsParts, typical: Stated, sizes: Sizes) -> dict[str, int]:
+def described_saturations(program: Program, backend: RunsParts, typical: Stated, sizes: Sizes) -> dict[str, int]:
     """Return device program -> Psat by the occupancy on the described device; none where that is not known."""
     device = described(backend.environment.slug)
     if device is None:

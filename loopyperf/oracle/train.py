@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 
+from msgspec import structs
+
 from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.example import Base, Example, FittedBase, Stated
 from loopyperf.calibration.fits import Fit, Provenance
@@ -12,7 +14,7 @@ from loopyperf.calibration.learned import SAMPLED, Learned
 from loopyperf.calibration.learned_files import save_learned
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.regressors import check_recipe
-from loopyperf.calibration.training import learn
+from loopyperf.calibration.training import FEWEST_CLASSES, learn
 from loopyperf.device.description import Device
 from loopyperf.errors import CalibrationError, LoopyperfError, MissingNumberError, UnknownModelError
 from loopyperf.measurement.archive import Recording
@@ -44,11 +46,12 @@ def train(
 ) -> Learned:
     """Return what can be learned from *measurements*, taken on *device*, of the error of the model called *base*.
 
-    *measurements* are rows as :func:`loopyperf.fit` takes them. The base is the sampled model where all rows have
-    samples, else the overlap model, fitted to the rows: of pipelines where the device is described. It may be a model
-    of the device, as ``"pipeline"``, too. *recipe* learns: ``"svr"``, or ``"trees"``; both are judged on kernel classes
-    that they have not seen, beside the base alone (``record.scores``). It is saved to *save*, if that is given. A row
-    that cannot be analysed raises its error; with *on_failure* this is called instead.
+    *measurements* are rows as :func:`loopyperf.fit` takes them. The base is the sampled model where rows have samples,
+    and then only these rows are learned from, as ``record.source`` says; else the overlap model, fitted to the rows: of
+    pipelines where the device is described. It may be a model of the device, as ``"pipeline"``, too. *recipe* learns:
+    ``"svr"``, or ``"trees"``; both are judged on kernel classes that they have not seen, beside the base alone
+    (``record.scores``). It is saved to *save*, if that is given. A row that cannot be analysed raises its error; with
+    *on_failure* this is called instead.
 
     Raises :class:`CalibrationError` for rows that are none, and for fewer than three classes of kernels,
     :class:`UnknownModelError` for a base that is none, :class:`LoopyperfError` where scikit-learn is not installed.
@@ -57,8 +60,10 @@ def train(
     named, known = stated_device(device)
     rows = rows_of(measurements)
     chosen = _chosen(base, rows, known)
-    found = examples(rows, chosen, known, executor, on_failure)
-    origin = stated_provenance(named, known, "executed", source)
+    used = _used(rows, chosen)
+    found = examples(used, chosen, known, executor, on_failure)
+    _check_sampled_classes(found, used, rows)
+    origin = stated_provenance(named, known, "executed", _said_of_source(source, used, rows))
     learned = learn_from(origin, found, chosen, recipe)
     if save is not None:
         save_learned(learned, save)
@@ -77,7 +82,11 @@ def train_recording(
     rows = measured_kernels(explained(recording, files), files)
     known = described(recording.runs[-1].environment.slug)
     chosen = _chosen(base, rows, known)
-    return learn_from(provenance(recording, "executed"), examples(rows, chosen, known), chosen, recipe)
+    used = _used(rows, chosen)
+    found = examples(used, chosen, known)
+    _check_sampled_classes(found, used, rows)
+    origin = provenance(recording, "executed")
+    return learn_from(structs.replace(origin, source=_said_of_source(origin.source, used, rows)), found, chosen, recipe)
 
 
 def learn_from(origin: Provenance, examples: Sequence[Example], base: str, recipe: str = "svr") -> Learned:
@@ -101,11 +110,14 @@ def _fitted(origin: Provenance, examples: Sequence[Example], base: str) -> tuple
 
 def _chosen(base: str | None, rows: Sequence[Measured], device: Device | None) -> str:
     """Return the name of the base; raises for one that cannot be."""
-    sampled = [bool(row.samples) for row in rows]
+    sampled = any(row.samples for row in rows)
     if base is None:
-        base = SAMPLED if rows and all(sampled) else FITTED[0]
-    if base == SAMPLED and not all(sampled):
-        raise CalibrationError(f"row {sampled.index(False)} has no samples, which the base {SAMPLED!r} needs of each")
+        base = SAMPLED if sampled else FITTED[0]
+    if base == SAMPLED and rows and not sampled:
+        raise CalibrationError(
+            f"none of the {len(rows)} rows has samples, which the base {SAMPLED!r} needs: take some with `loopyperf "
+            "calibrate --samples`, into the same archive if you like, or learn the error of another base"
+        )
     if base in (SAMPLED, *FITTED):
         return base
     if base not in DEVICE_MODELS:
@@ -114,6 +126,27 @@ def _chosen(base: str | None, rows: Sequence[Measured], device: Device | None) -
     if device is None:
         raise CalibrationError(f"the base {base!r} needs the description of the device; name one that is described")
     return base
+
+
+def _used(rows: Sequence[Measured], base: str) -> Sequence[Measured]:
+    """Return those of *rows* that the error of the model called *base* is learned from."""
+    return [row for row in rows if row.samples] if base == SAMPLED else rows
+
+
+def _check_sampled_classes(found: Sequence[Example], used: Sequence[Measured], rows: Sequence[Measured]) -> None:
+    """Raise :class:`CalibrationError` where *rows* would do, and those *used*, which have samples, are too few."""
+    classes = sorted({each.observation.kernel_class for each in found})
+    if len(used) < len(rows) and len(classes) < FEWEST_CLASSES:
+        raise CalibrationError(
+            f"{len(used)} of {len(rows)} rows have samples, of {len(classes)} classes of kernels "
+            f"({', '.join(map(repr, classes))}), and {FEWEST_CLASSES} classes or more are needed: take samples of "
+            f"others, or learn the error of another base, as base={FITTED[0]!r}"
+        )
+
+
+def _said_of_source(source: str, used: Sequence[Measured], rows: Sequence[Measured]) -> str:
+    """Return *source* with how many of *rows* were *used*, if not all."""
+    return source if len(used) == len(rows) else f"{source}, the {len(used)} of {len(rows)} rows that have samples"
 
 
 # {{{ from rows to examples

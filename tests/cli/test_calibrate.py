@@ -17,8 +17,9 @@ SYNTHETIC = ("--backend", "synthetic")
 
 @pytest.fixture(autouse=True)
 def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ``--backend synthetic`` open it."""
-    monkeypatch.setattr(backends, "BACKENDS", {"synthetic": ("small_campaign", "device")})
+    """Let ``--backend synthetic`` open it, and ``--backend parts`` one that runs parts of kernels."""
+    known = {"synthetic": ("small_campaign", "device"), "parts": ("parts_backend", "device")}
+    monkeypatch.setattr(backends, "BACKENDS", known)
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_an_archive_gives_a_learned_model_without_the_device(kernels: Path, tmp_
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert re.match(
         r"learned model of synthetic-device-9000: svr on overlap of counts, from 33 measurements of \d+ classes; "
-        r"median errors on classes left out: base [\d.]+%; svr [\d.]+%; trees [\d.]+%$",
+        r"median errors on classes left out: base [\d.]+%; svr [\d.]+%; trees [\d.]+%\nsource: loopyperf calibrate$",
         printed.stdout.strip(),
     )
     asked = ("estimate", DOUBLED, "--set", "n=100000", "--model", "learned")
@@ -117,6 +118,35 @@ def test_an_archive_gives_a_learned_model_without_the_device(kernels: Path, tmp_
     refused = run(*asked, "--fit", learned, "--device", "nvidia-v100")
     assert refused.exit_code == 2
     assert "was trained on the device 'synthetic-device-9000' and knows nothing of 'nvidia-v100'" in refused.stderr
+
+
+def test_what_the_sampled_model_gets_wrong_is_learned_by_three_commands(kernels: Path, tmp_path: Path):
+    pytest.importorskip("sklearn", reason="learned models are in the extra learn")
+    archive, fit = tmp_path / "raw.jsonl", tmp_path / "fit.json"
+    measured = run("calibrate", "--backend", "parts", "--kernels", kernels, "--archive", archive, "--output", fit)
+    refused = run("train", archive, "--kernels", kernels, "--base", "sampled")
+    assert (measured.exit_code, refused.exit_code) == (0, 2)
+    assert refused.stderr.startswith("Error: none of the ")
+    assert "`loopyperf calibrate --samples`" in " ".join(refused.stderr.split())
+    sampled = run(
+        "calibrate", "--backend", "parts", "--kernels", kernels, "--archive", archive, "--output", fit, "--samples"
+    )
+    assert (sampled.exit_code, sampled.stderr) == (0, "")
+    trained = run("train", archive, "--kernels", kernels)
+    assert (trained.exit_code, trained.stderr) == (0, "")
+    assert "learned model of arithmetic-device-1: svr on sampled, from " in trained.stdout
+    assert trained.stdout.endswith("source: loopyperf calibrate\n")
+    asked = ("estimate", DOUBLED, "--set", "n=100000", "--backend", "parts", "--json")
+    told = json.loads(run(*asked, "--model", "learned", "--device", "arithmetic-device-1").stdout)
+    alone = json.loads(run(*asked, "--model", "sampled").stdout)
+    # All groups take a quarter longer than the first ones tell.
+    assert told["seconds"] / alone["seconds"] == pytest.approx(1.25, rel=0.05)
+
+
+def test_samples_need_a_backend_that_runs_parts_of_kernels(kernels: Path):
+    refused = calibrate(kernels, "--samples")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert re.fullmatch(r"Error: samples are runs of a part of a kernel, .*'synthetic' runs whole.*\n", refused.stderr)
 
 
 def test_training_on_an_archive_that_is_not_there_is_refused(tmp_path: Path):

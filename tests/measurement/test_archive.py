@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from loopyperf.errors import ArchiveError, IncompatibleRunsError
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.records import Key, Measurement, Run, decode, encode
+from loopyperf.measurement.records import Key, Measurement, Run, Sampled, decode, encode
+from loopyperf.models.sampling import SampledProgram, Samples, Work
 
 from .synthetic import run
 
@@ -32,6 +33,24 @@ def measurement(n: int = 16, run: Run = FIRST, **changes) -> Measurement:
         "taken": datetime.now(UTC),
     }
     return Measurement(**fields | changes)
+
+
+def sampled(n: int = 16, run: Run = FIRST, **changes) -> Sampled:
+    """Samples of a measurement's kernel: one program whose groups differ, and one of which nothing is known."""
+    programs = (
+        SampledProgram("first", Samples((2, 3), (1e-6 / 3, 2e-6 / 3), 1, n), Work((2.0, 5.0), 1.5e17), 1 / 7),
+        SampledProgram("second", Samples((n,), (1e-5,), 4, n)),
+    )
+    fields = {
+        "run": run.id,
+        "kernel_class": "transpose",
+        "label": "tile, group 16x16",
+        "sizes": {"n": n},
+        "programs": programs,
+        "launching": 1e-5 / 3,
+        "taken": datetime.now(UTC),
+    }
+    return Sampled(**fields | changes)
 
 
 @pytest.fixture
@@ -68,6 +87,25 @@ def test_an_archive_holds_what_was_appended(path, recorded):
     recording = read_archive(path)
     assert recording.runs == (FIRST,)
     assert recorded == recording.measurements
+
+
+def test_samples_survive_being_written_and_stand_beside_what_was_measured(path, recorded):
+    again = sampled(32, launching=0.0)
+    with Archive(path, run()) as archive:
+        for each in (sampled(16), sampled(32), again):
+            archive.append_samples(each)
+        assert archive.samples == {recorded[0].key: sampled(16, taken=archive.samples[recorded[0].key].taken)} | {
+            recorded[1].key: again
+        }
+    recording = read_archive(path)
+    assert recording.measurements == recorded
+    assert len(recording.sampled) == 3
+    assert recording.samples[recorded[1].key] == again
+    assert recording.samples[recorded[0].key].programs == sampled(16).programs
+    assert not again.is_whole
+    assert sampled(programs=again.programs[1:]).is_whole
+    with Archive(path, run()) as archive:
+        assert archive.samples == recording.samples
 
 
 def test_a_measurement_is_on_disk_when_append_returns(path):
@@ -153,6 +191,21 @@ def test_a_last_line_cut_off_anywhere_is_measured_again(path, recorded):
 
 
 @pytest.mark.usefixtures("no_waiting_for_the_disk")
+def test_samples_cut_off_anywhere_are_taken_again(path, recorded):
+    with Archive(path, run()) as archive:
+        archive.append_samples(sampled(32))
+    complete = path.read_bytes()
+    last_line = complete.splitlines(keepends=True)[-1]
+    for cut in range(1, len(last_line) + 1, 7):
+        path.write_bytes(complete[:-cut])
+        assert (read_archive(path).sampled, read_archive(path).measurements) == ((), recorded)
+        with Archive(path, run()) as archive:
+            assert archive.samples == {}
+            archive.append_samples(sampled(64))
+        assert [each.sizes["n"] for each in read_archive(path).sampled] == [64]
+
+
+@pytest.mark.usefixtures("no_waiting_for_the_disk")
 def test_a_run_cut_off_anywhere_leaves_an_archive_that_can_be_appended_to(path):
     line = encode(FIRST)
     path.parent.mkdir()
@@ -233,6 +286,23 @@ def test_a_measurement_of_no_recorded_run_is_named(path, recorded):
         read_archive(path)
 
 
+def test_samples_of_what_was_not_measured_are_named(path, recorded):
+    for unknown in (sampled(128), sampled(label="another"), sampled(run=run())):
+        before = path.read_bytes()
+        path.write_bytes(before + encode(unknown))
+        with pytest.raises(ArchiveError, match=r"line 5: (has samples of .*not measured before|belongs to run)"):
+            read_archive(path)
+        path.write_bytes(before)
+
+
+def test_samples_that_make_no_sense_are_named(path, recorded):
+    line = encode(sampled())
+    assert b'"groups":[2,3]' in line
+    path.write_bytes(path.read_bytes() + line.replace(b'"groups":[2,3]', b'"groups":[3,2]'))
+    with pytest.raises(ArchiveError, match=r"line 5: .*numbers of groups increase"):
+        read_archive(path)
+
+
 def test_another_file_keeps_its_last_line(tmp_path):
     other = tmp_path / "notes.txt"
     other.write_text("do not lose this")
@@ -243,7 +313,7 @@ def test_another_file_keeps_its_last_line(tmp_path):
 
 def test_an_archive_from_the_future_says_what_to_install(path):
     path.parent.mkdir()
-    path.write_bytes(b'{"record":"run","schema":3,"written_by":"7.5.0","everything":"else"}\n')
+    path.write_bytes(b'{"record":"run","schema":4,"written_by":"7.5.0","everything":"else"}\n')
     with pytest.raises(ArchiveError, match=r"line 1.*loopyperf>=7\.5\.0"):
         read_archive(path)
 

@@ -1,4 +1,4 @@
-"""Archives of schema 1, which had no rules for repetition, caches, order or a yardstick."""
+"""Archives of schema 1, which had no rules for repetition, caches, order or a yardstick, and of 2, without samples."""
 
 import json
 from pathlib import Path
@@ -86,6 +86,20 @@ def test_it_is_not_resumed_with_cold_caches(path):
 def test_a_recorded_archive_of_schema_1_is_still_evaluated():
     assert read_archive(RECORDED).runs[0].schema == SCHEMA
     assert described_by(RECORDED).device.instructions
+
+
+def test_an_archive_of_schema_2_is_read_and_resumed(path):
+    document = json.loads(encode(run()))
+    old, *measurements = lines_of_schema_1()
+    document |= {"schema": 2, "id": json.loads(old)["id"]}
+    path.write_text("\n".join([json.dumps(document, separators=(",", ":")), *measurements]) + "\n")
+    before = path.read_bytes()
+    with Archive(path, run()) as archive:
+        assert (len(archive.completed), archive.samples) == (2, {})
+    recording = read_archive(path)
+    assert [each.schema for each in recording.runs] == [SCHEMA, SCHEMA]
+    assert recording.sampled == ()
+    assert path.read_bytes().startswith(before)
 
 
 def test_a_schema_that_never_was_is_refused(path):

@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import loopy as lp
@@ -123,8 +124,30 @@ def test_with_samples_the_sampled_model_is_corrected(rows: list[lpp.Measured]):
     assert float(found) == pytest.approx(1.1 * (3e-6 + 2e-9 * 2**13), rel=0.03)
     with pytest.raises(ParameterError, match="runs a part of the kernel there: give a backend"):
         lpp.estimate(summed(40), n=2**19, fit=learned)
-    with pytest.raises(CalibrationError, match="row 1 has no samples, which the base 'sampled' needs"):
-        lpp.train([told[0], *rows], device="mine", base="sampled")
+    mixed = lpp.train([*told, *rows], device="a machine of mine", source="mine")
+    assert mixed.record.rows == learned.record.rows
+    assert (learned.record.source, mixed.record.source) == (
+        "timings taken elsewhere",
+        f"mine, the {len(rows)} of {2 * len(rows)} rows that have samples",
+    )
+    assert lpp.train([*told, *rows], device="mine", base="overlap").record.source == "timings taken elsewhere"
+
+
+def test_samples_of_too_few_kernels_are_refused(rows: list[lpp.Measured]):
+    told = [replace(row, samples=sampled(row.sizes["n"])) for row in rows]
+    with pytest.raises(CalibrationError, match="none of the 20 rows has samples, which the base 'sampled' needs: take"):
+        lpp.train(rows, device="mine", base="sampled")
+    for base in ("sampled", None):
+        with pytest.raises(
+            CalibrationError, match=r"8 of 20 rows have samples, of 2 classes of kernels \('doubled', 'su"
+        ):
+            lpp.train([*told[:8], *rows[8:]], device="mine", base=base)
+    with pytest.raises(CalibrationError, match="needs 3 classes of kernels or more, but got 2"):
+        lpp.train(told[:8], device="mine")
+    with pytest.raises(CalibrationError, match="needs 3 classes of kernels or more, but got 1: 'doubled'"):
+        lpp.train(told[:1], device="mine")
+    with pytest.raises(CalibrationError, match="needs 3 classes of kernels or more, but got 0: none"):
+        lpp.train([], device="mine", base="sampled")
 
 
 def test_what_was_run_as_a_whole_is_not_corrected(rows: list[lpp.Measured]):
