@@ -18,7 +18,7 @@ from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
 from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of, said_of_bounds, said_of_limits
 from loopyperf.oracle.ranking.measured import MeasuredRanking, check_measuring, measured_ranking
-from loopyperf.oracle.ranking.options import check_mapping, check_top, is_iterable, is_number
+from loopyperf.oracle.ranking.options import check_top, is_iterable, is_number
 from loopyperf.oracle.ranking.own_processes import Processes
 from loopyperf.oracle.ranking.shortlist import Candidate, Shortlist, errors_of, shortlisted, tied
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
@@ -211,7 +211,6 @@ def rank(
     :func:`loopyperf.estimate` raises for a model, a device or a fit that does not exist.
     """
     check_top(top, bounds)
-    check_mapping("parameters", "sizes to values", parameters)
     every = named(variants, are_kept=bool(bounds))
     judge = judge_of(model, device, fit, typical, merged_sizes(parameters, sizes))
     cascade = Cascade((*(bound_of(judge, name) for name in bounds), judge), every, top)

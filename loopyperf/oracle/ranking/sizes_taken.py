@@ -78,7 +78,7 @@ class SizesSeen:
         if missing:
             given = ", ".join(sorted(self._given)) or "none"
             raise ParameterError(
-                f"missing size {', '.join(missing)}: {who} cannot do without; the sizes given: {given}"
+                f"missing size {', '.join(missing)}: {who} cannot do without it; the sizes given: {given}"
             )
         if idle:
             known = ", ".join(sorted(frozenset[str]().union(*self._taken))) or "none"

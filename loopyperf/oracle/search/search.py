@@ -15,7 +15,7 @@ from loopyperf.oracle.ranking.answer import Bound, Unanswered
 from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Question, asked
 from loopyperf.oracle.ranking.judge import judge_of
-from loopyperf.oracle.ranking.options import check_mapping, check_top
+from loopyperf.oracle.ranking.options import check_top
 from loopyperf.oracle.ranking.rank import Ranking, rank
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
 from loopyperf.oracle.search.adviser import SAMPLERS, Adviser, sampler_of
@@ -149,27 +149,14 @@ def search(
     check_builds(build, searched)
     _check_numbers(trials, batch, seed)
     check_top(top, bounds)
-    check_mapping("parameters", "sizes to values", parameters)
     merged = merged_sizes(parameters, sizes)
     chosen = _chosen(optimizer, searched, trials)
+    _check_is_exhaustive(chosen, bounds, top)
     if chosen == EXHAUSTIVE:
-        ranking = rank(
-            searched.variants(build),
-            device=device,
-            model=model,
-            fit=fit,
-            bounds=bounds,
-            top=top,
-            typical=typical,
-            executor=executor,
-            time_limit=time_limit,
-            parameters=merged,
-        )
+        answerer: dict[str, Any] = {"device": device, "model": model, "fit": fit, "typical": typical, "bounds": bounds}
+        workers: dict[str, Any] = {"executor": executor, "time_limit": time_limit}
+        ranking = rank(searched.variants(build), top=top, parameters=merged, **answerer, **workers)
         return _search(ranking, searched, range(searched.points), EXHAUSTIVE)
-    if bounds or top is not None:
-        raise ParameterError(
-            "an optimizer is told the model's own times: leave bounds and top out, or say optimizer='exhaustive'"
-        )
     sampler = sampler_of(chosen, seed)
     judge = judge_of(model, device, fit, typical, merged)
     number = min(trials or TRIALS, searched.points)
@@ -211,6 +198,14 @@ def _chosen(optimizer: "str | BaseSampler | None", space: Space, trials: int | N
             f"or say optimizer={ADVISED!r}"
         )
     return optimizer
+
+
+def _check_is_exhaustive(optimizer: object, bounds: Sequence[str], top: int | None) -> None:
+    """Raise :class:`ParameterError` for options of a ranking of all points where there is none."""
+    if optimizer != EXHAUSTIVE and (bounds or top is not None):
+        raise ParameterError(
+            "an optimizer is told the model's own times: leave bounds and top out, or say optimizer='exhaustive'"
+        )
 
 
 def _check_numbers(trials: object, batch: object, seed: object) -> None:
