@@ -163,13 +163,6 @@ def bound_of(judge: Judge, name: str) -> "Judge":
     return replace(judge, model=name, record=None)
 
 
-def said_of_limits(judge: Judge) -> tuple[str, ...]:
-    """Return, where nobody knows the limits of the judge's device, that they are not kept."""
-    if judge.limits is not None:
-        return ()
-    return (f"{judge.slug!r} is not described: that a group is too large for it is found where it is measured",)
-
-
 def said_of_bounds(judge: Judge, bounds: Sequence[str]) -> tuple[str, ...]:
     """Return, where *bounds* are not known to be bounds of the model's times, that they are not."""
     if not bounds or judge.model in BOUNDED:

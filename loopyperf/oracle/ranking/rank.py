@@ -16,7 +16,7 @@ from loopyperf.oracle.campaign import opened
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
 from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
-from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of, said_of_bounds, said_of_limits
+from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of, said_of_bounds
 from loopyperf.oracle.ranking.measured import MeasuredRanking, check_measuring, measured_ranking
 from loopyperf.oracle.ranking.options import check_top, is_iterable, is_number
 from loopyperf.oracle.ranking.own_processes import Processes
@@ -246,7 +246,7 @@ def ranking_of(
         estimates=estimates,
         failures=failures,
         beaten=beaten,
-        notes=(*notes, *said_of_limits(judge)),
+        notes=tuple(notes),
         variants={each.name: each for each in variants},
         errors=errors_of(judge.record) if isinstance(judge.record, Fit) else (),
         typical=judge.typical,

@@ -207,14 +207,6 @@ def test_groups_of_a_processor_are_those_that_pocl_runs(make_fit):
     assert ranking.notes == ()
 
 
-def test_that_limits_are_not_known_is_said(fit):
-    ranking = lpp.rank({"wide": partial(doubled, group=2**13)}, n=2**16, fit=fit)
-    assert ranking.order == ("wide",)
-    assert ranking.notes == (
-        "'made-up-1' is not described: that a group is too large for it is found where it is measured",
-    )
-
-
 def test_a_ranking_of_failures_has_no_best(fit):
     ranking = lpp.rank({"raises": no_such_tile}, n=4096, fit=fit)
     assert ranking.order == ranking.ties == ()

@@ -46,7 +46,6 @@ class Stated:
     slug: str = "d"
     typical: None = None
     record: None = None
-    limits: None = None
     sizes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
