@@ -44,10 +44,13 @@ def _is_readable(entry: Entry) -> bool:
 
 
 def _state() -> str:
-    if cache_folder() is None:
+    folder = cache_folder()
+    if folder is None:
         return f"off: {CACHE_VARIABLE}=1 turns it on, {CACHE_VARIABLE}=FOLDER in another folder"
     if not lp.CACHING_ENABLED:
         return "off: LOOPY_NO_CACHE turns off Loopy's caches, and this one"
+    if folder.exists() and not folder.is_dir():
+        return f"off: {CACHE_VARIABLE}={os.environ[CACHE_VARIABLE]} is no folder; name one"
     return f"on: {CACHE_VARIABLE}={os.environ[CACHE_VARIABLE]}; unset it to turn it off"
 
 

@@ -1,14 +1,13 @@
 """``loopyperf rank``: which of the variants in a Python file is fastest."""
 
 import json
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 
 import click
 
 from loopyperf.cli.console import standard_output
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.settings import sizes_of
+from loopyperf.oracle.ranking.own_processes import Processes
 from loopyperf.oracle.ranking.rank import rank as ask
 
 
@@ -44,18 +43,17 @@ def rank(
 
     VARIANTS maps names to kernels, or to functions that build them; or it is a function that returns such a mapping.
     """
-    with ProcessPoolExecutor(workers) if workers > 1 else nullcontext() as executor:
-        answer = ask(
-            load_program(variants),
-            device=device,
-            model=model,
-            fit=fit,
-            bounds=bounds,
-            top=top,
-            executor=executor,
-            time_limit=time_limit,
-            parameters=sizes_of(settings),
-        )
+    answer = ask(
+        load_program(variants),
+        device=device,
+        model=model,
+        fit=fit,
+        bounds=bounds,
+        top=top,
+        executor=Processes(workers) if workers > 1 else None,
+        time_limit=time_limit,
+        parameters=sizes_of(settings),
+    )
     if as_json:
         click.echo(json.dumps(answer.to_dict(), indent=2))
     else:

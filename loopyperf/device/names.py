@@ -11,3 +11,8 @@ def device_slug(name: str) -> str:
     plain = re.sub(r"\((r|tm|c)\)", " ", name.strip().lower())
     words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
     return re.sub(r"^(pthread|cpu)-", "pocl-", words)
+
+
+def is_processor(slug: str) -> bool:
+    """Return whether the device with this short name is a machine's processor, by way of PoCL."""
+    return slug.startswith("pocl-")

@@ -9,13 +9,22 @@ from loopyperf.errors import ParameterError
 
 
 def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the sizes given as keywords and in *parameters*; raises :class:`ParameterError` for one given twice."""
+    """Return the sizes given as keywords and in *parameters*.
+
+    Raises :class:`ParameterError` for one given twice, and for *parameters* that are no mapping.
+    """
     if parameters is None:
         return sizes
+    _check_is_mapping(parameters)
     twice = sorted(set(parameters) & set(sizes))
     if twice:
         raise ParameterError(f"size {', '.join(twice)} is given twice, as a keyword and in parameters")
     return {**parameters, **sizes}
+
+
+def _check_is_mapping(parameters: object) -> None:
+    if not isinstance(parameters, Mapping):
+        raise ParameterError(f"parameters is a mapping from sizes to values, received {parameters!r:.80}")
 
 
 def has_arrays(sizes: Mapping[str, Any]) -> bool:

@@ -39,6 +39,13 @@ def fill(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return other
 
 
+def test_a_file_is_no_folder_to_keep_anything_in(tmp_path, monkeypatch):
+    file = tmp_path / "a file"
+    file.write_text("not ours")
+    monkeypatch.setenv("LOOPYPERF_CACHE", str(file))
+    assert run().stdout.splitlines()[1] == f"off: LOOPYPERF_CACHE={file} is no folder; name one"
+
+
 def test_a_folder_that_is_not_there_is_off_and_empty(folder):
     lines = run().stdout.splitlines()
     assert lines[0] == f"folder: {folder}"

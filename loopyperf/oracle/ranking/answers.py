@@ -2,12 +2,13 @@
 
 Any :class:`concurrent.futures.Executor` will do. Where it dies, or where none of its workers answers for too long, what
 it has left is asked in processes of our own, each of which may die or be stopped without the others (Pebble). So is
-what it loses while it lives on: dask gives a task up whose workers have died one after the other.
+what it loses while it lives on: dask gives a task up whose workers have died one after the other. Without an executor,
+but with a limit, all is asked in a process of our own, since nothing in this one stops what computes in C.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -15,9 +16,10 @@ from typing import Generic
 
 from pebble import ProcessPool
 
-from loopyperf.errors import ParameterError
 from loopyperf.oracle.ranking.answer import Answer, Asked, Unanswered, within
 from loopyperf.oracle.ranking.asking import Asking
+from loopyperf.oracle.ranking.options import check_executor, check_time_limit
+from loopyperf.oracle.ranking.own_processes import Processes, are_forked, may_be_started, scheduled
 from loopyperf.oracle.ranking.workers import Workers
 
 GRACE = 5.0
@@ -32,8 +34,8 @@ class Questions(Generic[Asked, Answer]):
 
     ask: Callable[[Asked], Answer]
     """is called in the workers: it and what it takes and returns are pickled"""
-    executor: Executor | None = None
-    """whose workers do it; None for this process, one after the other"""
+    executor: Executor | Processes | None = None
+    """whose workers do it; None for one after the other: in this process, or with a limit in one that can be killed"""
     limit: float | None = None
     """seconds for each"""
     ready: Callable[[], object] | None = None
@@ -44,9 +46,9 @@ class Questions(Generic[Asked, Answer]):
     """what went wrong with the executor, in sentences"""
 
     def __post_init__(self) -> None:
-        """Refuse a time limit that is none."""
-        if self.limit is not None and not self.limit > 0:
-            raise ParameterError(f"a time limit is a number of seconds above 0, received {self.limit!r}")
+        """Refuse a time limit, or an executor, that is none."""
+        check_time_limit(self.limit)
+        check_executor(self.executor)
 
     def about(self, things: Iterable[Asked | None]) -> Iterator[tuple[Asked, Answer | Unanswered]]:
         """Yield each of *things* with its answer, in the order in which answers come.
@@ -54,8 +56,8 @@ class Questions(Generic[Asked, Answer]):
         *things* are taken as there is somebody to ask, a few ahead. What comes next may depend on answers before:
         where it waits for one of those that are being worked out, None comes instead.
         """
-        if self.executor is None:
-            yield from ((thing, self._limited(thing)) for thing in things if thing is not None)
+        if self.executor is None or isinstance(self.executor, Processes):
+            yield from self._by_ourselves(self.executor, things)
             return
         left = iter(things)
         workers = Workers(self.executor)
@@ -81,17 +83,28 @@ class Questions(Generic[Asked, Answer]):
     def _limited(self) -> Callable[[Asked], Answer | Unanswered]:
         return partial(within, self.limit, self.ready, self.ask)
 
-    def _in_processes(self, things: Iterable[Asked | None]) -> Iterator[tuple[Asked, Answer | Unanswered]]:
-        workers = os.cpu_count() or 1
+    def _by_ourselves(
+        self, wanted: Processes | None, things: Iterable[Asked | None]
+    ) -> Iterator[tuple[Asked, Answer | Unanswered]]:
+        """Yield answers of processes of our own, if they are *wanted* or there is a limit to be kept; else of this one.
+
+        What cannot be pickled is asked in this process, where a limit is kept as far as Python keeps it.
+        """
+        is_killed = wanted is not None or (self.limit is not None and are_forked())
+        if not (is_killed and may_be_started()):
+            yield from ((thing, self._limited(thing)) for thing in things if thing is not None)
+            return
+        for thing, answer in self._in_processes(things, 1 if wanted is None else wanted.number):
+            is_ours = isinstance(answer, Unanswered) and not answer.was_sent
+            yield thing, self._limited(thing) if is_ours else answer
+
+    def _in_processes(
+        self, things: Iterable[Asked | None], workers: int | None = None
+    ) -> Iterator[tuple[Asked, Answer | Unanswered]]:
+        number = workers or os.cpu_count() or 1
         if self.ready is not None:
             self.ready()  # and so are processes that are forked off
-        with ProcessPool(max_workers=workers) as processes:
-            submit = partial(_schedule, processes, self._limited, self._end)
-            asking = Asking(submit, lambda: AHEAD * workers, self.limit, patience=None)
+        with ProcessPool(max_workers=number) as processes:
+            submit = partial(scheduled, processes, self._limited, self._end)
+            asking = Asking(submit, lambda: AHEAD * number, self.limit, patience=None)
             yield from asking.about(iter(things))
-
-
-def _schedule(
-    processes: ProcessPool, ask: Callable[[Asked], Answer], seconds: float | None, thing: Asked
-) -> "Future[Answer]":
-    return processes.schedule(ask, args=(thing,), timeout=seconds)

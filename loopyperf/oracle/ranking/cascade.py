@@ -3,7 +3,7 @@
 Every variant has a bound, which it takes at least; at first it is not known. The one with the least is asked next: for
 its next bound, or, where it has told them all, for its time. Once as many times are known as are wanted, and none is
 above the least bound that is left, nothing that is left can be faster. This holds as far as bounds are bounds of the
-model's times; what contradicts that is said.
+model's times; what contradicts that is said. A variant that nobody can build, or run, is asked about no further.
 """
 
 import heapq
@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from math import inf
 
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.ranking.answer import Unanswered
+from loopyperf.oracle.ranking.answer import Bound, Unanswered
 from loopyperf.oracle.ranking.judge import Judge
+from loopyperf.oracle.ranking.sizes_taken import spread
 from loopyperf.oracle.ranking.variants import Variant
 
 ROUNDING = 1e-9
@@ -42,7 +43,7 @@ class Question:
     """place of the judge in the cascade"""
 
 
-def asked(question: Question) -> Estimate | float | Unanswered:
+def asked(question: Question) -> Estimate | Bound | Unanswered:
     """Return what the judge says: seconds of a bound, and an estimate of the model."""
     return question.judge(question.variant)
 
@@ -63,9 +64,11 @@ class Cascade:
 
     def __post_init__(self) -> None:
         """Begin with what is known of all: nothing."""
-        self._left = [(-inf, 0, place) for place in range(len(self.variants))]
+        self._turns = spread(len(self.variants))
+        self._left = [(-inf, 0, turn) for turn in range(len(self.variants))]
         self._bounds = dict.fromkeys((each.name for each in self.variants), -inf)
         self._places = {each.name: place for place, each in enumerate(self.variants)}
+        self._turn = {self.variants[place].name: turn for turn, place in enumerate(self._turns)}
         self._waiting = 0
         self._times: list[float] = []
         self._contradicted: dict[str, str] = {}
@@ -78,9 +81,9 @@ class Cascade:
                     return
                 yield None
                 continue
-            _, stage, place = heapq.heappop(self._left)
+            _, stage, turn = heapq.heappop(self._left)
             self._waiting += 1
-            yield Question(self.judges[stage], self.variants[place], stage)
+            yield Question(self.judges[stage], self.variants[self._turns[turn]], stage)
 
     def _is_settled(self) -> bool:
         enough = self.top is not None and len(self._times) >= self.top
@@ -90,19 +93,20 @@ class Cascade:
     def _last(self) -> int:
         return (self.top or 1) - 1
 
-    def take(self, question: Question, answer: Estimate | float | Unanswered) -> None:
-        """Take note of an *answer*. Where a bound is not known, the next judge is asked all the same."""
+    def take(self, question: Question, answer: Estimate | Bound | Unanswered) -> None:
+        """Take note of an *answer*. Where only a bound is not known, the next judge is asked all the same."""
         self._waiting -= 1
         name = question.variant.name
-        if question.stage < len(self.judges) - 1:
-            if not isinstance(answer, Unanswered):
-                self._bounds[name] = max(self._bounds[name], float(answer))
-            heapq.heappush(self._left, (self._bounds[name], question.stage + 1, self._places[name]))
-        elif isinstance(answer, Estimate):
+        is_last = question.stage == len(self.judges) - 1
+        if isinstance(answer, Unanswered) and (is_last or answer.is_final):
+            self.failures[name] = answer.reason
+        elif is_last:
+            assert isinstance(answer, Estimate)
             self._take(name, answer)
         else:
-            assert isinstance(answer, Unanswered)
-            self.failures[name] = answer.reason
+            if not isinstance(answer, Unanswered):
+                self._bounds[name] = max(self._bounds[name], float(answer))
+            heapq.heappush(self._left, (self._bounds[name], question.stage + 1, self._turn[name]))
 
     def _take(self, name: str, answer: Estimate) -> None:
         seconds = float(answer)
@@ -126,8 +130,8 @@ class Cascade:
         model = self.judges[-1].model
         known = [Beaten(name, float(self.estimates[name].seconds), model) for name in slower]
         open_ = [
-            Beaten(self.variants[place].name, bound, self.judges[max(stage - 1, 0)].model)
-            for bound, stage, place in self._left
+            Beaten(self.variants[self._turns[turn]].name, bound, self.judges[max(stage - 1, 0)].model)
+            for bound, stage, turn in self._left
         ]
         return tuple(sorted((*known, *open_), key=lambda each: each.at_least))
 

@@ -1,7 +1,8 @@
 """Who says how long a variant takes: a model with all that it needs, to be sent to whoever asks it."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import structs
@@ -10,18 +11,22 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
 from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.description import Device
-from loopyperf.errors import LoopyperfError, ParameterError
+from loopyperf.device.library import a_processor
+from loopyperf.device.names import is_processor
+from loopyperf.errors import ParameterError
 from loopyperf.group import Group, declared_group
 from loopyperf.kernel import Program, as_translation_unit
-from loopyperf.models import DEVICE_MODELS, find_model
+from loopyperf.models import MODELS, find_model
 from loopyperf.models.interface import DeviceModel, SampledModel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import count, prepared_group
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device
 from loopyperf.oracle.estimate import chosen_record, estimate
 from loopyperf.oracle.observation import described
-from loopyperf.oracle.ranking.answer import Unanswered
+from loopyperf.oracle.ranking.answer import Bound, Unanswered, refused
 from loopyperf.oracle.ranking.feasibility import check_fits
+from loopyperf.oracle.ranking.options import check_sizes, check_typical
+from loopyperf.oracle.ranking.sizes_taken import Sizes, sizes_lacking, sizes_taken
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.throughput import throughput_bounds
 from loopyperf.pipeline.machine_code import machine_code
@@ -31,7 +36,10 @@ SIMULATED = "pipeline"
 THROUGHPUT = "throughput"
 """the bound that only counts (:func:`loopyperf.throughput_bounds`)"""
 
-Sizes = Mapping[str, Any]
+BOUNDS = (THROUGHPUT, "roofline")
+"""models whose times are bounds of those of others, the cheapest first"""
+BOUNDED = frozenset({"roofline", "volkov", "pipeline"})
+"""models whose times these are bounds of: the busiest pipeline of a core is busy that long"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +50,15 @@ class Judge:
     record: Fit | Learned | None
     """what it was fitted to; None for a model that knows the device"""
     device: Device | None
-    """whose limits a variant has to keep; None where nobody has described it"""
+    """None where nobody has described it"""
     slug: str
     typical: Mapping[str, Any] | None
     sizes: Sizes
+
+    @property
+    def limits(self) -> Device | None:
+        """Return whose limits the groups of a variant have to keep, of processors PoCL's; None where none are known."""
+        return self.device or (a_processor() if is_processor(self.slug) else None)
 
     @property
     def ready(self) -> Callable[[], object] | None:
@@ -53,36 +66,38 @@ class Judge:
         base = self.record.record.base if isinstance(self.record, Learned) else self.model
         return machine_code if base == SIMULATED else None
 
-    def __call__(self, variant: Variant) -> Estimate | float | Unanswered:
+    def __call__(self, variant: Variant) -> Estimate | Bound | Unanswered:
         """Return how long *variant* takes, the seconds that it takes at least, or why nobody knows."""
         try:
-            program = self._checked(variant)
-            if self.model == THROUGHPUT:
-                return throughput_bounds(program, device=self.device, typical=self.typical).at_least(**self.sizes)
-            if self.record is not None:
-                found = estimate(
-                    program, fit=self.record, typical=self.typical, alternatives=False, parameters=self.sizes
-                )
-            else:
-                found = estimate(
-                    program,
-                    model=self.model,
-                    device=self.device,
-                    typical=self.typical,
-                    alternatives=False,
-                    parameters=self.sizes,
-                )
-            return found.without_sources()
+            program = variant.program()
+            taken = sizes_taken(program, self.sizes)
         except Exception as error:  # whatever goes wrong with one variant, the others are ranked
-            return _refused(error)
+            return refused(error)
+        try:
+            self._check_fits(program)
+        except Exception as error:
+            return refused(error, taken)
+        try:
+            return self._time(program, taken)
+        except Exception as error:
+            lacks = sizes_lacking(program, taken) if isinstance(error, ParameterError) else frozenset[str]()
+            return refused(error, taken, lacks, is_final=bool(lacks))
 
-    def _checked(self, variant: Variant) -> Program:
-        """Return the program; raises :class:`OccupancyError` for one that the device cannot run."""
-        program = variant.program()
-        if self.device is not None:
-            check_fits(declared_group(as_translation_unit(program).default_entrypoint), self.device)
-            check_fits(self._prepared_group(program), self.device)
-        return program
+    def _time(self, program: Program, sizes: Sizes) -> Estimate | Bound:
+        if self.model == THROUGHPUT:
+            bounds = throughput_bounds(program, device=self.device, typical=self.typical)
+            return Bound(bounds.at_least(**sizes), sizes)
+        asked: dict[str, Any] = {"typical": self.typical, "alternatives": False, "parameters": sizes}
+        if self.record is not None:
+            return estimate(program, fit=self.record, **asked).without_sources()
+        return estimate(program, model=self.model, device=self.device, **asked).without_sources()
+
+    def _check_fits(self, program: Program) -> None:
+        """Raise :class:`OccupancyError` for a *program* that the device cannot run."""
+        limits = self.limits
+        if limits is not None:
+            check_fits(declared_group(as_translation_unit(program).default_entrypoint), limits)
+            check_fits(self._prepared_group(program), limits)
 
     def _prepared_group(self, program: Program) -> Group:
         """Return what a group takes once Loopy has prepared *program*; counts say it too, which may be known already.
@@ -94,12 +109,6 @@ class Judge:
         return prepared_group(program)
 
 
-def _refused(error: Exception) -> Unanswered:
-    """Return *error* in words; what is not an error of ours has its name before it."""
-    said = " ".join(str(error).split())
-    return Unanswered(said if isinstance(error, LoopyperfError) else f"{type(error).__name__}: {said}")
-
-
 def judge_of(
     model: str | None,
     device: DeviceChoice | None,
@@ -107,7 +116,13 @@ def judge_of(
     typical: Mapping[str, Any] | None,
     sizes: Sizes,
 ) -> Judge:
-    """Return the judge that is meant; raises what :func:`loopyperf.estimate` raises for one that does not exist."""
+    """Return the judge that is meant; raises what :func:`loopyperf.estimate` raises for one that does not exist.
+
+    Raises :class:`ParameterError` for sizes that are no integers, and for typical values that state nothing.
+    """
+    _check(model, device, fit)
+    check_sizes(sizes)
+    check_typical(typical)
     asked = None if model is None else find_model(model)
     if isinstance(asked, SampledModel):
         raise ParameterError(f"the model {model!r} runs each kernel, and ranking runs none: see Ranking.measure")
@@ -124,13 +139,35 @@ def judge_of(
     return Judge(record.model, slim, described(record.slug), record.slug, typical, sizes)
 
 
+def _check(model: object, device: object, fit: object) -> None:
+    """Raise :class:`ParameterError` for options of other types than :func:`loopyperf.estimate` takes."""
+    for option, what, value, types in (
+        ("model", "a name", model, str),
+        ("device", "a name", device, (str, os.PathLike, Device)),
+        ("fit", "a fit, a learned model, or the path of one", fit, (str, os.PathLike, Fit, Learned)),
+    ):
+        if value is not None and not isinstance(value, types):
+            raise ParameterError(f"{option} is {what}, received {value!r:.80}")
+
+
 def bound_of(judge: Judge, name: str) -> "Judge":
-    """Return who says how long a variant takes at least: *name* is that of a model, or :data:`THROUGHPUT`.
+    """Return who says how long a variant takes at least: *name* is one of :data:`BOUNDS`.
 
     Raises :class:`ParameterError` for another name, and where the judge's device is not described.
     """
-    if name != THROUGHPUT and name not in DEVICE_MODELS:
-        raise ParameterError(f"there is no bound {name!r}; there are: {', '.join((THROUGHPUT, *DEVICE_MODELS))}")
+    if name not in BOUNDS:
+        what = "is a model, and no bound of others" if name in MODELS else "is unknown"
+        raise ParameterError(f"there is no bound {name!r}, which {what}; there are: {', '.join(BOUNDS)}")
     if judge.device is None:
         raise ParameterError(f"bounds need a description of the device, and {judge.slug!r} has none: leave them out")
-    return Judge(name, None, judge.device, judge.slug, judge.typical, judge.sizes)
+    return replace(judge, model=name, record=None)
+
+
+def said_of_bounds(judge: Judge, bounds: Sequence[str]) -> tuple[str, ...]:
+    """Return, where *bounds* are not known to be bounds of the model's times, that they are not."""
+    if not bounds or judge.model in BOUNDED:
+        return ()
+    return (
+        f"{' and '.join(map(repr, bounds))} need not be bounds of {judge.model!r}: some that were left out may be "
+        "faster by it",
+    )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopyperf.errors import LoopyperfError, MeasurementError
+from loopyperf.errors import LoopyperfError, MeasurementError, ParameterError
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.configuration import Array
 from loopyperf.measurement.protocol import Protocol
@@ -13,6 +13,8 @@ from loopyperf.measurement.verification import verify
 from loopyperf.models.metrics import regret, spearman
 from loopyperf.oracle.fit import Measured
 from loopyperf.oracle.made_case import made_case
+from loopyperf.oracle.ranking.options import check_mapping
+from loopyperf.oracle.ranking.sizes_taken import sizes_taken
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.units import duration
 
@@ -76,6 +78,15 @@ class MeasuredRanking:
         yield from (f"  -  {name}: {reason}" for name, reason in self.failures.items())
 
 
+def check_measuring(backend: object, arguments: object, protocol: object) -> None:
+    """Raise :class:`ParameterError` for what runs nothing, and for arguments and protocols that are none."""
+    if not isinstance(backend, str) and not callable(getattr(backend, "time", None)):
+        raise ParameterError(f"a backend is 'opencl', 'cuda' or an open one, received {backend!r:.80}")
+    check_mapping("arguments", "names to arrays", arguments)
+    if protocol is not None and not isinstance(protocol, Protocol):
+        raise ParameterError(f"protocol is a loopyperf.measurement.protocol.Protocol, received {protocol!r:.80}")
+
+
 def measured_ranking(
     machine: Backend,
     chosen: Sequence[tuple[Variant, float]],
@@ -93,7 +104,7 @@ def measured_ranking(
         try:
             program = variant.program()
             check = agreement.check if are_compared else _unchecked
-            case = made_case(program, sizes, arguments, variant.name, check)
+            case = made_case(program, sizes_taken(program, sizes), arguments, variant.name, check)
             rules = protocol or PROTOCOL
             seconds = rules.measured_time(measured(machine, case, rules).wall)
         except LoopyperfError as error:

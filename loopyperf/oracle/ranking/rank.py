@@ -16,9 +16,12 @@ from loopyperf.oracle.campaign import opened
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
 from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
-from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of
-from loopyperf.oracle.ranking.measured import MeasuredRanking, measured_ranking
+from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of, said_of_bounds
+from loopyperf.oracle.ranking.measured import MeasuredRanking, check_measuring, measured_ranking
+from loopyperf.oracle.ranking.options import check_top, is_iterable, is_number
+from loopyperf.oracle.ranking.own_processes import Processes
 from loopyperf.oracle.ranking.shortlist import Candidate, Shortlist, errors_of, shortlisted, tied
+from loopyperf.oracle.ranking.sizes_taken import SizesSeen
 from loopyperf.oracle.ranking.variants import Variant, Variants, named
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.units import duration
@@ -42,7 +45,7 @@ class Ranking:
     """those that cannot be among the fastest: the model was not asked about them"""
     notes: tuple[str, ...]
     variants: Mapping[str, Variant]
-    """by name, what was ranked"""
+    """by name, what was ranked; it can be pickled where its builders can, and no lambda can"""
     errors: tuple[float, ...]
     """how far kernels alike are off from each other, in ln of times over half the width of an interval"""
     typical: Mapping[str, Any] | None = None
@@ -102,15 +105,30 @@ class Ranking:
         unless they are not to be compared. What cannot be measured is in the answer's ``failures``; its
         ``measurements`` are rows for :func:`loopyperf.fit`.
 
-        Raises :class:`ParameterError` for names that were not ranked, :class:`BackendError` without a device.
+        Raises :class:`ParameterError` for names that were not ranked and options that make no sense,
+        :class:`BackendError` without a device.
         """
-        names = self.order[:top] if isinstance(top, int) else tuple(top)
-        strangers = [name for name in names if name not in self.estimates]
-        if strangers:
-            raise ParameterError(f"there is no estimate of {strangers[0]!r} in this ranking: it cannot be compared")
+        check_measuring(backend, arguments, protocol)
+        names = self._named(top)
         chosen = [(self.variants[name], float(self.estimates[name])) for name in names]
         machine = opened(backend, device)
         return measured_ranking(machine, chosen, self.sizes, arguments, protocol, self.typical, are_compared)
+
+    def _named(self, top: int | Iterable[str]) -> tuple[str, ...]:
+        """Return the names that *top* stands for, each once."""
+        if is_number(top):
+            return self.order[:top]
+        if isinstance(top, str | int) or not is_iterable(top):
+            raise ParameterError(
+                f"top is how many of the fastest are measured, 1 or more, or a list of names; received {top!r:.80}"
+            )
+        names = tuple(dict.fromkeys(top))
+        if not names:
+            raise ParameterError("there is nothing to measure: top is an empty list of names")
+        strangers = [name for name in names if name not in self.estimates]
+        if strangers:
+            raise ParameterError(f"there is no estimate of {strangers[0]!r} in this ranking: it cannot be compared")
+        return names
 
     def _candidates(self) -> list[Candidate]:
         known = [Candidate(name, float(each.seconds), _spread(each)) for name, each in self.estimates.items()]
@@ -165,7 +183,7 @@ def rank(
     bounds: Sequence[str] = (),
     top: int | None = None,
     typical: Mapping[str, Any] | None = None,
-    executor: Executor | None = None,
+    executor: Executor | Processes | None = None,
     time_limit: float | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -174,24 +192,32 @@ def rank(
 
     *variants* are programs, or pairs of a name and a program, or of a name and a callable that returns one: it is
     called where the variant is analysed. They may be a mapping. *executor* is any of :mod:`concurrent.futures`, or of
-    those that are like it; by default they are analysed here, one after the other. What goes wrong with one, it cannot
-    be built, its groups fit on no core, it cannot be counted, it takes more than *time_limit* seconds, its process
-    dies, is in :attr:`Ranking.failures`, and the others are ranked all the same.
+    those that are like it; by default they are analysed here, one after the other, or with a *time_limit* in another
+    process, which is killed where it goes on for :data:`loopyperf.oracle.ranking.answers.GRACE` seconds more. What goes
+    wrong with one, it cannot be built, its groups fit on no core, it cannot be counted, it takes more than *time_limit*
+    seconds, its process dies, is in :attr:`Ranking.failures`, and the others are ranked all the same.
 
-    *device*, *model*, *fit*, *typical*, *parameters* and sizes are those of :func:`loopyperf.estimate`. *bounds* are
-    models whose times are bounds of the model's, the cheapest first: ``"throughput"``, which only counts, or one that
-    knows the device, such as ``"roofline"``. The model is then asked about as few variants as make sure that the *top*
-    fastest ones are right, and :attr:`Ranking.estimates` has those *top*. Without bounds, *top* only cuts the ranking.
+    *device*, *model*, *fit*, *typical*, *parameters* and sizes are those of :func:`loopyperf.estimate`, but each size
+    is one integer. A variant gets those of the sizes that it takes, so that variants may have different ones.
 
-    Raises :class:`ParameterError` for no variants, for two of one name, and what :func:`loopyperf.estimate` raises for
-    a model, a device or a fit that does not exist.
+    *bounds* are models whose times are bounds of the model's, the cheapest first: ``"throughput"``, which only counts,
+    and ``"roofline"``. They are bounds of each other and of ``"volkov"`` and ``"pipeline"``, in which the busiest
+    pipeline is busy that long, too; of other models and of fits they need not be, which the notes say. The model is
+    then asked about as few variants as make sure that the *top* fastest ones are right, and :attr:`Ranking.estimates`
+    has those *top*. Without bounds, *top* only cuts the ranking.
+
+    Raises :class:`ParameterError` for no variants, for two of one name, and for options that make no sense; for a size
+    that none of eight variants from all over the list takes, or that all of these lack; and what
+    :func:`loopyperf.estimate` raises for a model, a device or a fit that does not exist.
     """
-    every = named(variants)
+    check_top(top, bounds)
+    every = named(variants, are_kept=bool(bounds))
     judge = judge_of(model, device, fit, typical, merged_sizes(parameters, sizes))
-    _check_top(top, bounds)
     cascade = Cascade((*(bound_of(judge, name) for name in bounds), judge), every, top)
     questions = Questions(asked, executor, time_limit, ready=judge.ready)
+    seen = SizesSeen(judge.sizes, len(every))
     for question, answer in questions.about(cascade.questions()):
+        seen.note(question.variant.name, answer)
         cascade.take(question, answer)
     return ranking_of(
         judge,
@@ -199,7 +225,7 @@ def rank(
         cascade.fastest,
         cascade.failures,
         beaten=cascade.beaten,
-        notes=(*questions.notes, *cascade.notes),
+        notes=(*questions.notes, *(cascade.notes or said_of_bounds(judge, bounds))),
     )
 
 
@@ -225,15 +251,6 @@ def ranking_of(
         errors=errors_of(judge.record) if isinstance(judge.record, Fit) else (),
         typical=judge.typical,
     )
-
-
-def _check_top(top: int | None, bounds: Sequence[str]) -> None:
-    if isinstance(bounds, str):
-        raise ParameterError(f"bounds are names in a list, the cheapest first; received {bounds!r}")
-    if top is None and bounds:
-        raise ParameterError("bounds spare the model those that are not among the fastest: say how many, top=...")
-    if top is not None and not (type(top) is int and top >= 1):
-        raise ParameterError(f"top is how many of the fastest are wanted, 1 or more; received {top!r}")
 
 
 def _spread(estimate: Estimate) -> float | None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.uncertainty import LEVEL, quantile
 from loopyperf.errors import ParameterError
+from loopyperf.oracle.ranking.options import check_share
 
 DRAWS = 2000
 """of the true times of all candidates"""
@@ -102,10 +103,7 @@ def shortlisted(
     candidates: Sequence[Candidate], errors: Sequence[float], regret: float, probability: float
 ) -> Shortlist:
     """Return the shortlist of *candidates*; see :meth:`loopyperf.oracle.ranking.rank.Ranking.shortlist`."""
-    if not (regret >= 0 and 0 < probability < 1):
-        raise ParameterError(
-            f"regret is not negative and probability between 0 and 1; received {regret!r} and {probability!r}"
-        )
+    check_share(regret, probability)
     if not any(each.is_ranked for each in candidates):
         raise ParameterError("there is no variant with an estimate to put on a shortlist")
     if any(each.spread is None for each in candidates):

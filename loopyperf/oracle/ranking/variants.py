@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
+from uuid import uuid4
 
 from loopyperf.errors import KernelError, ParameterError
 from loopyperf.kernel import Program, checked_program
+from loopyperf.oracle.ranking.options import is_iterable
 
 Build = Program | Callable[[], Program]
 Variants = Mapping[str, Build] | Iterable[Program | tuple[str, Build]]
@@ -19,27 +21,54 @@ class Variant:
 
     name: str
     build: Build
+    key: str = field(default="", compare=False)
+    """under which a process keeps the program for a while, when it will be asked for it again; empty: it does not"""
 
     def program(self) -> Program:
         """Return the program, which is built now if it was not; raises :class:`KernelError` where there is none."""
         if isinstance(self.build, Program):
             return self.build
+        if self.key in _kept:
+            return _kept[self.key]
+        built = self._built(self.build)
+        if self.key:
+            _keep(self.key, built)
+        return built
+
+    @staticmethod
+    def _built(build: Callable[[], Program]) -> Program:
         try:
-            built = self.build()
+            built = build()
         except (Exception, SystemExit) as error:  # a builder is the user's, and may raise anything
             said = " ".join(str(error).split())
             raise KernelError(f"it cannot be built ({type(error).__name__}): {said}") from error
         return checked_program(built)
 
 
-def named(variants: Variants) -> tuple[Variant, ...]:
-    """Return *variants* with their names; nothing is built.
+KEPT = 64
+"""programs that a process keeps, with what is known of them: some 20 MB"""
+_kept: dict[str, Program] = {}
+
+
+def _keep(key: str, program: Program) -> None:
+    """Keep *program*, and no more of the earliest ones than there is room for."""
+    _kept[key] = program
+    for each in list(_kept)[:-KEPT]:
+        _kept.pop(each, None)
+
+
+def named(variants: Variants, *, are_kept: bool = False) -> tuple[Variant, ...]:
+    """Return *variants* with their names; nothing is built. A process keeps programs for a while if they *are_kept*.
 
     Raises :class:`ParameterError` for none at all, for a name that two have, and for what is neither a program nor a
     callable.
     """
     if isinstance(variants, Program) or callable(variants) or isinstance(variants, str):
         raise ParameterError(f"variants are several, in a list or by name; received {variants!r:.80}")
+    if not is_iterable(variants):
+        raise ParameterError(
+            f"variants are programs, or pairs of a name and what builds one; received {variants!r:.80}"
+        )
     pairs = cast("Mapping[Any, Any]", variants).items() if isinstance(variants, Mapping) else variants
     found = tuple(_variant(place, each) for place, each in enumerate(pairs))
     if not found:
@@ -47,7 +76,8 @@ def named(variants: Variants) -> tuple[Variant, ...]:
     repeated = [name for name, number in Counter(each.name for each in found).items() if number > 1]
     if repeated:
         raise ParameterError(f"several variants are called {repeated[0]!r}: each needs a name of its own")
-    return found
+    token = uuid4().hex
+    return tuple(replace(each, key=f"{token} {each.name}") for each in found) if are_kept else found
 
 
 def _variant(place: int, given: object) -> Variant:

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.ranking.answer import Unanswered
+from loopyperf.oracle.ranking.answer import Bound, Unanswered
 from loopyperf.oracle.ranking.cascade import Question
 from loopyperf.oracle.ranking.judge import Judge
 from loopyperf.oracle.ranking.rank import Ranking, ranking_of
@@ -63,7 +63,7 @@ class Exploration:
                 self._tell(trial, point)
             self._told.clear()
 
-    def take(self, question: Question, answer: Estimate | float | Unanswered) -> None:
+    def take(self, question: Question, answer: Estimate | Bound | Unanswered) -> None:
         """Take note of an *answer*."""
         if isinstance(answer, Unanswered):
             self.failures[question.variant.name] = answer.reason

@@ -11,11 +11,13 @@ from loopyperf.calibration.learned import Learned
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
-from loopyperf.oracle.ranking.answer import Unanswered
+from loopyperf.oracle.ranking.answer import Bound, Unanswered
 from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Question, asked
 from loopyperf.oracle.ranking.judge import judge_of
+from loopyperf.oracle.ranking.options import check_top
 from loopyperf.oracle.ranking.rank import Ranking, rank
+from loopyperf.oracle.ranking.sizes_taken import SizesSeen
 from loopyperf.oracle.search.adviser import SAMPLERS, Adviser, sampler_of
 from loopyperf.oracle.search.exploration import Exploration
 from loopyperf.oracle.search.space import Builder, Space, check_builds, spaced
@@ -25,7 +27,7 @@ from loopyperf.units import duration
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
-Answers = Questions[Question, Estimate | float | Unanswered]
+Answers = Questions[Question, Estimate | Bound | Unanswered]
 
 EXHAUSTIVE = "exhaustive"
 FEW = 256
@@ -45,7 +47,7 @@ class Trial:
     name: str
     choice: Mapping[str, Any]
     seconds: float | None
-    """None where there is no estimate, for the reason in the ranking's failures"""
+    """None where there is no estimate, for the reason in the ranking's failures, or since bounds spared the model it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ def search(
     device: DeviceChoice | None = None,
     model: str | None = None,
     fit: FitChoice | Learned | None = None,
+    bounds: Sequence[str] = (),
+    top: int | None = None,
     typical: Mapping[str, Any] | None = None,
     optimizer: "str | BaseSampler | None" = None,
     trials: int | None = None,
@@ -129,12 +133,13 @@ def search(
     is all else that goes wrong with one (see :func:`loopyperf.rank`, also for *executor* and *time_limit*). Numbers in
     ascending or descending order are a scale, on which an optimizer finds its way; other choices are categories.
 
-    *optimizer* ``"exhaustive"`` ranks all points, as :func:`loopyperf.rank` does. ``"tpe"``, ``"random"`` and any
-    sampler of Optuna's (the extra ``search``), which sees the places of choices in their lists, choose so many
+    *optimizer* ``"exhaustive"`` ranks all points, as :func:`loopyperf.rank` does, with *bounds* and *top*, too: points
+    that cannot be among the fastest then have no seconds, and are in ``ranking.beaten``. ``"tpe"``, ``"random"`` and
+    any sampler of Optuna's (the extra ``search``), which sees the places of choices in their lists, choose so many
     *trials*, points of which none is asked about twice. They are told what came out after each *batch*, which an
     executor may work on at a time: for a *seed* and a *batch* the points are the same with any executor, or none. By
     default up to :data:`FEW` points are all ranked, unless *trials* are fewer, and of more ``"tpe"`` chooses
-    :data:`TRIALS`. *device*, *model*, *fit*, *typical*, *parameters* and sizes are as in :func:`loopyperf.estimate`.
+    :data:`TRIALS`. *device*, *model*, *fit*, *typical*, *parameters* and sizes are as in :func:`loopyperf.rank`.
 
     Raises :class:`ParameterError` for a space without points, a builder that does not take its names, an optimizer that
     is none, and numbers of trials that make no sense; :class:`LoopyperfError` where Optuna is needed and not installed;
@@ -143,19 +148,14 @@ def search(
     searched = spaced(space)
     check_builds(build, searched)
     _check_numbers(trials, batch, seed)
+    check_top(top, bounds)
     merged = merged_sizes(parameters, sizes)
     chosen = _chosen(optimizer, searched, trials)
+    _check_is_exhaustive(chosen, bounds, top)
     if chosen == EXHAUSTIVE:
-        ranking = rank(
-            searched.variants(build),
-            device=device,
-            model=model,
-            fit=fit,
-            typical=typical,
-            executor=executor,
-            time_limit=time_limit,
-            parameters=merged,
-        )
+        answerer: dict[str, Any] = {"device": device, "model": model, "fit": fit, "typical": typical, "bounds": bounds}
+        workers: dict[str, Any] = {"executor": executor, "time_limit": time_limit}
+        ranking = rank(searched.variants(build), top=top, parameters=merged, **answerer, **workers)
         return _search(ranking, searched, range(searched.points), EXHAUSTIVE)
     sampler = sampler_of(chosen, seed)
     judge = judge_of(model, device, fit, typical, merged)
@@ -166,7 +166,9 @@ def search(
 
 
 def _explored(exploration: Exploration, questions: Answers, optimizer: str) -> Search:
+    seen = SizesSeen(exploration.judge.sizes, exploration.trials)
     for question, answer in questions.about(exploration.questions()):
+        seen.note(question.variant.name, answer)
         exploration.take(question, answer)
     return _search(exploration.ranking(questions.notes), exploration.space, exploration.variants, optimizer)
 
@@ -196,6 +198,14 @@ def _chosen(optimizer: "str | BaseSampler | None", space: Space, trials: int | N
             f"or say optimizer={ADVISED!r}"
         )
     return optimizer
+
+
+def _check_is_exhaustive(optimizer: object, bounds: Sequence[str], top: int | None) -> None:
+    """Raise :class:`ParameterError` for options of a ranking of all points where there is none."""
+    if optimizer != EXHAUSTIVE and (bounds or top is not None):
+        raise ParameterError(
+            "an optimizer is told the model's own times: leave bounds and top out, or say optimizer='exhaustive'"
+        )
 
 
 def _check_numbers(trials: object, batch: object, seed: object) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.oracle.ranking.answer import Unanswered
+from loopyperf.oracle.ranking.answer import Bound, Unanswered
 from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
 from loopyperf.oracle.ranking.variants import Variant
@@ -29,13 +29,13 @@ class Stated:
     def __post_init__(self) -> None:
         self.was_asked: list[str] = []
 
-    def __call__(self, variant: Variant) -> Estimate | float | Unanswered:
+    def __call__(self, variant: Variant) -> Estimate | Bound | Unanswered:
         self.was_asked.append(variant.name)
         seconds = self.says[variant.name]
         if seconds is None:
-            return Unanswered("nobody knows")
+            return Unanswered("nobody knows", is_final=False)
         if self.is_bound:
-            return seconds
+            return Bound(seconds, {})
         return Estimate("k", {}, "d", self.model, "executed", seconds, Breakdown(()))
 
 
@@ -121,6 +121,34 @@ def test_a_bound_is_asked_only_of_what_the_cheaper_one_leaves():
     model = Stated("model", {"a": 3.0, "b": 9.0, "c": 9.0})
     answered([cheap, dear, model], list("abc"), top=1)
     assert (sorted(cheap.was_asked), dear.was_asked, model.was_asked) == (list("abc"), ["a"], ["a"])
+
+
+@dataclass
+class Dead:
+    """A judge who says that nobody can build a variant."""
+
+    model: str
+
+    def __post_init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, variant: Variant) -> Unanswered:
+        self.asked += 1
+        return Unanswered("it cannot be built")
+
+
+def test_what_nobody_can_build_is_asked_about_once():
+    judges = [Dead("bound"), Dead("model")]
+    cascade = answered(judges, ["a", "b"], top=1)
+    assert [each.asked for each in judges] == [2, 0]
+    assert cascade.failures == {"a": "it cannot be built", "b": "it cannot be built"}
+
+
+def test_variants_from_all_over_the_list_are_asked_first():
+    judge = Stated("model", {f"v{place}": 1.0 for place in range(80)})
+    cascade = answered([judge], list(judge.says), None)
+    assert judge.was_asked[:9] == ["v0", "v10", "v20", "v30", "v40", "v50", "v60", "v70", "v1"]
+    assert list(cascade.fastest) == list(judge.says)
 
 
 def test_what_contradicts_a_bound_is_said():

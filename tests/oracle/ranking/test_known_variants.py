@@ -72,6 +72,5 @@ def test_groups_are_kept_with_the_counts_and_have_what_loopy_adds(make_fit, fold
     assert lpp.count(summed_by_groups()).kernel.group == expected
     seen: list[Group] = []
     monkeypatch.setattr(judge, "check_fits", lambda group, device: seen.append(group))
-    # As a program: one that is built is counted with an option more, that Loopy does not check bounds of arrays.
     lpp.rank({"by trees": summed_by_groups()}, n=4096, fit=make_fit(slug="nvidia-titan-v"))
     assert seen == [Group(work_items=64, local_memory=0), expected]

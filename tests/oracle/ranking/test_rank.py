@@ -1,9 +1,11 @@
 """Ranking variants: the order of their estimates, whoever works them out, and whatever is wrong with some."""
 
+import itertools
 import pickle
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import loopy as lp
@@ -14,6 +16,8 @@ from kernels import doubled, outer_product, summed
 import loopyperf as lpp
 from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
+from loopyperf.oracle.ranking import variants
+from loopyperf.oracle.ranking.cascade import ROUNDING
 
 GROUPS = (16, 32, 64, 128)
 VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in GROUPS}
@@ -194,6 +198,15 @@ def test_groups_that_fit_nowhere_are_found_before_loopy_looks_at_them(monkeypatc
     assert "131,072 B of local memory" in ranking.failures["tiles"]
 
 
+def test_groups_of_a_processor_are_those_that_pocl_runs(make_fit):
+    # PoCL runs groups of 4,096 work-items at most.
+    fit = make_fit(slug="pocl-some-processor", weights={"f32 mul": 1e-9})
+    ranking = lpp.rank({"wide": partial(doubled, group=8192), "ok": doubled}, n=2**16, fit=fit)
+    assert "8,192 work-items where there are 4,096" in ranking.failures["wide"]
+    assert ranking.order == ("ok",)
+    assert ranking.notes == ()
+
+
 def test_a_ranking_of_failures_has_no_best(fit):
     ranking = lpp.rank({"raises": no_such_tile}, n=4096, fit=fit)
     assert ranking.order == ranking.ties == ()
@@ -253,15 +266,100 @@ def test_a_question_without_an_answer_is_refused_before_anything_is_built(option
         lpp.rank({"never": never}, n=64, **options)
 
 
+def test_bounds_of_models_that_they_need_not_bound_are_said_to_be_no_bounds():
+    asked: dict[str, Any] = {"device": "nvidia-titan-v", "n": 2**16, "top": 1}
+    ranking = lpp.rank(VARIANTS, **asked, model="mwp-cwp", bounds=["throughput", "roofline"])
+    assert ranking.notes[0].startswith("'throughput' and 'roofline' need not be bounds of 'mwp-cwp'")
+    for model in ("roofline", "volkov", "pipeline"):
+        assert lpp.rank(VARIANTS, **asked, model=model, bounds=["throughput"]).notes == ()
+
+
+@pytest.mark.parametrize("model", ["volkov", "pipeline"])
+def test_the_bounds_are_bounds(model):
+    programs = [doubled(group=32), *map(summed, (1, 10, 40)), doubled(group=256)]
+    for program, n in itertools.product(programs, (64, 2**12, 2**20)):
+        asked: dict[str, Any] = {"device": "nvidia-titan-v", "n": n}
+        throughput = lpp.throughput_bounds(program, device="nvidia-titan-v").at_least(n=n)
+        roofline = lpp.estimate(program, model="roofline", **asked).seconds
+        assert throughput <= roofline * (1 + ROUNDING)
+        assert roofline <= lpp.estimate(program, model=model, **asked).seconds * (1 + ROUNDING)
+
+
 def test_bounds_need_a_description(fit):
     with pytest.raises(ParameterError, match="'made-up-1' has none"):
         lpp.rank(VARIANTS, n=64, fit=fit, bounds=["throughput"], top=1)
+
+
+def test_bounds_of_a_processor_need_a_description_too(make_fit):
+    with pytest.raises(ParameterError, match="'pocl-some-processor' has none"):
+        lpp.rank(VARIANTS, n=64, fit=make_fit(slug="pocl-some-processor"), bounds=["roofline"], top=1)
+
+
+# }}}
+
+
+# {{{ how often somebody is asked
+
+
+FATES = {
+    "raises": no_such_tile,
+    "never": never,
+    "wide": partial(doubled, group=4096),
+    "good": doubled,
+    "b": partial(summed, 2),
+}
+
+
+@pytest.mark.parametrize("is_limited", [False, True], ids=["in this process", "with a limit"])
+def test_a_cascade_builds_a_variant_once(is_limited, tmp_path):
+    calls = tmp_path / "calls"
+    fates = {name: build for name, build in FATES.items() if is_limited or name != "never"}
+    variants = {name: partial(written, calls, name, build) for name, build in fates.items()}
+    ranking = lpp.rank(
+        variants,
+        n=4096,
+        device="nvidia-titan-v",
+        model="pipeline",
+        bounds=["throughput", "roofline"],
+        top=1,
+        time_limit=5 if is_limited else None,
+    )
+    assert set(ranking.failures) == fates.keys() - {"good", "slow"}
+    assert sorted(calls.read_text().split()) == sorted(fates)
+
+
+def written(calls: Path, name: str, build: Any) -> Any:
+    """Note, for whichever process asks, that somebody builds it."""
+    with calls.open("a") as file:
+        file.write(f"{name}\n")
+    return build()
+
+
+def test_a_program_of_another_ranking_is_not_taken_for_this_one():
+    asked: dict[str, Any] = {"n": 4096, "device": "nvidia-titan-v", "model": "pipeline", "bounds": ["roofline"]}
+    one = lpp.rank({"a": partial(doubled, group=16)}, **asked, top=1)
+    other = lpp.rank({"a": partial(doubled, group=128)}, **asked, top=1)
+    assert one.seconds["a"] != other.seconds["a"]
+
+
+def test_a_process_keeps_few_programs():
+    for each in variants.named({f"{place}": doubled for place in range(variants.KEPT + 5)}, are_kept=True):
+        each.program()
+    assert len(variants._kept) == variants.KEPT
+    assert not any(each.key for each in variants.named({"a": doubled}))
 
 
 # }}}
 
 
 # {{{ size
+
+
+def test_what_cannot_be_pickled_keeps_a_ranking_here(fit):
+    ranking = lpp.rank({"a": lambda: doubled()}, n=64, fit=fit)
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(ranking)
+    assert pickle.loads(pickle.dumps(ranking.estimates)) == ranking.estimates
 
 
 def test_what_travels_is_small(fit):

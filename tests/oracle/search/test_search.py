@@ -61,6 +61,22 @@ def test_an_exhaustive_search_is_a_ranking_of_all_points(fit):
     assert found.seconds == ranking.seconds[ranking.best]
 
 
+def test_bounds_spare_the_model_points_that_cannot_be_among_the_fastest():
+    asked: dict[str, Any] = {"n": 2**20, "device": "nvidia-titan-v", "model": "pipeline", "optimizer": "exhaustive"}
+    space = {"terms": (1, 10, 40)}
+    every = lpp.search(of_terms, space, **asked)
+    found = lpp.search(of_terms, space, **asked, bounds=["throughput"], top=1)
+    assert (found.best, found.seconds) == (every.best, every.seconds)
+    assert [each.choice["terms"] for each in found.trials if each.seconds is None] == [10, 40]
+    assert {each.name for each in found.ranking.beaten} == {"terms=10", "terms=40"}
+    with pytest.raises(ParameterError, match="leave bounds and top out, or say optimizer='exhaustive'"):
+        lpp.search(of_terms, space, **asked | {"optimizer": "tpe"}, bounds=["throughput"], top=1)
+
+
+def of_terms(terms: int):
+    return summed(terms)
+
+
 def test_points_that_make_no_sense_are_failures_with_their_reasons(fit):
     found = lpp.search(build, GROUPS, n=4096, fit=fit)
     assert found.ranking.failures == {f"group=20, kind={kind}": TWENTY for kind in GROUPS["kind"]}
