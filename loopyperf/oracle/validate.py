@@ -69,7 +69,7 @@ def validated_by(archive: Path, *, fit: FitChoice | None = None, kernels: Path |
     if not {file.name for file in tested} & {each.kernel_class for each in recording.standing}:
         measured = ", ".join(sorted({each.kernel_class for each in recording.standing}))
         raise MeasurementError(
-            f"{archive} holds no measurement of these kernels, but of {measured or 'none'}; give their folder as kernels"
+            f"{archive} has no measurement of these kernels, but of {measured or 'none'}; give the folder of those"
         )
     return predictions(recording, tested, _chosen_fit(recording.runs[-1].environment, fit))
 

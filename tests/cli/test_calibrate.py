@@ -167,7 +167,7 @@ def test_an_archive_of_other_kernels_is_not_validated(kernels: Path, tmp_path: P
     calibrate(kernels, "--archive", archive)
     refused = run("validate", "--from-archive", archive)
     assert refused.exit_code == 2
-    assert "holds no measurement of these kernels, but of empty kernel, long vectors, vectors" in refused.stderr
+    assert "has no measurement of these kernels, but of empty kernel, long vectors, vectors" in refused.stderr
 
 
 # }}}
