@@ -52,8 +52,11 @@ class Begun:
             self._current = None
 
     def note(self, times: Times) -> None:
-        """Replace all that was noted."""
+        """Replace all that was noted; where there is nothing, there is no file."""
         self._times = dict(times)
+        if not times:
+            self._path.unlink(missing_ok=True)
+            return
         lines = [json.dumps([*key, times]) for key, times in self._times.items()]
         written = self._path.with_suffix(".new")
         written.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -169,9 +169,8 @@ def test_a_step_that_had_too_little_goes_on_where_time_is_left(hour: Hour, monke
 def test_each_step_is_an_archive_of_its_own(hour: Hour):
     lines = hour.run()
     archives = ["first.jsonl", "second.jsonl"]
-    notes = ["first.begun.json", "second.begun.json"]
     packed = [f"{name}.xz" for name in archives]
-    assert sorted(path.name for path in hour.folder.iterdir()) == sorted([*archives, *notes, *packed, "log.txt"])
+    assert sorted(path.name for path in hour.folder.iterdir()) == sorted([*archives, *packed, "log.txt"])
     assert (hour.measured("first"), hour.measured("second")) == (each_size("a", "b"), each_size("c"))
     assert lines[0] == "measuring on Synthetic Device 9000 through synthetic for 540 s"
     assert [line.split(": ")[0] for line in lines[1:]] == ["first", "second"]
@@ -225,6 +224,15 @@ def test_a_kernel_that_ends_its_process_is_met_twice_and_then_left_out(
     again = hour.run()
     assert hour.calls() == []
     assert f"  left out, since it was begun twice and never finished: first, {label}" in again
+
+
+def test_what_the_end_of_the_time_breaks_off_is_not_to_blame(hour: Hour, monkeypatch: pytest.MonkeyPatch):
+    hour.labels["first"] = ["hangs"]
+    monkeypatch.setattr(gpu_hour, "GRACE", 0.5)
+    monkeypatch.setattr(gpu_hour, "ends", lambda chosen, begin, seconds: [begin + 2] * len(chosen))
+    lines = hour.run("--seconds", "0")
+    assert lines[1].endswith(" configurations (the time was up)")
+    assert Begun(hour.folder / "first.jsonl").times == {}
 
 
 def test_an_error_that_is_none_of_ours_is_in_the_log_with_its_trace(hour: Hour):
@@ -316,7 +324,7 @@ def test_the_shell_script_leaves_compressed_archives_and_what_the_machine_is(tmp
         finished = script(folder, "1", "opencl", "--only", "microbenchmarks")
         assert finished.returncode == 0, finished.stderr
         printed += finished.stdout
-    names = {path.name for path in folder.iterdir()} - {"microbenchmarks.begun.json"}
+    names = {path.name for path in folder.iterdir()}
     assert names == {"microbenchmarks.jsonl", "microbenchmarks.jsonl.xz", "doctor.txt", "log.txt", "nvidia-smi.txt"}
     packed, archive = folder / "microbenchmarks.jsonl.xz", folder / "microbenchmarks.jsonl"
     assert lzma.decompress(packed.read_bytes()) == archive.read_bytes()
