@@ -253,7 +253,7 @@ def left(account: Account) -> str:
     if account.problem is None:
         return ", all there are"
     seen = account.progress
-    rest = "all configurations" if seen is None else f"{seen.total - seen.done} of {seen.total} configurations"
+    rest = "whatever is not there" if seen is None else f"{seen.total - seen.done} of {seen.total} configurations"
     return f"; left to do: {rest} ({account.problem})"
 
 
