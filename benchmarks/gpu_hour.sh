@@ -1,15 +1,14 @@
 #!/bin/sh
 # Everything that a GPU owes the project, in under ten minutes: raw samples, compressed, in one folder.
-# Run in the repository's root, with loopyperf and CuPy importable:  sh benchmarks/gpu_hour.sh FOLDER [seconds] [backend]
+# Run in the repository's root, with loopyperf and CuPy importable:
+#   sh benchmarks/gpu_hour.sh FOLDER [seconds] [backend] [options of gpu_hour.py]
 set -eu
-folder=$1
+folder=${1:?give the folder that the archives go into}
 seconds=${2:-540}
 backend=${3:-cuda}
 python=${PYTHON:-python3}
+shift $(($# < 3 ? $# : 3))
 mkdir -p "$folder"
 "$python" -c 'from loopyperf.cli import main; main()' doctor > "$folder/doctor.txt" 2>&1 || true
 nvidia-smi > "$folder/nvidia-smi.txt" 2>&1 || true
-"$python" benchmarks/gpu_hour.py "$folder" --backend "$backend" --seconds "$seconds" 2>&1 | tee -a "$folder/log.txt"
-for archive in "$folder"/*.jsonl; do
-    xz -k -f "$archive"
-done
+exec "$python" benchmarks/gpu_hour.py "$folder" --backend "$backend" --seconds "$seconds" "$@"

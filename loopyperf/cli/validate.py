@@ -11,6 +11,7 @@ from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.cli.console import standard_output
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.oracle.validate import validate as run_validation
+from loopyperf.oracle.validate import validated_by
 from loopyperf.units import duration
 
 
@@ -23,10 +24,23 @@ from loopyperf.units import duration
 @click.option("--fit", type=click.Path(path_type=Path), help="Path of a fit file, instead of the one for the device.")
 @click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the test kernels.")
 @click.option("--archive", type=click.Path(path_type=Path), help="Where the raw samples go.")
-def validate(backend: str, device: str | None, fit: Path | None, kernels: Path | None, archive: Path | None) -> None:
+@click.option("--from-archive", type=click.Path(path_type=Path), help="Take measured times from it; measure nothing.")
+def validate(
+    backend: str,
+    device: str | None,
+    fit: Path | None,
+    kernels: Path | None,
+    archive: Path | None,
+    from_archive: Path | None,
+) -> None:
     """Predict and measure kernels that no fit has seen; print both, and geometric means of the relative errors."""
-    with campaign_bar("measuring") as report:
-        found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
+    if from_archive is not None:
+        if archive or device:
+            raise click.UsageError("--from-archive measures nothing: it takes no --archive or --device")
+        found = validated_by(from_archive, fit=fit, kernels=kernels)
+    else:
+        with campaign_bar("measuring") as report:
+            found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
     show_predictions(found, standard_output())
 
 

@@ -60,12 +60,12 @@ def run_campaign(
 ) -> tuple[Measurement, ...]:
     """Return the measurements of all *files* in their order, by the protocol of the run that *archive* was opened with.
 
-    Those that *archive* held already are among them; probes are not. *progress* is called before each configuration
-    and once at the end. What was measured while the device was slow is measured again, the last time after everything
-    else; the take with the fastest yardstick is returned. A kernel that cannot be measured, or computes something
-    wrong, raises :class:`MeasurementError`; with *on_failure* this is called instead, and the campaign goes on with the
-    next configuration. Raises :class:`IncompatibleRunsError` if the archive's run is of another device than the
-    backend's, and :class:`BackendError` if the device is lost.
+    Those that *archive* held already are among them; probes are not. *progress* is called before each configuration,
+    also before one that is measured again, and once at the end. What was measured while the device was slow is measured
+    again, the last time after everything else; the take with the fastest yardstick is returned. A kernel that cannot be
+    measured, or computes something wrong, raises :class:`MeasurementError`; with *on_failure* this is called instead,
+    and the campaign goes on with the next configuration. Raises :class:`IncompatibleRunsError` if the archive's run is
+    of another device than the backend's, and :class:`BackendError` if the device is lost.
     """
     planned = plan(files, backend.limits)
     campaign = Campaign(backend, archive, planned, on_failure)
@@ -74,6 +74,7 @@ def run_campaign(
         progress(Progress(done, len(planned), kernel_class, configuration.label))
         campaign.measure((kernel_class, configuration), campaign.repeats_at_once)
     for again in [each for each in order if campaign.was_slow(each)]:
+        progress(Progress(len(planned), len(planned), again[0], again[1].label))
         campaign.measure(again, archive.run.protocol.repeats)
     if order:
         progress(Progress(len(planned), len(planned), order[-1][0], order[-1][1].label))

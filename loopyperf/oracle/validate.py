@@ -10,10 +10,11 @@ from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import other_backends
 from loopyperf.calibration.problem import Observation
-from loopyperf.errors import LoopyperfWarning
-from loopyperf.measurement.archive import Recording
+from loopyperf.errors import LoopyperfWarning, MeasurementError
+from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
+from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.sensitivity import sensitivity
@@ -48,7 +49,7 @@ def validate(
     Raises what :func:`loopyperf.calibrate` and :func:`loopyperf.estimate` raise.
     """
     machine = opened(backend, device)
-    chosen = _chosen_fit(machine, fit)
+    chosen = _chosen_fit(machine.environment, fit)
     tested = load_kernel_files(kernels or bundled_folder("test_kernels"))
     path = archive or unfinished_archive(machine, "validation")
     recording = measure(machine, with_empty_kernel(tested), path, protocol or _patient(chosen), progress)
@@ -56,6 +57,21 @@ def validate(
     if archive is None:
         keep(path)
     return found
+
+
+def validated_by(archive: Path, *, fit: FitChoice | None = None, kernels: Path | None = None) -> tuple[Prediction, ...]:
+    """Return what :func:`validate` returns, of what *archive* holds of the kernels; no device is needed.
+
+    Raises :class:`MeasurementError` if it holds none of them.
+    """
+    recording = read_archive(archive)
+    tested = load_kernel_files(kernels or bundled_folder("test_kernels"))
+    if not {file.name for file in tested} & {each.kernel_class for each in recording.standing}:
+        measured = ", ".join(sorted({each.kernel_class for each in recording.standing}))
+        raise MeasurementError(
+            f"{archive} has no measurement of these kernels, but of {measured or 'none'}; give the folder of those"
+        )
+    return predictions(recording, tested, _chosen_fit(recording.runs[-1].environment, fit))
 
 
 def predictions(recording: Recording, files: Sequence[KernelFile], fit: Fit) -> tuple[Prediction, ...]:
@@ -77,10 +93,10 @@ def _patient(fit: Fit) -> Protocol:
     return structs.replace(PATIENT, caches="cold") if fit.protocol.get("caches") == "cold" else PATIENT
 
 
-def _chosen_fit(machine: Backend, fit: FitChoice | None) -> Fit:
-    slug = machine.environment.slug
+def _chosen_fit(environment: Environment, fit: FitChoice | None) -> Fit:
+    slug = environment.slug
     if fit is None:
-        return _fit_for(slug, machine.environment.backend)
+        return _fit_for(slug, environment.backend)
     chosen = chosen_fit(None, None, fit)
     if chosen.slug != slug:
         warnings.warn(

@@ -1,6 +1,7 @@
 """``loopyperf calibrate``, ``fit``, ``train`` and ``validate`` on a device made of arithmetic."""
 
 import json
+import lzma
 import re
 from pathlib import Path
 
@@ -171,6 +172,32 @@ def test_validate_prints_each_prediction_beside_its_measurement_and_the_means(
     # fill: 2^19 stores of 90 ps, 2^15 groups of 1 ns, a launch of 2 µs are 81.95 µs
     assert re.search(r"long vectors +│ n=524288 +│ +82 µs │ +82 µs │ +0% │ +[\d.]+ µs to +[\d.]+ µs │", printed.stdout)
     assert re.search(r"all kernels +│ geometric mean +│ +│ +│ +0% │ +\d+% inside", printed.stdout)
+
+
+def test_an_archive_that_was_brought_home_is_validated_without_the_device(
+    kernels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    calibrate(kernels, "--model", "linear")
+    tested, archive = write_kernel_files(tmp_path / "tested", "long vectors"), tmp_path / "samples.jsonl"
+    there = run("validate", *SYNTHETIC, "--kernels", tested, "--archive", archive)
+    packed = tmp_path / "samples.jsonl.xz"
+    packed.write_bytes(lzma.compress(archive.read_bytes()))
+    archive.unlink()
+    monkeypatch.setattr(backends, "BACKENDS", {})
+    at_home = run("validate", "--kernels", tested, "--from-archive", packed)
+    assert (at_home.exit_code, at_home.stderr) == (0, "")
+    assert at_home.stdout == there.stdout
+    refused = run("validate", "--kernels", kernels, "--from-archive", packed, "--device", "GPU")
+    assert refused.exit_code == 2
+    assert "--from-archive measures nothing" in refused.stderr
+
+
+def test_an_archive_of_other_kernels_is_not_validated(kernels: Path, tmp_path: Path):
+    archive = tmp_path / "samples.jsonl"
+    calibrate(kernels, "--archive", archive)
+    refused = run("validate", "--from-archive", archive)
+    assert refused.exit_code == 2
+    assert "has no measurement of these kernels, but of empty kernel, long vectors, vectors" in refused.stderr
 
 
 # }}}

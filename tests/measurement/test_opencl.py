@@ -13,7 +13,7 @@ from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, warp_size
 from loopyperf.measurement.backends.opencl_program import OpenCLProgram
 
-from .launched_kernels import RELAXATION, REVERSAL, make, relaxation, reversal
+from .launched_kernels import RELAXATION, REVERSAL, in_groups, make, relaxation, reversal
 from .synthetic import configuration, scale_kernel
 
 
@@ -39,6 +39,34 @@ def test_more_work_takes_longer(backend):
     # 2**21 floats are copied in about a millisecond, 16 within the launch of some 20 µs.
     small, large = (min(backend.time(Case("test", configuration(), {"n": n}), 5).wall) for n in (16, 2**21))
     assert large > 5 * small
+
+
+@pytest.mark.parametrize(
+    ("measured", "sizes"),
+    [(configuration(), {"n": 1000}), (REVERSAL, {"n": 1000}), (RELAXATION, {"n": 100, "steps": 5})],
+)
+def test_groups_may_take_local_memory_that_nobody_uses(measured, sizes):
+    # The results are compared with the reference before anything is timed.
+    taking = OpenCLBackend(dynamic_local_memory=4096)
+    assert len(taking.time(Case("test", measured, sizes), 3).wall) == 3
+
+
+@pytest.mark.parametrize("unused", [0, 4096])
+def test_each_launch_takes_the_local_memory_that_nobody_uses(unused):
+    device = choose_device()
+    context = cl.Context([device])
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4000)
+    bound = OpenCLProgram(context, reversal(), unused).bind({"a": buffer, "b": buffer, "s": 0.25, "n": 1000})
+    bound.run(cl.CommandQueue(context))
+    asked = cl.kernel_work_group_info.LOCAL_MEM_SIZE
+    assert [each.kernel.get_work_group_info(asked, device) for each in bound.launches] == 2 * [unused]
+
+
+def test_a_kernel_without_arguments_may_take_local_memory_too():
+    unit = in_groups(make("{[i]: 0 <= i < 64}", "... nop {inames=i}", [], assumptions=""))
+    context = cl.Context([choose_device()])
+    bound = OpenCLProgram(context, unit, 4096).bind({})
+    assert len(bound.time(cl.CommandQueue(context), 3).wall) == 3
 
 
 def test_a_kernel_is_compiled_once_for_all_its_sizes(backend):
@@ -249,8 +277,13 @@ def test_everything_but_the_opencl_backend_works_without_pyopencl():
 
 
 def test_an_unknown_backend_is_answered_with_the_known_ones():
-    with pytest.raises(BackendError, match="'metal'; there are cuda, opencl, replay"):
+    with pytest.raises(BackendError, match="'metal'; there are cuda, opencl, and replay for an archive"):
         open_backend("metal")
+
+
+def test_what_replays_says_how_an_archive_is_given():
+    with pytest.raises(BackendError, match=r"replay.*cannot be opened with nothing: .*'archive'.* --from-archive PATH"):
+        open_backend("replay")
 
 
 # }}}

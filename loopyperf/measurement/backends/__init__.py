@@ -20,6 +20,7 @@ BACKENDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """Module and class of each backend."""
+REPLAYED = "an archive is given by open_backend('replay', archive=PATH), and to commands by --from-archive PATH"
 
 
 def open_backend(name: str, **options: object) -> Backend:
@@ -29,12 +30,14 @@ def open_backend(name: str, **options: object) -> Backend:
     installed, and where there is no device.
     """
     if name not in BACKENDS:
-        raise BackendError(f"no backend is called {name!r}; there are {', '.join(sorted(BACKENDS))}")
+        devices = ", ".join(sorted(BACKENDS.keys() - {"replay"}))
+        raise BackendError(f"no backend is called {name!r}; there are {devices}, and replay for an archive: {REPLAYED}")
     module, backend = BACKENDS[name]
     make = getattr(import_module(module), backend)
     try:
         signature(make).bind(**options)
     except TypeError as error:
         given = ", ".join(f"{option}={value!r}" for option, value in options.items()) or "nothing"
-        raise BackendError(f"the backend {name!r} cannot be opened with {given}: {error}") from error
+        remedy = f"; {REPLAYED}" if name == "replay" else ""
+        raise BackendError(f"the backend {name!r} cannot be opened with {given}: {error}{remedy}") from error
     return make(**options)

@@ -30,9 +30,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What each of some runs of a case took, in seconds, in order.
+    """What some runs of a case took, in seconds, in order, and what as many took by the clock of the device.
 
-    Raises :class:`MeasurementError` unless there is a time by either clock for each run.
+    Whether these are the same runs is the backend's: they are on OpenCL. On CUDA a run that the device's clock is to
+    time begins only when all of it is queued, which whoever waits would see, so there are as many runs for each clock.
+    The two lists are two samples of one kernel, and no difference between two of their entries means anything.
+
+    Raises :class:`MeasurementError` unless there are as many times by either clock.
     """
 
     wall: tuple[float, ...]
@@ -42,9 +46,9 @@ class Timing:
     takes; None where the backend cannot tell"""
 
     def __post_init__(self) -> None:
-        """Refuse times that are not of the same runs."""
+        """Refuse other than as many times by either clock."""
         if self.device is not None and len(self.device) != len(self.wall):
-            raise MeasurementError(f"{len(self.wall)} runs have {len(self.device)} times of the device; give one each")
+            raise MeasurementError(f"{len(self.wall)} runs have {len(self.device)} times of the device; give as many")
 
     def followed_by(self, other: Self) -> "Timing":
         """Return the times of these runs and then of the *other* ones."""

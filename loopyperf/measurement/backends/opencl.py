@@ -36,12 +36,16 @@ class OpenCLBackend:
     when another one comes.
     """
 
-    def __init__(self, device: str | None = None) -> None:
+    def __init__(self, device: str | None = None, dynamic_local_memory: int = 0) -> None:
         """Use the first device whose name, or platform's name, contains *device*; without it, pyopencl's choice.
+
+        Each group takes *dynamic_local_memory* bytes beside its own, which nobody uses, so that fewer groups reside on
+        a core at once; on a processor, where one does anyhow, that is good for a rehearsal.
 
         Raises :class:`BackendError` if there is none; warns if PoCL was not told how many threads to use.
         """
         chosen = choose_device(device)
+        self._dynamic_local_memory = dynamic_local_memory
         self._environment = describe_environment(chosen)
         self._limits = describe_limits(chosen)
         self._context = cl.Context([chosen])
@@ -102,7 +106,7 @@ class OpenCLBackend:
         launches.run(self._queue)
 
     def _compiled(self, configuration: Configuration) -> OpenCLProgram:
-        return OpenCLProgram(self._context, configuration.build())
+        return OpenCLProgram(self._context, configuration.build(), self._dynamic_local_memory)
 
     def _download(self, buffer: cl.Buffer, like: Array) -> Array:
         result: Array = np.empty_like(like)

@@ -5,6 +5,7 @@ and allocates global temporaries. It is run once against a recorder in place of 
 each launch on its own OpenCL kernel object with its arguments set, is then enqueued as often as wanted.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
@@ -24,6 +25,10 @@ from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.backends.repetition import check_launches, no_garbage_collection
 
 HostProgram = Callable[..., object]
+HEADER = re.compile(r"^(__kernel .*)\)$", re.MULTILINE)
+"""of a device program in Loopy's code, which has it on one line"""
+UNUSED = "__local uchar *unused_local_memory"
+"""a parameter that takes local memory and is not looked at"""
 
 
 class OpenCLProgram:
@@ -31,8 +36,11 @@ class OpenCLProgram:
 
     kernel: LoopKernel
 
-    def __init__(self, context: cl.Context, unit: TranslationUnit) -> None:
-        """Generate and compile the code of *unit*; raises :class:`MeasurementError` if it is for another target."""
+    def __init__(self, context: cl.Context, unit: TranslationUnit, dynamic_local_memory: int = 0) -> None:
+        """Generate and compile the code of *unit*; a group takes *dynamic_local_memory* bytes beside its own.
+
+        Raises :class:`MeasurementError` if it is for another target.
+        """
         if not isinstance(unit.target, lp.PyOpenCLTarget):
             raise MeasurementError(
                 f"the kernel is built for {type(unit.target).__name__}; build it with target=lp.PyOpenCLTarget()"
@@ -41,7 +49,9 @@ class OpenCLProgram:
         # Loopy's annotation names another class.
         code = cast("TranslationUnitCodeGenerationResult", cast("object", lp.generate_code_v2(unit)))
         self._context = context
-        self._program = cl.Program(context, code.device_code()).build(options=self.kernel.options.build_options)
+        source = code.device_code() if not dynamic_local_memory else _with_unused_parameter(code.device_code())
+        self._program = cl.Program(context, source).build(options=self.kernel.options.build_options)
+        self._dynamic_local_memory = dynamic_local_memory
         self._host_code = code.host_code()
         self._host_name = code.host_programs[self.kernel.name].name
 
@@ -58,7 +68,7 @@ class OpenCLProgram:
         recorder = _Recorder(self._context)
         host = self._host_program(recorder)
         passed = {name: arguments[name] for name in signature(host).parameters if name in arguments}
-        host(_FreshKernels(self._program), None, **passed, allocator=recorder.allocate)
+        host(_FreshKernels(self._program, self._dynamic_local_memory), None, **passed, allocator=recorder.allocate)
         return LaunchSequence(tuple(recorder.launches), tuple(arguments.values()), tuple(recorder.temporaries))
 
     def _host_program(self, recorder: "_Recorder") -> HostProgram:
@@ -146,11 +156,27 @@ class _KeptBuffer(cl.Buffer):
 class _FreshKernels:
     """Stands for the kernels of a program: every access is a new kernel object, whose arguments nobody else sets."""
 
-    def __init__(self, program: cl.Program) -> None:
-        self._program = program
+    def __init__(self, program: cl.Program, dynamic_local_memory: int) -> None:
+        self._program, self._dynamic_local_memory = program, dynamic_local_memory
 
     def __getattr__(self, name: str) -> cl.Kernel:
-        return cl.Kernel(self._program, name)
+        if not self._dynamic_local_memory:
+            return cl.Kernel(self._program, name)
+        kernel = _KernelWithUnusedMemory(self._program, name)
+        kernel.set_arg(kernel.num_args, cast("Any", cl.LocalMemory(self._dynamic_local_memory)))
+        return kernel
+
+
+class _KernelWithUnusedMemory(cl.Kernel):
+    """A kernel whose last parameter the host program, which asserts their number, does not know of."""
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        return value - 1 if name == "num_args" else value
+
+
+def _with_unused_parameter(source: str) -> str:
+    return HEADER.sub(lambda header: f"{header[1]}{'' if header[1].endswith('(') else ', '}{UNUSED})", source)
 
 
 class _Recorder:

@@ -1,4 +1,9 @@
-"""All configurations of the bundled kernels, as a large GPU has them."""
+"""All configurations of the bundled kernels, and of the sets that are ranked, as a large GPU has them."""
+
+import re
+from pathlib import Path
+
+import pytest
 
 from loopyperf.measurement.campaign import plan
 from loopyperf.measurement.configuration import Limits
@@ -22,8 +27,21 @@ FOLDERS = (
     "test_kernels/optimization_steps",
     "test_kernels/rodinia",
 )
+RANKING_SETS = Path(__file__).parents[3] / "benchmarks" / "ranking_sets"
 PLANNED = {
-    f"{folder}: {name}, {form.label}": (name, form)
-    for folder in FOLDERS
-    for name, form in plan(load_kernel_files(bundled_folder(folder)), LIMITS)
+    f"{folder.name}: {name}, {form.label}": (name, form)
+    for folder in (*map(bundled_folder, FOLDERS), RANKING_SETS)
+    for name, form in plan(load_kernel_files(folder), LIMITS)
 }
+
+
+def every_label() -> list[object]:
+    """Return the labels of all, as parameters: of variants that differ in numbers only, all but the first are slow."""
+    seen: set[str] = set()
+    parameters: list[object] = []
+    for label in sorted(PLANNED):
+        kind = re.sub(r"\d+", "", label)
+        is_slow = label.startswith(f"{RANKING_SETS.name}: ") and kind in seen
+        seen.add(kind)
+        parameters.append(pytest.param(label, marks=[pytest.mark.slow] if is_slow else []))
+    return parameters

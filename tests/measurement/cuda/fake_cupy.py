@@ -92,7 +92,7 @@ class Function:
     def __call__(self, grid: Any, block: Any, args: tuple[Any, ...], *, shared_mem: int = 0) -> None:
         self._machine.launched.append((self.name, grid, block, args, shared_mem))
         own = self._machine.duration + self._machine.seconds_of_group * prod(grid)
-        self._machine.seconds += args[0] * 1e-9 if self.name == "hold" else own
+        self._machine.seconds += float(args[0]) * 1e-9 if self.name == "hold" else own
         self._machine.effects.get(self.name, lambda *_: None)(*args)
 
 

@@ -10,7 +10,7 @@ from loopyperf.measurement.backends.cuda_program import CudaProgram
 from loopyperf.measurement.nvrtc import compilation_log, library
 from loopyperf.measurement.resources import VERBOSE, Resources, read_report
 
-from .bundled import PLANNED
+from .bundled import PLANNED, every_label
 
 ARCHITECTURES = ("sm_80", "sm_90")
 REGISTERS = 65536
@@ -24,7 +24,7 @@ def compiled(source: str, architecture: str) -> tuple[Resources, ...]:
 
 
 @pytest.mark.skipif(library() is None, reason="NVRTC is not installed (pip install nvidia-cuda-nvrtc)")
-@pytest.mark.parametrize("label", sorted(PLANNED))
+@pytest.mark.parametrize("label", every_label())
 def test_the_compiler_takes_the_kernel_and_its_group_fits_a_core(label: str) -> None:
     _, form = PLANNED[label]
     program, sizes = CudaProgram(form.build()), form.sizes[0]

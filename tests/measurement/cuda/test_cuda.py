@@ -60,6 +60,15 @@ def test_caches_are_emptied_by_writing_more_than_they_hold(backend: CudaBackend,
     assert written >= max(2**26, 2 * (backend.limits.cache or 0))
 
 
+def test_runs_for_either_clock_find_emptied_caches(backend: CudaBackend, machine: FakeCuPy) -> None:
+    backend.empty_caches()
+    backend.time(Case("test", configuration(), {"n": 16}), 1)
+    # once as it was asked for, and before the one run by each clock
+    assert len(machine.filled) == 3
+    backend.time(Case("test", configuration(), {"n": 16}), 1)
+    assert len(machine.filled) == 3
+
+
 def test_two_configurations_stay_compiled(backend: CudaBackend, machine: FakeCuPy) -> None:
     one, other = configuration(), configuration(label="another")
     for each in (one, other, one, other):

@@ -8,7 +8,7 @@ from loopyperf.measurement.backends.interface import Case
 
 from ..launched_kernels import RELAXATION, REVERSAL
 from ..synthetic import configuration
-from .bundled import PLANNED
+from .bundled import PLANNED, every_label
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def gpu() -> CudaBackend:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("label", sorted(PLANNED))
+@pytest.mark.parametrize("label", every_label())
 def test_a_kernel_computes_what_numpy_computes(gpu: CudaBackend, label: str) -> None:
     name, form = PLANNED[label]
     assert gpu.time(Case(name, form, form.sizes[0]), 1)

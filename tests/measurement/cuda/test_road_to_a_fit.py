@@ -1,0 +1,57 @@
+"""From a GPU to a fit: what the CUDA backend writes into an archive is what a replay has, and what a fit is made of."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopyperf.measurement.archive import Archive, Recording, read_archive
+from loopyperf.measurement.backends import cuda_timing, open_backend
+from loopyperf.measurement.backends.cuda import CudaBackend
+from loopyperf.measurement.backends.interface import Backend
+from loopyperf.measurement.campaign import run_campaign
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.measurement.records import Run
+from loopyperf.oracle.calibrate import fit_recording
+from loopyperf.oracle.validate import with_empty_kernel
+
+from ..synthetic import configuration, kernel_file
+from .fake_cupy import FakeCuPy
+from .test_cuda import scale
+
+FILES = with_empty_kernel((kernel_file("scale", configuration(ladder=(2**18, 2**19, 2**20, 2**21))),))
+LAUNCH, GROUP = 2e-6, 1e-9
+"""seconds that the stand-in takes for a launch, and for each group in it"""
+
+
+@pytest.fixture
+def gpu(machine: FakeCuPy, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
+    """Return a GPU that takes as long as its groups are many, by the host's clock too."""
+    machine.effects["scale"] = scale
+    machine.duration, machine.seconds_of_group = LAUNCH, GROUP
+    monkeypatch.setattr(cuda_timing, "perf_counter", lambda: machine.seconds)
+    return CudaBackend(device="h100")
+
+
+def recorded(machine: Backend, path: Path) -> Recording:
+    protocol = Protocol(overhead_factor=1.0)
+    with Archive(path, Run.start(machine.environment, machine.limits, protocol)) as archive:
+        run_campaign(machine, FILES, archive)
+    return read_archive(path)
+
+
+def test_a_replay_has_both_clocks_of_the_gpu_and_makes_the_same_fit(gpu: CudaBackend, tmp_path: Path) -> None:
+    measured = recorded(gpu, tmp_path / "gpu.jsonl")
+    replayed = recorded(open_backend("replay", archive=tmp_path / "gpu.jsonl"), tmp_path / "replayed.jsonl")
+    assert [each.environment.backend for each in measured.runs + replayed.runs] == ["cuda", "cuda"]
+    assert [samples(each) for each in replayed.standing] == [samples(each) for each in measured.standing]
+    assert all(each.device_samples == pytest.approx(each.samples) for each in measured.standing)
+    one, other = (fit_recording(each, FILES, model="linear", non_negative=False)[0] for each in (measured, replayed))
+    assert (one.slug, one.backend) == ("nvidia-h100-80gb-hbm3", "cuda")
+    assert one.weights == other.weights
+    # A launch and the groups are all that takes time, and the linear model has both; rounding is that of the clock.
+    assert one.residual_summary.worst < 1e-6
+
+
+def samples(measurement: Any) -> tuple[object, ...]:
+    return measurement.key, measurement.samples, measurement.device_samples
