@@ -94,7 +94,7 @@ def test_weights_of_pipelines_are_printed_as_what_they_are():
     )
     printed = io.StringIO()
     show_fit(fit, Console(file=printed, width=120))
-    assert re.search(r"│ DRAM +│ 0.501 times │ +13.4 ms │", printed.getvalue())
+    assert re.search(r"│ DRAM +│ +0.501 times │ +13.4 ms │", printed.getvalue())
     assert re.search(r"│ launches +│ 48.8 µs each │ +8 launches │", printed.getvalue())
     assert "2 weights, drawn to 1 as far as the measurements leave them open" in printed.getvalue()
     assert "rank" not in printed.getvalue()
