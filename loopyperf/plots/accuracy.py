@@ -11,7 +11,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Observation
 from loopyperf.errors import CalibrationError
 from loopyperf.models.sensitivity import sensitivity
-from loopyperf.plots.figures import HEIGHT, WIDTH, Axes, Figure, axes, figure_of, line_styles
+from loopyperf.plots.figures import HEIGHT, MARKERS, WIDTH, Axes, Figure, axes, figure_of, line_styles
 
 BAND = 0.2
 """relative error of the dashed lines beside the diagonal"""
@@ -74,7 +74,7 @@ def plot_residuals(observations: Sequence[Observation], fit: Fit, column: str, *
         )
     ax = axes(ax)
     _scatter(ax, errors, column)
-    ax.set(ylabel=ERROR)
+    ax.set(xlabel=f"share of {column} in the predicted time", ylabel=ERROR)
     ax.legend(frameon=False, fontsize="small")
     return figure_of(ax)
 
@@ -143,11 +143,14 @@ def _errors(observations: Sequence[Observation], fit: Fit) -> _Errors:
 
 def _scatter(ax: Axes, found: _Errors, column: str) -> None:
     shares = found.shares[:, tuple(found.fit.weights).index(column)]
-    for kernel_class, style in zip(dict.fromkeys(found.classes.tolist()), line_styles(), strict=False):
+    classes = dict.fromkeys(found.classes.tolist())
+    for number, (kernel_class, style) in enumerate(zip(classes, line_styles(), strict=False)):
         own = found.classes == kernel_class
-        ax.plot(shares[own], found.errors[own], **style, linestyle="none", label=kernel_class)
+        # Styles come back after ten; then markers are hollow.
+        fill = "none" if number // len(MARKERS) % 2 else "full"
+        ax.plot(shares[own], found.errors[own], **style, fillstyle=fill, linestyle="none", label=kernel_class)
     ax.axhline(0, color="grey", linewidth=1, zorder=0)
-    ax.set(xlabel=f"share of {column} in the predicted time", xlim=(-0.02, 1.02))
+    ax.set(xlabel=f"share of {column}", xlim=(-0.02, 1.02))
     _say_left_out(ax, found.left_out)
 
 

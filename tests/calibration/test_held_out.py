@@ -1,4 +1,4 @@
-"""Intervals judged on classes that neither the fit nor they have seen; candidates that not all rows have columns for."""
+"""Intervals judged on classes that neither the fit nor they have seen; candidates that not all rows can be told to."""
 
 import warnings
 

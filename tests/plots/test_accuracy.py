@@ -90,3 +90,10 @@ REFUSED = {
 def test_what_cannot_be_drawn_is_refused(draw: Callable[[], object], message: str) -> None:
     with pytest.raises(CalibrationError, match=message):
         draw()
+
+
+def test_no_two_of_twenty_classes_look_the_same() -> None:
+    rows = [Observation(f"class {number}", "x", {}, {"f32 add": 1}, 1.0) for number in range(20)]
+    (ax,) = plot_residuals(rows, WEIGHTED, "f32 add").axes
+    looks = {(line.get_color(), line.get_marker(), line.get_fillstyle()) for line in ax.lines[:-1]}
+    assert len(looks) == 20
