@@ -31,7 +31,7 @@ def table(rows: Sequence[Observation], beyond: Sequence[Observation], seeds: int
     found = Table("fit", "80 % interval holds", "reaches up to, in the median", "chosen")
     for name, each in ways.items():
         held = held_out(rows, each, beyond, seeds=seeds)
-        chosen = ", ".join(held.chosen) if len(each) > 1 else ""
+        chosen = "; ".join(held.chosen) if len(each) > 1 else ""
         found.add_row(name, f"{held.inside:.1%}", f"{held.factor:.2f} times the prediction", chosen)
     return found
 
