@@ -6,7 +6,9 @@ compared as there, beside a roofline of all that is asked for. The intervals are
 groups, asked about the others. Observations are kept in FILE, a line of JSON each; what is there is not made again.
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_fit.py FILE [--every N] [--from K] \
-        [--seconds S] [--gather]
+        [--seconds S] [--gather] [--without COLUMN]
+
+With ``--without`` a pipeline is left out of what fits are told, as often as it is given: what a column is worth.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import pickle
 import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,21 +29,16 @@ from rich.console import Console
 from rich.table import Table
 from titan_v import DEVICE, FEWEST, too_long
 
-from loopyperf.calibration.candidates import CANDIDATES, possible
-from loopyperf.calibration.fits import Provenance
-from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.candidates import Candidate, possible
+from loopyperf.calibration.held_out import held_out
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import cross_validate
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.metrics import median_log_error, regret, spearman
-from loopyperf.models.sensitivity import sensitivity
 from loopyperf.oracle.observation import observe
 
 SPREAD = 5
 """slowest over fastest kernel of a group, from which on its rank correlation is worth reading"""
-FOLDS = 5
-SEEDS = 4
-"""ways to deal the groups to folds for the coverage of intervals"""
 
 
 def observed(row: Mapping[str, Any], seconds: int) -> dict[str, Any]:
@@ -104,33 +102,19 @@ def naive_roofline(row: Observation) -> float:
     return max(flops / DEVICE.peak_flops("f64"), carried / DEVICE.level("DRAM").bandwidth)
 
 
-def coverage(observations: Sequence[Observation], name: str) -> tuple[float, float]:
-    """Return the share of held-out kernels in their interval, and the median of its upper end over the prediction."""
-    candidates = [each for each in CANDIDATES if each.name == name]
-    provenance = Provenance(model="", device=DEVICE.name, slug=DEVICE.slug, counting="executed")
-    groups = sorted({row.kernel_class for row in observations})
-    inside: list[bool] = []
-    widths: list[float] = []
-    for seed in range(SEEDS):
-        order = np.random.default_rng(seed).permutation(len(groups))
-        fold = {groups[place]: number % FOLDS for number, place in enumerate(order)}
-        for number in range(FOLDS):
-            rest = [row for row in observations if fold[row.kernel_class] != number]
-            asked = [row for row in observations if fold[row.kernel_class] == number]
-            (fit,) = fit_observations(provenance, rest, candidates)
-            amounts = [row.amounts(fit.basis) for row in asked]
-            names = tuple(sorted({column for each in amounts for column in each}))
-            matrix = np.array([[each.get(column, 0.0) for column in names] for each in amounts])
-            assert fit.uncertainty is not None
-            width = fit.uncertainty.half_width(fit.uncertainty.leverage(fit, names, matrix))
-            errors = np.abs(np.log(sensitivity(fit, amounts).seconds / [row.seconds for row in asked]))
-            inside += (errors <= width).tolist()
-            widths += np.exp(width).tolist()
-    return float(np.mean(inside)), float(np.median(widths))
+def without(observations: Sequence[Observation], columns: Sequence[str]) -> list[Observation]:
+    """Return *observations* that know nothing of *columns* of pipelines; raises SystemExit for one that none has."""
+    known = {name for row in observations for name in row.pipelines}
+    if missing := sorted(set(columns) - known):
+        raise SystemExit(f"no kernel has the pipeline {', '.join(missing)}; there are {', '.join(sorted(known))}")
+    return [
+        replace(row, pipelines={name: busy for name, busy in row.pipelines.items() if name not in columns})
+        for row in observations
+    ]
 
 
-def table(observations: Sequence[Observation]) -> Table:
-    """Return how near each way to fit comes on groups that it was not fitted to."""
+def table(observations: Sequence[Observation], candidates: Sequence[Candidate]) -> Table:
+    """Return how near each of *candidates* comes on groups that it was not fitted to."""
     columns = (
         "fit",
         "median |ln|",
@@ -144,11 +128,11 @@ def table(observations: Sequence[Observation]) -> Table:
     found = Table(*columns, "80 % interval holds", "times")
     roofline = np.array([naive_roofline(row) for row in observations])
     found.add_row("naive roofline", *figures(roofline, observations))
-    validated = cross_validate(observations, possible(observations))
+    validated = cross_validate(observations, candidates)
     for name, left_out in validated.left_out.items():
         predicted = np.maximum(left_out.seconds, np.finfo(float).tiny)
-        share, width = coverage(observations, name)
-        found.add_row(name, *figures(predicted, observations), f"{share:.1%}", f"{width:.2f}")
+        held = held_out(observations, [validated.candidates[name]])
+        found.add_row(name, *figures(predicted, observations), f"{held.inside:.1%}", f"{held.factor:.2f}")
     return found
 
 
@@ -159,6 +143,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="only each of the rows that comes every so many")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them")
     parser.add_argument("--seconds", type=int, default=120, help="for each kernel at most")
+    parser.add_argument("--without", action="append", default=[], help="a pipeline that fits are told nothing of")
     parser.add_argument("--gather", action="store_true", help="make observations, and fit nothing")
     asked = parser.parse_args()
     signal.signal(signal.SIGALRM, too_long)
@@ -169,10 +154,14 @@ def main() -> None:
             rows, range(asked.first, len(rows), asked.every), asked.file[0], partial(observed, seconds=asked.seconds)
         )
     if not asked.gather:
-        observations, failed = kept(rows, asked.file)
+        every, failed = kept(rows, asked.file)
+        observations = without(every, asked.without)
+        candidates = [each for each in possible(every) if not asked.without or each.basis == "pipelines"]
         console = Console(width=150)
         console.print(f"{len(observations)} kernels, {len({row.kernel_class for row in observations})} groups")
-        console.print(table(observations))
+        if asked.without:
+            console.print(f"without {', '.join(asked.without)}")
+        console.print(table(observations, candidates))
         console.print(f"without an observation: {dict(failed) or 'none'}")
 
 

@@ -16,6 +16,7 @@ from .oracle.advice import advise as advise
 from .oracle.analysis import count as count
 from .oracle.calibrate import calibrate as calibrate
 from .oracle.calibrate import load_measurements as load_measurements
+from .oracle.calibrate import load_observations as load_observations
 from .oracle.choice import devices as devices
 from .oracle.comparison import Comparison as Comparison
 from .oracle.comparison import OccupancyComparison as OccupancyComparison
@@ -35,5 +36,6 @@ from .oracle.split import split as split
 from .oracle.throughput import crossover as crossover
 from .oracle.throughput import throughput_bounds as throughput_bounds
 from .oracle.train import train as train
+from .oracle.validate import Validation as Validation
 from .oracle.validate import validate as validate
 from .properties.counted_kernel import KernelCounts as KernelCounts

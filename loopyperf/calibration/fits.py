@@ -51,7 +51,9 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     """measured run time of an empty kernel"""
     noise_floor: float | None = None
     """standard deviation of times that should be the same, relative; of the yardstick, a kernel that was timed again
-    after each measurement"""
+    around each measurement that stands"""
+    pace: float | None = None
+    """seconds of a round of that kernel's loop then: how fast the device was"""
 
 
 class Residual(msgspec.Struct, frozen=True):

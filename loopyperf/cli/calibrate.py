@@ -9,11 +9,13 @@ from rich.table import Table
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import MODELS
+from loopyperf.cli.classes import show_classes
 from loopyperf.cli.console import standard_output
 from loopyperf.cli.coverage import show_coverage, show_gaps
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.counts.execution import COUNTINGS, Counting
 from loopyperf.measurement.protocol import Caches, Protocol
+from loopyperf.models.on_device.pipeline_shares import LAUNCHES
 from loopyperf.oracle.calibrate import calibrate as run_calibration
 from loopyperf.units import duration
 
@@ -84,20 +86,49 @@ def noise(fit: Fit) -> str:
 
 
 def show_fit(fit: Fit, console: Console) -> None:
-    """Print the weights of *fit*, and how well the measurements determine them."""
-    table = Table("property", "weight", "at most counted", title=f"{fit.model} model of {fit.device}")
-    table.columns[1].justify = table.columns[2].justify = "right"
-    for name, weight in fit.weights.items():
-        most = f"{fit.ranges[name][1]:.3g}" if name in fit.ranges else ""
-        table.add_row(name, duration(weight), most)
-    console.print(table)
+    """Print the weights of *fit*, how well the measurements determine them, and its errors by kernel class."""
+    console.print(_pipelines(fit) if fit.basis == "pipelines" else _properties(fit))
     for group in fit.undetermined:
         console.print(f"not told apart by the kernels: {', '.join(group.properties)}")
     if fit.residual_summary is not None:
         console.print(
-            f"{len(fit.residuals)} measurements, rank {fit.rank}, condition {fit.condition:.3g}, residuals: geometric "
+            f"{len(fit.residuals)} measurements, {_determined(fit)}, residuals: geometric "
             f"mean {fit.residual_summary.geometric_mean:.1%}, worst {fit.residual_summary.worst:.0%}"
         )
     if fit.cross_validation is not None:
-        errors = ", ".join(f"{name} {error:.0%}" for name, error in fit.cross_validation.errors.items())
-        console.print(f"on kernel classes left out: {errors}; kept: {fit.cross_validation.better}")
+        show_classes(fit.cross_validation, fit.candidate, console)
+
+
+def _properties(fit: Fit) -> Table:
+    table = _table(fit, "property", "weight", "at most counted")
+    for name, weight in fit.weights.items():
+        table.add_row(name, duration(weight), f"{fit.ranges[name][1]:.3g}" if name in fit.ranges else "")
+    return table
+
+
+def _pipelines(fit: Fit) -> Table:
+    """Return the table of columns that are seconds, as far as they are no numbers of launches."""
+    table = _table(fit, "pipeline", "takes", "at most busy")
+    for name, weight in fit.weights.items():
+        most = fit.ranges[name][1] if name in fit.ranges else None
+        if name == LAUNCHES:
+            table.add_row(name, f"{duration(weight)} each", "" if most is None else f"{most:.3g} launches")
+        else:
+            table.add_row(name, f"{weight:.3g} times", "" if most is None else duration(most))
+    table.caption = "times: of what the device's description says; at most busy: by the description, in one measurement"
+    return table
+
+
+def _table(fit: Fit, *columns: str) -> Table:
+    table = Table(*columns, title=f"{fit.model} model of {fit.device}")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    return table
+
+
+def _determined(fit: Fit) -> str:
+    if fit.basis == "pipelines":
+        # The description stands for what the measurements leave open, so that every column has its weight.
+        return f"{len(fit.weights)} weights, drawn to 1 as far as the measurements leave them open"
+    rank = "rank not known" if fit.rank is None else f"rank {fit.rank}"
+    return rank if fit.condition is None else f"{rank}, condition {fit.condition:.3g}"

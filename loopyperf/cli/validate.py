@@ -1,7 +1,9 @@
 """``loopyperf validate``: predict the test kernels, measure them, compare."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -10,8 +12,10 @@ from rich.table import Table
 from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.cli.console import standard_output
 from loopyperf.cli.progress import campaign_bar
+from loopyperf.errors import LoopyperfError
+from loopyperf.measurement.protocol import Protocol
+from loopyperf.oracle.validate import Validation, validated_by
 from loopyperf.oracle.validate import validate as run_validation
-from loopyperf.oracle.validate import validated_by
 from loopyperf.units import duration
 
 
@@ -25,6 +29,7 @@ from loopyperf.units import duration
 @click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the test kernels.")
 @click.option("--archive", type=click.Path(path_type=Path), help="Where the raw samples go.")
 @click.option("--from-archive", type=click.Path(path_type=Path), help="Take measured times from it; measure nothing.")
+@click.option("--plots", type=click.Path(path_type=Path), help="Folder for charts of the errors, as SVG.")
 def validate(
     backend: str,
     device: str | None,
@@ -32,8 +37,11 @@ def validate(
     kernels: Path | None,
     archive: Path | None,
     from_archive: Path | None,
+    plots: Path | None,
 ) -> None:
     """Predict and measure kernels that no fit has seen; print both, and geometric means of the relative errors."""
+    # Where matplotlib is missing, nobody should have to hear of it after measuring.
+    drawing = None if plots is None else import_module("loopyperf.plots")
     if from_archive is not None:
         if archive or device:
             raise click.UsageError("--from-archive measures nothing: it takes no --archive or --device")
@@ -42,19 +50,22 @@ def validate(
         with campaign_bar("measuring") as report:
             found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
     show_predictions(found, standard_output())
+    show_noise(found, standard_output())
+    if plots is not None:
+        click.echo(f"charts: {', '.join(map(str, _draw(found, drawing, plots)))}")
 
 
 def show_predictions(found: Sequence[Prediction], console: Console) -> None:
-    """Print predicted and measured times by kernel and size, and the geometric means of the paper's Table 1."""
+    """Print measured and predicted times by kernel and size, and the geometric means, as the paper's Table 1 does."""
     accuracy = assess(found)
-    table = Table("kernel", "sizes", "predicted", "measured", "error", "80 % interval")
+    table = Table("kernel", "sizes", "measured", "predicted", "error", "80 % interval")
     for column in table.columns[2:]:
         column.justify = "right"
     for kernel, mean in accuracy.per_kernel.items():
         for row in (row for row in found if row.kernel == kernel):
             sizes = ", ".join(f"{name}={value}" for name, value in row.sizes.items())
             table.add_row(
-                kernel, sizes, duration(row.predicted), duration(row.measured), f"{row.error:.0%}", _stated(row)
+                kernel, sizes, duration(row.measured), duration(row.predicted), f"{row.error:.0%}", _stated(row)
             )
         table.add_row(kernel, "geometric mean", "", "", f"{mean:.0%}", "", end_section=True, style="bold")
     inside = "" if accuracy.coverage is None else f"{accuracy.coverage:.0%} inside"
@@ -62,8 +73,45 @@ def show_predictions(found: Sequence[Prediction], console: Console) -> None:
     console.print(table)
 
 
+def show_noise(found: Validation, console: Console) -> None:
+    """Print what the errors have to be seen beside: how well times repeat, and how fast the device is just now."""
+    here, then = (
+        "not known" if floor is None else f"{floor:.1%}" for floor in (found.noise_floor, found.fit.noise_floor)
+    )
+    console.print(f"noise floor: {here}, when the fit was made {then}; no model predicts times better than they repeat")
+    if found.slowdown is not None and abs(found.slowdown - 1) > Protocol().slow:
+        console.print(
+            f"the same work takes {found.slowdown:.2f} times as long as when the fit was made: the device is "
+            f"{'slower' if found.slowdown > 1 else 'faster'} now, by its clock or by who else uses it, and so are all "
+            "measured times; measure again, or calibrate again if it stays so"
+        )
+    validated = found.fit.cross_validation
+    if validated is not None:
+        worst = max(validated.classes, key=lambda row: row.errors.get(found.fit.candidate, 0.0))
+        console.print(
+            f"on {len(validated.compared)} kernel classes that it was not fitted to, the fit is off by "
+            f"{validated.errors[found.fit.candidate]:.0%} (geometric mean), most on {worst.kernel_class!r}, "
+            f"{worst.errors[found.fit.candidate]:.0%}"
+        )
+
+
 def _stated(row: Prediction) -> str:
     if row.interval is None:
         return ""
     low, high = map(duration, row.interval)
     return f"{low} to {high}{'' if row.is_inside else ' !'}"
+
+
+def _draw(found: Validation, plots: Any, folder: Path) -> tuple[Path, ...]:
+    """Return the files in *folder* with the charts of *found*; *plots* is :mod:`loopyperf.plots`."""
+    figures = {
+        "predicted": plots.plot_predictions(found.predictions),
+        "residuals": plots.plot_residual_panels(found.observations, found.fit),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, figure in figures.items():
+            figure.savefig(folder / f"{name}.svg")
+    except OSError as error:
+        raise LoopyperfError(f"the charts cannot be written to {folder}: {error}; give another --plots") from error
+    return tuple(folder / f"{name}.svg" for name in figures)

@@ -9,6 +9,7 @@ import fcntl
 import gzip
 import lzma
 import os
+import statistics
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -19,7 +20,7 @@ from types import MappingProxyType
 from typing import BinaryIO, Self
 
 from loopyperf.errors import ArchiveError, IncompatibleRunsError
-from loopyperf.measurement.noise import noise_floor, yardstick_times
+from loopyperf.measurement.noise import around, noise_floor
 from loopyperf.measurement.records import Key, Measurement, Run, Sampled, decode, encode
 from loopyperf.measurement.takes import Takes
 
@@ -55,8 +56,23 @@ class Recording:
 
     @property
     def noise_floor(self) -> float | None:
-        """Return by how much times differ though the device does the same, relative; None without a yardstick."""
-        return noise_floor(yardstick_times(self.measurements))
+        """Return by how much times differ though the device does the same, relative; None without a yardstick.
+
+        While takes that stand were measured: slow looks whose takes were repeated better do not count.
+        """
+        return noise_floor(around(self.standing))
+
+    def pace(self, launch: float = 0.0) -> float | None:
+        """Return the seconds of a round of the yardstick's loop, in the median; None without a yardstick.
+
+        While takes that stand were measured, and without *launch*, the seconds of an empty kernel. So the paces of two
+        campaigns compare, even if they took the yardstick at different sizes.
+        """
+        times = around(self.standing)
+        taken = (each.sizes for each in reversed(self.measurements) if each.kind == "yardstick")
+        rounds = next((sizes.get("rounds", 0) for sizes in taken), 0)
+        working = statistics.median(times) - launch if times else 0.0
+        return working / rounds if rounds and working > 0 else None
 
 
 def read_archive(path: Path) -> Recording:

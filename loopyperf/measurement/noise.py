@@ -22,7 +22,7 @@ def usual(seconds: Sequence[float]) -> float:
 
 
 def noise_floor(seconds: Sequence[float]) -> float | None:
-    """Return the standard deviation of the yardstick's times, relative to their median; None for less than two.
+    """Return the standard deviation of the yardstick's *seconds*, relative to their median; None for less than two.
 
     By quantiles, which a few outliers do not change: no model predicts times better than they repeat.
     """
@@ -36,3 +36,12 @@ def yardstick_times(measurements: Iterable[Measurement]) -> tuple[float, ...]:
     """Return the seconds of each time that the yardstick was taken, at the size that it was taken at last."""
     taken = [each for each in measurements if each.kind == "yardstick"]
     return tuple(min(each.samples) for each in taken if each.sizes == taken[-1].sizes)
+
+
+def around(measurements: Iterable[Measurement]) -> tuple[float, ...]:
+    """Return the seconds of the yardstick around each of *measurements*, the longer of before and after.
+
+    Of the takes that stand, these tell how much what is fitted differs for the device's sake: what was measured in a
+    slow phase and then again is not among them.
+    """
+    return tuple(each.yardstick for each in measurements if each.yardstick is not None)

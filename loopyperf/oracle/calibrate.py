@@ -99,14 +99,25 @@ def fit_recording(
     Of *model* alone, if one is named; *non_negative* says whether the linear model's weights may be negative. Raises
     :class:`CalibrationError` where there is nothing to fit.
     """
-    rows = observations(explained(recording, files), files, counting)
-    further = _further(recording, files, counting) if all(row.pipelines for row in rows) else []
+    rows, further = told(recording, files, counting)
     left = (
         each
         for each in possible(rows, model)
         if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
     )
     return fit_observations(provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES, further)
+
+
+def load_observations(
+    archive: str | os.PathLike[str], *, kernels: Path | None = None, counting: Counting = "executed"
+) -> list[Observation]:
+    """Return what a fit is told of each measurement in *archive*, as :func:`loopyperf.plots.plot_residuals` asks for.
+
+    *kernels* is the folder of kernel files that were measured, by default the bundled ones; they are counted now.
+    Raises what :func:`load_measurements` raises, and what counting does.
+    """
+    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
+    return observations(read_archive(Path(archive)), files, counting)
 
 
 def load_measurements(archive: str | os.PathLike[str], *, kernels: Path | None = None) -> list[Measured]:
@@ -147,6 +158,21 @@ def observations(recording: Recording, files: Iterable[KernelFile], counting: Co
     ]
 
 
+def told(
+    recording: Recording, files: Sequence[KernelFile], counting: Counting = "executed"
+) -> tuple[list[Observation], list[Observation]]:
+    """Return what fits to an archive are made from and judged on, and what only fits of pipelines are told besides.
+
+    The latter are the measurements whose time hangs on what no property stands for; there are none where something
+    lacks pipelines. Raises as :func:`observations` does.
+    """
+    rows = observations(explained(recording, files), files, counting)
+    if not all(row.pipelines for row in rows):
+        return rows, []
+    further = observations(explained(recording, files, but=True), files, counting)
+    return rows, [row for row in further if row.pipelines]
+
+
 def measured_kernels(recording: Recording, files: Iterable[KernelFile]) -> list[Measured]:
     """Return the measurements of an archive with what was measured, built from *files*; raises as observations do.
 
@@ -175,12 +201,6 @@ def _run(recording: Recording) -> Run:
     return recording.runs[-1]
 
 
-def _further(recording: Recording, files: Sequence[KernelFile], counting: Counting) -> list[Observation]:
-    """Return the observations of what no property stands for, those with pipelines."""
-    rows = observations(explained(recording, files, but=True), files, counting)
-    return [row for row in rows if row.pipelines]
-
-
 def explained(recording: Recording, files: Iterable[KernelFile], *, but: bool = False) -> Recording:
     """Return *recording* without the configurations whose time hangs on what the unified model has no property for.
 
@@ -207,7 +227,6 @@ def provenance(recording: Recording, counting: Counting) -> Provenance:
     """Return where what is fitted to an archive comes from."""
     run = recording.runs[-1]
     device = measured_device(run.environment)
-    empty = [m for m in recording.standing if m.kernel_class == EMPTY_KERNEL]
     return Provenance(
         model="",
         device=run.environment.device,
@@ -220,9 +239,22 @@ def provenance(recording: Recording, counting: Counting) -> Provenance:
         counting=counting,
         created=datetime.now(UTC),
         source="loopyperf calibrate",
-        launch_overhead=min((run.protocol.measured_time(m.samples) for m in empty), default=None),
+        launch_overhead=launch_overhead(recording),
         noise_floor=recording.noise_floor,
+        pace=pace(recording),
     )
+
+
+def launch_overhead(recording: Recording) -> float | None:
+    """Return the seconds of the fastest empty kernel in an archive, None if there is none."""
+    protocol = _run(recording).protocol
+    empty = (m for m in recording.standing if m.kernel_class == EMPTY_KERNEL)
+    return min((protocol.measured_time(m.samples) for m in empty), default=None)
+
+
+def pace(recording: Recording) -> float | None:
+    """Return the seconds of a round of the yardstick's loop in an archive (:meth:`Recording.pace`)."""
+    return recording.pace(launch_overhead(recording) or 0.0)
 
 
 # }}}

@@ -2,7 +2,9 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 from msgspec import structs
 
@@ -18,7 +20,7 @@ from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.sensitivity import sensitivity
-from loopyperf.oracle.calibrate import observations
+from loopyperf.oracle.calibrate import observations, pace
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.choice import FitChoice, chosen_fit
 from loopyperf.oracle.intervals import interval
@@ -26,6 +28,34 @@ from loopyperf.oracle.intervals import interval
 PATIENT = Protocol(longest_run=0.2)
 """The test kernels are few, and each is to be seen at four sizes: a slow one may take longer than in a calibration.
 The caches are as they were when the fit was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation(Sequence[Prediction]):
+    """Predicted run times beside measured ones, by kernel and size: a sequence of :class:`Prediction`."""
+
+    predictions: tuple[Prediction, ...]
+    observations: tuple[Observation, ...]
+    """what was predicted and measured, in the same order (:func:`loopyperf.plots.plot_residuals`)"""
+    fit: Fit
+    """what predicted it"""
+    noise_floor: float | None
+    """by how much the times of these measurements differ though the device does the same, relative; None where nothing
+    told (:attr:`loopyperf.measurement.archive.Recording.noise_floor`)"""
+    slowdown: float | None
+    """how many times as long the device takes for the same work as when the fit was made; None if not known"""
+
+    @overload
+    def __getitem__(self, place: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Prediction, ...]: ...
+    def __getitem__(self, place: int | slice) -> Prediction | tuple[Prediction, ...]:
+        """Return the prediction at *place*, or those there."""
+        return self.predictions[place]
+
+    def __len__(self) -> int:
+        """Return how many predictions there are."""
+        return len(self.predictions)
 
 
 def validate(
@@ -37,8 +67,8 @@ def validate(
     archive: Path | None = None,
     protocol: Protocol | None = None,
     progress: ProgressReport | None = None,
-) -> tuple[Prediction, ...]:
-    """Return predicted and measured run times of the test kernels on a device, by kernel and size.
+) -> Validation:
+    """Return predicted and measured run times of the test kernels on a device, by kernel and size, in seconds.
 
     *fit* is by default the one for the device, through the same backend if there is one; *kernels* a folder of kernel
     files, by default the bundled test kernels; *archive* where the raw samples go, by default in the user data folder,
@@ -59,7 +89,7 @@ def validate(
     return found
 
 
-def validated_by(archive: Path, *, fit: FitChoice | None = None, kernels: Path | None = None) -> tuple[Prediction, ...]:
+def validated_by(archive: Path, *, fit: FitChoice | None = None, kernels: Path | None = None) -> Validation:
     """Return what :func:`validate` returns, of what *archive* holds of the kernels; no device is needed.
 
     Raises :class:`MeasurementError` if it holds none of them.
@@ -74,11 +104,19 @@ def validated_by(archive: Path, *, fit: FitChoice | None = None, kernels: Path |
     return predictions(recording, tested, _chosen_fit(recording.runs[-1].environment, fit))
 
 
-def predictions(recording: Recording, files: Sequence[KernelFile], fit: Fit) -> tuple[Prediction, ...]:
+def predictions(recording: Recording, files: Sequence[KernelFile], fit: Fit) -> Validation:
     """Return the time of the fit's model beside the measured one for every recorded measurement of *files*."""
     names = {file.name for file in files}
     relevant = Recording(recording.runs, tuple(m for m in recording.standing if m.kernel_class in names))
-    return tuple(_prediction(row, fit) for row in observations(relevant, files, fit.counting))
+    rows = tuple(observations(relevant, files, fit.counting))
+    now = pace(recording)
+    return Validation(
+        predictions=tuple(_prediction(row, fit) for row in rows),
+        observations=rows,
+        fit=fit,
+        noise_floor=recording.noise_floor,
+        slowdown=None if now is None or fit.pace is None else now / fit.pace,
+    )
 
 
 def _prediction(row: Observation, fit: Fit) -> Prediction:

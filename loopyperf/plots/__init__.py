@@ -3,7 +3,7 @@
 Each function draws on the axes that it is given, or on a figure of its own, and returns the figure.
 """
 
-from loopyperf.plots.accuracy import plot_predictions, plot_residuals
+from loopyperf.plots.accuracy import plot_predictions, plot_residual_panels, plot_residuals
 from loopyperf.plots.benefits import plot_benefits
 from loopyperf.plots.breakdown import plot_breakdown
 from loopyperf.plots.groups import plot_groups
@@ -22,6 +22,7 @@ __all__ = [
     "plot_over_occupancy",
     "plot_predictions",
     "plot_profile",
+    "plot_residual_panels",
     "plot_residuals",
     "plot_roofline",
     "plot_sizes",

@@ -7,11 +7,13 @@ import pytest
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement import watch
 from loopyperf.measurement.archive import Archive, read_archive
+from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.campaign import run_campaign
+from loopyperf.measurement.noise import noise_floor, yardstick_times
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.yardstick import YARDSTICK
 
-from .synthetic import LAUNCH, SyntheticBackend, configuration, kernel_file, linear_time, run
+from .synthetic import LAUNCH, TICK, SyntheticBackend, configuration, kernel_file, linear_time, run
 
 EMPTY = kernel_file("empty kernel", configuration("group 16", (4,), steps=1))
 SCALE = kernel_file("scale", configuration("group 16", tuple(range(15, 40))))
@@ -49,6 +51,23 @@ class Shared(SyntheticBackend):
             self._last, self.looks = self.taken(), 0
         self.looks += looking
         return SLOWER if self.busy[0] <= self.taken() < self.busy[1] and self.looks <= self.looks_slow else 1.0
+
+
+@dataclass
+class Rounds(SyntheticBackend):
+    """A device whose yardstick takes a launch, and *each* round its seconds."""
+
+    each: float = TICK
+
+    def time(self, case, runs):
+        if case.kernel_class != YARDSTICK:
+            return super().time(case, runs)
+        return Timing((LAUNCH + self.each * case.sizes["rounds"],) * runs)
+
+
+def rounds(path):
+    """Return at how many rounds the yardstick was taken at last."""
+    return [m.sizes["rounds"] for m in read_archive(path).measurements if m.kind == "yardstick"][-1]
 
 
 def measure(path, backend, **rules):
@@ -131,6 +150,35 @@ def test_each_look_at_the_yardstick_is_in_the_archive_with_its_samples(path):
 def test_the_noise_floor_of_a_steady_device_is_nothing(path):
     measure(path, SyntheticBackend())
     assert read_archive(path).noise_floor == 0.0
+
+
+def test_slow_looks_whose_takes_were_repeated_are_no_noise(path):
+    # Of six takes one was slow, and then measured again: what stands was all taken at one speed.
+    measure(path, Shared(busy=(3, 4), looks_slow=20))
+    recording = read_archive(path)
+    looks = yardstick_times(recording.measurements)
+    assert noise_floor(looks) > 0.1
+    assert recording.noise_floor == 0.0
+
+
+def test_slow_takes_that_stand_are_noise(path):
+    measure(path, Shared(busy=(3, 10**9), looks_slow=float("inf")), patience=0.0)
+    assert read_archive(path).noise_floor > 0.1
+
+
+def test_the_pace_is_that_of_a_round_whatever_the_size_of_the_yardstick(path):
+    fast, slow = path.with_name("fast.jsonl"), path.with_name("slow.jsonl")
+    # The yardstick is to take 200 µs, some 200 ticks beside a launch: at 2 or 8 ticks for 64 rounds, 6400 or 1600.
+    measure(fast, Rounds(each=2 * TICK / 64))
+    measure(slow, Rounds(each=8 * TICK / 64))
+    assert {rounds(fast), rounds(slow)} == {8192, 2048}
+    assert read_archive(fast).pace(LAUNCH) == pytest.approx(2 * TICK / 64)
+    assert read_archive(slow).pace(LAUNCH) == pytest.approx(8 * TICK / 64)
+
+
+def test_without_a_yardstick_no_pace_is_known(path):
+    measure(path, SyntheticBackend(), yardstick_runs=0)
+    assert read_archive(path).pace() is None
 
 
 def test_without_a_yardstick_there_is_no_noise_floor_and_nothing_is_repeated(path):

@@ -233,6 +233,32 @@ def test_a_validation_predicts_and_measures_each_kernel_and_size(calibrated, ker
     assert [row.error for row in found] == pytest.approx([0.2] * 15, rel=ROUNDING)
 
 
+def test_a_validation_says_how_fast_the_device_is_beside_when_the_fit_was_made(kernels):
+    then = lpp.calibrate(SyntheticBackend(seconds, yardstick=lambda _: 1e-3), kernels=kernels, protocol=PROTOCOL)
+    found = validate(SyntheticBackend(seconds, yardstick=lambda _: 1.5e-3), kernels, fit=then)
+    # of both, an empty kernel's 2 µs is the launch
+    assert found.slowdown == pytest.approx((1.5e-3 - 2e-6) / (1e-3 - 2e-6), rel=1e-3)
+    assert found.noise_floor == then.noise_floor == 0.0
+    assert validate(SyntheticBackend(seconds), kernels, fit=structs.replace(then, pace=None)).slowdown is None
+
+
+def test_a_validation_is_a_sequence_of_predictions_with_what_was_observed(calibrated, kernels):
+    found = validate(SyntheticBackend(seconds), kernels)
+    assert (found[0], found[-2:]) == (found.predictions[0], found.predictions[-2:])
+    assert [row.measured for row in found] == [row.seconds for row in found.observations]
+    assert [row.kernel for row in found] == [row.kernel_class for row in found.observations]
+    assert found.fit.weights == calibrated.weights
+
+
+def test_the_observations_of_an_archive_are_those_of_its_fit(backend, kernels, tmp_path):
+    archive = tmp_path / "raw.jsonl"
+    fit = calibrate(backend, kernels, archive=archive)
+    found = lpp.load_observations(archive, kernels=kernels)
+    told = {(row.kernel_class, row.label, tuple(row.sizes.items())): row.seconds for row in fit.residuals}
+    assert {(row.kernel_class, row.label, tuple(row.sizes.items())): row.seconds for row in found} == told
+    assert lpp.load_observations(archive, kernels=kernels, counting="paper")[0].properties
+
+
 def test_a_folder_with_the_empty_kernel_is_measured_as_it_is(calibrated, kernels):
     found = validate(SyntheticBackend(seconds), kernels)
     assert {row.kernel for row in found} == {"empty kernel", "vectors", "long vectors"}

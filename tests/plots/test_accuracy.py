@@ -1,11 +1,16 @@
 """Charts of predicted and measured times: what is on the axes is what was given."""
 
+from collections.abc import Callable
+
 import pytest
 
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Observation
-from loopyperf.plots import plot_predictions, plot_residuals
+from loopyperf.errors import CalibrationError
+from loopyperf.plots import plot_predictions, plot_residual_panels, plot_residuals
+
+WEIGHTED = Fit(model="linear", device="D", slug="d", counting="executed", weights={"f32 add": 1.0, "f32 mul": 3.0})
 
 
 def test_predictions_are_points_with_their_intervals_about_the_diagonal() -> None:
@@ -27,15 +32,68 @@ def test_predictions_are_points_with_their_intervals_about_the_diagonal() -> Non
 
 
 def test_residuals_stand_over_the_share_of_a_column() -> None:
-    fit = Fit(model="linear", device="D", slug="d", counting="executed", weights={"f32 add": 1.0, "f32 mul": 3.0})
     rows = [
         Observation("a", "x", {}, {"f32 add": 1, "f32 mul": 1}, 4.0),
         Observation("b", "x", {}, {"f32 mul": 2}, 3.0),
     ]
-    (ax,) = plot_residuals(rows, fit, "f32 mul").axes
+    (ax,) = plot_residuals(rows, WEIGHTED, "f32 mul").axes
     first, second, _ = ax.lines
     assert list(first.get_xdata()) == pytest.approx([0.75])
     assert list(first.get_ydata()) == pytest.approx([0.0])
     assert list(second.get_xdata()) == pytest.approx([1.0])
     assert list(second.get_ydata()) == pytest.approx([0.6931], abs=1e-4)
     assert ax.get_xlabel() == "share of f32 mul in the predicted time"
+
+
+def test_panels_are_the_columns_with_the_largest_shares_first() -> None:
+    rows = [
+        Observation("a", "x", {}, {"f32 add": 1, "f32 mul": 1}, 4.0),
+        Observation("b", "x", {}, {"f32 mul": 2}, 3.0),
+    ]
+    figure = plot_residual_panels(rows, WEIGHTED)
+    assert [ax.get_xlabel().split()[3] for ax in figure.axes] == ["mul", "add"]
+    # of the kernel of class a, additions are a quarter
+    assert list(figure.axes[1].lines[0].get_xdata()) == pytest.approx([0.25])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
+    assert len(plot_residual_panels(rows, WEIGHTED, at_most=1).axes) == 1
+
+
+def test_times_below_0_are_left_out_and_told() -> None:
+    below = Fit(model="linear", device="D", slug="d", counting="executed", weights={"f32 add": 1.0, "f32 mul": -1.0})
+    rows = [
+        Observation("a", "x", {}, {"f32 add": 2, "f32 mul": 1}, 1.0),
+        Observation("b", "x", {}, {"f32 mul": 2}, 3.0),
+    ]
+    (ax,) = plot_residuals(rows, below, "f32 add").axes
+    assert ax.get_title() == "without 1 predicted below 0"
+    assert [line.get_label() for line in ax.lines[:-1]] == ["a"]
+    pairs = [Prediction("a", {}, predicted=1.0, measured=1.0), Prediction("b", {}, predicted=-2.0, measured=3.0)]
+    (ax,) = plot_predictions(pairs).axes
+    assert ax.get_title() == "without 1 predicted below 0"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a"]
+
+
+ROWS = [Observation("a", "x", {}, {"f32 add": 1}, 1.0)]
+PIPELINES = Fit(
+    model="overlap", device="D", slug="d", counting="executed", basis="pipelines", weights={"DRAM": 1.0, "L2": 1.0}
+)
+REFUSED = {
+    "no predictions": (lambda: plot_predictions([]), "of 0 predictions none is above 0 s; predict at least one"),
+    "no observations": (lambda: plot_residuals([], WEIGHTED, "f32 add"), "none of 0 observations has the columns"),
+    "other columns": (lambda: plot_residuals(ROWS, PIPELINES, "DRAM"), "columns of the fit, which are of pipelines"),
+    "no weight": (lambda: plot_residuals(ROWS, WEIGHTED, "f32 div"), "'f32 div', which has no weight .* f32 add, f32"),
+    "no panels": (lambda: plot_residual_panels(ROWS, WEIGHTED, at_most=0), "at least one chart .* at most 0"),
+}
+
+
+@pytest.mark.parametrize(("draw", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_drawn_is_refused(draw: Callable[[], object], message: str) -> None:
+    with pytest.raises(CalibrationError, match=message):
+        draw()
+
+
+def test_no_two_of_twenty_classes_look_the_same() -> None:
+    rows = [Observation(f"class {number}", "x", {}, {"f32 add": 1}, 1.0) for number in range(20)]
+    (ax,) = plot_residuals(rows, WEIGHTED, "f32 add").axes
+    looks = {(line.get_color(), line.get_marker(), line.get_fillstyle()) for line in ax.lines[:-1]}
+    assert len(looks) == 20
