@@ -1,21 +1,23 @@
-"""What learning adds to the sampled model on kernels of which neither has seen anything: Dao's Table 3.
+"""What learning adds to the sampled model on kernels of which neither has seen anything: Dao's Table 3 and Figure 15.
 
     python benchmarks/sampling_learned.py ARCHIVE.jsonl
 
 The archive is that of ``sampling.py``: samples of the local device's kernels, and how long all their groups take. For
 each fold of kernel classes, ε-SVR and boosted trees learn the error of the sampled model on the other classes, with
-hyper-parameters searched for among these. Nothing is run.
+hyper-parameters searched for among these. As in Table 3, kernels are grouped by the error of the sampled model, and all
+models are compared on the same ones; as in Figure 15, by the multiple of Psat of the first sample, of the kernels that
+have groups for all. No kernel is run.
 """
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import mean, median
 from typing import Any
 
 import numpy as np
-from sampling import CLASSES, FOLDERS, ROOT
+from numpy.typing import NDArray
+from sampling import CLASSES, FOLDERS, MULTIPLES, ROOT, pair
 
 from loopyperf.calibration.example import Stated
 from loopyperf.calibration.learned import SAMPLED
@@ -26,6 +28,8 @@ from loopyperf.models.sampling import SampledProgram, Samples, Work
 from loopyperf.oracle.fit import Measured
 from loopyperf.oracle.train import examples
 
+Errors = NDArray[np.float64]
+
 
 def program(told: Mapping[str, Any]) -> SampledProgram:
     """Return the samples of a device program, as the archive has them."""
@@ -34,17 +38,22 @@ def program(told: Mapping[str, Any]) -> SampledProgram:
     return SampledProgram(told["name"], samples, work=work)
 
 
-def rows(archive: Path) -> list[Measured]:
-    """Return the kernels of the archive with their samples, built anew."""
+def rows(archive: Path, multiple: int | None = None) -> list[Measured]:
+    """Return the kernels of the archive with their samples, built anew.
+
+    Those that the model takes; or, of kernels with so many groups, from *multiple* times Psat and from once more.
+    """
     limits = open_backend("opencl").limits
     files = [file for folder in FOLDERS for file in load_kernel_files(ROOT / folder)]
     known = {(file.name, each.label): each for file in files for each in configurations_of(file, limits)}
     found: list[Measured] = []
     for line in map(json.loads, archive.read_text().splitlines()):
+        samples = tuple(map(program, line["sampled"])) if multiple is None else pairs(line["programs"], multiple)
+        if not samples:
+            continue
         configuration = known[line["kernel_class"], line["label"]]
         arguments = configuration.arguments(np.random.default_rng(0), line["sizes"])
         sizes = {name: int(value) for name, value in arguments.items() if isinstance(value, np.integer)}
-        samples = tuple(map(program, line["sampled"]))
         unit, seconds = configuration.build(), line["seconds"]
         found.append(
             Measured(unit, sizes, seconds, line["kernel_class"], line["label"], {}, samples, line["launching"])
@@ -52,24 +61,40 @@ def rows(archive: Path) -> list[Measured]:
     return found
 
 
-def show(name: str, errors: list[float]) -> None:
-    """Print the errors of a model, by class of error."""
-    print(f"{name}: {mean(errors):.1%} on average, median {median(errors):.1%}")
-    for low, high in CLASSES:
-        among = [each for each in errors if low <= each < high]
-        named = f"{low:.0%} to {high:.0%}" if high < 1 else f"more than {low:.0%}"
-        print(f"  {named}: {len(among):3} kernels, {mean(among) if among else 0:.1%} on average")
+def pairs(programs: Sequence[Mapping[str, Any]], multiple: int) -> tuple[SampledProgram, ...]:
+    """Return two samples of each device program; none where one has too few groups for the largest multiple."""
+    every = [program(each) for each in programs]
+    if any(pair(each, MULTIPLES[-2]) is None for each in every):
+        return ()
+    return tuple(found for each in every if (found := pair(each, multiple)) is not None)
+
+
+def errors_of(measured: Sequence[Measured]) -> dict[str, Errors]:
+    """Return by model the relative errors on kernel classes that were left out."""
+    left: list[str] = []
+    found = examples(measured, SAMPLED, None, on_failure=lambda row, error: left.append(row.label))
+    seconds = np.array([each.observation.seconds for each in found])
+    judged = judge(Stated(SAMPLED), found)
+    print(f"{len(found)} kernels, {len({each.observation.kernel_class for each in found})} classes; left out: {left}")
+    return {name: np.abs(each / seconds - 1) for name, each in {SAMPLED: judged.base, **judged.learned}.items()}
 
 
 def main() -> None:
     """Print how near the sampled model comes alone and corrected, on classes left out."""
-    left: list[str] = []
-    found = examples(rows(Path(sys.argv[1])), SAMPLED, None, on_failure=lambda row, error: left.append(row.label))
-    measured = np.array([each.observation.seconds for each in found])
-    judged = judge(Stated(SAMPLED), found)
-    print(f"{len(found)} kernels, {len({each.observation.kernel_class for each in found})} classes; left out: {left}")
-    for name, seconds in {SAMPLED: judged.base, **judged.learned}.items():
-        show(name, np.abs(seconds / measured - 1).tolist())
+    archive = Path(sys.argv[1])
+    found = errors_of(rows(archive))
+    for name, errors in found.items():
+        print(f"{name}: {errors.mean():.1%} on average, median {np.median(errors):.1%}")
+    print("by class of error of the sampled model: errors on average")
+    for low, high in CLASSES:
+        among = (found[SAMPLED] >= low) & (found[SAMPLED] < high)
+        named = f"{low:.0%} to {high:.0%}" if high < 1 else f"more than {low:.0%}"
+        means = ", ".join(f"{name} {errors[among].mean() if among.any() else 0:.1%}" for name, errors in found.items())
+        print(f"  {named}: {among.sum():3} kernels, {means}")
+    for multiple in MULTIPLES[:-1]:
+        print(f"samples from {multiple} times Psat:", end=" ")
+        found = errors_of(rows(archive, multiple))
+        print("  median errors:", ", ".join(f"{name} {np.median(errors):.1%}" for name, errors in found.items()))
 
 
 if __name__ == "__main__":
