@@ -10,12 +10,11 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 Fresh = Callable[[], tuple[Any, ...]]
 Side = Callable[..., object]
-Race = Callable[..., None]
 RESULTS = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture
-def race(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Race:
+def race(benchmark: BenchmarkFixture, request: pytest.FixtureRequest) -> Callable[..., None]:
     """Return what lets two sides run by turns, and fails unless ours is *least* times as fast as the peer.
 
     Each turn of either takes *fresh* arguments. The fastest turn of each counts. The peer does one of *parts* of what

@@ -18,7 +18,6 @@ from pathlib import Path
 import loopy as lp
 import numpy as np
 import pytest
-from conftest import Race
 from multipole_expansion import multipole_expansion
 from ranking_sets.matrix_multiplication import FORMS, Form, matrix_multiplication
 
@@ -42,6 +41,8 @@ MILLION = 128 * (1 + np.arange(10**6) % 2**13)
 """sizes up to 2**20, whose cubes are the machine's integers; exact counts beyond are Python's, ten times as slow"""
 CALLS = 200
 Build = Callable[[], lp.TranslationUnit]
+Race = Callable[..., None]
+"""of ``conftest.py``: ours, a peer, and how many times as fast ours has to be"""
 
 
 def tiled() -> lp.TranslationUnit:

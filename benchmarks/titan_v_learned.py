@@ -27,10 +27,11 @@ from measured import SHARED_DATA
 from rich.console import Console
 from rich.table import Table
 from titan_v import DEVICE, too_long
-from titan_v_fit import FOLDS, SPREAD, figures, gather, kept
+from titan_v_fit import SPREAD, figures, gather, kept
 
 from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.example import Example, FittedBase
+from loopyperf.calibration.held_out import FOLDS
 from loopyperf.calibration.learning import Judged, Names, judge
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.training import scores

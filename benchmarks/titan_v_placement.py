@@ -23,12 +23,13 @@ from measured import SHARED_DATA
 from rich.console import Console
 from rich.table import Table
 from titan_v import DEVICE, too_long
-from titan_v_fit import FOLDS, SPREAD, figures, gather, kept
+from titan_v_fit import SPREAD, figures, gather, kept
 
 import loopyperf as lpp
 from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.held_out import FOLDS
 from loopyperf.calibration.problem import Observation
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
