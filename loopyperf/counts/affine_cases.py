@@ -28,7 +28,8 @@ def points_where(space: isl.Space, condition: Any, values: Values, most: int = M
     """
     try:
         return isl_set_from_expr(space, condition)
-    except (ExpressionToAffineConversionError, NotImplementedError, isl.Error):
+    except (ExpressionToAffineConversionError, NotImplementedError, isl.Error, AttributeError):
+        # An AttributeError is what Loopy raises for a truth value that is compared, as in (not i) == 0.
         tried = ((name, values(name)) for name in sorted(get_dependencies(condition)))
         found = (_in_cases(space, condition, name, each, values, most) for name, each in tried if each)
         return next((points for points in found if points is not None), None)
