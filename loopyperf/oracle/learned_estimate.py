@@ -19,7 +19,7 @@ from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.models.sampling import SampledProgram, sampled_time
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.device_estimate import answered_at, device_estimate
-from loopyperf.oracle.observation import described
+from loopyperf.oracle.observation import described, told_device
 from loopyperf.oracle.sampled_estimate import sampled
 from loopyperf.oracle.seen_kernel import SeenKernel
 
@@ -68,7 +68,7 @@ def estimate_learned(
             f"this learned model of {record.slug} corrects the sampled model, and runs a part of the kernel there: "
             "give a backend; without the device, train a model from rows without samples"
         )
-    device = described(record.slug)
+    device = told_device(record)
 
     def at(point: Mapping[str, Any]) -> tuple[str, ModelTime]:
         taken = take(point, record.slug) if take is not None and record.base == SAMPLED else NOT_SAMPLED

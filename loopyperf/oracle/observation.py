@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
+from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
-from loopyperf.device.library import a_processor, load_device
+from loopyperf.device.library import PROCESSOR, a_processor, load_device
 from loopyperf.errors import DeviceFileError, MissingNumberError, UnknownDeviceError
 from loopyperf.measurement.environment import Environment
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
@@ -55,6 +56,11 @@ def described(slug: str) -> Device | None:
         return load_device(slug)
     except (UnknownDeviceError, DeviceFileError):
         return None
+
+
+def told_device(origin: Provenance) -> Device | None:
+    """Return the description that a fit or a learned model was told of its device; None where it was told none."""
+    return a_processor() if origin.described_as == PROCESSOR.stem else described(origin.described_as or origin.slug)
 
 
 def measured_device(environment: Environment) -> Device | None:

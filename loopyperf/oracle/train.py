@@ -24,7 +24,7 @@ from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.calibrate import explained, measured_kernels, provenance
 from loopyperf.oracle.fit import Measured, Row, analysed, rows_of, stated_device, stated_provenance
-from loopyperf.oracle.observation import described
+from loopyperf.oracle.observation import measured_device
 from loopyperf.oracle.seen_kernel import SeenKernel
 
 FITTED = ("overlap", "linear")
@@ -80,7 +80,7 @@ def train_recording(
     """
     check_recipe(recipe)
     rows = measured_kernels(explained(recording, files), files)
-    known = described(recording.runs[-1].environment.slug)
+    known = measured_device(recording.runs[-1].environment)
     chosen = _chosen(base, rows, known)
     used = _used(rows, chosen)
     found = examples(used, chosen, known)

@@ -5,13 +5,18 @@ from pathlib import Path
 import loopy as lp
 import numpy as np
 import pytest
+from measurement.synthetic import SyntheticBackend
 from msgspec import structs
+from small_campaign import seconds, write_kernel_files
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.device.library import a_processor
 from loopyperf.measurement.environment import Environment
+from loopyperf.measurement.kernel_files import load_kernel_files
+from loopyperf.oracle.campaign import measure
 from loopyperf.oracle.observation import measured_device, observe
+from loopyperf.oracle.train import train_recording
 
 HERE = Environment.here(
     backend="opencl",
@@ -68,3 +73,16 @@ def test_an_observation_has_the_columns_of_the_estimate(make_fit):
     row = observe(summed(), {"n": 256}, 1.0, kernel_class="sum", label="sum", device=a_processor())
     costs = lpp.estimate(summed(), n=256, fit=fit).breakdown.by_property()
     assert set(row.pipelines) == set(costs)
+
+
+def test_what_is_learned_of_a_processor_corrects_its_pipelines(tmp_path: Path):
+    pytest.importorskip("sklearn", reason="learned models are in the extra learn")
+    write_kernel_files(tmp_path / "kernels")
+    files = load_kernel_files(tmp_path / "kernels")
+    machine = SyntheticBackend(seconds, environment=HERE)
+    learned = train_recording(measure(machine, files, tmp_path / "archive.jsonl", None, None), files)
+    assert learned.record.fit is not None
+    assert (learned.record.fit.basis, learned.record.described_as) == ("pipelines", "processor")
+    estimated = lpp.estimate(summed(), n=1024, model="learned", fit=learned)
+    assert estimated.device == "made-up-1"
+    assert estimated.seconds > 0
