@@ -97,7 +97,8 @@ def test_more_work_never_takes_less_time(
 ):
     name = data.draw(st.sampled_from(sorted(shares)))
     source = data.draw(st.sampled_from(sorted(shares[name])))
-    assert asked(model, weights, shares).seconds <= asked(model, weights, more(shares, name, source, extra)).seconds
+    less, longer = (asked(model, weights, each).seconds for each in (shares, more(shares, name, source, extra)))
+    assert less <= longer * (1 + 1e-14)  # roots and powers are rounded, where the extra is lost beside the rest
 
 
 @every_fitted_model
