@@ -1,9 +1,25 @@
 """How many points a search was spared, beside one of all points."""
 
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import loopy as lp
+
 import loopyperf as lpp
 
 NEAR = 0.05
 """relative"""
+
+
+def show(
+    build: Callable[..., lp.TranslationUnit], space: Mapping[str, Any], asked: Mapping[str, Any], trials: int
+) -> None:
+    """Rank all points of *space*, then look for one as good among *trials* of them, and print both."""
+    with ProcessPoolExecutor() as executor:
+        every = lpp.search(build, space, **asked, optimizer="exhaustive", executor=executor)
+        found = lpp.search(build, space, **asked, optimizer="tpe", trials=trials, executor=executor)
+    print(every, found, economy(every, found), sep="\n\n")
 
 
 def economy(every: lpp.Search, found: lpp.Search) -> str:

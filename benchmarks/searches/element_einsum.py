@@ -6,14 +6,11 @@ the elements of a group for a scale.
     PYTHONPATH=benchmarks .venv/bin/python -m searches.element_einsum
 """
 
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import loopy as lp
 from ranking_sets.element_einsum import Form, Lanes, element_product
-from searches.economy import economy
-
-import loopyperf as lpp
+from searches.economy import show
 
 SPACE = {
     "lanes": ("elements", "nodes", "elements alone"),
@@ -32,10 +29,7 @@ def build(lanes: Lanes, elements: int, prefetch: str, layout: str) -> lp.Transla
 
 def main() -> None:
     """Rank all points, then look for one as good among fewer of them."""
-    with ProcessPoolExecutor() as executor:
-        every = lpp.search(build, SPACE, **ASKED, optimizer="exhaustive", executor=executor)
-        found = lpp.search(build, SPACE, **ASKED, optimizer="tpe", trials=TRIALS, executor=executor)
-    print(every, found, economy(every, found), sep="\n\n")
+    show(build, SPACE, ASKED, TRIALS)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,11 @@ categories.
     PYTHONPATH=benchmarks .venv/bin/python -m searches.matrix_multiplication
 """
 
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import loopy as lp
 from ranking_sets.matrix_multiplication import Form, matrix_multiplication
-from searches.economy import economy
-
-import loopyperf as lpp
+from searches.economy import show
 
 SPACE = {
     "width": (8, 16, 32),
@@ -39,10 +36,7 @@ def build(width: int, height: int, rows: int, prefetch: str, unroll: bool, vecto
 
 def main() -> None:
     """Rank all points, then look for one as good among fewer of them."""
-    with ProcessPoolExecutor() as executor:
-        every = lpp.search(build, SPACE, **ASKED, optimizer="exhaustive", executor=executor)
-        found = lpp.search(build, SPACE, **ASKED, optimizer="tpe", trials=TRIALS, executor=executor)
-    print(every, found, economy(every, found), sep="\n\n")
+    show(build, SPACE, ASKED, TRIALS)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,11 @@ any model looks at them.
     PYTHONPATH=benchmarks .venv/bin/python -m searches.stencil
 """
 
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import loopy as lp
 from ranking_sets.stencil import Form, stencil
-from searches.economy import economy
-
-import loopyperf as lpp
+from searches.economy import show
 
 SPACE = {"width": (8, 16, 32, 64), "height": (1, 2, 4, 8), "depth": (1, 2, 4, 8, 16), "walks": (False, True)}
 ASKED: dict[str, Any] = {"n": 256, "device": "nvidia-titan-v", "model": "roofline"}
@@ -27,10 +24,7 @@ def build(width: int, height: int, depth: int, walks: bool) -> lp.TranslationUni
 
 def main() -> None:
     """Rank all points, then look for one as good among fewer of them."""
-    with ProcessPoolExecutor() as executor:
-        every = lpp.search(build, SPACE, **ASKED, optimizer="exhaustive", executor=executor)
-        found = lpp.search(build, SPACE, **ASKED, optimizer="tpe", trials=TRIALS, executor=executor)
-    print(every, found, economy(every, found), sep="\n\n")
+    show(build, SPACE, ASKED, TRIALS)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 from loopyperf.calibration.candidates import Candidate, possible
 from loopyperf.calibration.conformal import uncertainty
 from loopyperf.calibration.coverage import coverage
+from loopyperf.calibration.exercised import Coverage
 from loopyperf.calibration.fits import Fit, Provenance, Residual, ResidualSummary
 from loopyperf.calibration.problem import Observation, Problem, pose_problem
 from loopyperf.calibration.solution import Solution
@@ -36,17 +37,17 @@ def fit_observations(
     Raises :class:`CalibrationError` where there is nothing to fit, or no candidate.
     """
     rows = tuple(observations)
-    pose_problem(rows)  # refuses what is no observation
+    counts = pose_problem(rows)  # refuses what is no observation
     # The matrices are small: more threads wait for each other, and for whatever else the machine does.
     with threadpool_limits(1, "blas"):
-        return _fits(provenance, rows, candidates, expected, tuple(beyond))
+        return _fits(provenance, rows, candidates, coverage(counts, expected), tuple(beyond))
 
 
 def _fits(
     provenance: Provenance,
     rows: Sequence[Observation],
     candidates: Sequence[Candidate] | None,
-    expected: Iterable[str],
+    covered: tuple[Coverage, ...],
     beyond: Sequence[Observation],
 ) -> tuple[Fit, ...]:
     chosen = possible(rows) if candidates is None else tuple(candidates)
@@ -65,7 +66,7 @@ def _fits(
         best = [validated.better(), *map(validated.better, models)]
     problems = {each.basis: pose_problem(told_of(each.basis, rows, beyond), each.basis) for each in best}
     return tuple(
-        make_fit(provenance, problems[each.basis], each, each.solve(problems[each.basis]), validated, expected, rows)
+        make_fit(provenance, problems[each.basis], each, each.solve(problems[each.basis]), validated, covered, rows)
         for each in dict.fromkeys(best)
     )
 
@@ -76,15 +77,13 @@ def make_fit(
     candidate: Candidate,
     solution: Solution,
     validated: Validated | None = None,
-    expected: Iterable[str] = (),
+    covered: tuple[Coverage, ...] = (),
     judged: Sequence[Observation] | None = None,
 ) -> Fit:
     """Return the fit that records this solution of this problem, which *candidate* found.
 
-    *validated* is of the observations *judged*, by default of the problem's. Their coverage tells of *expected*
-    properties too.
+    *validated* is of the observations *judged*, by default of the problem's; *covered* is their coverage.
     """
-    told = tuple(judged or problem.observations)
     left_out = None if validated is None else validated.left_out[candidate.name]
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": candidate.model}
     return Fit(
@@ -105,8 +104,8 @@ def make_fit(
         },
         residual_summary=_summary(solution.residuals),
         cross_validation=None if validated is None else validated.table,
-        uncertainty=None if left_out is None else uncertainty(solution, told, left_out),
-        coverage=coverage(pose_problem(told), expected),
+        uncertainty=None if left_out is None else uncertainty(solution, judged or problem.observations, left_out),
+        coverage=covered,
         residuals=tuple(
             Residual(row.kernel_class, row.label, _plain(row.sizes), float(row.seconds), residual)
             for row, residual in zip(problem.observations, solution.residuals, strict=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.device.description import Device
-from loopyperf.device.library import PROCESSOR, a_processor, load_device
+from loopyperf.device.library import load_device
 from loopyperf.errors import ParameterError
 from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import adding_up
@@ -28,6 +28,7 @@ from loopyperf.oracle.alternatives import Time, together, with_alternatives
 from loopyperf.oracle.analysis import Program, found_once
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.intervals import extrapolations, interval
+from loopyperf.oracle.observation import told_device
 from loopyperf.oracle.recollection import Kind
 from loopyperf.oracle.sizes import common_shape
 
@@ -62,7 +63,7 @@ def estimate_by_pipelines(
     alternatives: bool = True,
 ) -> Estimate:
     """Return how long *program* runs at *sizes* by a *fit* of the pipelines of its device, which must be described."""
-    device = a_processor() if fit.described_as == PROCESSOR.stem else load_device(fit.described_as or fit.slug)
+    device = told_device(fit) or load_device(fit.described_as or fit.slug)  # which says what is missing
     model = find_fitted_model(fit.model)
 
     def time(kernel: TimedKernel) -> ModelTime:

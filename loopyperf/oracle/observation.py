@@ -59,7 +59,7 @@ def described(slug: str) -> Device | None:
 
 
 def told_device(origin: Provenance) -> Device | None:
-    """Return the description that a fit or a learned model was told of its device; None where it was told none."""
+    """Return the description that a fit or a learned model was told of its device; None where there is none now."""
     return a_processor() if origin.described_as == PROCESSOR.stem else described(origin.described_as or origin.slug)
 
 

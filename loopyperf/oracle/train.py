@@ -59,12 +59,8 @@ def train(
     check_recipe(recipe)
     named, known = stated_device(device)
     rows = rows_of(measurements)
-    chosen = _chosen(base, rows, known)
-    used = _used(rows, chosen)
-    found = examples(used, chosen, known, executor, on_failure)
-    _check_sampled_classes(found, used, rows)
-    origin = stated_provenance(named, known, "executed", _said_of_source(source, used, rows))
-    learned = learn_from(origin, found, chosen, recipe)
+    origin = stated_provenance(named, known, "executed", source)
+    learned = _learned(origin, rows, known, base, recipe, executor, on_failure)
     if save is not None:
         save_learned(learned, save)
     return learned
@@ -81,12 +77,25 @@ def train_recording(
     check_recipe(recipe)
     rows = measured_kernels(explained(recording, files), files)
     known = measured_device(recording.runs[-1].environment)
-    chosen = _chosen(base, rows, known)
+    return _learned(provenance(recording, "executed"), rows, known, base, recipe)
+
+
+def _learned(
+    origin: Provenance,
+    rows: Sequence[Measured],
+    device: Device | None,
+    base: str | None,
+    recipe: str,
+    executor: Executor | None = None,
+    on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
+) -> Learned:
+    """Return what can be learned from those of *rows* that tell of the base; the source says how many they are."""
+    chosen = _chosen(base, rows, device)
     used = _used(rows, chosen)
-    found = examples(used, chosen, known)
+    found = examples(used, chosen, device, executor, on_failure)
     _check_sampled_classes(found, used, rows)
-    origin = provenance(recording, "executed")
-    return learn_from(structs.replace(origin, source=_said_of_source(origin.source, used, rows)), found, chosen, recipe)
+    origin = structs.replace(origin, source=_said_of_source(origin.source, used, rows))
+    return learn_from(origin, found, chosen, recipe)
 
 
 def learn_from(origin: Provenance, examples: Sequence[Example], base: str, recipe: str = "svr") -> Learned:

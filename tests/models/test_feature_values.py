@@ -26,15 +26,20 @@ def stream() -> Features:
 
 def strided(stride: int) -> lp.TranslationUnit:
     """b[i] = 3*a[stride*i]."""
+    return written(f"3*a[{stride}*i]", stride)
+
+
+def written(value: str, length: int) -> lp.TranslationUnit:
+    """b[i] = *value*, of an array a that is so many times as long as b."""
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
-        f"b[i] = 3*a[{stride}*i]",
+        f"b[i] = {value}",
         [
-            lp.GlobalArg("a", np.float32, shape=f"{stride}*n"),
+            lp.GlobalArg("a", np.float32, shape=f"{length}*n"),
             lp.GlobalArg("b", np.float32, shape="n"),
             lp.ValueArg("n", np.int32),
         ],
-        name="strided",
+        name="written",
         assumptions=f"n >= {GROUP} and n mod {GROUP} = 0",
         lang_version=(2018, 2),
     )
@@ -74,23 +79,8 @@ def test_intensities_are_of_what_a_warp_executes(stream: Features):
 
 
 def test_loads_that_do_not_wait_for_each_other_are_parallel():
-    one, four = (
-        lp.make_kernel(
-            "{[i]: 0 <= i < n}",
-            f"b[i] = {' + '.join(f'a[i + {place}*n]' for place in range(terms))}",
-            [
-                lp.GlobalArg("a", np.float32, shape=f"{terms}*n"),
-                lp.GlobalArg("b", np.float32, shape="n"),
-                lp.ValueArg("n", np.int32),
-            ],
-            name="sum_of_loads",
-            assumptions=f"n >= {GROUP} and n mod {GROUP} = 0",
-            lang_version=(2018, 2),
-        )
-        for terms in (1, 4)
-    )
     alone, together = (
-        features(lp.split_iname(knl, "i", GROUP, outer_tag="g.0", inner_tag="l.0")).told for knl in (one, four)
+        features(written(" + ".join(f"a[i + {place}*n]" for place in range(terms)), terms)).told for terms in (1, 4)
     )
     # A load, then a store; four loads at once, then a store.
     assert alone["MLP"] == pytest.approx(log(1))
