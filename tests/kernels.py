@@ -49,6 +49,23 @@ def triangle(group: int = 16) -> lp.TranslationUnit:
     return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
 
 
+def gathered() -> lp.TranslationUnit:
+    """b[i] = a[index[i]]: two loads and a store; ⌈n/16⌉ work-groups."""
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = a[index[i]]",
+        [
+            lp.GlobalArg("a, b", np.float32, shape="n"),
+            lp.GlobalArg("index", np.int32, shape="n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="gathered",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
 def summed(terms: int) -> lp.TranslationUnit:
     """b[i] = a[i] + 1/(a[i] + 2) + ... of so many terms."""
     knl = lp.make_kernel(

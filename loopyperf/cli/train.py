@@ -1,4 +1,4 @@
-"""``loopyperf train``: learn the error of a model from what an archive holds, without a device."""
+"""``loopyperf train``: learn the error of a model from what archives hold, without a device."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from loopyperf.calibration.regressors import RECIPES
 from loopyperf.cli.console import standard_output
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.oracle.train import train_recording
+from loopyperf.oracle.train import train_recordings
 
 
 @click.command(
@@ -19,18 +19,19 @@ from loopyperf.oracle.train import train_recording
     "loopyperf estimate matmul.py:tiled --set n=4096 --model learned --backend opencl",
     context_settings={"show_default": True},
 )
-@click.argument("archive", type=click.Path(path_type=Path))
+@click.argument("archives", metavar="ARCHIVE...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the bundled ones.")
 @click.option("--output", type=click.Path(path_type=Path), help="Where the model goes; by default where it is found.")
 @click.option("--base", help="Whose error is learned: sampled (default where there are samples), overlap, or another.")
 @click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="What learns.")
-def train(archive: Path, kernels: Path | None, output: Path | None, base: str | None, recipe: str) -> None:
+def train(archives: tuple[Path, ...], kernels: Path | None, output: Path | None, base: str | None, recipe: str) -> None:
     """Learn from the measurements in ARCHIVE, which `loopyperf calibrate` wrote, what a model leaves unexplained.
 
-    Where ARCHIVE holds samples, that is the sampled model, and only what was sampled is learned from.
+    Several archives of one device are learned from together. Where they hold samples, it is the sampled model's error
+    that is learned, and only from what was sampled.
     """
     files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
-    learned = train_recording(read_archive(archive), files, base=base, recipe=recipe)
+    learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
     save_learned(learned, output or own_learned(learned.record.slug))
     standard_output().print(str(learned))
     standard_output().print(f"source: {learned.record.source}")

@@ -11,6 +11,7 @@ from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
 from loopyperf.errors import ParameterError
+from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import find_model
 from loopyperf.models.interface import DeviceModel, LearnedModel, Model, SampledModel
 from loopyperf.models.result import Estimate
@@ -76,11 +77,13 @@ def estimate(
     _check_runs_nothing(asked, fit, backend, arguments)
     if isinstance(asked, DeviceModel):
         return estimate_on_device(program, asked, chosen_device(device), typical, merged, alternatives=alternatives)
-    chosen = chosen_record(asked, device, fit, backend)
-    if isinstance(chosen, Learned):
+    if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
         _check_looks_at_graphs("a learned model", counting, on_unknown)
-        take = None if backend is None else sampler(program, opened(backend), arguments, typical)
+        machine = None if backend is None else opened(backend)
+        chosen = _learned(asked, device, fit, machine)
+        take = None if machine is None else sampler(program, machine, arguments, typical)
         return estimate_learned(program, chosen, typical, merged, take)
+    chosen = _chosen_fit(asked, device, fit, backend)
     answer = _estimate_fitted(program, chosen, counting, typical, on_unknown, alternatives, merged)
     return answer if fit is not None or backend is not None else _saying_which(chosen, answer)
 
@@ -96,6 +99,10 @@ def chosen_record(
     """Return the fit, or the learned model, that is meant; raises what :func:`estimate` raises where there is none."""
     if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
         return _learned(asked, device, fit)
+    return _chosen_fit(asked, device, fit, backend)
+
+
+def _chosen_fit(asked: Model | None, device: DeviceChoice | None, fit: FitChoice | None, backend: object) -> Fit:
     if device is not None and not isinstance(device, str):
         raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
     _check_type("backend", "a name", backend, str)
@@ -121,15 +128,25 @@ def _estimate_fitted(
     return estimate_counted(count_at(program, options, sizes), fit, sizes)
 
 
-def _learned(asked: Model | None, device: DeviceChoice | None, choice: FitChoice | Learned | None) -> Learned:
-    """Return the learned model that is meant; raises :class:`ParameterError` for what is a fit, or another model's."""
+def _learned(
+    asked: Model | None,
+    device: DeviceChoice | None,
+    choice: FitChoice | Learned | None,
+    machine: RunsParts | None = None,
+) -> Learned:
+    """Return the learned model that is meant, of *machine*'s device where no other is named.
+
+    Raises :class:`ParameterError` for what is a fit, or another model's.
+    """
     if isinstance(choice, Fit) or not isinstance(asked, LearnedModel | None):
         raise ParameterError(
             f"a learned model goes with model='learned', and a fit with the model that it is of; received "
             f"model={'learned' if asked is None else asked.name!r} with {type(choice).__name__}"
         )
     name = device if isinstance(device, Device | None) else os.fspath(device)
-    return chosen_learned(name, choice, meant_device() if name is None and choice is None else None)
+    if name is not None or choice is not None:
+        return chosen_learned(name, choice)
+    return chosen_learned(None, None, meant_device() if machine is None else machine.environment.slug)
 
 
 def _check(device: object, model: object, alternatives: object, parameters: object) -> None:

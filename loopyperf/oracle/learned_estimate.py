@@ -1,7 +1,7 @@
 """Estimates by a learned model: its base answers, and what was learned from measurements corrects that."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import exp, isfinite
 from typing import Any
@@ -16,18 +16,16 @@ from loopyperf.models import DEVICE_MODELS, find_fitted_model
 from loopyperf.models.learned import corrected
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.result import Estimate, ModelTime
-from loopyperf.models.sampling import SampledProgram, sampled_time
+from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.device_estimate import answered_at, device_estimate
 from loopyperf.oracle.observation import described, told_device
 from loopyperf.oracle.sampled_estimate import sampled
+from loopyperf.oracle.sampling import SampledKernel
 from loopyperf.oracle.seen_kernel import SeenKernel
 
-Taken = tuple[Sequence[SampledProgram], float]
-"""samples of each device program, and the seconds that the host takes beside them"""
-Sampler = Callable[[Mapping[str, Any], str], Taken]
+Sampler = Callable[[Mapping[str, Any], str], SampledKernel]
 """takes samples at a size, on the device of that short name"""
-NOT_SAMPLED: Taken = ((), 0.0)
 LearnedChoice = Learned | str | os.PathLike[str]
 """a learned model, or the path of one"""
 
@@ -71,9 +69,13 @@ def estimate_learned(
     device = told_device(record)
 
     def at(point: Mapping[str, Any]) -> tuple[str, ModelTime]:
-        taken = take(point, record.slug) if take is not None and record.base == SAMPLED else NOT_SAMPLED
-        kernel = SeenKernel(program, point, device, typical, *taken)
-        return kernel.graphs.kernel, learned_time(learned, kernel)
+        if take is None or record.base != SAMPLED:
+            kernel = SeenKernel(program, point, device, typical)
+            return kernel.graphs.kernel, learned_time(learned, kernel)
+        taken = take(point, record.slug)
+        kernel = SeenKernel(program, point, device, typical, taken.programs, taken.launching)
+        answer = learned_time(learned, kernel)
+        return kernel.graphs.kernel, replace(answer, notes=(*answer.notes, *taken.notes(float(answer.seconds))))
 
     name, answer = answered_at(sizes, at)
     return device_estimate(name, record.model, record.slug, sizes, answer)
@@ -84,14 +86,13 @@ def sampler(
 ) -> Sampler:
     """Return what takes samples of *program* on *backend*; it raises :class:`FitFileError` for another device."""
 
-    def take(sizes: Mapping[str, Any], slug: str) -> Taken:
+    def take(sizes: Mapping[str, Any], slug: str) -> SampledKernel:
         if not _is_one_device(backend.environment.slug, slug):
             raise FitFileError(
                 f"the learned model was trained on the device {slug!r}, and samples would be taken on "
                 f"{backend.environment.slug!r}; train one there, or open a backend of the device that it is of"
             )
-        taken = sampled(program, backend, arguments, typical, sizes)
-        return taken.programs, taken.launching
+        return sampled(program, backend, arguments, typical, sizes)
 
     return take
 

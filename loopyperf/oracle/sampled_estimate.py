@@ -22,7 +22,6 @@ from loopyperf.oracle.made_case import made_case
 from loopyperf.oracle.observation import described
 from loopyperf.oracle.sampling import Question, SampledKernel, take_samples
 from loopyperf.properties.unified import item_named
-from loopyperf.units import duration
 
 BackendChoice = str | Backend | RunsParts
 """the name of a backend, or an open one"""
@@ -80,7 +79,9 @@ def sampled(
     found = take_samples(question, described=described_saturations(program, backend, typical, case.sizes))
     if not found.programs:
         raise ParameterError(f"at {dict(case.sizes)} {kernel.name} launches no groups: there is nothing to sample")
-    return found
+    zeros = indices_made_up(kernel.loopy_kernel, arguments or {})
+    made_up = (f"no arguments were given for {', '.join(zeros)}: taken as zeros",) if zeros else ()
+    return replace(found, doubts=(*found.doubts, *made_up))
 
 
 def _answer(
@@ -88,18 +89,7 @@ def _answer(
 ) -> tuple[str, ModelTime]:
     taken = sampled(program, backend, arguments, typical, sizes)
     answer = model.time(taken.programs, taken.launching)
-    kernel = prepared(program)
-    notes = [*answer.notes, *taken.unknown, _overhead(taken, float(answer.seconds))]
-    if zeros := indices_made_up(kernel.loopy_kernel, arguments or {}):
-        notes.append(f"no arguments were given for {', '.join(zeros)}: taken as zeros")
-    return kernel.name, replace(answer, notes=tuple(notes))
-
-
-def _overhead(taken: SampledKernel, seconds: float) -> str:
-    return (
-        f"samples: one run of each takes {taken.seconds / seconds:.2%} of the predicted run; all of them took "
-        f"{duration(taken.spent)}"
-    )
+    return prepared(program).name, replace(answer, notes=(*answer.notes, *taken.notes(float(answer.seconds))))
 
 
 def described_saturations(program: Program, backend: RunsParts, typical: Stated, sizes: Sizes) -> dict[str, int]:

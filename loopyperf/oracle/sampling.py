@@ -18,6 +18,7 @@ from loopyperf.measurement.backends.parts import Bound, DeviceProgram, Grid, Run
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
 from loopyperf.models.sub_grids import sub_grids
+from loopyperf.units import duration
 
 SAMPLES = (2, 3)
 """multiples of Psat (Dao, section 5.1)"""
@@ -56,8 +57,15 @@ class SampledKernel:
     """what one run of each sample takes together, by the device's clock if it tells"""
     spent: float
     """what all runs, and emptying caches before them, took together, by the wall clock"""
-    unknown: tuple[str, ...] = ()
-    """why the work of groups is not known, in sentences"""
+    doubts: tuple[str, ...] = ()
+    """where Psat is told differently, why the work of groups is not known, what was made up: in sentences"""
+
+    def notes(self, seconds: float) -> tuple[str, ...]:
+        """Return what is to be said of an estimate by these samples, of so many *seconds*: the doubts, and the cost."""
+        runs = sum(len(each.samples.seconds) for each in self.programs)
+        share = (self.seconds + runs * self.launching) / seconds
+        cost = f"samples: one run of each takes {share:.2%} of the predicted run; all of them took "
+        return (*self.doubts, f"{cost}{duration(self.spent)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +99,8 @@ def take_samples(
     """
     nothing = {argument.name: 0 for argument in question.kernel.loopy_kernel.args}
     programs = question.backend.bound(question.case, nothing).programs
-    taken = [
-        _Sampler(question, program, max(program.saturation, (described or {}).get(program.name, 0)), protocol)
-        for program in programs
-    ]
+    stated = described or {}
+    taken = [_Sampler(question, each, max(each.saturation, stated.get(each.name, 0)), protocol) for each in programs]
     found = [each.sampled(multiples) for each in taken]
     gaps = [gap for each in taken for gap in each.gaps]
     return SampledKernel(
@@ -102,7 +108,7 @@ def take_samples(
         max(min(gaps, default=0.0), 0.0),
         sum(sum(each.samples.seconds) for each in found),
         sum(each.spent for each in taken),
-        tuple(each.unknown for each in taken if each.unknown),
+        (*_said_of_saturation(programs, stated), *(each.unknown for each in taken if each.unknown)),
     )
 
 
@@ -114,7 +120,6 @@ class _Sampler:
         self.spent = 0.0
         self.gaps: list[float] = []
         self.unknown = ""
-        self._whole: Bound | None = None
         self._first = self._first_groups()
 
     # {{{ which groups
@@ -226,6 +231,16 @@ class _Sampler:
         return min(others, MOST_EVICTED) if others >= LEAST_EVICTED else 0
 
     # }}}
+
+
+def _said_of_saturation(programs: Sequence[DeviceProgram], described: Mapping[str, int]) -> list[str]:
+    """Return where the runtime and the device's description tell another Psat, in sentences."""
+    told = ((each.name, each.saturation, described.get(each.name, each.saturation)) for each in programs)
+    return [
+        f"{name}: Psat is {runtime} groups by the runtime, {stated} by the device's description; the larger is taken"
+        for name, runtime, stated in told
+        if runtime != stated
+    ]
 
 
 def _rises(program: SampledProgram) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,8 +23,10 @@ from loopyperf.counts.typical import Typical
 from loopyperf.errors import EngineError, ParameterError, UncountableError
 from loopyperf.idg.warps.warp import grid_extent
 from loopyperf.kernel import Kernel, Program
+from loopyperf.measurement.backends import BACKENDS
+from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import find_model
-from loopyperf.models.interface import SampledModel
+from loopyperf.models.interface import LearnedModel, SampledModel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import admitted_sizes, prepared
 from loopyperf.oracle.choice import DeviceChoice
@@ -95,12 +97,13 @@ def split(
     """Return how many groups of *program* at one size each of *devices* runs, so that all end together.
 
     Times are those of *model* on each device (see :func:`loopyperf.estimate`). For ``"sampled"``, devices are backends
-    to run on, with *arguments*. What data costs that moves between devices is not in them.
+    to run on, with *arguments*; for ``"learned"``, names of devices, or backends to run on where a learned model
+    corrects the sampled one. What data costs that moves between devices is not in them.
 
     Raises what estimate raises, and :class:`ParameterError` for no device, for a size that is an array, and for a
     kernel of several launches, between which devices would have to wait for each other.
     """
-    if isinstance(devices, str) or not devices:
+    if isinstance(devices, str) or not isinstance(cast("object", devices), Sequence) or not devices:
         raise ParameterError(f"devices are one or more, in a list; received {devices!r}")
     merged = merged_sizes(parameters, sizes)
     kernel = prepared(program)
@@ -204,9 +207,14 @@ def _estimate(
     typical: Mapping[str, Any] | None,
     sizes: Mapping[str, int],
 ) -> Estimate:
-    if model is not None and isinstance(find_model(model), SampledModel):
+    asked = None if model is None else find_model(model)
+    if isinstance(asked, SampledModel) or (isinstance(asked, LearnedModel) and _is_backend(device)):
         return estimate(program, model=model, backend=device, arguments=arguments, typical=typical, parameters=sizes)
     return estimate(program, model=model, device=device, arguments=arguments, typical=typical, parameters=sizes)
+
+
+def _is_backend(device: object) -> bool:
+    return isinstance(device, RunsParts) or device in BACKENDS
 
 
 def _fixed(answer: Estimate) -> float:

@@ -66,18 +66,22 @@ def train(
     return learned
 
 
-def train_recording(
-    recording: Recording, files: Sequence[KernelFile], base: str | None = None, recipe: str = "svr"
+def train_recordings(
+    recordings: Sequence[Recording], files: Sequence[KernelFile], base: str | None = None, recipe: str = "svr"
 ) -> Learned:
-    """Return what can be learned from all that an archive of `loopyperf calibrate` holds; see :func:`train`.
+    """Return what can be learned from all that archives of `loopyperf calibrate` hold; see :func:`train`.
 
     Kernels whose time hangs on what no property stands for are left out, as of fits. Raises :class:`CalibrationError`
-    for an archive without a run, and for kernels that *files* do not have.
+    for no archive, for one without a run, for archives of several devices, and for kernels that *files* do not have.
     """
     check_recipe(recipe)
-    rows = measured_kernels(explained(recording, files), files)
-    known = measured_device(recording.runs[-1].environment)
-    return _learned(provenance(recording, "executed"), rows, known, base, recipe)
+    rows = [row for each in recordings for row in measured_kernels(explained(each, files), files)]
+    slugs = sorted({each.runs[-1].environment.slug for each in recordings})
+    if len(slugs) != 1:
+        raise CalibrationError(f"a learned model is of one device; the archives are of: {', '.join(slugs) or 'none'}")
+    latest = max(recordings, key=lambda each: each.runs[-1].started)
+    known = measured_device(latest.runs[-1].environment)
+    return _learned(provenance(latest, "executed"), rows, known, base, recipe)
 
 
 def _learned(

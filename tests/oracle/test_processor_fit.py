@@ -16,7 +16,7 @@ from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.oracle.campaign import measure
 from loopyperf.oracle.observation import measured_device, observe
-from loopyperf.oracle.train import train_recording
+from loopyperf.oracle.train import train_recordings
 
 HERE = Environment.here(
     backend="opencl",
@@ -80,7 +80,7 @@ def test_what_is_learned_of_a_processor_corrects_its_pipelines(tmp_path: Path):
     write_kernel_files(tmp_path / "kernels")
     files = load_kernel_files(tmp_path / "kernels")
     machine = SyntheticBackend(seconds, environment=HERE)
-    learned = train_recording(measure(machine, files, tmp_path / "archive.jsonl", None, None), files)
+    learned = train_recordings([measure(machine, files, tmp_path / "archive.jsonl", None, None)], files)
     assert learned.record.fit is not None
     assert (learned.record.fit.basis, learned.record.described_as) == ("pipelines", "processor")
     estimated = lpp.estimate(summed(), n=1024, model="learned", fit=learned)

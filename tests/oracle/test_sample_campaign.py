@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernels import doubled, summed
+from kernels import doubled, gathered, summed
 from measurement.synthetic import SyntheticBackend
+from msgspec import structs
 from parts_backend import HOST, WholeAndParts
 from small_campaign import seconds, write_kernel_files
 
 import loopyperf as lpp
+from loopyperf.calibration.learned_files import own_learned
 from loopyperf.errors import BackendError, CalibrationError, LoopyperfWarning, MeasurementError, ParameterError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import open_backend
@@ -19,7 +21,8 @@ from loopyperf.measurement.backends.interface import Case
 from loopyperf.measurement.backends.parts import Contents
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.oracle.train import train_recording
+from loopyperf.measurement.records import Run
+from loopyperf.oracle.train import train_recordings
 
 PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=0, longest_run=1.0)
 MEASUREMENTS = 33
@@ -72,7 +75,7 @@ def without(recording: Recording, *labels: str) -> Recording:
 
 def trained(recording: Recording, kernels: Path, base: str | None = None) -> lpp.Learned:
     pytest.importorskip("sklearn", reason="learned models are in the extra learn")
-    return train_recording(recording, load_kernel_files(kernels), base=base)
+    return train_recordings([recording], load_kernel_files(kernels), base=base)
 
 
 @dataclass
@@ -199,6 +202,46 @@ def test_an_archive_with_samples_teaches_what_the_sampled_model_gets_wrong(recor
         whole = backend.whole(unseen, {"n": n})
         assert float(alone) == pytest.approx((whole - HOST) / 1.25 + HOST, rel=1e-9)
         assert float(found) == pytest.approx(whole, rel=0.03)
+
+
+def test_what_is_said_of_samples_is_said_of_their_correction_too(recording: Recording, kernels: Path):
+    backend = WholeAndParts()
+    found = lpp.estimate(gathered(), n=2**14, fit=trained(recording, kernels), backend=backend)
+    alone = lpp.estimate(gathered(), n=2**14, model="sampled", backend=backend)
+    assert {"no arguments were given for index: taken as zeros"} <= set(found.notes) & set(alone.notes)
+    assert sum("of the predicted run; all of them took" in note for note in found.notes) == 1
+
+
+def test_the_backends_own_learned_model_is_meant(recording: Recording, kernels: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
+    learned = trained(recording, kernels)
+    lpp.save_learned(learned, own_learned(learned.record.slug))
+    found = lpp.estimate(doubled(), n=2**18, model="learned", backend=WholeAndParts())
+    assert found == replace(lpp.estimate(doubled(), n=2**18, fit=learned, backend=WholeAndParts()), notes=found.notes)
+
+
+def test_learned_models_split_a_kernel_between_backends(recording: Recording, kernels: Path):
+    learned = trained(recording, kernels)
+    lpp.save_learned(learned, own_learned(learned.record.slug))
+    devices = [WholeAndParts(), WholeAndParts()]
+    found = lpp.split(doubled(), devices=devices, model="learned", n=2**18)
+    assert found.devices == (learned.record.slug,) * 2
+    assert found.groups[0] == pytest.approx(found.groups[1], rel=1e-3)
+
+
+def test_several_archives_teach_together(recording: Recording, kernels: Path):
+    files = load_kernel_files(kernels)
+    both = [without(recording, "copy"), without(recording, "fill")]
+    assert len(train_recordings(both, files).record.rows) == 27 + 27
+    elsewhere = replace(recording, runs=tuple(of_another_device(run) for run in recording.runs))
+    with pytest.raises(CalibrationError, match="of one device; the archives are of: another-device, arithmetic-dev"):
+        train_recordings([recording, elsewhere], files)
+    with pytest.raises(CalibrationError, match="the archives are of: none"):
+        train_recordings([], files)
+
+
+def of_another_device(run: Run) -> Run:
+    return structs.replace(run, environment=structs.replace(run.environment, device="Another Device"))
 
 
 def test_rows_of_an_archive_teach_the_same(recording: Recording, kernels: Path, path: Path):

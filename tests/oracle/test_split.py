@@ -84,7 +84,7 @@ def test_times_that_are_none_are_refused(pair: tuple[float, float]):
         shares_that_end_together([pair[0]], [pair[1]])
 
 
-@pytest.mark.parametrize("devices", [[], "nvidia-v100"])
+@pytest.mark.parametrize("devices", [[], "nvidia-v100", 3, None])
 def test_devices_are_one_or_more_in_a_list(devices: object):
     with pytest.raises(ParameterError, match="devices are one or more, in a list"):
         lpp.split(doubled(), devices=devices, model="pipeline", n=N)

@@ -5,7 +5,7 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled, outer_product, triangle
+from kernels import doubled, gathered, outer_product, triangle
 from parts_backend import HOST, LAUNCH, TICK, PartsBackend
 
 import loopyperf as lpp
@@ -102,28 +102,28 @@ def test_only_what_the_samples_touch_is_on_the_device_and_the_rest_is_touched_in
     assert backend.evicted[0] == 2 * 4 * 64 * N - sum(contents.values())
 
 
+def test_where_the_description_tells_another_psat_the_larger_is_taken_and_it_is_said():
+    v100 = lpp.load_device("nvidia-v100")
+    runtime = PartsBackend(saturation=40, name="nvidia-v100")
+    found = asked(doubled(), runtime, n=2**20)
+    assert runtime.asked[0] == ("doubled", 2 * 32 * v100.cores)
+    assert (
+        f"doubled: Psat is 40 groups by the runtime, {32 * v100.cores} by the device's description; the larger is "
+        in str(found)
+    )
+    alike = asked(doubled(), PartsBackend(saturation=32 * v100.cores, name="nvidia-v100"), n=2**20)
+    assert "Psat" not in str(alike)
+
+
 def test_sizes_may_be_arrays():
     found = asked(doubled(), PartsBackend(), n=np.array([N, 2 * N]))
     assert found.seconds == pytest.approx(HOST + LAUNCH + TICK * np.array([1000, 2000]), rel=1e-9)
 
 
 def test_arguments_that_were_not_given_are_noted_where_they_may_matter():
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "b[i] = a[index[i]]",
-        [
-            lp.GlobalArg("a, b", np.float32, shape="n"),
-            lp.GlobalArg("index", np.int32, shape="n"),
-            lp.ValueArg("n", np.int32),
-        ],
-        name="gathered",
-        assumptions="n >= 1",
-        lang_version=(2018, 2),
-    )
-    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
-    assert "no arguments were given for index: taken as zeros" in asked(knl, PartsBackend(), n=N).notes
+    assert "no arguments were given for index: taken as zeros" in asked(gathered(), PartsBackend(), n=N).notes
     given = lpp.estimate(
-        knl, model="sampled", backend=PartsBackend(), n=64, arguments={"index": np.arange(64, dtype=np.int32)}
+        gathered(), model="sampled", backend=PartsBackend(), n=64, arguments={"index": np.arange(64, dtype=np.int32)}
     )
     assert not any("taken as zeros" in note for note in given.notes)
 

@@ -23,6 +23,7 @@ from loopyperf.errors import (
 from loopyperf.models.learned import CORRECTION
 from loopyperf.models.sampling import SampledProgram, Samples
 from loopyperf.oracle.learned_estimate import estimate_learned
+from loopyperf.oracle.sampling import SampledKernel
 
 pytest.importorskip("sklearn", reason="learned models are in the extra learn")
 V100 = lpp.load_device("nvidia-v100")
@@ -109,6 +110,10 @@ def test_of_an_undescribed_device_it_sees_graphs_and_counts(rows: list[lpp.Measu
     assert lpp.estimate(KERNELS[0], n=2**18, fit=learned).seconds > 0
 
 
+def taken(programs: tuple[SampledProgram, ...]) -> SampledKernel:
+    return SampledKernel(programs, launching=0.0, seconds=1e-6, spent=1e-3)
+
+
 def test_with_samples_the_sampled_model_is_corrected(rows: list[lpp.Measured]):
     # All groups take a tenth more than the first ones tell.
     told = [
@@ -120,7 +125,7 @@ def test_with_samples_the_sampled_model_is_corrected(rows: list[lpp.Measured]):
     learned = lpp.train(told, device="a machine of mine")
     assert learned.record.base == "sampled"
     assert {"growth", "saturation", "throughput of the linear model"} <= set(learned.record.told)
-    found = estimate_learned(summed(40), learned, None, {"n": 2**19}, lambda at, _: (sampled(at["n"]), 0.0))
+    found = estimate_learned(summed(40), learned, None, {"n": 2**19}, lambda at, _: taken(sampled(at["n"])))
     assert float(found) == pytest.approx(1.1 * (3e-6 + 2e-9 * 2**13), rel=0.03)
     with pytest.raises(ParameterError, match="runs a part of the kernel there: give a backend"):
         lpp.estimate(summed(40), n=2**19, fit=learned)
@@ -154,7 +159,7 @@ def test_what_was_run_as_a_whole_is_not_corrected(rows: list[lpp.Measured]):
     whole = (SampledProgram("f", Samples((16,), (1e-4,), 32, 16)),)
     told = [lpp.Measured(row.kernel, row.sizes, 2e-4, samples=whole) for row in rows]
     learned = lpp.train(told, device="a machine of mine")
-    assert float(estimate_learned(KERNELS[0], learned, None, {"n": 1024}, lambda *_: (whole, 0.0))) == 1e-4
+    assert float(estimate_learned(KERNELS[0], learned, None, {"n": 1024}, lambda *_: taken(whole))) == 1e-4
 
 
 def test_a_model_of_another_device_is_refused(learned: lpp.Learned, rows: list[lpp.Measured]):
