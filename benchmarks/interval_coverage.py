@@ -28,11 +28,11 @@ def table(rows: Sequence[Observation], beyond: Sequence[Observation], seeds: int
     candidates = possible(rows)
     ways: dict[str, tuple[Candidate, ...]] = {each.name: (each,) for each in candidates}
     ways["the better one"] = candidates
-    found = Table("fit", "80 % interval holds", "reaches up to, in the median", "chosen")
+    found = Table("fit", "80 % interval holds", "reaches up to, in the median", "kernels without one", "chosen")
     for name, each in ways.items():
         held = held_out(rows, each, beyond, seeds=seeds)
         chosen = "; ".join(held.chosen) if len(each) > 1 else ""
-        found.add_row(name, f"{held.inside:.1%}", f"{held.factor:.2f} times the prediction", chosen)
+        found.add_row(name, f"{held.inside:.1%}", f"{held.factor:.2f} times the prediction", str(held.without), chosen)
     return found
 
 

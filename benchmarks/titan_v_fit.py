@@ -125,14 +125,16 @@ def table(observations: Sequence[Observation], candidates: Sequence[Candidate]) 
         "regret median",
         "mean",
     )
-    found = Table(*columns, "80 % interval holds", "times")
+    found = Table(*columns, "80 % interval holds", "times", "without one")
     roofline = np.array([naive_roofline(row) for row in observations])
     found.add_row("naive roofline", *figures(roofline, observations))
     validated = cross_validate(observations, candidates)
     for name, left_out in validated.left_out.items():
         predicted = np.maximum(left_out.seconds, np.finfo(float).tiny)
         held = held_out(observations, [validated.candidates[name]])
-        found.add_row(name, *figures(predicted, observations), f"{held.inside:.1%}", f"{held.factor:.2f}")
+        found.add_row(
+            name, *figures(predicted, observations), f"{held.inside:.1%}", f"{held.factor:.2f}", str(held.without)
+        )
     return found
 
 

@@ -15,6 +15,7 @@ from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.uncertainty import LEVEL
+from loopyperf.calibration.widths import half_widths
 from loopyperf.errors import CalibrationError
 from loopyperf.models.sensitivity import sensitivity
 
@@ -28,7 +29,9 @@ class HeldOut:
     """What intervals are worth, over kernels whose classes were left out."""
 
     inside: float
-    """share of the kernels whose measured time lies in the interval"""
+    """share of the kernels with an interval whose measured time lies in it"""
+    without: int
+    """kernels without an interval, as nothing that was left in tells what a part of them costs"""
     factor: float
     """upper end of the interval over the prediction, in the median"""
     chosen: tuple[str, ...]
@@ -50,7 +53,8 @@ def held_out(
     the one that generalises best among what it is told. *beyond* is what
     :func:`loopyperf.calibration.fitting.fit_observations` takes by this name; nobody is asked about it.
 
-    Every kernel counts, also one of which the other classes do not determine all that it needs a weight for.
+    Intervals are those of estimates (:func:`loopyperf.calibration.widths.half_widths`), wider where a kernel is outside
+    of what was measured; a kernel may be without one. Each kernel counts once for each way to deal.
 
     :raises CalibrationError: there are fewer classes than folds, or fewer than three, of which two are to be fitted to.
     """
@@ -60,8 +64,8 @@ def held_out(
             f"intervals cannot be judged on {len(classes)} kernel classes in {folds} folds: there must be at least "
             "three classes, and one for each fold; measure more, or take fewer folds"
         )
-    inside: list[bool] = []
-    factors: list[float] = []
+    errors: list[float] = []
+    widths: list[float] = []
     chosen: dict[str, None] = {}
     for seed in range(seeds):
         order: list[int] = np.random.default_rng(seed).permutation(len(classes)).tolist()
@@ -71,11 +75,14 @@ def held_out(
             rest, further = _without(left_out, observations), _without(left_out, beyond)
             asked = [row for row in observations if row.kernel_class in left_out]
             fit = fit_observations(_NOBODY, rest, candidates, beyond=further)[0]
-            errors, widths = _asked(fit, asked, level)
-            inside += (errors <= widths).tolist()
-            factors += np.exp(widths).tolist()
+            error, width = _asked(fit, asked, level)
+            errors += error.tolist()
+            widths += width.tolist()
             chosen[fit.candidate] = None
-    return HeldOut(float(np.mean(inside)), float(np.median(factors)), tuple(chosen))
+    stated = np.isfinite(widths)
+    inside = np.array(errors)[stated] <= np.array(widths)[stated]
+    factor = float(np.exp(np.median(np.array(widths)[stated]))) if stated.any() else np.inf
+    return HeldOut(float(np.mean(inside)) if stated.any() else 0.0, int((~stated).sum()), factor, tuple(chosen))
 
 
 _NOBODY = Provenance(model="", device="", slug="", counting="executed")
@@ -90,8 +97,6 @@ def _asked(fit: Fit, rows: Sequence[Observation], level: float) -> tuple[Vector,
     amounts = [row.amounts(fit.basis) for row in rows]
     names = tuple(sorted({column for each in amounts for column in each}))
     matrix = np.array([[each.get(column, 0.0) for column in names] for each in amounts])
-    assert fit.uncertainty is not None, "two classes or more were fitted"
-    widths = fit.uncertainty.half_width(fit.uncertainty.leverage(fit, names, matrix), level)
     with np.errstate(invalid="ignore"):  # a plain linear fit may predict a time below 0, which no interval holds
         errors = np.abs(np.log(sensitivity(fit, amounts).seconds / [row.seconds for row in rows]))
-    return errors, widths
+    return errors, half_widths(fit, names, matrix, level)

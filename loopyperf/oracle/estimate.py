@@ -69,9 +69,7 @@ def estimate(
     _check(device, model, alternatives, parameters)
     asked = None if model is None else find_model(model)
     merged = merged_sizes(parameters, sizes)
-    if isinstance(asked, SampledModel | DeviceModel):
-        _check_is_not_fitted(asked, fit)
-        _check_looks_at_graphs(f"the model {asked.name!r}", counting, on_unknown)
+    _check_fitted_options(asked, fit, counting, on_unknown)
     if isinstance(asked, SampledModel):
         return estimate_sampled(program, asked, opened(backend, device), arguments, typical, merged)
     _check_runs_nothing(asked, fit, backend, arguments)
@@ -80,16 +78,11 @@ def estimate(
     if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
         _check_looks_at_graphs("a learned model", counting, on_unknown)
         machine = None if backend is None else opened(backend)
-        chosen = _learned(asked, device, fit, machine)
         take = None if machine is None else sampler(program, machine, arguments, typical)
-        return estimate_learned(program, chosen, typical, merged, take)
+        return estimate_learned(program, _learned(asked, device, fit, machine), typical, merged, take)
     chosen = _chosen_fit(asked, device, fit, backend)
     answer = _estimate_fitted(program, chosen, counting, typical, on_unknown, alternatives, merged)
-    return answer if fit is not None or backend is not None else _saying_which(chosen, answer)
-
-
-def _saying_which(fit: Fit, answer: Estimate) -> Estimate:
-    said = said_of_choice(fit)
+    said = said_of_choice(chosen) if fit is None and backend is None else ()
     return replace(answer, notes=(*said, *answer.notes)) if said else answer
 
 
@@ -170,11 +163,14 @@ def _check_type(option: str, what: str, value: object, types: type | tuple[type,
         )
 
 
-def _check_is_not_fitted(model: SampledModel | DeviceModel, fit: object) -> None:
-    """Raise :class:`ParameterError` where there is a fit for *model*."""
+def _check_fitted_options(model: Model | None, fit: object, counting: Counting | None, on_unknown: OnUnknown) -> None:
+    """Raise :class:`ParameterError` where *model* is not fitted, for a fit, and for options that are for fits."""
+    if not isinstance(model, SampledModel | DeviceModel):
+        return
     if fit is not None:
         how = "name the device" if isinstance(model, DeviceModel) else "give a backend"
         raise ParameterError(f"the model {model.name!r} is not fitted: leave fit out, and {how}")
+    _check_looks_at_graphs(f"the model {model.name!r}", counting, on_unknown)
 
 
 def _check_runs_nothing(asked: Model | None, fit: object, backend: object, arguments: object) -> None:

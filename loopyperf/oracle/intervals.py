@@ -1,38 +1,35 @@
 """The interval of a fitted model's answer, and what is unlike the kernels that it was fitted to."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.uncertainty import LEVEL
+from loopyperf.calibration.widths import half_widths, priceless
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.models.interface import Count, Shares
-from loopyperf.models.sensitivity import sensitivity_of
 
 Floats = NDArray[np.float64]
-NEGLIGIBLE = 1e-3
-"""of all counts of a kernel: without a weight for so few of them, its time is known nearly as well"""
 UNLIKE = 1.0
 """leverage from which the weights add more to the error of a kernel than the model itself does"""
 
 
 def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds, Seconds] | None, tuple[str, ...]]:
-    """Return the range in which a run time lies with a probability of :data:`LEVEL`, and what widens it, in sentences.
+    """Return the range in which a run time lies with the probability that intervals state, and what widens it.
 
     *seconds* is the answer of the fit's model to *shares*, a number or an array over sizes. There is no range where the
     fit states none: it was made from fewer than two kernel classes, by hand, or from too few measurements; and none
-    where it has no weight for what is more than :data:`NEGLIGIBLE`.
+    where it has no weight for what is more than a negligible part of the counts.
     """
     if fit.uncertainty is None:
         return None, ()
     names, amounts = totals(shares)
-    if priceless := _priceless(fit, names, amounts):
-        return None, (f"no interval: nothing is known of what {', '.join(priceless)} cost",)
+    if unknown := sorted({names[place] for place in np.nonzero(priceless(fit, names, amounts))[1].tolist()}):
+        return None, (f"no interval: nothing is known of what {', '.join(unknown)} cost",)
     leverage = fit.uncertainty.leverage(fit, names, amounts)
-    factor = np.exp(fit.uncertainty.half_width(leverage + novelty(fit, names, amounts), LEVEL))
+    factor = np.exp(half_widths(fit, names, amounts))
     unlike = float(leverage.max(initial=0.0))
     notes = () if unlike <= UNLIKE else (f"unlike the kernels of the fit: leverage {unlike:.2g}, where 1 is much",)
     if not np.isfinite(factor).all():
@@ -41,45 +38,6 @@ def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds,
         return (seconds / float(factor[0]), seconds * float(factor[0])), notes
     spread = factor.reshape(seconds.shape)
     return (seconds / spread, seconds * spread), notes
-
-
-def novelty(fit: Fit, names: Sequence[str], amounts: Floats) -> Floats:
-    """Return the variance of ln T from what no measurement of the fit tells, in units of that of a measurement.
-
-    Of kernels that have *amounts* (kernels × names) of the columns called *names*. A decade beyond the range that was
-    measured of a column counts as much as all that the model gets wrong within it, in the share that the column has in
-    the time. A pipeline without a weight is as unsure as what draws weights to the description leaves it.
-    """
-    found = sensitivity_of(fit, names, amounts)
-    places = {name: place for place, name in enumerate(names)}
-    decades = np.zeros_like(found.shares)
-    for column, name in enumerate(found.columns):
-        if name in places and name in fit.ranges:
-            decades[:, column] = _decades(amounts[:, places[name]], fit.ranges[name])
-    beyond = (np.abs(found.shares) * decades).sum(axis=1)
-    undrawn = found.shares[:, len(fit.weights) :]
-    ridge = float(fit.options.get("ridge") or np.inf)
-    return beyond**2 + (undrawn**2).sum(axis=1) / ridge**2
-
-
-def _decades(amounts: Floats, measured: tuple[float, float]) -> Floats:
-    """Return how many powers of ten *amounts* are outside of the range that was *measured*; 0 for none at all."""
-    least, most = measured
-    if not 0 < least <= most:
-        return np.zeros_like(amounts)
-    known = np.where(amounts > 0, amounts, least)
-    return np.log10(np.maximum(known / most, 1)) + np.log10(np.maximum(least / known, 1))
-
-
-def _priceless(fit: Fit, names: Sequence[str], amounts: Floats) -> list[str]:
-    """Return the columns without a weight that are more than a negligible part of the counts at some size."""
-    if fit.basis == "pipelines":
-        return []
-    known = {*fit.weights, *(name for group in fit.undetermined for name in group.left_out)}
-    every = amounts.sum(axis=1)
-    return sorted(
-        name for place, name in enumerate(names) if name not in known and (amounts[:, place] > NEGLIGIBLE * every).any()
-    )
 
 
 def totals(shares: Shares) -> tuple[tuple[str, ...], Floats]:

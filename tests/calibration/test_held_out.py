@@ -53,6 +53,16 @@ def test_a_class_unlike_all_others_is_not_in_its_interval():
     assert found.inside <= 0.95  # 4 of 80 are never inside, though others reach further for their sake
 
 
+def test_kernels_that_do_what_nobody_was_measured_doing_have_no_interval():
+    rows = observations(20)
+    alone = [
+        Observation(row.kernel_class, "x", {}, {**row.properties, "f64 div": 10**7}, row.seconds) for row in rows[:4]
+    ]
+    found = held_out([*alone, *rows[4:]], LINEAR, seeds=2)
+    assert found.without == 4 * 2
+    assert found.inside >= 0.7
+
+
 def test_of_several_candidates_each_fit_takes_one():
     found = held_out(observations(10), [each for each in CANDIDATES if each.model == "linear"], seeds=1)
     assert set(found.chosen) <= {"linear, non-negative", "linear, plain"}

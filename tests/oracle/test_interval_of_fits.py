@@ -7,7 +7,8 @@ from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
-from loopyperf.oracle.intervals import extrapolations, interval, novelty
+from loopyperf.calibration.widths import novelty
+from loopyperf.oracle.intervals import extrapolations, interval
 
 PROVENANCE = Provenance(model="", device="D", slug="d", counting="executed")
 LOADS = "global load 32-bit stride 1"
