@@ -66,10 +66,10 @@ def extrapolations(fit: Fit, shares: Shares) -> Iterator[str]:
 
 
 def extrapolates(fit: Fit, shares: Shares) -> NDArray[np.bool_]:
-    """Return for each size, in order, whether the kernel does more of something there than :attr:`Fit.ranges` has."""
+    """Return for each size, in order, whether the kernel does more or less of something than :attr:`Fit.ranges` has."""
     names, amounts = totals(shares)
-    limits = np.array([fit.ranges[name][1] if name in fit.ranges else np.inf for name in names])
-    return np.asarray((amounts > limits).any(axis=1))
+    least, most = np.array([fit.ranges.get(name, (0.0, np.inf)) for name in names]).reshape(-1, 2).T
+    return np.asarray(((amounts > most) | ((amounts > 0) & (amounts < least))).any(axis=1))
 
 
 def _summed(parts: Mapping[str, Count]) -> Any:

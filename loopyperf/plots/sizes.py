@@ -27,9 +27,9 @@ def plot_sizes(
 
     *estimate* is one of an array of sizes. Its interval is a band, a time that it has otherwise
     (:attr:`Estimate.alternatives`) a dashed line. *measured* are values of *size*, each with a time in seconds. With
-    the *fit* that it was made by, sizes are hatched at which the kernel does more of something than any kernel that the
-    fit was made from. Raises :class:`ParameterError` for an estimate of one size, and where several sizes of an array
-    have the same value of *size*.
+    the *fit* that it was made by, sizes are hatched at which the kernel does more, or less, of something than all
+    kernels that the fit was made from. Raises :class:`ParameterError` for an estimate of one size, and where several
+    sizes of an array have the same value of *size*.
     """
     values, order = _ascending(estimate, size)
     seconds = _at(estimate.seconds, order)
@@ -83,7 +83,7 @@ def _hatch(ax: Axes, values: Floats, is_beyond: NDArray[np.bool_]) -> None:
     """Hatch what lies halfway around the sizes that are beyond; at the ends, up to the last size."""
     middles = np.sqrt(values[1:] * values[:-1])
     edges = [values[0], *middles, values[-1]] if len(values) else []
-    label: str | None = "more than was ever measured"
+    label: str | None = "beyond what was measured"
     changes = np.flatnonzero(np.diff(np.concatenate([[False], is_beyond, [False]]).astype(int)))
     for begin, end in zip(changes[::2], changes[1::2], strict=True):
         ax.axvspan(

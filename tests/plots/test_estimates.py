@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError
@@ -104,6 +105,12 @@ def test_sizes_beyond_what_the_fit_was_made_from_are_hatched() -> None:
     (area,) = ax.patches
     assert (area.get_x(), area.get_x() + area.get_width()) == pytest.approx((8**0.5, 4))
     assert area.get_hatch()
+
+
+def test_sizes_below_what_the_fit_was_made_from_are_hatched_too() -> None:
+    (ax,) = plot_sizes(BATCH, "n", fit=structs.replace(FIT, ranges={"adds": (15, 100)})).axes
+    (area,) = ax.patches  # 10, 20 and 40 additions
+    assert (area.get_x(), area.get_x() + area.get_width()) == pytest.approx((1, 2**0.5))
 
 
 def test_no_size_of_an_empty_estimate_is_drawn() -> None:
