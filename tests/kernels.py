@@ -50,7 +50,7 @@ def triangle(group: int = 16) -> lp.TranslationUnit:
 
 
 def gathered() -> lp.TranslationUnit:
-    """b[i] = a[index[i]]: two loads and a store; ⌈n/16⌉ work-groups."""
+    """b[i] = a[index[i]]: where a is touched is data; ⌈n/16⌉ work-groups."""
     knl = lp.make_kernel(
         "{[i]: 0 <= i < n}",
         "b[i] = a[index[i]]",

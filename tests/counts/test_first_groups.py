@@ -5,7 +5,7 @@ from itertools import product
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled, outer_product, triangle
+from kernels import doubled, gathered, outer_product, triangle
 
 from loopyperf.counts.first_groups import FirstGroups, first_groups
 from loopyperf.counts.reach import reach
@@ -50,24 +50,6 @@ def late(group: int = 16) -> lp.TranslationUnit:
         lang_version=(2018, 2),
     )
     return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
-
-
-def gathered() -> lp.TranslationUnit:
-    """b[i] = a[index[i]]: where a is touched is data."""
-    knl = lp.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "b[i] = a[index[i]]",
-        [
-            lp.GlobalArg("a", np.float32, shape="n"),
-            lp.GlobalArg("b", np.float32, shape="n"),
-            lp.GlobalArg("index", np.int32, shape="n"),
-            lp.ValueArg("n", np.int32),
-        ],
-        name="gathered",
-        assumptions="n >= 1",
-        lang_version=(2018, 2),
-    )
-    return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
 
 
 def cut(unit: lp.TranslationUnit, grid: tuple[int, ...], **sizes: int) -> FirstGroups:
