@@ -67,12 +67,6 @@ def geometric_mean(errors: Iterable[float]) -> float:
     return math.exp(math.fsum(logarithms) / len(logarithms))
 
 
-def geometric_mean_error(predicted: ArrayLike, measured: ArrayLike) -> float:
-    """Return the geometric mean of |predicted − measured| / measured; see :func:`geometric_mean` and :func:`mape`."""
-    asked, found = _pairs(predicted, measured)
-    return geometric_mean(float(error) for error in np.abs(asked - found) / found)
-
-
 def median_log_error(predicted: ArrayLike, measured: ArrayLike) -> float:
     """Return the median of |ln(predicted / measured)|, which is the same for twice and for half; see :func:`mape`."""
     asked, found = _pairs(predicted, measured)

@@ -40,7 +40,7 @@ PROTOCOL = Protocol(runs=16, dropped=1, fewest=5, stable=0.02, budget=0.05)
 """how often a sample is run"""
 SLACK = 4096
 """bytes behind those that are touched: what compilers load for more work-items at once than there are"""
-LEAST_EVICTED, MOST_EVICTED = 2**16, 2**26
+LEAST_EVICTED, MOST_EVICTED = 2**16, 2**28
 """bytes of other memory that are touched before a sample is run again, as the other groups would: less is no cache, and
 so much is more than caches hold that matter"""
 NOTHING = Timing((), ())

@@ -1,7 +1,5 @@
 """Sectors, lines and classes of plain addresses: by hand, and byte by byte."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -69,12 +67,6 @@ def test_coalesced_up_to_a_shift_is_as_few_sectors_as_bytes_fill(element: int, p
 )
 def test_by_hand(access: SectorAccess, sectors: int, lines: int, coalescing: str) -> None:
     assert (access.sectors, access.lines, access.coalescing) == (sectors, lines, coalescing)
-
-
-def test_efficiency_is_bytes_requested_for_each_moved() -> None:
-    # 128 of 128; 128 of 256; 128 of 32, which all lanes share; nothing
-    accesses = [even(1), even(2), even(0), sector_access(np.array([], dtype=int), 4)]
-    assert [access.efficiency for access in accesses] == [1, Fraction(1, 2), 4, 0]
 
 
 @pytest.mark.parametrize(("first", "alignment"), [(0, 128), (256, 128), (64, 64), (96, 32), (4, 4), (132, 4)])

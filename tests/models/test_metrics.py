@@ -6,7 +6,6 @@ from loopyperf.errors import ModelInputError
 from loopyperf.models.metrics import (
     LEAST_ERROR,
     geometric_mean,
-    geometric_mean_error,
     mape,
     mape_shape,
     median_log_error,
@@ -44,10 +43,6 @@ def test_an_exact_prediction_counts_as_the_least_error_and_hides_no_other():
     assert geometric_mean([0.0]) == pytest.approx(LEAST_ERROR, rel=1e-12)
 
 
-def test_the_geometric_mean_error_is_that_of_the_relative_errors():
-    assert geometric_mean_error([1.1, 6], [1, 10]) == pytest.approx(0.04**0.5, rel=1e-9)  # √(0.1 · 0.4)
-
-
 def test_twice_and_half_have_the_same_log_error():
     assert median_log_error([2, 1, 1], [1, 2, 1.01]) == pytest.approx(0.6931471805599453, rel=1e-12)
 
@@ -72,7 +67,7 @@ def test_one_of_equal_choices_is_taken_by_chance():
     assert regret([1, 1, 3], [4, 2, 5]) == 1.5  # (4 + 2)/2 over 2
 
 
-@pytest.mark.parametrize("metric", [mape, geometric_mean_error, median_log_error, spearman, regret])
+@pytest.mark.parametrize("metric", [mape, median_log_error, spearman, regret])
 @pytest.mark.parametrize(
     ("predicted", "measured", "words"),
     [

@@ -7,7 +7,6 @@ so sectors are counted on the union of all lanes.
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from math import gcd
 from typing import Literal
 
@@ -54,11 +53,6 @@ class SectorAccess:
     alignment: int
     """bytes: the largest power of two, up to a line, that divides the lowest address"""
     coalescing: Coalescing
-
-    @property
-    def efficiency(self) -> Fraction:
-        """Return the bytes requested for each byte moved: more than one where lanes share them, zero when idle."""
-        return Fraction(self.requested, SECTOR * self.sectors) if self.sectors else Fraction(0)
 
 
 def sector_access(addresses: Integers, element_bytes: int) -> SectorAccess:
