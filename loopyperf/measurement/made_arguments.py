@@ -14,6 +14,8 @@ from loopyperf.measurement.configuration import Arguments, Array, Sizes
 
 ORDINARY = (0.5, 1.0)
 """floating-point numbers are drawn from here: no product of them overflows, few are denormal"""
+AT_ONCE = 2**20
+"""numbers drawn together"""
 
 
 def made_arguments(kernel: LoopKernel, sizes: Sizes, given: Mapping[str, Any], seed: int = 0) -> Arguments:
@@ -65,6 +67,13 @@ def _array(argument: ArrayArg | ConstantArg, sizes: Sizes, rng: np.random.Genera
     strides = evaluated_axes(argument, get_strides(argument), sizes)
     last = sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
     elements = last + 1 if all(shape) else 0
-    numbers = rng.uniform(*ORDINARY, elements) if kind.kind in "fc" else np.zeros(elements)
-    contents = numbers.astype(kind) if kind.names is None else np.zeros(elements, kind)
+    contents = _random(elements, kind, rng) if kind.kind in "fc" else np.zeros(elements, kind)
     return np.ndarray(shape, kind, contents, strides=tuple(stride * kind.itemsize for stride in strides))
+
+
+def _random(elements: int, kind: np.dtype[Any], rng: np.random.Generator) -> Array:
+    """Return so many random numbers, with little memory beside them: an array may be most of what there is."""
+    numbers = np.empty(elements, kind)
+    for begin in range(0, elements, AT_ONCE):
+        numbers[begin : begin + AT_ONCE] = rng.uniform(*ORDINARY, min(AT_ONCE, elements - begin))
+    return numbers

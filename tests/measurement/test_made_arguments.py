@@ -1,8 +1,11 @@
 """Arguments that are made up are what the kernel takes."""
 
+import tracemalloc
+
 import loopy as lp
 import numpy as np
 import pytest
+from kernels import doubled
 
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.kernel import load_kernel
@@ -35,6 +38,17 @@ def test_made_up_arguments_have_the_types_shapes_and_strides_of_the_kernels():
     assert 0.5 <= made["a"].min() <= made["a"].max() < 1
     assert made["index"].tolist() == [0] * 5
     assert (made["s"], made["n"]) == (0.5, 5)
+
+
+def test_large_arrays_are_made_with_little_memory_beside_them():
+    sizes, unit = {"n": 2**23}, load_kernel(doubled()).loopy_kernel
+    tracemalloc.start()
+    made = made_arguments(unit, sizes, {})
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 1.2 * (made["a"].nbytes + made["b"].nbytes)
+    assert made["a"][2**20 - 1 : 2**20 + 1].min() >= 0.5
+    assert made["a"][0] != made["a"][2**20]
 
 
 def test_what_is_given_is_taken():
