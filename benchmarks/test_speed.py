@@ -159,8 +159,8 @@ def test_counts_are_evaluated_faster_than_by_islpy(race: Race, properties: Prope
 def test_a_known_kernel_is_estimated_faster_than_islpy_evaluates_its_counts(
     race: Race, properties: PropertyVector
 ) -> None:
-    unit, fit = tiled(), chosen_fit("linear", DEVICE, None)
-    race(calls(lambda: lpp.estimate(unit, fit=fit, model="linear", **SIZES)), by_islpy(properties, CALLS), 2)
+    unit = tiled()
+    race(calls(lambda: lpp.estimate(unit, device=DEVICE, **SIZES)), by_islpy(properties, CALLS), 2)
 
 
 def test_a_million_sizes_are_estimated_faster_than_islpy_evaluates_their_counts(

@@ -15,6 +15,12 @@ Document = dict[str, object]
 _LINE_LENGTH = 120
 
 
+class Written:
+    """How many documents this process has written: who remembers what it found in files sees that there is more."""
+
+    number = 0
+
+
 def write_document(document: Document, target: Path, what: str) -> None:
     """Write *document* to *target*, making its folder; *what* it holds is said in errors.
 
@@ -33,6 +39,7 @@ def write_document(document: Document, target: Path, what: str) -> None:
             temporary = Path(folder, target.name)
             temporary.write_text(_text(document) + "\n", encoding="utf-8")
             temporary.replace(target)
+        Written.number += 1
     except OSError as error:
         raise FitFileError(
             f"cannot write the {what} file {target}: {error.strerror}; choose a path that can be written"

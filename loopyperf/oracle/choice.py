@@ -4,7 +4,9 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
+from time import monotonic
 
+from loopyperf.calibration.documents import Written
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
@@ -12,6 +14,7 @@ from loopyperf.device.library import known_descriptions, load_device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
+from loopyperf.user_data import DATA_VARIABLE
 
 DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
 
@@ -44,13 +47,39 @@ def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, bac
     fit of another model, device or backend than was asked for.
     """
     if fit is None:
-        return find_fit(_meant(device), model, backend=backend)
+        return meant_fit(model, device, backend)[0]
     chosen = fit if isinstance(fit, Fit) else find_fit("", path=fit, model=model)
     _check_asked_for(chosen, model, device, backend)
     return chosen
 
 
-def said_of_choice(fit: Fit) -> tuple[str, ...]:
+MOMENT = 0.01
+"""seconds for which what was found is taken to be there still: searches ask thousands of times in a second"""
+MOST_FOUND = 64
+"""choices that are remembered"""
+_found: dict[tuple[object, ...], tuple[float, tuple[Fit, tuple[str, ...]]]] = {}
+
+
+def meant_fit(model: str | None, device: str | None, backend: str | None) -> tuple[Fit, tuple[str, ...]]:
+    """Return the fit of *model* for *device* through *backend*, and what is to be said of that choice.
+
+    None is named as :func:`chosen_fit` tells, and raises what that raises. Files are looked at again after a
+    :data:`MOMENT`, and at once where this process has saved one, or the folder or the device meant is another.
+    """
+    named = device if device is not None else (os.environ.get(DEVICE_VARIABLE), os.environ.get("PYOPENCL_CTX"))
+    key = (model, named, backend, os.environ.get(DATA_VARIABLE), Written.number)
+    known, now = _found.get(key), monotonic()
+    if known is not None and now < known[0]:
+        return known[1]
+    fit = find_fit(_meant(device), model, backend=backend)
+    answer = fit, () if backend is not None else _said_of_choice(fit)
+    if len(_found) >= MOST_FOUND:
+        _found.clear()
+    _found[key] = (now + MOMENT, answer)
+    return answer
+
+
+def _said_of_choice(fit: Fit) -> tuple[str, ...]:
     """Return which backend *fit*, which was found without naming one, was measured through, if there are others."""
     others = " and ".join(map(repr, other_backends(fit)))
     if not others:

@@ -16,7 +16,7 @@ from loopyperf.models import find_model
 from loopyperf.models.interface import DeviceModel, LearnedModel, Model, SampledModel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at, usual_options
-from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, meant_device, said_of_choice
+from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, meant_device, meant_fit
 from loopyperf.oracle.counted_estimate import estimate_counted
 from loopyperf.oracle.device_estimate import estimate_by_pipelines, estimate_on_device
 from loopyperf.oracle.learned_estimate import chosen_learned, estimate_learned, sampler
@@ -80,9 +80,8 @@ def estimate(
         machine = None if backend is None else opened(backend)
         take = None if machine is None else sampler(program, machine, arguments, typical)
         return estimate_learned(program, _learned(asked, device, fit, machine), typical, merged, take)
-    chosen = _chosen_fit(asked, device, fit, backend)
+    chosen, said = _chosen_fit(asked, device, fit, backend)
     answer = _estimate_fitted(program, chosen, counting, typical, on_unknown, alternatives, merged)
-    said = said_of_choice(chosen) if fit is None and backend is None else ()
     return replace(answer, notes=(*said, *answer.notes)) if said else answer
 
 
@@ -92,14 +91,18 @@ def chosen_record(
     """Return the fit, or the learned model, that is meant; raises what :func:`estimate` raises where there is none."""
     if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
         return _learned(asked, device, fit)
-    return _chosen_fit(asked, device, fit, backend)
+    return _chosen_fit(asked, device, fit, backend)[0]
 
 
-def _chosen_fit(asked: Model | None, device: DeviceChoice | None, fit: FitChoice | None, backend: object) -> Fit:
+def _chosen_fit(
+    asked: Model | None, device: DeviceChoice | None, fit: FitChoice | None, backend: object
+) -> tuple[Fit, tuple[str, ...]]:
+    """Return the fit that is meant, and what is to be said of the choice."""
     if device is not None and not isinstance(device, str):
         raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
     _check_type("backend", "a name", backend, str)
-    return chosen_fit(None if asked is None else asked.name, device, fit, cast("str | None", backend))
+    model, through = None if asked is None else asked.name, cast("str | None", backend)
+    return meant_fit(model, device, through) if fit is None else (chosen_fit(model, device, fit, through), ())
 
 
 def _estimate_fitted(
@@ -144,13 +147,12 @@ def _learned(
 
 def _check(device: object, model: object, alternatives: object, parameters: object) -> None:
     """Raise :class:`ParameterError` for an option of another type; a size of the same name goes through parameters."""
-    options = (
-        ("device", "a name", device, (str, os.PathLike, Device)),
-        ("model", "a name", model, str),
-        ("alternatives", "True or False", alternatives, bool),
-    )
-    for each in options:
-        _check_type(*each)
+    if device is not None:
+        _check_type("device", "a name", device, (str, os.PathLike, Device))
+    if model is not None:
+        _check_type("model", "a name", model, str)
+    if alternatives is not True:
+        _check_type("alternatives", "True or False", alternatives, bool)
     if parameters is not None and not isinstance(parameters, Mapping):
         raise ParameterError(f"parameters is a mapping from sizes to values, received {parameters!r}")
 
@@ -175,9 +177,9 @@ def _check_fitted_options(model: Model | None, fit: object, counting: Counting |
 
 def _check_runs_nothing(asked: Model | None, fit: object, backend: object, arguments: object) -> None:
     """Raise :class:`ParameterError` for what to run with, where nothing is run; a fit may be told by its backend."""
-    if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
+    if (arguments is None and backend is None) or isinstance(asked, LearnedModel) or isinstance(fit, Learned):
         return
-    if arguments is not None or (isinstance(asked, DeviceModel) and backend is not None):
+    if arguments is not None or isinstance(asked, DeviceModel):
         option = "arguments" if arguments is not None else "backend"
         name = "a fitted model" if asked is None else f"the model {asked.name!r}"
         raise ParameterError(f"{name} runs nothing: leave {option} out, or ask the model 'sampled'")

@@ -8,10 +8,11 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
-from loopyperf.calibration.library import own_path
+from loopyperf.calibration.library import find_fit, own_path
 from loopyperf.device.library import known_descriptions
 from loopyperf.errors import BackendError, FitFileError, ParameterError, UnknownDeviceError, UnknownModelError
 from loopyperf.oracle import choice
+from loopyperf.oracle.choice import chosen_fit
 
 KERNEL = doubled()
 
@@ -250,6 +251,53 @@ def test_what_is_no_path_is_refused():
 def test_a_missing_fit_file_is_refused(tmp_path):
     with pytest.raises(FitFileError, match=r"nowhere\.json"):
         estimated_device(fit=tmp_path / "nowhere.json")
+
+
+# }}}
+
+
+# {{{ looked up once in a moment
+
+
+def test_a_search_does_not_look_at_files_for_each_kernel(fits: Path, monkeypatch: pytest.MonkeyPatch):
+    looked: list[str] = []
+
+    def find(device: str, *args: object, **options: object):
+        looked.append(device)
+        return find_fit(device, *args, **options)
+
+    monkeypatch.setattr(choice, "find_fit", find)
+    monkeypatch.setattr(choice, "monotonic", lambda: now)
+    now = 0.0
+    for device in ("argument", "variable") * 3:
+        assert estimated_device(device=device) == device
+    assert looked == ["argument", "variable"]
+    now = 1.01 * choice.MOMENT
+    assert estimated_device(device="argument") == "argument"
+    assert looked == ["argument", "variable", "argument"]
+
+
+def test_a_fit_that_was_just_saved_is_found_at_once(own_data: Path, make_fit, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(choice, "monotonic", lambda: 0.0)
+    for seconds in (1.0, 2.0):
+        save_fit(make_fit(slug="mine", weights={"launches": seconds}), own_data / "fits" / "mine" / "linear.json")
+        found = chosen_fit(None, "mine", None)
+        assert found.weights["launches"] == seconds
+
+
+def test_another_folder_of_ones_own_has_other_fits(fits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(choice, "monotonic", lambda: 0.0)
+    assert estimated_device(device="argument") == "argument"
+    monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "elsewhere"))
+    with pytest.raises(UnknownDeviceError):
+        estimated_device(device="argument")
+
+
+def test_what_is_remembered_is_bounded(own_data: Path, make_fit):
+    for _ in range(choice.MOST_FOUND + 2):
+        save_fit(make_fit(slug="mine"), own_data / "fits" / "mine" / "linear.json")
+        assert chosen_fit(None, "mine", None).slug == "mine"
+        assert 0 < len(choice._found) <= choice.MOST_FOUND
 
 
 # }}}
