@@ -4,9 +4,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
-from time import monotonic
 
-from loopyperf.calibration.documents import Written
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
@@ -14,7 +12,7 @@ from loopyperf.device.library import known_descriptions, load_device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.user_data import DATA_VARIABLE
+from loopyperf.oracle.moment import Moment
 
 DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
 
@@ -33,9 +31,8 @@ def chosen_device(device: DeviceChoice | None) -> Device:
     """
     if isinstance(device, Device):
         return device
-    if device is None:
-        device = os.environ.get(DEVICE_VARIABLE) or _described_local_device()
-    return load_device(device)
+    name = os.environ.get(DEVICE_VARIABLE) or _described_local_device() if device is None else device
+    return _devices.answer(name, lambda: load_device(name))
 
 
 def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, backend: str | None = None) -> Fit:
@@ -53,30 +50,22 @@ def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, bac
     return chosen
 
 
-MOMENT = 0.01
-"""seconds for which what was found is taken to be there still: searches ask thousands of times in a second"""
-MOST_FOUND = 64
-"""choices that are remembered"""
-_found: dict[tuple[object, ...], tuple[float, tuple[Fit, tuple[str, ...]]]] = {}
+_fits = Moment[tuple[Fit, tuple[str, ...]]]()
+_devices = Moment[Device]()
 
 
 def meant_fit(model: str | None, device: str | None, backend: str | None) -> tuple[Fit, tuple[str, ...]]:
     """Return the fit of *model* for *device* through *backend*, and what is to be said of that choice.
 
-    None is named as :func:`chosen_fit` tells, and raises what that raises. Files are looked at again after a
-    :data:`MOMENT`, and at once where this process has saved one, or the folder or the device meant is another.
+    None is named as :func:`chosen_fit` tells, and raises what that raises.
     """
     named = device if device is not None else (os.environ.get(DEVICE_VARIABLE), os.environ.get("PYOPENCL_CTX"))
-    key = (model, named, backend, os.environ.get(DATA_VARIABLE), Written.number)
-    known, now = _found.get(key), monotonic()
-    if known is not None and now < known[0]:
-        return known[1]
-    fit = find_fit(_meant(device), model, backend=backend)
-    answer = fit, () if backend is not None else _said_of_choice(fit)
-    if len(_found) >= MOST_FOUND:
-        _found.clear()
-    _found[key] = (now + MOMENT, answer)
-    return answer
+
+    def find() -> tuple[Fit, tuple[str, ...]]:
+        fit = find_fit(_meant(device), model, backend=backend)
+        return fit, () if backend is not None else _said_of_choice(fit)
+
+    return _fits.answer((model, named, backend), find)
 
 
 def _said_of_choice(fit: Fit) -> tuple[str, ...]:

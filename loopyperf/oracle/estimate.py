@@ -100,7 +100,8 @@ def _chosen_fit(
     """Return the fit that is meant, and what is to be said of the choice."""
     if device is not None and not isinstance(device, str):
         raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
-    _check_type("backend", "a name", backend, str)
+    if backend is not None:
+        _check_type("backend", "a name", backend, str)
     model, through = None if asked is None else asked.name, cast("str | None", backend)
     return meant_fit(model, device, through) if fit is None else (chosen_fit(model, device, fit, through), ())
 

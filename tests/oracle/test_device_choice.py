@@ -9,9 +9,9 @@ from kernels import doubled
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.library import find_fit, own_path
-from loopyperf.device.library import known_descriptions
+from loopyperf.device.library import known_descriptions, load_device
 from loopyperf.errors import BackendError, FitFileError, ParameterError, UnknownDeviceError, UnknownModelError
-from loopyperf.oracle import choice
+from loopyperf.oracle import choice, moment
 from loopyperf.oracle.choice import chosen_fit
 
 KERNEL = doubled()
@@ -267,18 +267,18 @@ def test_a_search_does_not_look_at_files_for_each_kernel(fits: Path, monkeypatch
         return find_fit(device, *args, **options)
 
     monkeypatch.setattr(choice, "find_fit", find)
-    monkeypatch.setattr(choice, "monotonic", lambda: now)
+    monkeypatch.setattr(moment, "monotonic", lambda: now)
     now = 0.0
     for device in ("argument", "variable") * 3:
         assert estimated_device(device=device) == device
     assert looked == ["argument", "variable"]
-    now = 1.01 * choice.MOMENT
+    now = 1.01 * moment.MOMENT
     assert estimated_device(device="argument") == "argument"
     assert looked == ["argument", "variable", "argument"]
 
 
 def test_a_fit_that_was_just_saved_is_found_at_once(own_data: Path, make_fit, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(choice, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(moment, "monotonic", lambda: 0.0)
     for seconds in (1.0, 2.0):
         save_fit(make_fit(slug="mine", weights={"launches": seconds}), own_data / "fits" / "mine" / "linear.json")
         found = chosen_fit(None, "mine", None)
@@ -286,18 +286,27 @@ def test_a_fit_that_was_just_saved_is_found_at_once(own_data: Path, make_fit, mo
 
 
 def test_another_folder_of_ones_own_has_other_fits(fits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(choice, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(moment, "monotonic", lambda: 0.0)
     assert estimated_device(device="argument") == "argument"
     monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "elsewhere"))
     with pytest.raises(UnknownDeviceError):
         estimated_device(device="argument")
 
 
+def test_a_description_is_read_once_in_a_moment(monkeypatch: pytest.MonkeyPatch):
+    read: list[object] = []
+    monkeypatch.setattr(choice, "load_device", lambda name: read.append(name) or load_device(name))
+    monkeypatch.setattr(moment, "monotonic", lambda: 1e9)
+    for _ in range(3):
+        assert estimated_device(device="nvidia-v100", model="roofline") == "nvidia-v100"
+    assert read == ["nvidia-v100"]
+
+
 def test_what_is_remembered_is_bounded(own_data: Path, make_fit):
-    for _ in range(choice.MOST_FOUND + 2):
+    for _ in range(moment.MOST + 2):
         save_fit(make_fit(slug="mine"), own_data / "fits" / "mine" / "linear.json")
         assert chosen_fit(None, "mine", None).slug == "mine"
-        assert 0 < len(choice._found) <= choice.MOST_FOUND
+        assert 0 < len(choice._fits) <= moment.MOST
 
 
 # }}}
