@@ -62,18 +62,19 @@ class Watch:
 
     def was_slow(self, measurement: Measurement) -> bool:
         """Return whether the device was slow around *measurement*, by all that is known of the yardstick by now."""
-        return measurement.yardstick is not None and self._is_slow(measurement.yardstick)
+        return measurement.yardstick is not None and self.is_slow(measurement.yardstick)
 
     def wait(self) -> None:
         """Return once the device is no longer slow, or as far as the protocol's patience goes."""
         for _ in range(LONGEST_WAIT):
-            if self._latest is None or not self._is_slow(self._latest) or self._patience < PAUSE:
+            if self._latest is None or not self.is_slow(self._latest) or self._patience < PAUSE:
                 return
             sleep(PAUSE)
             self._patience -= PAUSE
             self.look()
 
-    def _is_slow(self, seconds: float) -> bool:
+    def is_slow(self, seconds: float) -> bool:
+        """Return whether the device is slow when the yardstick takes so long, by all that is known of it by now."""
         return bool(self._times) and seconds > usual(self._times) * (1 + self._protocol.slow)
 
     # {{{ the yardstick's size

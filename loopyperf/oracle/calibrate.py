@@ -81,7 +81,7 @@ def _sampling(
     parts = checked_parts(machine, machine.environment.backend)
 
     def afterwards(archive: Archive) -> None:
-        if said := str(sample_measured(parts, files, archive, progress)):
+        if said := str(sample_measured(parts, machine, files, archive, progress)):
             warnings.warn(said, LoopyperfWarning, stacklevel=4)
 
     return afterwards

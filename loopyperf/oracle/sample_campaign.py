@@ -15,12 +15,13 @@ from loopyperf.counts.typical import Typical
 from loopyperf.errors import BackendError, LoopyperfError, ParameterError
 from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.backends.binding import SEED
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import Backend, Case
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.measurement.campaign import Progress
 from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
 from loopyperf.measurement.records import Sampled
+from loopyperf.measurement.watch import Watch
 from loopyperf.oracle.analysis import prepared
 from loopyperf.oracle.sampled_estimate import described_saturations
 from loopyperf.oracle.sampling import Question, SampledKernel, take_samples
@@ -61,14 +62,17 @@ def checked_parts(machine: object, name: str) -> RunsParts:
 
 def sample_measured(
     machine: RunsParts,
+    whole: Backend,
     files: Iterable[KernelFile],
     archive: Archive,
     progress: Callable[[Progress], None] | None = None,
 ) -> Skipped:
     """Take samples of what *archive* has measurements of and no samples yet, and return what is without.
 
-    *progress* is called before each and once at the end. A kernel whose groups are too few is run on all of them, and
-    one that cannot be sampled is left out. Raises :class:`BackendError` if the device is lost.
+    The same device, through *whole*, runs the yardstick: what was sampled while it was slow is sampled again, as often
+    as measurements are repeated by the protocol of the archive's run, and the last samples stand. *progress* is called
+    before each and once at the end. A kernel whose groups are too few is run on all of them, and one that cannot be
+    sampled is left out. Raises :class:`BackendError` if the device is lost.
     """
     known = {(file.name, each.label): each for file in files for each in configurations_of(file, machine.limits)}
     wanted = [key for key in archive.completed if key.kind == "measurement" and (key.kernel_class, key.label) in known]
@@ -78,13 +82,14 @@ def sample_measured(
     def subject(kernel_class: str, label: str) -> Configuration:
         return made_once(known[kernel_class, label])
 
+    watch = Watch(whole, archive) if any(key not in archive.samples for key in wanted) else None
     refusals: list[str] = []
     for done, key in enumerate(wanted):
         if progress is not None:
             progress(Progress(done, len(wanted), key.kernel_class, key.label))
-        if key not in archive.samples:
+        if watch is not None and key not in archive.samples:
             case = Case(key.kernel_class, subject(key.kernel_class, key.label), dict(key.sizes))
-            refusals += _sample(machine, case, archive)
+            refusals += _sample(machine, watch, case, archive)
     if progress is not None and wanted:
         progress(Progress(len(wanted), len(wanted), wanted[-1].kernel_class, wanted[-1].label))
     taken = (archive.samples[key] for key in wanted if key in archive.samples)
@@ -125,17 +130,30 @@ def sampled(case: Case, taken: SampledKernel, run: str) -> Sampled:
     )
 
 
-def _sample(machine: RunsParts, case: Case, archive: Archive) -> list[str]:
+def _sample(machine: RunsParts, watch: Watch, case: Case, archive: Archive) -> list[str]:
     """Record samples of *case*; return why there are none, if there are none."""
     try:
-        asked = question(machine, case)
-        described = described_saturations(case.configuration.build(), machine, None, asked.sizes)
-        taken = take_samples(asked, described=described)
+        taken = _taken(machine, watch, case, archive.run.protocol.repeats)
     except BackendError:
         raise
     except LoopyperfError as error:
         return [str(error)]
     if not taken.programs:
         return [f"{case}: launches no groups"]
+    archive.append(*watch.records())
     archive.append_samples(sampled(case, taken, archive.run.id))
     return []
+
+
+def _taken(machine: RunsParts, watch: Watch, case: Case, repeats: int) -> SampledKernel:
+    """Return samples of *case* that were taken while the device was not slow, or the last of so many *repeats*."""
+    asked = question(machine, case)
+    described = described_saturations(case.configuration.build(), machine, None, asked.sizes)
+    while True:
+        watch.wait()
+        before = watch.latest
+        taken = take_samples(asked, described=described)
+        around = [seconds for seconds in (before, watch.look()) if seconds is not None]
+        if not repeats or not any(map(watch.is_slow, around)):
+            return taken
+        repeats -= 1

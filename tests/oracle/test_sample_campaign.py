@@ -9,7 +9,7 @@ import pytest
 from kernels import doubled, gathered, summed
 from measurement.synthetic import SyntheticBackend
 from msgspec import structs
-from parts_backend import HOST, WholeAndParts
+from parts_backend import HOST, TICK, WholeAndParts, alike
 from small_campaign import seconds, write_kernel_files
 
 import loopyperf as lpp
@@ -17,11 +17,12 @@ from loopyperf.calibration.learned_files import own_learned
 from loopyperf.errors import BackendError, CalibrationError, LoopyperfWarning, MeasurementError, ParameterError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.backends.parts import Contents
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
+from loopyperf.measurement.yardstick import YARDSTICK
 from loopyperf.oracle.train import train_recordings
 
 PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=0, longest_run=1.0)
@@ -166,6 +167,39 @@ def test_a_backend_that_runs_whole_kernels_only_is_refused_before_it_measures(ke
         calibrated(backend, kernels, path)
     assert backend.calls == []
     assert not path.exists()
+
+
+@dataclass
+class SlowOnce(WholeAndParts):
+    """Takes twice as long, also for the yardstick, while something is sampled for the first time."""
+
+    label: str = "copy"
+    sizes: tuple[tuple[str, int], ...] = (("n", 2**14),)
+    takes: int = 0
+    slow: bool = False
+
+    def time(self, case: Case, runs: int) -> Timing:
+        timing = super().time(case, runs)
+        if case.kernel_class != YARDSTICK or not self.slow:
+            return timing
+        self.slow = False
+        return Timing(tuple(2 * each for each in timing.wall))
+
+    def bound(self, case: Case, contents: Contents) -> Any:
+        is_meant = case.configuration.label == self.label and tuple(case.sizes.items()) == self.sizes
+        self.takes += is_meant and not any(contents.values())
+        self.slow = is_meant and self.takes == 1
+        self.seconds = (lambda *_: 2 * TICK) if self.slow else alike
+        return super().bound(case, contents)
+
+
+def test_what_was_sampled_while_the_device_was_slow_is_sampled_again(kernels: Path, path: Path):
+    calm = calibrated(WholeAndParts(), kernels, path)
+    path.unlink()
+    backend = SlowOnce()
+    recording = calibrated(backend, kernels, path)
+    assert backend.takes == 2
+    assert [each.programs for each in recording.sampled] == [each.programs for each in calm.sampled]
 
 
 def test_progress_covers_measurements_and_then_samples(recording: Recording, kernels: Path, path: Path):
