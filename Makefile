@@ -37,7 +37,7 @@ benchmark: env
 	$(BIN)/python -m pytest --quiet --benchmark-columns=min,median,rounds benchmarks/test_speed.py
 
 docs: env
-	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky docs build/docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --fresh-env docs build/docs
 
 test: lint docs benchmark
 	$(BIN)/python -m pytest -n 2

@@ -24,6 +24,7 @@ release = version = metadata.version("loopyperf")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx"]
 exclude_patterns = ["tutorial/kernels"]
 default_role = "literal"
+highlight_language = "text"
 html_theme = "furo"
 html_title = "loopyperf"
 html_static_path = ["_static"]
@@ -85,13 +86,17 @@ def exists(name: str) -> bool:
 def as_written(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Have a docstring shown as whoever reads the module sees it.
 
-    A module's indented lines, its equations, stand as they are; a magnitude, ``|x|``, is no substitution.
+    A module's indented lines, its equations, stand as they are, but for the space before their numbers, for which a
+    page has no room. A magnitude, ``|x|``, is no substitution.
     """
     text = "\n".join(lines)
     if what == "module":
         text = re.sub(r"(?m)^(?! )(.+)\n\n(?=    \S)", r"\1\n\n::\n\n", text)
+        text = re.sub(r"(?<=\S) {4,}", "   ", text)
     else:
         text = text.replace("|", r"\|")
+    # "S. Williams" at the beginning of a line is nobody's nineteenth item.
+    text = re.sub(r"(?m)^( *[A-Z])\. ", r"\1\\. ", text)
     lines[:] = text.splitlines()
 
 

@@ -120,6 +120,13 @@ def test_the_reference_has_every_public_name() -> None:
     assert sorted(listed) == sorted([*described, *in_words])
 
 
+def test_the_citation_is_of_this_version() -> None:
+    stated = re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert stated == re.findall(
+        r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+
+
 def test_the_readme_has_a_row_for_every_command() -> None:
     rows = re.findall(r"^\| `loopyperf (\w+)`", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(COMMANDS) == rows

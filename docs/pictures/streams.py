@@ -25,7 +25,7 @@ EVERY = 2
 
 def drawn(found: Mapping[str, Mapping[str, Sequence[Row]]]) -> Figure:
     """Return the figure, with a panel for each GPU."""
-    figure = Figure(figsize=(9, 6), layout="constrained")
+    figure = Figure(figsize=(7.5, 5.5), layout="constrained")
     for (name, by_kernel), ax in zip(found.items(), figure.subplots(2, 2).flat, strict=True):
         predicted = {kernel: [(row.warps, row.predicted[MODEL]) for row in each] for kernel, each in by_kernel.items()}
         measured = {kernel: [(row.warps, row.measured) for row in each] for kernel, each in by_kernel.items()}
