@@ -1,6 +1,7 @@
 # make env          the virtual environment in .venv, everything pinned (needs Python 3.11 to 3.13 and a C compiler)
 # make demo         calibrates this machine's OpenCL device, then predicts and measures the test kernels
-# make test         ruff, pyright, the ratios of `make benchmark`, pytest
+# make test         ruff, pyright, the documentation, the ratios of `make benchmark`, pytest
+# make docs         the documentation as a site, in build/docs; a warning is a failure
 # make benchmark    how many times as fast as its peers each answer is; fails where one is too slow
 # make test-slow    the tests that do not fit into `make test`
 # make corpora      how many real kernels are counted, and why others are not
@@ -16,7 +17,7 @@ STAMP = $(VENV)/.installed
 # One thread: with more, PoCL's times on a shared machine vary by a factor of two.
 export POCL_MAX_PTHREAD_COUNT = 1
 
-.PHONY: env demo benchmark test test-slow test-oldest corpora lint clean
+.PHONY: env demo docs benchmark test test-slow test-oldest corpora lint clean
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
@@ -35,7 +36,10 @@ lint: env
 benchmark: env
 	$(BIN)/python -m pytest --quiet --benchmark-columns=min,median,rounds benchmarks/test_speed.py
 
-test: lint benchmark
+docs: env
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --fresh-env docs build/docs
+
+test: lint docs benchmark
 	$(BIN)/python -m pytest -n 2
 
 test-slow: env

@@ -1,63 +1,47 @@
-"""What the documents say is so: their Python runs, their commands and targets exist, their links lead somewhere.
+"""What the documents say is so: what runs in them runs, their commands and targets exist, their links lead somewhere.
 
-Conventions of the documents: a ``python`` block that begins with ``# name.py`` is a file of that name; one with ``>>>``
-prompts is a session, and all sessions of a document share one namespace; the ``text`` block after a ``shell`` block is
-the output of its command, which is run if it is ``loopyperf estimate``. Other commands are only parsed.
+``documents.py`` says by which conventions. That the pages become a site without a warning, `make docs` says.
 """
 
-import doctest
 import re
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from documents import (
+    DOCUMENTS,
+    ROOT,
+    SITE,
+    TUTORIAL,
+    blocks,
+    commands,
+    files,
+    prose,
+    run_sessions,
+    steps_of,
+    write_files,
+)
 
 from loopyperf.cli.program import COMMANDS, program
 
-ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 TERMINAL_WIDTH = "100"
 """columns, as when the output in the documents was made"""
+COMING = {"report"} - set(COMMANDS)
+"""commands that the tutorial names and that are not there yet"""
+BY_THE_WALK = TUTORIAL / "index.md"
+"""its console is run by its script: see test_tutorial.py"""
+CONSOLES = [each for each in DOCUMENTS if each != BY_THE_WALK and steps_of(each)]
 
 
-@dataclass(frozen=True)
-class Block:
-    """A fenced block."""
-
-    language: str
-    text: str
-    line: int
-    """number of its first line within the document"""
+def place(document: Path) -> str:
+    """Return where *document* is in the tree."""
+    return str(document.relative_to(ROOT))
 
 
-def blocks(document: Path) -> list[Block]:
-    """Return the fenced blocks of *document*, in order."""
-    text = document.read_text(encoding="utf-8")
-    fenced = re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [Block(match[1], match[2], text.count("\n", 0, match.start(2)) + 1) for match in fenced]
-
-
-def prose(document: Path) -> str:
-    """Return *document* without its fenced blocks."""
-    return re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-
-
-def commands(document: Path) -> Iterator[list[str]]:
-    """Yield the words of each of our commands in *document*, in blocks and in prose, without the variables before."""
-    lines = [line for block in blocks(document) if block.language == "shell" for line in block.text.splitlines()]
-    quoted = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose(document))]
-    for line in [*lines, *quoted]:
-        command = re.fullmatch(r"(?:[A-Z_]+=\S* )*((?:loopyperf|make)(?: .*)?)", line)
-        if command:
-            yield shlex.split(command[1], comments=True)
-
-
-@pytest.fixture(params=DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.fixture(params=DOCUMENTS, ids=place)
 def document(request: pytest.FixtureRequest) -> Path:
     return request.param
 
@@ -74,25 +58,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
-def write_files(document: Path, folder: Path) -> None:
-    """Save the blocks of *document* that are files."""
-    for block in blocks(document):
-        named = re.match(r"# (\w+\.py)\n", block.text)
-        if block.language == "python" and named:
-            (folder / named[1]).write_text(block.text, encoding="utf-8")
-
-
-def run_sessions(document: Path) -> doctest.TestResults:
-    """Run the sessions of *document* one after the other, and return how many examples failed."""
-    parser, runner, namespace = doctest.DocTestParser(), doctest.DocTestRunner(), {"__name__": document.stem}
-    for block in blocks(document):
-        if block.language == "python" and ">>> " in block.text:
-            session = parser.get_doctest(block.text, namespace, document.name, str(document), block.line - 1)
-            runner.run(session, clear_globs=False)
-            namespace = session.globs
-    return runner.summarize(verbose=False)
-
-
 def test_every_session_prints_what_the_document_shows(document: Path, desk: Path) -> None:
     write_files(document, desk)
     assert run_sessions(document).failed == 0
@@ -104,18 +69,20 @@ def test_every_python_block_is_a_file_or_a_session(document: Path) -> None:
     assert not neither, f"lines {neither}"
 
 
-def test_estimates_from_the_shell_print_what_the_document_shows(document: Path, desk: Path) -> None:
-    write_files(document, desk)
-    for shell, shown in pairwise(blocks(document)):
-        words = shlex.split(shell.text) if shell.language == "shell" and shown.language == "text" else []
-        if words[:2] == ["loopyperf", "estimate"]:
-            result = CliRunner().invoke(program, words[1:])
-            assert (0, shown.text) == (result.exit_code, result.stdout), f"line {shell.line}"
+@pytest.mark.parametrize("console", CONSOLES, ids=place)
+def test_every_command_prints_what_the_document_shows(console: Path, desk: Path) -> None:
+    write_files(console, desk)
+    for step in steps_of(console):
+        name, *arguments = shlex.split(step.command)
+        assert name == "loopyperf", f"only our commands are run, received {step.command!r}"
+        result = CliRunner().invoke(program, arguments)
+        assert result.exit_code == 0, result.output
+        assert step.prints(result.stdout), f"{step.command} printed\n{result.stdout}"
 
 
 def test_every_command_is_one_of_ours_with_options_that_it_takes(document: Path) -> None:
     for words in commands(document):
-        if words[0] == "loopyperf" and len(words) > 1:
+        if words[0] == "loopyperf" and len(words) > 1 and words[1] not in COMING:
             assert words[1] in COMMANDS, " ".join(words)
             if len(words) > 2:
                 # With its parent, whose settings a command keeps for good.
@@ -137,6 +104,29 @@ def test_every_link_within_the_tree_leads_to_something(document: Path) -> None:
     assert not broken, broken
 
 
+def test_a_file_that_stands_in_the_tutorial_is_shown_as_it_is() -> None:
+    shown = {(path, name): text for path in DOCUMENTS for name, text in files(path).items()}
+    copies = {key: text for key, text in shown.items() if (TUTORIAL / key[1]).exists()}
+    assert (ROOT / "README.md", "matmul.py") in copies
+    assert {key: (TUTORIAL / key[1]).read_text(encoding="utf-8") for key in copies} == copies
+
+
+def test_the_reference_has_every_public_name() -> None:
+    listed = re.findall(r" as (\w+)$", (ROOT / "loopyperf" / "__init__.pyi").read_text(encoding="utf-8"), re.MULTILINE)
+    page = (SITE / "reference" / "api.md").read_text(encoding="utf-8")
+    in_words = ["LoopyperfError", "LoopyperfWarning", "MODELS"]
+    assert in_words == sorted(set(re.findall(r"`loopyperf\.(\w+)`", page)))
+    described = re.findall(r"^\.\. auto\w+:: loopyperf\.(\w+)$", page, re.MULTILINE)
+    assert sorted(listed) == sorted([*described, *in_words])
+
+
+def test_the_citation_is_of_this_version() -> None:
+    stated = re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert stated == re.findall(
+        r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+
+
 def test_the_readme_has_a_row_for_every_command() -> None:
     rows = re.findall(r"^\| `loopyperf (\w+)`", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(COMMANDS) == rows
@@ -144,5 +134,5 @@ def test_the_readme_has_a_row_for_every_command() -> None:
 
 def test_the_readme_is_read_by_these_tests() -> None:
     languages = [block.language for block in blocks(ROOT / "README.md")]
-    assert {"python", "shell", "text"} <= set(languages)
+    assert {"python", "shell", "console"} <= set(languages)
     assert ["loopyperf", "estimate"] in [words[:2] for words in commands(ROOT / "README.md")]

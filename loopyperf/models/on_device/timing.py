@@ -42,7 +42,7 @@ STEADY = 64
 LINES_A_CYCLE = 1
 """that a cache of a core looks up. NVIDIA says of Volta's that it looks up four tags a cycle at most (Nsight Compute's
 developers, in the forum, on the tag stage); lines of strided accesses share banks of it. With one, simulations are
-nearer to measurements (docs/pipeline.md)."""
+nearer to measurements (docs/accuracy.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,106 @@
+"""The documentation as a site: `make docs` builds it into build/docs, without a network and without warnings.
+
+What a reference names is linked where it has a page, and shown as code where it is there but has none. A name that is
+nowhere is a warning, which `make docs` does not let pass.
+"""
+
+import os
+import pkgutil
+import re
+import sys
+from importlib import metadata
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
+
+project = "loopyperf"
+author = "The loopyperf developers"
+project_copyright = author
+release = version = metadata.version("loopyperf")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx"]
+exclude_patterns = ["tutorial/kernels"]
+default_role = "literal"
+highlight_language = "text"
+html_theme = "furo"
+html_title = "loopyperf"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_show_copyright = False
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 88
+
+# Builds have no network: what is Python's, NumPy's or Loopy's is then shown as code. With LOOPYPERF_DOCS_INVENTORIES=1
+# their inventories are fetched, and it is linked.
+INVENTORIES = {
+    "python": "https://docs.python.org/3",
+    "numpy": "https://numpy.org/doc/stable",
+    "loopy": "https://documen.tician.de/loopy",
+    "islpy": "https://documen.tician.de/islpy",
+    "pymbolic": "https://documen.tician.de/pymbolic",
+}
+# What Sphinx cannot see: Optuna's class is imported for type checkers only, and of `Annotated[...] | None` in a struct
+# it makes a name of the module that the other part is from.
+nitpick_ignore = [
+    ("py:class", "BaseSampler"),
+    ("py:class", "datetime.Annotated"),
+    ("py:class", "collections.abc.Annotated"),
+]
+is_online = os.environ.get("LOOPYPERF_DOCS_INVENTORIES") == "1"
+intersphinx_mapping = {name: (place, None) for name, place in INVENTORIES.items()} if is_online else {}
+
+
+def resolved(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nodes.Element) -> nodes.Node | None:
+    """Return a link to what a reference of our docstrings names, its text where that has no page, None for nothing.
+
+    Docstrings name things as their module does, without the way to them: ``:class:`Estimate```.
+    """
+    if node.get("refdomain") != "py":
+        return None
+    target = node["reftarget"]
+    documented = env.domains.python_domain.objects
+    ends = [name for name in documented if name == target or name.endswith(f".{target}")]
+    if len(ends) == 1:
+        found = documented[ends[0]]
+        return make_refnode(app.builder, node["refdoc"], found.docname, found.node_id, [shown], ends[0])
+    places = ["", "builtins.", *(f"{module}." for module in sys.modules if module.partition(".")[0] == "loopyperf")]
+    return shown if any(exists(f"{place}{target}") for place in places) else None
+
+
+def exists(name: str) -> bool:
+    """Return whether there is something called *name*, with its module and class."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError):
+        return False
+    return True
+
+
+def as_written(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Have a docstring shown as whoever reads the module sees it.
+
+    A module's indented lines, its equations, stand as they are, but for the space before their numbers, for which a
+    page has no room. A magnitude, ``|x|``, is no substitution.
+    """
+    text = "\n".join(lines)
+    if what == "module":
+        text = re.sub(r"(?m)^(?! )(.+)\n\n(?=    \S)", r"\1\n\n::\n\n", text)
+        text = re.sub(r"(?<=\S) {4,}", "   ", text)
+    else:
+        text = text.replace("|", r"\|")
+    # "S. Williams" at the beginning of a line is nobody's nineteenth item.
+    text = re.sub(r"(?m)^( *[A-Z])\. ", r"\1\\. ", text)
+    lines[:] = text.splitlines()
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the above."""
+    app.connect("missing-reference", resolved)
+    app.connect("autodoc-process-docstring", as_written)

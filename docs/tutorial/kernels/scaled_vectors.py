@@ -1,0 +1,52 @@
+"""b ← 2·a for vectors of n numbers: in the set for what memory costs.
+
+Counts, in float32: n loads and n stores at stride 1, n multiplications.
+"""
+
+from functools import partial
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+
+NAME = "scaled vectors"
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return one configuration for each size of groups."""
+    return [
+        Configuration(
+            label=f"groups of {width}",
+            build=partial(scaled, width),
+            sizes=tuple({"n": n} for n in doubling(at_least=2**16, multiple_of=width, at_most=2**24)),
+            arguments=arguments,
+            reference=expected,
+            steps=3,
+        )
+        for width in (64, 256)
+    ]
+
+
+def scaled(width: int) -> lp.TranslationUnit:
+    """Return the kernel in groups of *width* work-items."""
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = 2*a[i]",
+        [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="scaled",
+        assumptions=f"n mod {width} = 0 and n >= {width}",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", width, outer_tag="g.0", inner_tag="l.0")
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return a vector of random numbers, and one for the result."""
+    n = sizes["n"]
+    return {"a": rng.random(n, dtype=np.float32), "b": np.zeros(n, np.float32), "n": np.int32(n)}
+
+
+def expected(given: Arguments) -> dict[str, Array]:
+    """Return what is written, by NumPy."""
+    return {"b": 2 * np.asarray(given["a"])}

@@ -1,0 +1,64 @@
+"""s_i ← Σ_k a_ik·x_k for n rows of 256 numbers: in the set for arithmetic, and for loops in work-items.
+
+Counts, in float32: 256·n additions and as many multiplications; as many loads of the matrix, whose columns lie one
+after the other, and of x, which all work-items of a group load from one place.
+"""
+
+from functools import partial
+
+import loopy as lp
+import numpy as np
+
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+
+NAME = "sums of rows"
+COLUMNS = 256
+
+
+def configurations(limits: Limits) -> list[Configuration]:
+    """Return one configuration for each size of groups."""
+    return [
+        Configuration(
+            label=f"groups of {width}",
+            build=partial(summed, width),
+            sizes=tuple({"n": n} for n in doubling(at_least=2**10, multiple_of=width, at_most=2**16)),
+            arguments=arguments,
+            reference=expected,
+            steps=3,
+        )
+        for width in (64, 256)
+    ]
+
+
+def summed(width: int) -> lp.TranslationUnit:
+    """Return the kernel in groups of *width* work-items."""
+    knl = lp.make_kernel(
+        f"{{[i, k]: 0 <= i < n and 0 <= k < {COLUMNS}}}",
+        "s[i] = sum(k, a[k, i]*x[k])",
+        [
+            lp.GlobalArg("a", np.float32, shape=f"{COLUMNS}, n"),
+            lp.GlobalArg("x", np.float32, shape=str(COLUMNS)),
+            lp.GlobalArg("s", np.float32, shape="n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="summed",
+        assumptions=f"n mod {width} = 0 and n >= {width}",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", width, outer_tag="g.0", inner_tag="l.0")
+
+
+def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
+    """Return a matrix and a vector of random numbers, and a vector for the result."""
+    n = sizes["n"]
+    return {
+        "a": rng.random((COLUMNS, n), dtype=np.float32),
+        "x": rng.random(COLUMNS, dtype=np.float32),
+        "s": np.zeros(n, np.float32),
+        "n": np.int32(n),
+    }
+
+
+def expected(given: Arguments) -> dict[str, Array]:
+    """Return what is written, by NumPy."""
+    return {"s": np.asarray(given["x"]) @ np.asarray(given["a"])}
