@@ -28,7 +28,7 @@ def report(
     models: tuple[str, ...],
     output: Path,
 ) -> None:
-    """Write a page about the Loopy kernel that FUNCTION in FILE.py builds: its time, what it is made of, what would help.
+    """Write a page about the Loopy kernel that FUNCTION in FILE.py builds: its time, what of, and what would help.
 
     The page is one file that needs no network. What FUNCTION says of itself, its docstring, is on it.
     """

@@ -120,8 +120,8 @@ class _Question:
             return found
         found = self._on(device.slug, device, _or_reason(lambda: timed(self.program, device, self.typical, self.sizes)))
         if not found.estimates:
-            name, reason = next(iter(found.refusals.items()))
-            raise LoopyperfError(f"no model has an answer on {device.slug!r}; {name}: {reason}")
+            name = next(name for name in (self.first, USUAL, *found.refusals) if name in found.refusals)
+            raise LoopyperfError(f"no model has an answer on {device.slug!r}; {name}: {found.refusals[name]}")
         return found
 
     def _on(self, slug: str, device: Device | None, kernel: TimedKernel | str) -> OnDevice:
