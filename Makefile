@@ -1,5 +1,6 @@
 # make env          the virtual environment in .venv, everything pinned (needs Python 3.11 to 3.13 and a C compiler)
 # make demo         calibrates this machine's OpenCL device, then predicts and measures the test kernels
+# make browser      Chromium for the tests of pages, where it is missing, this is Debian and we are root
 # make test         ruff, pyright, the ratios of `make benchmark`, pytest
 # make benchmark    how many times as fast as its peers each answer is; fails where one is too slow
 # make test-slow    the tests that do not fit into `make test`
@@ -16,7 +17,7 @@ STAMP = $(VENV)/.installed
 # One thread: with more, PoCL's times on a shared machine vary by a factor of two.
 export POCL_MAX_PTHREAD_COUNT = 1
 
-.PHONY: env demo benchmark test test-slow test-oldest corpora lint clean
+.PHONY: env browser demo benchmark test test-slow test-oldest corpora lint clean
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
@@ -35,7 +36,14 @@ lint: env
 benchmark: env
 	$(BIN)/python -m pytest --quiet --benchmark-columns=min,median,rounds benchmarks/test_speed.py
 
-test: lint benchmark
+browser:
+	@command -v chromium >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium >/dev/null && exit 0; \
+	fi; \
+	echo "there is no chromium, and it could not be installed: tests of pages in a browser are skipped"
+
+test: lint browser benchmark
 	$(BIN)/python -m pytest -n 2
 
 test-slow: env

@@ -14,6 +14,7 @@ from loopyperf.cli.estimate import property_table
 from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.settings import sizes_of
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs
+from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.explain import explain as ask
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.reasons import by_reason, in_short
@@ -68,8 +69,8 @@ def show_explanation(answer: Explanation, console: Console) -> None:
 
 
 def _parts(answer: Explanation) -> Iterator[RenderableType]:
-    if answer.about:
-        yield Text(answer.about)
+    for paragraph in paragraphs(answer.about):
+        yield Text(paragraph)
     for on in answer.devices:
         yield Text(f"\n{str(on.estimate).partition(chr(10))[0]}", "bold")
         yield _source_table(answer, on)

@@ -14,6 +14,7 @@ from typing import Any
 from loopyperf.errors import LoopyperfError
 from loopyperf.models import MODELS
 from loopyperf.models.result import Estimate
+from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.costs import LineCost, property_costs
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import Line
@@ -52,6 +53,7 @@ def page_of(explanation: Explanation) -> str:
     first = explanation.devices[0]
     return environment.get_template("page.html").render(
         report=explanation,
+        paragraphs=paragraphs(explanation.about),
         sizes=", ".join(f"{name} = {value}" for name, value in explanation.sizes.items()),
         first=first,
         lines=explanation.lines(first.estimate),

@@ -206,6 +206,13 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+def test_without_scripts_everything_is_below_each_other(browser: Any, address: str):
+    watched = Watched(browser, address, java_script_enabled=False)
+    # Three models on two devices, and the fit's on one.
+    assert len(watched.texts(".headline p:first-child")) == 7
+    assert pictures(watched) == 2
+
+
 def test_names_that_look_like_a_script_are_shown_and_not_run(browser: Any, tmp_path: Path):
     page = lpp.report(hostile(), n=4096, device="nvidia-v100", models=["roofline"], about=HOSTILE)
     watched = Watched(browser, page.save(tmp_path / "page.html").as_uri())

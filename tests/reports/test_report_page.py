@@ -16,6 +16,7 @@ from reports.questions import DEVICES, HOSTILE, MODELS, hostile, page_on_several
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError
+from loopyperf.models.result import Alternative
 from loopyperf.reports.pictures import embedded
 from loopyperf.units import duration
 
@@ -119,6 +120,18 @@ def test_names_that_end_what_a_page_begins_are_text_on_it():
     # The kernel and its size, what it is about, its instruction, the device, two reasons for two who have no answer, an
     # unsure array, a note: each of these at least once.
     assert " ".join(page.texts).count(HOSTILE) >= 9
+
+
+def test_an_interval_and_what_is_unsure_are_on_the_page():
+    plain = lpp.report(two_launches(), n=4096, device="nvidia-v100", models=["roofline"])
+    (on,) = plain.explanation.devices
+    other = Alternative(2e-3, ("acc",), "the private array acc is in registers", "it is indexed by a variable")
+    estimate = replace(on.estimate, interval=(1e-3, 3e-3), unsure=("acc",), alternatives=(other,))
+    devices = (replace(on, estimates={"roofline": estimate}),)
+    text = " ".join(Page(replace(plain, explanation=replace(plain.explanation, devices=devices)).html()).texts)
+    assert "Between 1 ms and 3 ms" in text
+    assert str(other) in text
+    assert "unsure whether the compiler keeps the private array acc in registers" in text
 
 
 def test_a_dollar_in_a_name_is_a_dollar_and_what_is_black_takes_the_colour_of_the_text():

@@ -120,7 +120,8 @@ class _Question:
             return found
         found = self._on(device.slug, device, _or_reason(lambda: timed(self.program, device, self.typical, self.sizes)))
         if not found.estimates:
-            name = next(name for name in (self.first, USUAL, *found.refusals) if name in found.refusals)
+            told = (self.first or USUAL, USUAL, *found.refusals)
+            name = next(name for name in told if name in found.refusals)
             raise LoopyperfError(f"no model has an answer on {device.slug!r}; {name}: {found.refusals[name]}")
         return found
 

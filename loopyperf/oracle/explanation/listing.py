@@ -13,6 +13,7 @@ from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch, is_unrolled
 
 PARAM, SET = isl.dim_type.param, isl.dim_type.set
+UNDERLINE = "\N{COMBINING LOW LINE}"
 Kind = Literal["launch", "loop", "barrier", "instruction", "other"]
 
 
@@ -127,4 +128,6 @@ def _statement(instruction: InstructionBase) -> str:
     else:
         does = type(instruction).__name__
     conditions = sorted(map(str, cast("frozenset[Any]", instruction.predicates)))
-    return f"if {' and '.join(conditions)}: {does}" if conditions else does
+    line = f"if {' and '.join(conditions)}: {does}" if conditions else does
+    # Loopy underlines the functions that it knows, letter by letter.
+    return line.replace(UNDERLINE, "")

@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import loopy as lp
+import numpy as np
 import pytest
 from kernels import triangle
 from reports.questions import two_launches
@@ -34,6 +36,16 @@ def test_launches_are_listed_with_their_grids_and_hold_their_instructions():
             "second",
         ),
     )
+
+
+def test_functions_and_conditions_are_written_plainly():
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "b[i] = sqrt(a[i]) {if=a[i] > 0}",
+        [lp.GlobalArg("a, b", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        lang_version=(2018, 2),
+    )
+    assert listing_of(load_kernel(knl))[-1].text == "if a[i] > 0: b[i] = sqrt(a[i])"
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
