@@ -2,6 +2,7 @@
 # make demo         calibrates this machine's OpenCL device, then predicts and measures the test kernels
 # make test         ruff, pyright, the documentation, the ratios of `make benchmark`, pytest
 # make docs         the documentation as a site, in build/docs; a warning is a failure
+# make browser      Chromium for the tests of pages, where it is missing, this is Debian and we are root
 # make benchmark    how many times as fast as its peers each answer is; fails where one is too slow
 # make test-slow    the tests that do not fit into `make test`
 # make corpora      how many real kernels are counted, and why others are not
@@ -17,7 +18,7 @@ STAMP = $(VENV)/.installed
 # One thread: with more, PoCL's times on a shared machine vary by a factor of two.
 export POCL_MAX_PTHREAD_COUNT = 1
 
-.PHONY: env demo docs benchmark test test-slow test-oldest corpora lint clean
+.PHONY: env browser demo docs benchmark test test-slow test-oldest corpora lint clean
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
@@ -39,7 +40,14 @@ benchmark: env
 docs: env
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --fresh-env docs build/docs
 
-test: lint docs benchmark
+browser:
+	@command -v chromium >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium >/dev/null && exit 0; \
+	fi; \
+	echo "there is no chromium, and it could not be installed: tests of pages in a browser are skipped"
+
+test: lint docs browser benchmark
 	$(BIN)/python -m pytest -n 2
 
 test-slow: env

@@ -23,6 +23,8 @@ from .oracle.comparison import OccupancyComparison as OccupancyComparison
 from .oracle.comparison import compare as compare
 from .oracle.comparison import compare_occupancies as compare_occupancies
 from .oracle.estimate import estimate as estimate
+from .oracle.explanation.explain import explain as explain
+from .oracle.explanation.explanation import Explanation as Explanation
 from .oracle.fit import Measured as Measured
 from .oracle.fit import fit as fit
 from .oracle.instruction_graph import instruction_graph as instruction_graph
@@ -39,3 +41,5 @@ from .oracle.train import train as train
 from .oracle.validate import Validation as Validation
 from .oracle.validate import validate as validate
 from .properties.counted_kernel import KernelCounts as KernelCounts
+from .reports.report import Report as Report
+from .reports.report import report as report

@@ -1,4 +1,4 @@
-"""Times as people read them."""
+"""Times, and shares of them, as people read them."""
 
 import math
 
@@ -18,6 +18,14 @@ def duration(seconds: float) -> str:
 def unit_of(seconds: float) -> tuple[float, str]:
     """Return the unit in which *seconds* are 1 to 1000, in seconds, and its name: ``(1e-6, "µs")`` for 12.3e-6."""
     return _unit(seconds) if seconds and math.isfinite(seconds) else _UNITS[0]
+
+
+def in_percent(share: float) -> str:
+    """Return *share* in percent, without fractions: ``"83 %"`` for 0.8265, ``"< 1 %"`` for what would be 0."""
+    percent = 100 * share
+    if not percent or abs(percent) >= 1:
+        return f"{percent:.0f} %"
+    return "< 1 %" if percent > 0 else "> -1 %"
 
 
 def _unit(seconds: float) -> tuple[float, str]:

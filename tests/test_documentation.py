@@ -29,8 +29,6 @@ from loopyperf.cli.program import COMMANDS, program
 
 TERMINAL_WIDTH = "100"
 """columns, as when the output in the documents was made"""
-COMING = {"report"} - set(COMMANDS)
-"""commands that the tutorial names and that are not there yet"""
 BY_THE_WALK = TUTORIAL / "index.md"
 """its console is run by its script: see test_tutorial.py"""
 CONSOLES = [each for each in DOCUMENTS if each != BY_THE_WALK and steps_of(each)]
@@ -82,7 +80,7 @@ def test_every_command_prints_what_the_document_shows(console: Path, desk: Path)
 
 def test_every_command_is_one_of_ours_with_options_that_it_takes(document: Path) -> None:
     for words in commands(document):
-        if words[0] == "loopyperf" and len(words) > 1 and words[1] not in COMING:
+        if words[0] == "loopyperf" and len(words) > 1:
             assert words[1] in COMMANDS, " ".join(words)
             if len(words) > 2:
                 # With its parent, whose settings a command keeps for good.

@@ -25,7 +25,7 @@ LAYERS = (
     {"measurement"},
     {"calibration"},
     {"oracle"},
-    {"plots", "report"},
+    {"plots", "reports"},
     {"cli"},
     {"__main__"},
 )

@@ -1,6 +1,6 @@
 import pytest
 
-from loopyperf.units import duration, unit_of
+from loopyperf.units import duration, in_percent, unit_of
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,11 @@ def test_what_is_no_time_is_still_written():
 )
 def test_a_unit_is_the_largest_that_is_not_larger(seconds: float, unit: tuple[float, str]):
     assert unit == unit_of(seconds)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0 %"), (0.8265, "83 %"), (0.004, "< 1 %"), (-0.004, "> -1 %"), (-0.8599, "-86 %"), (1.3, "130 %")],
+)
+def test_a_share_is_in_percent_and_nothing_is_told_from_little(share: float, text: str):
+    assert text == in_percent(share)

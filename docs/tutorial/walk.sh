@@ -22,9 +22,7 @@ walk() {
 
 walk loopyperf fit recorded.jsonl --kernels kernels --output recorded.json
 walk loopyperf estimate matmul.py:tiled --set n=4096 --device nvidia-v100 --model pipeline
-if loopyperf report --help >/dev/null 2>&1; then
-    walk loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100 --model pipeline -o report.html
-fi
+walk loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100 --model pipeline -o report.html
 walk loopyperf calibrate --kernels kernels --archive mine.jsonl --output mine.json
 walk loopyperf estimate matmul.py:tiled --set n=512 --fit mine.json
 walk loopyperf rank tiles.py:variants --set n=512 --fit mine.json

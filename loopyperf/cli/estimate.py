@@ -12,6 +12,7 @@ from loopyperf.cli.settings import sizes_of
 from loopyperf.counts.execution import COUNTINGS, Counting
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.estimate import estimate as ask
+from loopyperf.oracle.explanation.costs import property_costs
 from loopyperf.units import duration
 
 
@@ -53,14 +54,15 @@ def estimate(
 def show_estimate(answer: Estimate, console: Console) -> None:
     """Print *answer* with its costs by property."""
     console.print(str(answer))
+    console.print(property_table(answer))
+
+
+def property_table(answer: Estimate) -> Table:
+    """Return the costs by property of *answer* as a table."""
     table = Table("property", "count", "each", "time")
     for column in table.columns[1:]:
         column.justify = "right"
-    costs = answer.breakdown.by_property()
-    for name in sorted(costs, key=lambda name: -abs(float(costs[name]))):
-        rows = [row for row in answer.breakdown.rows if row.property == name]
-        number = sum(row.count for row in rows)
-        alike = len({row.weight for row in rows}) == 1
-        each = duration(rows[0].weight) if alike else "differs"
-        table.add_row(name, f"{number:,}", each, duration(float(costs[name])))
-    console.print(table)
+    for cost in property_costs(answer):
+        each = "differs" if cost.each is None else duration(cost.each)
+        table.add_row(cost.property, f"{cost.count:,}", each, duration(cost.seconds))
+    return table

@@ -1,5 +1,6 @@
 """Kernels named on the command line as ``FILE.py:FUNCTION``."""
 
+import inspect
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -27,6 +28,13 @@ def load_program(source: str) -> Any:
         return built()
     except Exception as error:
         raise KernelFileError(f"{source}() failed with {type(error).__name__}: {error}") from error
+
+
+def words_on(source: str) -> str:
+    """Return the docstring of FUNCTION in FILE.py, which :func:`load_program` has loaded; empty where it has none."""
+    file, _, name = source.rpartition(":")
+    built = getattr(_imported(Path(file)), name)
+    return (inspect.getdoc(built) or "") if inspect.isfunction(built) else ""
 
 
 def _functions(module: ModuleType) -> list[str]:

@@ -15,9 +15,11 @@ from loopyperf.cli.coverage import coverage
 from loopyperf.cli.devices import devices
 from loopyperf.cli.doctor import doctor
 from loopyperf.cli.estimate import estimate
+from loopyperf.cli.explain import explain
 from loopyperf.cli.fit import fit
 from loopyperf.cli.microbenchmark import microbenchmark
 from loopyperf.cli.rank import rank
+from loopyperf.cli.report import report
 from loopyperf.cli.train import train
 from loopyperf.cli.validate import validate
 from loopyperf.errors import LoopyperfError, LoopyperfWarning
@@ -30,9 +32,11 @@ COMMANDS: Mapping[str, click.Command] = {
     "devices": devices,
     "doctor": doctor,
     "estimate": estimate,
+    "explain": explain,
     "fit": fit,
     "microbenchmark": microbenchmark,
     "rank": rank,
+    "report": report,
     "train": train,
     "validate": validate,
 }

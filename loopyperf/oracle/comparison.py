@@ -1,7 +1,8 @@
 """All models side by side: what each says of a kernel, and why others say nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from textwrap import shorten
 from typing import Any, cast
 
@@ -150,8 +151,27 @@ def compare(
     raises for a kernel, a size or a device that makes no sense; what one model lacks is in
     :attr:`Comparison.refusals`: its description of the device may lack a number, or there may be no fit.
     """
-    names, merged = _asked(models), merged_sizes(parameters, sizes)
-    kernel = _timed(program, chosen_device(device), typical, merged)
+    names, merged = asked_models(models), merged_sizes(parameters, sizes)
+    kernel = timed(program, chosen_device(device), typical, merged)
+
+    def by_fit(name: str) -> Estimate:
+        slug = None if fit is not None else kernel.device.slug
+        return estimate(program, device=slug, model=name, fit=fit, typical=typical, parameters=merged)
+
+    estimates, refusals = answers(names, partial(on_device, kernel, sizes=merged), by_fit)
+    return Comparison(kernel.graphs.kernel, dict(merged), kernel.device.slug, kernel.device.clock, estimates, refusals)
+
+
+def on_device(kernel: TimedKernel, model: DeviceModel, sizes: Mapping[str, Any]) -> Estimate:
+    """Return what *model* says of *kernel*, the times that it takes if unsure arrays live elsewhere included."""
+    answer = with_alternatives(kernel, model.time)
+    return device_estimate(kernel.graphs.kernel, model.name, kernel.device.slug, sizes, answer)
+
+
+def answers(
+    names: Iterable[str], on_device: Callable[[DeviceModel], Estimate], by_fit: Callable[[str], Estimate]
+) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """Return the estimates of the models called *names*, and why others have none: models of a device, and fitted."""
     estimates: dict[str, Estimate] = {}
     refusals: dict[str, str] = {}
     for name in names:
@@ -160,16 +180,10 @@ def compare(
             refusals[name] = f"runs a part of the kernel; ask estimate(..., model={name!r}, backend=...)"
             continue
         try:
-            if isinstance(model, DeviceModel):
-                answer = with_alternatives(kernel, model.time)
-                found = device_estimate(kernel.graphs.kernel, name, kernel.device.slug, merged, answer)
-            else:
-                slug = None if fit is not None else kernel.device.slug
-                found = estimate(program, device=slug, model=name, fit=fit, typical=typical, parameters=merged)
-            estimates[name] = found
+            estimates[name] = on_device(model) if isinstance(model, DeviceModel) else by_fit(name)
         except LoopyperfError as error:
             refusals[name] = str(error)
-    return Comparison(kernel.graphs.kernel, dict(merged), kernel.device.slug, kernel.device.clock, estimates, refusals)
+    return estimates, refusals
 
 
 def compare_occupancies(
@@ -189,8 +203,8 @@ def compare_occupancies(
     as a core has room for, all of these unless stated. Everything else is as for :func:`compare`; models that are
     fitted do not know the occupancy. Raises :class:`OccupancyError` for more groups than there is room for.
     """
-    names, merged = _asked(models), merged_sizes(parameters, sizes)
-    full = _timed(program, chosen_device(device), typical, merged)
+    names, merged = asked_models(models), merged_sizes(parameters, sizes)
+    full = timed(program, chosen_device(device), typical, merged)
     if not full.launches:
         raise ParameterError(f"at {dict(merged)} {full.graphs.kernel} launches no groups, so that none reside at once")
     longest = max(full.launches, key=lambda launch: launch.warps_of_core)
@@ -216,7 +230,7 @@ def compare_occupancies(
     )  # fmt: skip
 
 
-def _asked(models: object) -> list[str]:
+def asked_models(models: object) -> list[str]:
     """Return the names of the models that are asked; raises :class:`UnknownModelError` for one that there is not."""
     if models is None:
         return list(MODELS)
@@ -233,9 +247,7 @@ def _checked(concurrent_groups: Sequence[int]) -> tuple[int, ...]:
     return tuple(numbers.tolist())
 
 
-def _timed(
-    program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
-) -> TimedKernel:
+def timed(program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> TimedKernel:
     """Return the graphs of the kernel on the device: what all models of a device begin with."""
     arrays = [name for name, size in sizes.items() if isinstance(size, np.ndarray)]
     if arrays:

@@ -1,0 +1,133 @@
+"""``loopyperf explain``: in a terminal, what a report shows."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+import click
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from loopyperf.cli.console import standard_output
+from loopyperf.cli.estimate import property_table
+from loopyperf.cli.kernel_source import load_program, words_on
+from loopyperf.cli.settings import sizes_of
+from loopyperf.models.on_device.roofs import LaunchUnderRoofs
+from loopyperf.oracle.explanation.about import paragraphs
+from loopyperf.oracle.explanation.explain import explain as ask
+from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
+from loopyperf.oracle.explanation.reasons import by_reason, in_short
+from loopyperf.units import duration, in_percent
+
+INDENT = 2
+"""columns for each loop around a line"""
+PARTS = 24
+"""columns of what a line's time is for, at most"""
+
+
+@click.command(epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
+@click.argument("kernel", metavar="FILE.py:FUNCTION")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A size of the kernel; repeat for more.")
+@click.option("--device", "devices", multiple=True, help="Short name, or a description's path; repeat for more.")
+@click.option("--model", help="Which model is explained; by default that of the best fit, else pipeline.")
+@click.option(
+    "--only", "models", multiple=True, metavar="MODEL", help="A model that is asked; repeat for more. Else all."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+def explain(
+    kernel: str,
+    settings: tuple[str, ...],
+    devices: tuple[str, ...],
+    model: str | None,
+    models: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Say why the Loopy kernel that FUNCTION in FILE.py builds takes so long: line by line, by all models.
+
+    `loopyperf report` makes a page of the same.
+    """
+    program = load_program(kernel)
+    answer = ask(
+        program,
+        device=devices or None,
+        model=model,
+        models=models or None,
+        about=words_on(kernel),
+        parameters=sizes_of(settings),
+    )
+    if as_json:
+        click.echo(json.dumps(answer.to_dict(), indent=2))
+    else:
+        show_explanation(answer, standard_output())
+
+
+def show_explanation(answer: Explanation, console: Console) -> None:
+    """Print *answer*, device by device, in lines that are no longer than the console is wide."""
+    for part in _parts(answer):
+        console.print(part, soft_wrap=False)
+
+
+def _parts(answer: Explanation) -> Iterator[RenderableType]:
+    for paragraph in paragraphs(answer.about):
+        yield Text(paragraph)
+    for on in answer.devices:
+        yield Text(f"\n{str(on.estimate).partition(chr(10))[0]}", "bold")
+        yield _source_table(answer, on)
+        yield property_table(on.estimate)
+        yield from _items("Assumed", on.estimate.notes)
+        yield from _items("Or", map(str, on.estimate.alternatives))
+        yield _model_table(on)
+        yield from _items("No answer", _reasons(on.refusals))
+        launches = on.roofline.launches if on.roofline is not None else ()
+        yield from _items("Roofline", map(_under_roofs, launches))
+        yield from _items("What would help", (line for advice in on.advice for line in str(advice).splitlines()))
+        yield from _items("Missing", (f"{name}: {in_short(reason)}" for name, reason in on.gaps.items()))
+    yield from _items("No answer", _reasons(answer.refusals))
+
+
+def _items(title: str, sentences: Iterable[str]) -> Iterator[RenderableType]:
+    """Yield *sentences* below *title*, each as far in as it begins; nothing where there are none."""
+    listed = list(sentences)
+    if listed:
+        yield Text(f"\n{title}", "bold")
+        for sentence in listed:
+            words = sentence.lstrip()
+            yield Padding(Text(words), (0, 0, 0, INDENT + len(sentence) - len(words)), expand=False)
+
+
+def _reasons(refusals: Mapping[str, str]) -> Iterator[str]:
+    return (f"{', '.join(names)}: {reason}" for reason, names in by_reason(refusals).items())
+
+
+def _source_table(answer: Explanation, on: OnDevice) -> Table:
+    table = Table("source", "time", "share", "for")
+    table.columns[0].overflow = "fold"
+    table.columns[3].max_width = PARTS
+    for column in table.columns[1:3]:
+        column.justify, column.no_wrap = "right", True
+    whole = float(on.estimate.seconds)
+    for cost in answer.lines(on.estimate):
+        if cost.line.kind == "other" and not cost.parts:
+            continue
+        text = Padding(Text(cost.line.text), (0, 0, 0, INDENT * cost.line.depth))
+        time = duration(cost.seconds) if cost.parts else ""
+        share = in_percent(cost.seconds / whole) if cost.parts and whole else ""
+        table.add_row(text, time, share, ", ".join(cost.parts))
+    return table
+
+
+def _model_table(on: OnDevice) -> Table:
+    table = Table("model", "time", "most of it for")
+    table.columns[1].justify = "right"
+    for name, estimate in on.estimates.items():
+        table.add_row(name, duration(float(estimate)), estimate.bound)
+    return table
+
+
+def _under_roofs(launch: LaunchUnderRoofs) -> str:
+    intensities = ", ".join(f"{value:.3g} flop/B for {memory}" for memory, value in launch.intensities.items())
+    return (
+        f"{launch.name}: {duration(launch.seconds)} at least, bound by {launch.bound}, "
+        f"{launch.flops:.3g} flop{f', {intensities}' if launch.flops else ''}"
+    )

@@ -1,0 +1,170 @@
+"""Why does this kernel take so long? :func:`explain` asks every model about it, on every device that is meant."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any, TypeVar
+
+import numpy as np
+
+from loopyperf.device.description import Device
+from loopyperf.device.names import device_slug
+from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
+from loopyperf.models import find_model
+from loopyperf.models.interface import DeviceModel
+from loopyperf.models.on_device.advice import advice_on
+from loopyperf.models.on_device.roofs import roofline_of
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.models.result import Estimate
+from loopyperf.oracle.analysis import Program, admitted_sizes, prepared
+from loopyperf.oracle.choice import DeviceChoice, chosen_device, chosen_fit, meant_device
+from loopyperf.oracle.comparison import answers, asked_models, on_device, timed
+from loopyperf.oracle.estimate import estimate
+from loopyperf.oracle.explanation.costs import with_others
+from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
+from loopyperf.oracle.explanation.listing import listing_of
+from loopyperf.oracle.sizes import merged_sizes
+
+Found = TypeVar("Found")
+USUAL = "pipeline"
+"""the model that is shown first where there is no fit"""
+DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
+
+
+def explain(
+    program: Program,
+    /,
+    *,
+    device: DeviceChoices | None = None,
+    model: str | None = None,
+    models: Iterable[str] | None = None,
+    about: str = "",
+    typical: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> Explanation:
+    """Return what there is to say of the run time of *program* at one size: what it is made of, and what would help.
+
+    *device* is one, or several. *model* is the one that is shown first: by default that of the best fit for the device,
+    else ``"pipeline"``; where it has no answer, the first that has one. *models* are all that are asked, every model
+    unless stated. *about* says in a few words what the kernel is for. Sizes, *typical* and *parameters* are those of
+    :func:`loopyperf.estimate`.
+
+    A model or a device that has no answer is listed with the reason. Raises what :func:`loopyperf.estimate` raises for
+    a kernel or a size that makes no sense, and for a single device that nobody knows; :class:`LoopyperfError` where no
+    model has an answer on any device.
+    """
+    merged = _one_size(merged_sizes(parameters, sizes))
+    kernel = prepared(program)
+    admitted_sizes(kernel, merged)
+    first = None if model is None else find_model(model).name
+    question = _Question(program, typical, merged, asked_models(models), first)
+    found: list[OnDevice] = []
+    refusals: dict[str, str] = {}
+    failures: list[LoopyperfError] = []
+    for choice in _several(device):
+        try:
+            found.append(question.on(choice))
+        except LoopyperfError as error:
+            refusals[_called(choice)] = str(error)
+            failures.append(error)
+    if not found:
+        raise failures[0]
+    listing = with_others(listing_of(kernel), (each for on in found for each in on.estimates.values()))
+    return Explanation(kernel.name, merged, about, listing, tuple(found), refusals)
+
+
+def _one_size(sizes: Mapping[str, Any]) -> dict[str, Any]:
+    arrays = [name for name, size in sizes.items() if isinstance(size, np.ndarray)]
+    if arrays:
+        raise ParameterError(f"one size is explained at a time: {arrays[0]} is an array; ask estimate for all of it")
+    return dict(sizes)
+
+
+def _several(device: DeviceChoices | None) -> Sequence[DeviceChoice | None]:
+    if device is None or isinstance(device, str | PathLike | Device):
+        return [device]
+    if not device:
+        raise ParameterError("device is a device or several, received none at all; leave it out for the usual one")
+    return list(device)
+
+
+def _called(choice: DeviceChoice | None) -> str:
+    if choice is None:
+        return "this machine's"
+    return choice.slug if isinstance(choice, Device) else fspath(choice)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked of each device."""
+
+    program: Program
+    typical: Mapping[str, Any] | None
+    sizes: Mapping[str, Any]
+    models: Sequence[str]
+    first: str | None
+
+    def on(self, choice: DeviceChoice | None) -> OnDevice:
+        """Return what there is to say on a device; raises :class:`LoopyperfError` where no model has an answer."""
+        try:
+            device = chosen_device(choice)
+        except UnknownDeviceError as unknown:
+            if isinstance(choice, PathLike):
+                raise
+            # Fits of counts ask for no description.
+            slug = meant_device() if choice is None else device_slug(_called(choice))
+            found = self._on(slug, None, str(unknown))
+            if not found.estimates:
+                raise
+            return found
+        found = self._on(device.slug, device, _or_reason(lambda: timed(self.program, device, self.typical, self.sizes)))
+        if not found.estimates:
+            told = (self.first or USUAL, USUAL, *found.refusals)
+            name = next(name for name in told if name in found.refusals)
+            raise LoopyperfError(f"no model has an answer on {device.slug!r}; {name}: {found.refusals[name]}")
+        return found
+
+    def _on(self, slug: str, device: Device | None, kernel: TimedKernel | str) -> OnDevice:
+        """Return the answers on a device; *kernel* is its graphs there, or why there are none."""
+
+        def by_graphs(model: DeviceModel) -> Estimate:
+            return on_device(_there(kernel), model, self.sizes)
+
+        def by_fit(name: str) -> Estimate:
+            return estimate(self.program, device=slug, model=name, typical=self.typical, parameters=self.sizes)
+
+        estimates, refusals = answers(self.models, by_graphs, by_fit)
+        roofline = _or_reason(lambda: roofline_of(_there(kernel), self.sizes))
+        advice = _or_reason(lambda: tuple(advice_on(launch) for launch in _there(kernel).launches))
+        reasons = {"roofline": roofline, "advice": advice}
+        return OnDevice(
+            device=slug,
+            name=slug if device is None else device.name,
+            first=self._shown_first(slug, estimates),
+            estimates=estimates,
+            refusals=refusals,
+            clock=None if device is None else device.clock,
+            roofline=None if isinstance(roofline, str) else roofline,
+            advice=() if isinstance(advice, str) else advice,
+            gaps={name: reason for name, reason in reasons.items() if isinstance(reason, str)},
+        )
+
+    def _shown_first(self, slug: str, estimates: Mapping[str, Estimate]) -> str:
+        best = _or_reason(lambda: chosen_fit(None, slug, None))
+        usual = USUAL if isinstance(best, str) else best.model
+        return next((name for name in (self.first, usual, USUAL, *estimates) if name and name in estimates), "")
+
+
+def _or_reason(find: Callable[[], Found]) -> Found | str:
+    """Return what *find* finds, or why it does not."""
+    try:
+        return find()
+    except LoopyperfError as error:
+        return str(error)
+
+
+def _there(kernel: TimedKernel | str) -> TimedKernel:
+    if isinstance(kernel, str):
+        raise LoopyperfError(kernel)
+    return kernel

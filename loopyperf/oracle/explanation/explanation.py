@@ -1,0 +1,97 @@
+"""An :class:`Explanation`: what there is to say of a kernel's time on some devices, as plain values."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from loopyperf.models.on_device.advice import Advice
+from loopyperf.models.on_device.roofs import Roofline
+from loopyperf.models.result import Estimate
+from loopyperf.oracle.explanation.costs import LineCost, line_costs
+from loopyperf.oracle.explanation.listing import Line
+
+
+@dataclass(frozen=True, slots=True)
+class OnDevice:
+    """What there is to say of a kernel on one device."""
+
+    device: str
+    """its short name"""
+    name: str
+    """its full name; the short one where it is not described"""
+    first: str
+    """the model that is shown first: the one that was asked for, if it has an answer"""
+    estimates: Mapping[str, Estimate]
+    """by model, one at least"""
+    refusals: Mapping[str, str]
+    """model -> why it has no answer"""
+    clock: float | None
+    """of a core, in Hz; None where the device is not described"""
+    roofline: Roofline | None
+    advice: tuple[Advice, ...]
+    """of each launch"""
+    gaps: Mapping[str, str]
+    """``"roofline"`` or ``"advice"`` -> why there is none"""
+
+    @property
+    def estimate(self) -> Estimate:
+        """Return the estimate that is shown first."""
+        return self.estimates[self.first]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values that JSON can hold."""
+        return {
+            "device": self.device,
+            "name": self.name,
+            "first": self.first,
+            "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
+            "refusals": dict(self.refusals),
+            "clock": self.clock,
+            "roofline": None if self.roofline is None else _plain(self.roofline),
+            "advice": [each.to_dict() for each in self.advice],
+            "gaps": dict(self.gaps),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What there is to say of a kernel's time at one size."""
+
+    kernel: str
+    sizes: Mapping[str, Any]
+    about: str
+    """what the kernel is for, in the words of who asked"""
+    listing: tuple[Line, ...]
+    """its source, and below it what else estimates attribute costs to"""
+    devices: tuple[OnDevice, ...]
+    """one at least"""
+    refusals: Mapping[str, str]
+    """device -> why no model has an answer for it"""
+
+    def lines(self, estimate: Estimate) -> tuple[LineCost, ...]:
+        """Return what each line of the listing costs by *estimate*, one of those here; they add up to its seconds."""
+        return tuple(line_costs(estimate, self.listing))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as plain values that JSON can hold."""
+        return {
+            "kernel": self.kernel,
+            "sizes": dict(self.sizes),
+            "about": self.about,
+            "listing": [line.to_dict() for line in self.listing],
+            "devices": [each.to_dict() for each in self.devices],
+            "refusals": dict(self.refusals),
+        }
+
+
+def _plain(roofline: Roofline) -> dict[str, Any]:
+    launches = [
+        {**asdict(launch), "performance": launch.performance, "intensities": launch.intensities}
+        for launch in roofline.launches
+    ]
+    return {
+        "bandwidths": dict(roofline.bandwidths),
+        "peaks": dict(roofline.peaks),
+        "launches": launches,
+        "notes": list(roofline.notes),
+    }

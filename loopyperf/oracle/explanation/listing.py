@@ -1,0 +1,133 @@
+"""The source of a kernel as it runs: launches, loops, barriers and instructions in the order of Loopy's schedule."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import islpy as isl
+from loopy.kernel.instruction import CInstruction, InstructionBase, MultiAssignmentBase
+from loopy.schedule import Barrier, CallKernel, EnterLoop, LeaveLoop, ReturnFromKernel, RunInstruction, ScheduleItem
+from loopy.symbolic import pw_aff_to_expr
+
+from loopyperf.kernel import Kernel
+from loopyperf.launches import Launch, is_unrolled
+
+PARAM, SET = isl.dim_type.param, isl.dim_type.set
+UNDERLINE = "\N{COMBINING LOW LINE}"
+Kind = Literal["launch", "loop", "barrier", "instruction", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a listing."""
+
+    kind: Kind
+    """``"other"`` is what costs are attributed to that no line of the source is"""
+    depth: int
+    """loops and launches around it"""
+    text: str
+    source: str
+    """what the line is called in :attr:`loopyperf.models.result.Row.source`; empty for loops, which cost nothing"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the line as plain values that JSON can hold."""
+        return {"kind": self.kind, "depth": self.depth, "text": self.text, "source": self.source}
+
+
+def listing_of(kernel: Kernel) -> tuple[Line, ...]:
+    """Return the lines of *kernel* in the order of its schedule, with the bounds of loops and the sizes of grids."""
+    return tuple(_Listing(kernel).lines())
+
+
+class _Listing:
+    """A walk along the schedule, which knows what is around it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.launches = {launch.name: launch for launch in kernel.launches}
+        self.depth = 0
+        self.loops: list[str] = []
+        """that are entered, those on the host included"""
+        self.numbering: Mapping[str, object] = {}
+        """the hardware inames of the launch, if any"""
+        self.barriers: Iterator[str] = iter(())
+        """labels of those that are still to come in the launch"""
+
+    def lines(self) -> Iterator[Line]:
+        for item in cast("tuple[ScheduleItem, ...]", self.kernel.loopy_kernel.linearization):
+            if isinstance(item, CallKernel):
+                yield self._begin(self.launches[item.kernel_name])
+            elif isinstance(item, EnterLoop):
+                yield self._enter(item.iname)
+            elif isinstance(item, ReturnFromKernel):
+                self.numbering = {}
+                self.depth -= 1
+            elif isinstance(item, LeaveLoop):
+                self.loops.pop()
+                self.depth -= 1
+            elif isinstance(item, RunInstruction):
+                instruction = self.kernel.loopy_kernel.id_to_insn[item.insn_id]
+                yield Line("instruction", self.depth, _statement(instruction), item.insn_id)
+            elif isinstance(item, Barrier) and item.synchronization_kind == "local":
+                yield Line("barrier", self.depth, "barrier", next(self.barriers))
+
+    def _begin(self, launch: Launch) -> Line:
+        self.barriers = (barrier.label for barrier in launch.barriers)
+        self.numbering = launch.numbering
+        line = Line("launch", self.depth, _launch(launch), f"launch of {launch.name}")
+        self.depth += 1
+        return line
+
+    def _enter(self, iname: str) -> Line:
+        line = Line("loop", self.depth, self._loop(iname), "")
+        self.loops.append(iname)
+        self.depth += 1
+        return line
+
+    def _loop(self, iname: str) -> str:
+        """Return the head of the loop over *iname*, whose bounds may depend on what is around it."""
+        kernel = self.kernel.loopy_kernel
+        assumed = isl.Set.from_basic_set(kernel.assumptions)
+        points = isl.Set.from_basic_set(self._over(iname)).intersect_params(assumed)
+        known = points.params()
+        first, last = (_in_words(end.gist(known)) for end in (points.dim_min(0), points.dim_max(0)))
+        return f"for {iname} in {first} .. {last}{', unrolled' if is_unrolled(kernel, iname) else ''}"
+
+    def _over(self, iname: str) -> isl.BasicSet:
+        """Return the values of *iname*, given those of the loops and the hardware axes that it is in."""
+        points = self.kernel.loopy_kernel.get_inames_domain(frozenset([iname]))
+        around = {*self.loops, *self.numbering}
+        for name in (name for name in points.get_var_names_not_none(SET) if name != iname):
+            place = points.get_var_dict(SET)[name][1]
+            if name in around:
+                points = points.move_dims(PARAM, points.dim(PARAM), SET, place, 1)
+            else:
+                points = points.project_out(SET, place, 1)
+        return points
+
+
+def _launch(launch: Launch) -> str:
+    groups, work_items = (
+        " × ".join(_in_words(axes[axis]) for axis in sorted(axes)) or "1"
+        for axes in (launch.group_axes, launch.local_axes)
+    )
+    return f"launch {launch.name}: {groups} groups of {work_items} work-items"
+
+
+def _in_words(number: isl.PwAff) -> str:
+    return str(pw_aff_to_expr(number, int_ok=True))
+
+
+def _statement(instruction: InstructionBase) -> str:
+    """Return what *instruction* does, after the conditions that it is under."""
+    if isinstance(instruction, MultiAssignmentBase):
+        targets = ", ".join(map(str, cast("tuple[Any, ...]", instruction.assignees)))
+        does = f"{targets} = {instruction.expression}" if targets else str(instruction.expression)
+    elif isinstance(instruction, CInstruction):
+        does = cast("str", instruction.code).strip()
+    else:
+        does = type(instruction).__name__
+    conditions = sorted(map(str, cast("frozenset[Any]", instruction.predicates)))
+    line = f"if {' and '.join(conditions)}: {does}" if conditions else does
+    # Loopy underlines the functions that it knows, letter by letter.
+    return line.replace(UNDERLINE, "")

@@ -1,0 +1,143 @@
+"""The page of a report: the template, filled with an explanation.
+
+Everything is escaped by Jinja2 unless it was made here: pictures, coloured source text, style and script. The page
+carries a content security policy that lets no other script run and nothing be fetched.
+"""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from loopyperf.errors import LoopyperfError
+from loopyperf.models import MODELS
+from loopyperf.models.result import Estimate
+from loopyperf.oracle.explanation.about import paragraphs
+from loopyperf.oracle.explanation.costs import LineCost, property_costs
+from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
+from loopyperf.oracle.explanation.listing import Line
+from loopyperf.oracle.explanation.reasons import by_reason, in_short
+from loopyperf.plots.figures import Figure
+from loopyperf.plots.roofline import plot_roofline
+from loopyperf.reports.colours import DARK, LIGHT, coloured, style_sheet
+from loopyperf.reports.pictures import embedded
+from loopyperf.units import duration, in_percent
+
+try:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+except ImportError as error:
+    raise LoopyperfError(
+        f"reports need Jinja2, which cannot be imported ({error}): pip install 'loopyperf[report]'"
+    ) from error
+
+TEMPLATE = Path(__file__).parent / "template"
+SCRIPTS = ("sortable.min.js", "page.js")
+CHART = (4.8, 4.2)
+"""inches: on a telephone, its print is still large enough to be read"""
+LARGE = 1000
+"""counts from which on fractions are of no interest"""
+
+
+def page_of(explanation: Explanation) -> str:
+    """Return *explanation* as an HTML document that needs nothing else."""
+    environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
+    environment.filters.update(
+        duration=duration, number=_number, percent=in_percent, coloured=_coloured, short=in_short
+    )
+    script = "\n".join(_file(name) for name in SCRIPTS)
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    first = explanation.devices[0]
+    return environment.get_template("page.html").render(
+        report=explanation,
+        paragraphs=paragraphs(explanation.about),
+        sizes=", ".join(f"{name} = {value}" for name, value in explanation.sizes.items()),
+        first=first,
+        lines=explanation.lines(first.estimate),
+        cell=_cell,
+        amount=_amount,
+        by_reason=by_reason,
+        property_costs=property_costs,
+        roofline_chart=_roofline_chart,
+        summaries={name: model.summary for name, model in MODELS.items()},
+        models=[name for name in MODELS if any(name in on.estimates for on in explanation.devices)],
+        costs=_costs(explanation),
+        style=Markup(_style()),
+        script=Markup(script),
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'",
+        version=version("loopyperf"),
+    )
+
+
+# {{{ the source with its costs
+
+
+def _costs(explanation: Explanation) -> dict[str, Any]:
+    """Return for each device and model the cells of the lines that cost anything, by the line's number."""
+    cells = {
+        str(number): {name: _cells(explanation, estimate) for name, estimate in on.estimates.items()}
+        for number, on in enumerate(explanation.devices)
+    }
+    return {"first": [on.first for on in explanation.devices], "cells": cells}
+
+
+def _cells(explanation: Explanation, estimate: Estimate) -> dict[int, Sequence[Any]]:
+    lines = explanation.lines(estimate)
+    return {number: _cell(cost, lines, estimate) for number, cost in enumerate(lines) if cost.parts}
+
+
+def _cell(cost: LineCost, lines: Sequence[LineCost], estimate: Estimate) -> Sequence[Any]:
+    """Return a line's seconds, these and their share in words, the length of its bar in percent, and its parts."""
+    if not cost.parts:
+        return "", "", "", 0, ""
+    whole = float(estimate.seconds)
+    longest = max((abs(each.seconds) for each in lines), default=0.0)
+    bar = round(100 * abs(cost.seconds) / longest, 1) if longest else 0
+    share = in_percent(cost.seconds / whole) if whole else ""
+    many = len(cost.parts) > 1
+    parts = ", ".join(f"{name} {duration(seconds)}" if many else name for name, seconds in cost.parts.items())
+    return cost.seconds, duration(cost.seconds), share, bar, parts
+
+
+def _coloured(line: Line) -> str | Markup:
+    return Markup(coloured(line.text)) if line.kind in ("loop", "instruction") else line.text
+
+
+# }}}
+
+
+# {{{ words and pictures
+
+
+def _number(count: Any) -> str:
+    amount = float(count)
+    return f"{count:,.0f}" if amount.is_integer() or abs(amount) >= LARGE else f"{amount:.3g}"
+
+
+def _amount(number: float, unit: str) -> str:
+    """Return *number* rounded to three digits with the prefix of *unit* that suits."""
+    prefixes = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+    size, prefix = next(((size, name) for size, name in prefixes if abs(number) >= size), (1.0, ""))
+    return f"{number / size:.3g} {prefix}{unit}"
+
+
+def _roofline_chart(on: OnDevice, number: int) -> Markup:
+    assert on.roofline is not None
+    ax = Figure(figsize=CHART, layout="constrained").subplots()
+    figure = plot_roofline(on.roofline, ax=ax)
+    return Markup(embedded(figure, f"Roofline of {on.roofline.kernel} on {on.device}", f"roofline-{number}-"))
+
+
+def _style() -> str:
+    dark = f"@media screen and (prefers-color-scheme: dark) {{\n{style_sheet(DARK)}\n}}"
+    return "\n".join([_file("page.css"), style_sheet(LIGHT), dark])
+
+
+def _file(name: str) -> str:
+    return (TEMPLATE / name).read_text(encoding="utf-8")
+
+
+# }}}

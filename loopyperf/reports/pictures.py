@@ -1,0 +1,51 @@
+"""Figures of matplotlib inside a page: in the colours of its text, and with names of their own."""
+
+import re
+from io import StringIO
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+
+from loopyperf.plots.figures import Figure
+
+SVG, LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "loopyperf"}
+"""text stays text, and the same figure is the same picture"""
+INK = re.compile(r"#000000\b")
+
+
+def embedded(figure: Figure, title: str, prefix: str) -> str:
+    """Return *figure* as an SVG element, called *title* to who does not see it, all ids in it beginning with *prefix*.
+
+    What is black takes the colour of the text around it, and the ground is that of the page.
+    """
+    buffer = StringIO()
+    figure.patch.set_visible(False)
+    for ax in figure.axes:
+        ax.patch.set_visible(False)
+        legend = ax.get_legend()
+        # Names of launches are among these, in which a dollar is a dollar.
+        for text in (*ax.texts, *(legend.get_texts() if legend else ())):
+            text.set_parse_math(False)
+    with mpl.rc_context(SETTINGS):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    root = ElementTree.fromstring(buffer.getvalue())
+    for each in root.findall(f"{{{SVG}}}metadata"):
+        root.remove(each)
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            element.set(name, _of_the_page(name, value, prefix))
+    width, height = (float(root.attrib.pop(name).removesuffix("pt")) for name in ("width", "height"))
+    root.attrib.update({"role": "img", "aria-label": title, "style": f"aspect-ratio: {width:g} / {height:g}"})
+    ElementTree.register_namespace("", SVG)
+    ElementTree.register_namespace("xlink", LINK)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _of_the_page(name: str, value: str, prefix: str) -> str:
+    if name == "id":
+        return prefix + value
+    if name == f"{{{LINK}}}href" and value.startswith("#"):
+        return f"#{prefix}{value[1:]}"
+    return INK.sub("currentColor", value.replace("url(#", f"url(#{prefix}"))

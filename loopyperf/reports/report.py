@@ -1,0 +1,64 @@
+"""What users call: :func:`report`, and the :class:`Report` that it returns."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from loopyperf.errors import LoopyperfError
+from loopyperf.oracle.analysis import Program
+from loopyperf.oracle.explanation.explain import DeviceChoices, explain
+from loopyperf.oracle.explanation.explanation import Explanation
+from loopyperf.reports.page import page_of
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A page about a kernel."""
+
+    explanation: Explanation
+    """what it says"""
+
+    def html(self) -> str:
+        """Return the page: one HTML document with everything in it, which asks for nothing from a network."""
+        return page_of(self.explanation)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the page to *path* and return that; raises :class:`LoopyperfError` where it cannot be written."""
+        file = Path(path)
+        try:
+            file.write_text(self.html(), encoding="utf-8")
+        except OSError as error:
+            raise LoopyperfError(f"the report cannot be written to {file}: {error}; give another path") from error
+        return file
+
+
+def report(
+    program: Program,
+    /,
+    *,
+    device: DeviceChoices | None = None,
+    model: str | None = None,
+    models: Iterable[str] | None = None,
+    about: str = "",
+    typical: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> Report:
+    """Return a page about the run time of *program* at one size, on one device or on several.
+
+    It shows the source with what each line costs, what the time is made of, what all models say, the roofline, advice,
+    and what was assumed. Options, sizes and errors are those of :func:`loopyperf.explain`.
+    """
+    explanation = explain(
+        program,
+        device=device,
+        model=model,
+        models=models,
+        about=about,
+        typical=typical,
+        parameters=parameters,
+        **sizes,
+    )
+    return Report(explanation)

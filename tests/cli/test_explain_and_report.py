@@ -1,0 +1,73 @@
+"""``loopyperf explain`` and ``loopyperf report``: the same, in a terminal and on a page."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from reports.questions import DEVICES, two_launches
+
+import loopyperf as lpp
+from loopyperf.cli.program import program
+
+CHAIN = f"{Path(__file__).parents[1] / 'reports' / 'questions.py'}:two_launches"
+ASKED = ("--set", f"n={2**20}", *(word for name in DEVICES for word in ("--device", name)))
+
+
+@pytest.fixture(autouse=True)
+def imports_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(program, [str(argument) for argument in arguments])
+
+
+def test_explain_prints_lines_models_reasons_and_advice_within_80_columns(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    printed = run("explain", CHAIN, *ASKED)
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    lines = printed.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].startswith("Return b = 2a, and in a second launch")
+    for words in (
+        "chain(n=1048576) on nvidia-v100, model pipeline:",
+        "chain(n=1048576) on amd-r9-fury, model linear:",
+        "launch chain_0: (127 + n) // 128 groups",
+        "Roofline",
+        "What would help",
+        "No answer",
+        "nobodys-device: no device called 'nobodys-device' is",
+    ):
+        assert any(words in line for line in lines), words
+
+
+def test_explain_prints_json_that_is_the_explanation():
+    printed = run("explain", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "roofline", "--json")
+    expected = lpp.explain(two_launches(), n=4096, device="nvidia-a100", models=["roofline"])
+    said = json.loads(printed.stdout)
+    assert said.pop("about").startswith("Return b = 2a")
+    assert said == {name: value for name, value in expected.to_dict().items() if name != "about"}
+
+
+def test_report_writes_a_page_with_the_functions_own_words(tmp_path: Path):
+    page = tmp_path / "page.html"
+    said = run("report", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "-o", page)
+    assert (said.exit_code, said.stdout) == (0, f"report: {page}\n")
+    html = page.read_text(encoding="utf-8")
+    assert "Return b = 2a, and in a second launch" in html
+    assert html.startswith("<!DOCTYPE html>")
+
+
+def test_a_page_that_cannot_be_written_and_a_device_that_nobody_knows_are_told_in_one_line(tmp_path: Path):
+    asked = ("--set", "n=4096", "--only", "roofline")
+    for arguments, words in (
+        (("report", CHAIN, *asked, "--device", "nvidia-a100", "-o", tmp_path), "cannot be written to"),
+        (("report", CHAIN, *asked, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
+        (("explain", CHAIN, *asked, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
+    ):
+        refused = run(*arguments)
+        assert refused.exit_code == 2
+        assert words in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1

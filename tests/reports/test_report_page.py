@@ -1,0 +1,167 @@
+"""The page: well-formed, whole, small, and its own whatever kernels are called."""
+
+import hashlib
+import re
+import subprocess
+import sys
+from base64 import b64encode
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+from reports.questions import DEVICES, HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
+
+import loopyperf as lpp
+from loopyperf.errors import LoopyperfError
+from loopyperf.models.result import Alternative
+from loopyperf.reports.pictures import embedded
+from loopyperf.units import duration
+
+VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
+"""elements that have no end"""
+
+
+class Page(HTMLParser):
+    """What a page holds; an element that is not closed where it should be is an error."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.names = Counter[str]()
+        self.ids = Counter[str]()
+        self.handlers: list[str] = []
+        self.references: list[str] = []
+        self.texts: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names[tag] += 1
+        for name, value in attrs:
+            if name == "id":
+                self.ids[value or ""] += 1
+            if name.startswith("on"):
+                self.handlers.append(name)
+            if name in ("src", "href", "xlink:href", "action"):
+                self.references.append(value or "")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        # Only SVG has these.
+        assert "svg" in self.open
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"script", "style"} & set(self.open):
+            self.texts.append(data)
+
+
+@pytest.fixture
+def html() -> str:
+    return page_on_several_devices()
+
+
+def test_a_page_is_well_formed_with_distinct_ids_and_asks_for_nothing(html: str):
+    page = Page(html)
+    assert {name: number for name, number in page.ids.items() if number > 1} == {}
+    assert page.names["svg"] == 2  # of the two devices that are described well enough
+    outside = [each for each in page.references if not each.startswith("#") and each != "data:,"]
+    assert outside == []
+    assert [each for each in page.references if each.startswith("#") and each[1:] not in page.ids] == []
+    assert "@import" not in html
+    assert [each for each in re.findall(r"url\(([^)]*)\)", html) if not each.startswith("#")] == []
+
+
+def test_a_page_is_small_and_the_same_each_time(html: str):
+    assert len(html.encode()) < 300_000
+    assert html == page_on_several_devices()
+
+
+def test_no_script_runs_but_the_pages_own(html: str):
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1].replace("&#39;", "'")
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy.split("; ")[0] == "default-src 'none'"
+    assert f"script-src 'sha256-{digest}'" in policy
+
+
+def test_a_page_shows_every_estimate_and_every_reason(html: str):
+    text = " ".join(" ".join(Page(html).texts).split())
+    for words in ("chain", "b, then c", "first", "second", "no device called 'nobodys-device' is described"):
+        assert words in text
+    assert "the description of 'amd-r9-fury' does not state" in text
+    found = lpp.explain(two_launches(), n=2**20, device=DEVICES, models=MODELS)
+    for each in (each for on in found.devices for each in on.estimates.values()):
+        assert duration(float(each)) in text
+        for row in each.breakdown.rows:
+            assert row.property in text
+            assert row.source in html
+
+
+def test_names_that_end_what_a_page_begins_are_text_on_it():
+    plain = lpp.report(hostile(), n=4096, device="nvidia-v100", models=["roofline"], about=HOSTILE)
+    (on,) = plain.explanation.devices
+    estimate = replace(on.estimate, notes=(HOSTILE,), unsure=(HOSTILE,))
+    on = replace(on, name=HOSTILE, estimates={"roofline": estimate}, refusals={"volkov": HOSTILE})
+    explanation = replace(plain.explanation, devices=(on,), refusals={HOSTILE: HOSTILE}, sizes={HOSTILE: 1})
+    page = Page(replace(plain, explanation=explanation).html())
+    assert page.handlers == []
+    # Its data, and what it does.
+    assert page.names["script"] == 2
+    # The kernel and its size, what it is about, its instruction, the device, two reasons for two who have no answer, an
+    # unsure array, a note: each of these at least once.
+    assert " ".join(page.texts).count(HOSTILE) >= 9
+
+
+def test_an_interval_and_what_is_unsure_are_on_the_page():
+    plain = lpp.report(two_launches(), n=4096, device="nvidia-v100", models=["roofline"])
+    (on,) = plain.explanation.devices
+    other = Alternative(2e-3, ("acc",), "the private array acc is in registers", "it is indexed by a variable")
+    estimate = replace(on.estimate, interval=(1e-3, 3e-3), unsure=("acc",), alternatives=(other,))
+    devices = (replace(on, estimates={"roofline": estimate}),)
+    text = " ".join(Page(replace(plain, explanation=replace(plain.explanation, devices=devices)).html()).texts)
+    assert "Between 1 ms and 3 ms" in text
+    assert str(other) in text
+    assert "unsure whether the compiler keeps the private array acc in registers" in text
+
+
+def test_a_dollar_in_a_name_is_a_dollar_and_what_is_black_takes_the_colour_of_the_text():
+    ax = Figure().subplots()
+    ax.plot([1, 2], [1, 2], label="k$x$ <b>", color="black")
+    ax.legend()
+    picture = embedded(ax.figure, 'a "title"', "p-")
+    assert "k$x$ &lt;b&gt;" in picture
+    assert "currentColor" in picture
+    assert "#000000" not in picture
+    assert set(re.findall(r' id="(..)', picture)) == {"p-"}
+    assert 'aria-label="a &quot;title&quot;"' in picture
+
+
+def test_a_report_is_saved_where_it_is_told_or_says_that_it_cannot_be(tmp_path: Path):
+    found = lpp.report(hostile(), n=4096, device="nvidia-v100", models=["roofline"])
+    assert isinstance(found, lpp.Report)
+    assert found.save(tmp_path / "r.html").read_text(encoding="utf-8") == found.html()
+    with pytest.raises(LoopyperfError, match="cannot be written to"):
+        found.save(tmp_path / "nowhere" / "r.html")
+
+
+@pytest.mark.parametrize("module", ["jinja2", "matplotlib", "pygments"])
+def test_without_what_it_needs_the_extra_is_named(module: str):
+    lines = f"import sys; sys.modules[{module!r}] = None; import loopyperf; loopyperf.report"
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.search(r"pip install 'loopyperf\[(report|plots)\]'$", done.stderr.splitlines()[-1])
+
+
+def test_the_function_stays_the_function_after_its_package_is_imported():
+    lines = "import loopyperf.reports, loopyperf; assert callable(loopyperf.report); assert callable(loopyperf.report)"
+    subprocess.run([sys.executable, "-c", lines], check=True)
