@@ -110,6 +110,14 @@ def test_a_loop_bounded_by_data_makes_the_passes_that_are_typical() -> None:
     assert graph.mix()["add", "f32"] == 27 * 100
 
 
+def test_values_that_bound_a_loop_are_no_part_of_the_shape_of_groups() -> None:
+    unit = lp.split_iname(sparse_rows(), "i", 32, outer_tag="g.0", inner_tag="l.0")
+    graph = lpp.instruction_graph(unit, n=128, typical={"s": 0, "e": 27})
+    (launch,) = graph.launches
+    assert (launch.groups, [kind.warps for kind in launch.kinds]) == (4, [4])
+    assert graph.mix()["add", "f32"] == 27  # of each warp
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -120,6 +120,8 @@ def first_value(kernel: Kernel, iname: str, sizes: Mapping[str, int]) -> int:
 
 def _extent(extent: isl.PwAff, sizes: Mapping[str, int]) -> int:
     for name, (kind, place) in extent.domain().get_var_dict(isl.dim_type.param).items():
+        if not extent.involves_dims(kind, place, 1):
+            continue  # values that bound loops inside are parameters of the launch too
         if name not in sizes:
             raise ParameterError(f"the shape of a group depends on {name}: state it among the sizes")
         fixed = isl.Set.universe(extent.domain().get_space()).fix_val(kind, place, isl.Val(str(sizes[name])))
