@@ -29,6 +29,7 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.errors import LoopyperfError
+from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.interface import Backend, Case
 from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
@@ -49,6 +50,8 @@ FOLDERS = (
 VARIANTS = 2
 SHORTEST, LONGEST = 5e-3, 0.2
 """seconds of a run"""
+LARGEST = 2**31
+"""bytes of a kernel's arrays; the host has them several times"""
 GROUPS = 256
 """of kernels whose number of groups is a size of its own"""
 FEWEST = 16
@@ -114,9 +117,11 @@ def cases(backend: Backend) -> Iterator[Case]:
 
 def long_enough(backend: Backend, case: Case) -> Iterator[Case]:
     """Yield the case at the first size of its ladder that takes :data:`SHORTEST`, or the last before the longest."""
-    found = None
+    found, kernel = None, case.configuration.build().default_entrypoint
     for sizes in case.configuration.sizes:
         many = {**sizes, "groups": max(GROUPS, sizes["groups"])} if "groups" in sizes else sizes
+        if allocated_bytes(kernel, many) > LARGEST:
+            break
         sized = replace(case, sizes=many)
         try:
             seconds = min(backend.time(sized, 2).wall)
