@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import shorten
 from typing import Any, cast
 
 import numpy as np
@@ -25,8 +24,6 @@ from loopyperf.units import duration
 
 Refusals = Mapping[str, str]
 """model -> why it has no answer"""
-WIDTH = 60
-"""letters of a reason that are printed, at most"""
 SHOWN = 6
 """occupancies that are printed, at most"""
 
@@ -67,7 +64,7 @@ class Comparison:
             others = "".join(f", or {duration(float(other.seconds))}" for other in each.alternatives)
             yield name, f"{duration(float(each)):>9} {self.cycles[name]:14,.0f} cycles  {each.bound}{others}"
         for name, why in self.refusals.items():
-            yield name, f"{'-':>9}  {shorten(why.partition(';')[0], WIDTH, placeholder='...')}"
+            yield name, f"{'-':>9}  {' '.join(why.partition(';')[0].split())}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""

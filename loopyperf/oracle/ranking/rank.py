@@ -1,6 +1,6 @@
 """Which of many variants is fastest, which can never be, and how sure that is: :func:`rank`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import inf, log
@@ -186,6 +186,7 @@ def rank(
     executor: Executor | Processes | None = None,
     time_limit: float | None = None,
     parameters: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     **sizes: Any,
 ) -> Ranking:
     """Return *variants* of a kernel at one size, in the order of their run times, which nobody measures.
@@ -216,9 +217,11 @@ def rank(
     cascade = Cascade((*(bound_of(judge, name) for name in bounds), judge), every, top)
     questions = Questions(asked, executor, time_limit, ready=judge.ready)
     seen = SizesSeen(judge.sizes, len(every))
-    for question, answer in questions.about(cascade.questions()):
+    for number, (question, answer) in enumerate(questions.about(cascade.questions()), 1):
         seen.note(question.variant.name, answer)
         cascade.take(question, answer)
+        if progress is not None:
+            progress(number, len(every) * len(cascade.judges))
     return ranking_of(
         judge,
         every,
