@@ -1,6 +1,7 @@
 """``loopyperf devices``: which devices are known, and what is known of one."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +112,4 @@ def _words(device: Device) -> dict[str, str | list[str]]:
 
 def _numbers(device: Device) -> Iterator[Row]:
     """Yield a row for each number that is stated."""
-    for part in device.parts:
-        declared = part.declared()
-        for name, quantity in part.numbers:
-            yield {
-                "number": ".".join(filter(None, (part.place, name))),
-                "value": quantity.value,
-                "unit": quantity.unit,
-                "meaning": declared[name].meaning,
-                "source": quantity.source,
-            }
+    yield from (asdict(each) for part in device.parts for each in part.statements)

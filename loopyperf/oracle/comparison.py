@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from loopyperf import hypertext
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError
 from loopyperf.models import MODELS, find_model
@@ -59,12 +60,24 @@ class Comparison:
     def __str__(self) -> str:
         return "\n".join([f"{self.kernel}({_in_words(self.sizes)}) on {self.device}", *_lines(self._table())])
 
+    def __repr__(self) -> str:
+        asked = f"{self.kernel}({_in_words(self.sizes)}) on {self.device}"
+        return f"<Comparison {asked}: {len(self.estimates)} models, {len(self.refusals)} without an answer>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, each.bound, duration(float(each)), f"{self.cycles[name]:,.0f}", _others(each))
+            for name, each in self.estimates.items()
+        ]
+        rows += [(name, _in_short(why), "", "", "") for name, why in self.refusals.items()]
+        caption = f"{self.kernel}({_in_words(self.sizes)}) on {self.device}"
+        return hypertext.shown(hypertext.table(("model", "bound", "time", "cycles", ""), rows, caption=caption, text=2))
+
     def _table(self) -> Iterator[tuple[str, str]]:
         for name, each in self.estimates.items():
-            others = "".join(f", or {duration(float(other.seconds))}" for other in each.alternatives)
-            yield name, f"{duration(float(each)):>9} {self.cycles[name]:14,.0f} cycles  {each.bound}{others}"
+            yield name, f"{duration(float(each)):>9} {self.cycles[name]:14,.0f} cycles  {each.bound}{_others(each)}"
         for name, why in self.refusals.items():
-            yield name, f"{'-':>9}  {' '.join(why.partition(';')[0].split())}"
+            yield name, f"{'-':>9}  {_in_short(why)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""
@@ -239,6 +252,15 @@ def _timed(
         raise ParameterError(f"models are compared at one size: {arrays[0]} is an array; ask estimate for all of it")
     graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
     return TimedKernel(graphs, device)
+
+
+def _others(estimate: Estimate) -> str:
+    return "".join(f", or {duration(float(other.seconds))}" for other in estimate.alternatives)
+
+
+def _in_short(reason: str) -> str:
+    """Return what a refusal begins with, on one line."""
+    return " ".join(reason.partition(";")[0].split())
 
 
 def _in_words(sizes: Mapping[str, Any]) -> str:
