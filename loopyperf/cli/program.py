@@ -21,6 +21,7 @@ from loopyperf.cli.loudness import is_quiet, is_verbose, loudness
 from loopyperf.cli.microbenchmark import microbenchmark
 from loopyperf.cli.rank import rank
 from loopyperf.cli.summaries import Summaries
+from loopyperf.cli.trace import trace
 from loopyperf.cli.train import train
 from loopyperf.cli.validate import validate
 from loopyperf.errors import LoopyperfError, LoopyperfWarning
@@ -36,6 +37,7 @@ COMMANDS: Mapping[str, click.Command] = {
     "fit": fit,
     "microbenchmark": microbenchmark,
     "rank": rank,
+    "trace": trace,
     "train": train,
     "validate": validate,
 }
