@@ -52,6 +52,9 @@ class Table:
         widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
         return "\n".join([*filter(None, [self.title]), *(_line(row, widths) for row in rows)])
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def html(self) -> str:
         """Return the table as HTML, with formulas in LaTeX between dollar signs."""
         headings = ("property", "count", *(column.heading for column in self.columns))
