@@ -5,6 +5,7 @@
 # make browser      Chromium for the tests of pages, where it is missing, this is Debian and we are root
 # make benchmark    how many times as fast as its peers each answer is; fails where one is too slow
 # make test-slow    the tests that do not fit into `make test`
+# make notebooks    runs the notebooks from their first cells to their last, and leaves them as they are
 # make corpora      how many real kernels are counted, and why others are not
 # make test-oldest  the tests with the oldest supported versions, in a virtual environment of their own
 PYTHON ?= python3
@@ -18,7 +19,7 @@ STAMP = $(VENV)/.installed
 # One thread: with more, PoCL's times on a shared machine vary by a factor of two.
 export POCL_MAX_PTHREAD_COUNT = 1
 
-.PHONY: env browser demo docs benchmark test test-slow test-oldest corpora lint clean
+.PHONY: env browser demo docs benchmark test test-slow test-oldest notebooks corpora lint clean
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
@@ -52,6 +53,9 @@ test: lint docs browser benchmark
 
 test-slow: env
 	$(BIN)/python -m pytest -m slow
+
+notebooks: env
+	$(BIN)/python -m pytest tests/test_notebooks.py
 
 corpora: env
 	PYTHONPATH=tests $(BIN)/python -W ignore -m corpora

@@ -37,6 +37,8 @@ from .oracle.split import Split as Split
 from .oracle.split import split as split
 from .oracle.throughput import crossover as crossover
 from .oracle.throughput import throughput_bounds as throughput_bounds
+from .oracle.trace import Trace as Trace
+from .oracle.trace import trace as trace
 from .oracle.train import train as train
 from .oracle.validate import Validation as Validation
 from .oracle.validate import validate as validate

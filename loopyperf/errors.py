@@ -1,7 +1,7 @@
 """What can go wrong, each error named for its cause; all descend from :class:`LoopyperfError`.
 
 A message says what was wrong, what was received and what to do next. The command line prints it on one line and
-exits with status 2.
+exits with status 1.
 """
 
 ENGINE_REMEDY = "run: pip install --force-reinstall --no-deps 'islpy-barvinok==2025.2.5.post1'"

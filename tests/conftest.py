@@ -23,6 +23,8 @@ def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LOOPYPERF_DATA", str(folder))
     monkeypatch.delenv("LOOPYPERF_DEVICE", raising=False)
     monkeypatch.delenv("LOOPYPERF_CACHE", raising=False)
+    # pytest-xdist gives its workers the width of its own terminal, and commands fold their lines there.
+    monkeypatch.delenv("COLUMNS", raising=False)
     return folder
 
 

@@ -43,6 +43,11 @@ def ask(program: lp.TranslationUnit | None = None, n: Any = N, **changes: Any) -
     return lpp.estimate(program or unsure(), parameters={"n": n}, **question)
 
 
+def whole(answer: Any) -> str:
+    """Return all that an answer says, to the last bit."""
+    return repr(answer.to_dict() if isinstance(answer, Estimate) else answer)
+
+
 def other_device(cores: int) -> lpp.Device:
     numbers = dict(V100.numbers)
     changed = numbers | {"cores": msgspec.structs.replace(numbers["cores"], value=cores)}

@@ -41,9 +41,12 @@ def save_fit(fit: Fit, path: str | os.PathLike[str]) -> None:
 
     :raises FitFileError: a number in the fit is not finite, or the file cannot be written.
     """
-    target = Path(path)
-    document = {"schema": SCHEMA, **cast("Document", msgspec.to_builtins(fit, order="deterministic"))}
-    write_document(document, target, "fit")
+    write_document(fit_document(fit), Path(path), "fit")
+
+
+def fit_document(fit: Fit) -> Document:
+    """Return what the file of *fit* holds, as plain values."""
+    return {"schema": SCHEMA, **cast("Document", msgspec.to_builtins(fit, order="deterministic"))}
 
 
 def path_of(fit: str | os.PathLike[str]) -> str:

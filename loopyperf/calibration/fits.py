@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from loopyperf import hypertext
 from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.exercised import Coverage
 from loopyperf.calibration.indistinguishable import Indistinguishable
@@ -16,6 +17,7 @@ from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.errors import IncompatibleRunsError
 from loopyperf.measurement.protocol import MUST_AGREE
 from loopyperf.models.interface import Basis
+from loopyperf.units import duration
 
 SCHEMA = 2
 """Version of the fit files that this loopyperf writes."""
@@ -107,6 +109,33 @@ class Fit(Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     coverage: tuple[Coverage, ...] = ()
     """which kernels exercise each property, and how well it is told apart; empty in fits from before it was recorded"""
     residuals: tuple[Residual, ...] = ()
+
+    def __str__(self) -> str:
+        made = f"{self.model} model of {self.device} ({self.slug}): {len(self.weights)} weights of {self.basis}"
+        if not self.residuals:
+            return made
+        summary = self.residual_summary
+        error = "" if summary is None else f", residuals of {summary.geometric_mean:.1%} (geometric mean)"
+        return f"{made}, from {len(self.residuals)} measurements{error}"
+
+    def __repr__(self) -> str:
+        return f"<Fit: {self}>"
+
+    def _repr_html_(self) -> str:
+        unit = duration if self.basis == "counts" else "{:.3g}".format
+        rows = (
+            (name, unit(weight), f"{self.ranges[name][1]:.3g}" if name in self.ranges else "")
+            for name, weight in self.weights.items()
+        )
+        columns = ("property", "weight", "at most counted")
+        if self.basis == "pipelines":
+            columns = ("pipeline", "takes", "at most busy, in s")
+        validated = self.cross_validation
+        errors = [] if validated is None else [f"{name}: {each:.0%}" for name, each in validated.errors.items()]
+        said = [f"errors on kernel classes left out: {'; '.join(errors)}"] if errors else []
+        said += [f"not told apart: {', '.join(group.properties)}" for group in self.undetermined]
+        said += [f"source: {self.source}"] if self.source else []
+        return hypertext.shown(hypertext.table(columns, rows, caption=str(self)), hypertext.lines(said))
 
     @property
     def is_better(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from loopyperf import hypertext
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.regressors import RECIPES, Regressor, taught
 from loopyperf.calibration.uncertainty import LEVEL, quantile
@@ -136,10 +137,24 @@ class Learned:
         return {"record": self.record}
 
     def __str__(self) -> str:
+        scores = "; ".join(f"{name} {score.median_log_error:.1%}" for name, score in self.record.scores.items())
+        return f"{self._taught()}; median errors on classes left out: {scores}"
+
+    def __repr__(self) -> str:
+        return f"<Learned: {self._taught()}>"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (name, f"{score.median_log_error:.1%}", f"{score.explained:.0%}")
+            for name, score in self.record.scores.items()
+        )
+        table = hypertext.table(("on classes left out", "median error", "explained"), rows, caption=self._taught())
+        return hypertext.shown(table, hypertext.lines([f"source: {self.record.source}"] if self.record.source else []))
+
+    def _taught(self) -> str:
         record = self.record
         classes = len({row.kernel_class for row in record.rows})
-        scores = "; ".join(f"{name} {score.median_log_error:.1%}" for name, score in record.scores.items())
         return (
             f"learned model of {record.slug}: {record.recipe} on {record.base}, from {len(record.rows)} measurements "
-            f"of {classes} classes; median errors on classes left out: {scores}"
+            f"of {classes} classes"
         )

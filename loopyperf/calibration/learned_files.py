@@ -24,8 +24,12 @@ def save_learned(learned: Learned, path: str | os.PathLike[str]) -> None:
 
     Raises :class:`FitFileError` for a number in it that is not finite, and for a file that cannot be written.
     """
-    document = {"schema": SCHEMA, **cast("Document", msgspec.to_builtins(learned.record, order="deterministic"))}
-    write_document(document, Path(path), "learned model")
+    write_document(learned_document(learned), Path(path), "learned model")
+
+
+def learned_document(learned: Learned) -> Document:
+    """Return what the file of *learned* holds, as plain values."""
+    return {"schema": SCHEMA, **cast("Document", msgspec.to_builtins(learned.record, order="deterministic"))}
 
 
 def load_learned(path: str | os.PathLike[str]) -> Learned:

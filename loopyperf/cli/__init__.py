@@ -1,4 +1,4 @@
-"""The command line: ``loopyperf``. One file for each command; an error of ours is one line and exit status 2."""
+"""The command line: ``loopyperf``. One file for each command; an error of ours is one line and exit status 1."""
 
 import sys
 from collections.abc import Sequence
@@ -16,5 +16,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         program = import_module("loopyperf.cli.program").program
     except ImportError as error:
         sys.stderr.write(f"Error: loopyperf cannot start: {error}; if this is about islpy, {ENGINE_REMEDY}\n")
-        sys.exit(2)
+        sys.exit(1)
     program.main(args=arguments, prog_name="loopyperf")

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Collection
+from typing import Any
 
 import click
 import loopy as lp
-from rich.console import Console
 
-from loopyperf.cli.console import standard_output
+from loopyperf.cli.console import print_json, show
+from loopyperf.cli.settings import as_json as json_option
 from loopyperf.oracle.analysis_files import (
     CACHE_VARIABLE,
     LIMIT_VARIABLE,
@@ -22,21 +23,36 @@ from loopyperf.oracle.analysis_folder import Entry, entries, remove
 @click.command(epilog="\b\nExample: loopyperf cache --clear-stale")
 @click.option("--clear", is_flag=True, help="Remove all of them.")
 @click.option("--clear-stale", is_flag=True, help="Remove those of other versions, and what was left half written.")
-def cache(clear: bool, clear_stale: bool) -> None:
-    """Show where counts and answers are kept in files, and how many; nothing else in that folder is ever touched."""
+@json_option
+def cache(clear: bool, clear_stale: bool, as_json: bool) -> None:
+    """Show where counts and answers are kept in files, and how many; nothing else in that folder is ever touched.
+
+    Exit with status 1 if some are to be removed, and cannot be.
+    """
     folder = cache_folder() or own_folder()
     found = entries(folder)
-    console = standard_output()
-    console.print(f"folder: {folder}")
     if clear or clear_stale:
-        _remove([each for each in found if clear or not _is_readable(each)], console)
-        return
-    console.print(_state())
-    console.print(f"limit: {cache_limit():,} bytes; {LIMIT_VARIABLE}=NUMBER says another")
-    console.print(f"holds: {_sum(found)}")
-    stale = [each for each in found if each.is_whole and not _is_readable(each)]
-    console.print(f"of other versions: {_sum(stale)}")
-    console.print(f"half written: {_sum([each for each in found if not each.is_whole])}")
+        gone = [each for each in found if clear or not _is_readable(each)]
+        left = remove(gone)
+        told: dict[str, Any] = {"folder": str(folder), "removed": _sum([each for each in gone if each not in left])}
+        told |= {"cannot be removed": _sum(left)} if left else {}
+    else:
+        left = ()
+        told = {
+            "folder": str(folder),
+            "state": _state(),
+            "limit": cache_limit(),
+            "holds": _sum(found),
+            "of other versions": _sum([each for each in found if each.is_whole and not _is_readable(each)]),
+            "half written": _sum([each for each in found if not each.is_whole]),
+        }
+    if as_json:
+        print_json(told)
+    else:
+        for name, value in told.items():
+            show(_in_words(name, value))
+    if left:
+        raise SystemExit(1)
 
 
 def _is_readable(entry: Entry) -> bool:
@@ -54,14 +70,16 @@ def _state() -> str:
     return f"on: {CACHE_VARIABLE}={os.environ[CACHE_VARIABLE]}; unset it to turn it off"
 
 
-def _sum(found: Collection[Entry]) -> str:
-    return f"{len(found):,} file{'' if len(found) == 1 else 's'}, {sum(each.nbytes for each in found):,} bytes"
+def _sum(found: Collection[Entry]) -> dict[str, int]:
+    return {"files": len(found), "bytes": sum(each.nbytes for each in found)}
 
 
-def _remove(gone: Collection[Entry], console: Console) -> None:
-    """Remove files and say how many; exit with status 1 where some cannot be removed."""
-    left = remove(gone)
-    console.print(f"removed: {_sum([each for each in gone if each not in left])}")
-    if left:
-        console.print(f"cannot be removed: {_sum(left)}; their owner can")
-        raise SystemExit(1)
+def _in_words(name: str, value: Any) -> str:
+    if name == "state":
+        return value
+    if name == "limit":
+        return f"limit: {value:,} bytes; {LIMIT_VARIABLE}=NUMBER says another"
+    if name == "folder":
+        return f"folder: {value}"
+    files = f"{value['files']:,} file{'' if value['files'] == 1 else 's'}, {value['bytes']:,} bytes"
+    return f"{name}: {files}{'; their owner can' if name == 'cannot be removed' else ''}"

@@ -7,39 +7,32 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from loopyperf.calibration.fit_files import fit_document
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.library import MODELS
+from loopyperf.cli import settings
 from loopyperf.cli.classes import show_classes
-from loopyperf.cli.console import standard_output
+from loopyperf.cli.console import print_json, show, standard_output, table_of
 from loopyperf.cli.coverage import show_coverage, show_gaps
 from loopyperf.cli.progress import campaign_bar
-from loopyperf.counts.execution import COUNTINGS, Counting
+from loopyperf.counts.execution import Counting
 from loopyperf.measurement.protocol import Caches, Protocol
 from loopyperf.models.on_device.pipeline_shares import LAUNCHES
 from loopyperf.oracle.calibrate import calibrate as run_calibration
 from loopyperf.units import duration
-
-WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
-"""Which linear fit is kept: by default the one that generalises better."""
 
 
 @click.command(
     epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf calibrate\n\n"
     "\b\nTo learn what the sampled model gets wrong as well:\n"
     "loopyperf calibrate --samples --archive gpu.jsonl\nloopyperf train gpu.jsonl",
-    context_settings={"show_default": True},
 )
-@click.option("--backend", default="opencl", help="What to measure through: opencl or cuda.")
-@click.option("--device", help="Part of the device's name; by default the first one.")
-@click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the bundled ones.")
-@click.option("--archive", type=click.Path(path_type=Path), help="Where raw samples go; an existing file is resumed.")
-@click.option("--output", type=click.Path(path_type=Path), help="Where the fit goes; by default where it is found.")
-@click.option("--model", type=click.Choice(MODELS), help="Which model is fitted; by default the one that is better.")
-@click.option("--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which linear fit to keep.")
+@settings.measuring
+@settings.archive
+@settings.fitting
 @click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="What each run finds in them.")
-@click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
 @click.option("--samples", is_flag=True, help="Also run the first groups of each, for `loopyperf train`.")
 @click.option("--coverage", "whole_coverage", is_flag=True, help="Print what exercises each property, not only gaps.")
+@settings.as_json
 def calibrate(
     backend: str,
     device: str | None,
@@ -52,6 +45,7 @@ def calibrate(
     counting: Counting,
     samples: bool,
     whole_coverage: bool,
+    as_json: bool,
 ) -> None:
     """Measure the measurement kernels on a device, and fit the model that predicts unseen classes of them best."""
     started = time.monotonic()
@@ -66,16 +60,20 @@ def calibrate(
             protocol=protocol,
             counting=counting,
             model=model,
-            non_negative=WEIGHTS[weights],
+            non_negative=settings.WEIGHTS[weights],
             samples=samples,
             progress=report,
         )
-    show_fit(fit, standard_output())
+    if as_json:
+        print_json(fit_document(fit))
+        return
+    console = standard_output()
+    show_fit(fit, console)
     if whole_coverage:
-        show_coverage(fit.coverage, standard_output())
-    show_gaps(fit.coverage, standard_output())
-    click.echo(f"timed by the wall clock, {protocol}; {noise(fit)}")
-    click.echo(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s")
+        show_coverage(fit.coverage, console)
+    show_gaps(fit.coverage, console)
+    show(f"timed by the wall clock, {protocol}; {noise(fit)}", console)
+    show(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s", console)
 
 
 def noise(fit: Fit) -> str:
@@ -89,11 +87,12 @@ def show_fit(fit: Fit, console: Console) -> None:
     """Print the weights of *fit*, how well the measurements determine them, and its errors by kernel class."""
     console.print(_pipelines(fit) if fit.basis == "pipelines" else _properties(fit))
     for group in fit.undetermined:
-        console.print(f"not told apart by the kernels: {', '.join(group.properties)}")
+        show(f"not told apart by the kernels: {', '.join(group.properties)}", console)
     if fit.residual_summary is not None:
-        console.print(
+        show(
             f"{len(fit.residuals)} measurements, {_determined(fit)}, residuals: geometric "
-            f"mean {fit.residual_summary.geometric_mean:.1%}, worst {fit.residual_summary.worst:.0%}"
+            f"mean {fit.residual_summary.geometric_mean:.1%}, worst {fit.residual_summary.worst:.0%}",
+            console,
         )
     if fit.cross_validation is not None:
         show_classes(fit.cross_validation, fit.candidate, console)
@@ -120,10 +119,7 @@ def _pipelines(fit: Fit) -> Table:
 
 
 def _table(fit: Fit, *columns: str) -> Table:
-    table = Table(*columns, title=f"{fit.model} model of {fit.device}")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    return table
+    return table_of(*columns, title=f"{fit.model} model of {fit.device}")
 
 
 def _determined(fit: Fit) -> str:

@@ -1,9 +1,9 @@
 """Errors of a fit's cross-validation by kernel class, as the commands print them."""
 
 from rich.console import Console
-from rich.table import Table
 
 from loopyperf.calibration.accuracy import CrossValidation
+from loopyperf.cli.console import table_of
 
 
 def show_classes(found: CrossValidation, candidate: str, console: Console) -> None:
@@ -13,10 +13,7 @@ def show_classes(found: CrossValidation, candidate: str, console: Console) -> No
     of those of its measurements for which they do, or of all where there is none; then the class is not compared.
     """
     names = tuple(found.errors)
-    table = Table("left out", "measurements", *names, title="errors on kernel classes left out")
-    table.columns[0].no_wrap = True
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = table_of("left out", "measurements", *names, title="errors on kernel classes left out")
     for row in sorted(found.classes, key=lambda row: -row.errors.get(candidate, 0.0)):
         number = f"{row.predictable} of {row.observations}" if row.predictable else f"{row.observations}, not compared"
         table.add_row(row.kernel_class, number, *(f"{row.errors[name]:.0%}" for name in names))

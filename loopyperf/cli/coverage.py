@@ -4,27 +4,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Console
-from rich.table import Table
 
 from loopyperf.calibration.exercised import Coverage
-from loopyperf.cli.console import standard_output
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show, standard_output, table_of
+from loopyperf.cli.progress import working
 from loopyperf.errors import FitFileError
 from loopyperf.measurement.configuration import Limits
 from loopyperf.oracle.choice import chosen_fit
 from loopyperf.oracle.coverage import kernel_coverage
 
 
-@click.command(
-    epilog="\b\nExample: loopyperf coverage --group-size 1024 --local-memory 49152",
-    context_settings={"show_default": True},
-)
+@click.command(epilog="\b\nExample: loopyperf coverage --group-size 1024 --local-memory 49152")
 @click.option("--device", help="Whose fit; by default the local OpenCL device's.")
-@click.option("--fit", type=click.Path(path_type=Path), help="Path of a fit file, instead of the one for the device.")
+@settings.fit_file
 @click.option("--group-size", type=int, help="Instead of a fit: kernels on a device with so many work-items a group.")
 @click.option("--local-memory", type=int, default=49152, help="Bytes for each group of that device.")
 @click.option("--global-memory", type=int, default=2**32, help="Bytes for all arrays of a kernel on that device.")
-@click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the bundled ones.")
+@settings.kernels
+@settings.as_json
 def coverage(
     device: str | None,
     fit: Path | None,
@@ -32,6 +32,7 @@ def coverage(
     local_memory: int,
     global_memory: int,
     kernels: Path | None,
+    as_json: bool,
 ) -> None:
     """Print which kernels exercise each property, in which numbers, and how well it is told from the others.
 
@@ -39,7 +40,8 @@ def coverage(
     alone, and without the variance inflation, which takes run times.
     """
     if group_size is not None:
-        rows = kernel_coverage(Limits(group_size, local_memory, global_memory), kernels)
+        with working("counting"):
+            rows = kernel_coverage(Limits(group_size, local_memory, global_memory), kernels)
     else:
         chosen = chosen_fit(None, device, fit)
         rows = chosen.coverage
@@ -48,15 +50,17 @@ def coverage(
                 f"the fit for {chosen.slug} says nothing of coverage: it was made by hand or by an earlier loopyperf; "
                 "calibrate again, or give --group-size for the coverage of the kernels themselves"
             )
+    if as_json:
+        print_json([{**msgspec.to_builtins(row), "gap": row.gap} for row in rows])
+        return
     show_coverage(rows, standard_output())
     show_gaps(rows, standard_output(), at_most=len(rows))
 
 
 def show_coverage(rows: Sequence[Coverage], console: Console) -> None:
     """Print a table with a line for each property that any kernel has."""
-    table = Table("property", "kernels", "counted", "inflation", "classes")
-    table.columns[0].no_wrap = True
-    table.columns[1].justify = table.columns[2].justify = table.columns[3].justify = "right"
+    table = table_of("property", "kernels", "counted", "inflation", "classes")
+    table.columns[4].justify = "left"
     for row in (row for row in rows if row.configurations):
         inflation = "" if row.inflation is None else f"{row.inflation:.3g}"
         counted = f"{row.least:.2g} to {row.most:.2g}"
@@ -73,7 +77,7 @@ def show_gaps(rows: Sequence[Coverage], console: Console, at_most: int = 12) -> 
     if missing:
         left = len(missing) - at_most
         more = f" and {left} more, which `loopyperf coverage` lists" if left > 0 else ""
-        console.print(f"in no kernel: {', '.join(missing[:at_most])}{more}")
+        show(f"in no kernel: {', '.join(missing[:at_most])}{more}", console)
     for row in rows:
         if row.configurations and row.gap:
-            console.print(f"{row.name}: {row.gap}")
+            show(f"{row.name}: {row.gap}", console)

@@ -1,26 +1,29 @@
 """``loopyperf devices``: which devices are known, and what is known of one."""
 
-import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.library import known_fits
-from loopyperf.cli.console import standard_output
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show, standard_output, table_of
+from loopyperf.cli.summaries import Summaries
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.library import known_descriptions, load_device
 
 Row = dict[str, Any]
+WIDE = 120
+"""columns that the table of a device's numbers needs to be read well; in fewer, each is a line or more"""
 
 
-@click.group(invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.group(cls=Summaries, invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
+@settings.as_json
 @click.pass_context
 def devices(context: click.Context, as_json: bool) -> None:
     """List the devices that are described, and those that there is a fit for, your own first where both exist."""
@@ -28,9 +31,9 @@ def devices(context: click.Context, as_json: bool) -> None:
         return
     rows = _known()
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
-    table = Table("device", "name", "architecture", "description", "fits")
+    table = table_of("device", "name", "architecture", "description", "fits", left=5, whole=1)
     for row in rows:
         described = row["description"]["origin"] if row["description"] else ""
         fits = ", ".join(f"{Path(fit['path']).stem} ({fit['origin']})" for fit in row["fits"])
@@ -38,24 +41,33 @@ def devices(context: click.Context, as_json: bool) -> None:
     standard_output().print(table)
 
 
-@devices.command(epilog="\b\nExample: loopyperf devices show nvidia-titan-v")
+@devices.command("show", epilog="\b\nExample: loopyperf devices show nvidia-titan-v")
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def show(name: str, as_json: bool) -> None:
+@settings.as_json
+def show_one(name: str, as_json: bool) -> None:
     """Print every number that is known of the device NAME (or described by a TOML file), with unit and source."""
     device = load_device(name)
     if as_json:
-        click.echo(json.dumps({**_words(device), "numbers": list(_numbers(device))}, indent=2))
+        print_json(as_plain_values(device))
     else:
         show_device(device, standard_output())
+
+
+def as_plain_values(device: Device) -> Row:
+    """Return what is known of *device*, as JSON can hold it."""
+    return {**_words(device), "numbers": list(_numbers(device))}
 
 
 def show_device(device: Device, console: Console) -> None:
     """Print what is known of *device*."""
     for what, words in _words(device).items():
         if words:
-            console.print(f"{what}: {', '.join(words) if isinstance(words, list) else words}")
-    table = Table("number", "value", "meaning", "source")
+            show(f"{what}: {', '.join(words) if isinstance(words, list) else words}", console)
+    if console.width < WIDE:
+        for row in _numbers(device):
+            show(f"{row['number']}: {row['value']:,} {row['unit']}, {row['meaning']}; {row['source']}", console)
+        return
+    table = table_of("number", "value", "meaning", "source", left=4, whole=1)
     table.columns[1].justify = "right"
     for row in _numbers(device):
         table.add_row(row["number"], f"{row['value']:,} {row['unit']}", row["meaning"], row["source"])
@@ -100,13 +112,4 @@ def _words(device: Device) -> dict[str, str | list[str]]:
 
 def _numbers(device: Device) -> Iterator[Row]:
     """Yield a row for each number that is stated."""
-    for part in device.parts:
-        declared = part.declared()
-        for name, quantity in part.numbers:
-            yield {
-                "number": ".".join(filter(None, (part.place, name))),
-                "value": quantity.value,
-                "unit": quantity.unit,
-                "meaning": declared[name].meaning,
-                "source": quantity.source,
-            }
+    yield from (asdict(each) for part in device.parts for each in part.statements)

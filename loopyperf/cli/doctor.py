@@ -1,14 +1,14 @@
 """``loopyperf doctor``: what is installed, what is missing, how to mend it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import click
-from rich.text import Text
 
 from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.library import known_fits
-from loopyperf.cli.console import standard_output
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show
 from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.device_files import load_description
 from loopyperf.device.library import known_descriptions
@@ -26,20 +26,24 @@ class Finding:
     essential: bool = False
 
     @property
-    def mark(self) -> Text:
-        """Return the word that stands before the text."""
+    def mark(self) -> tuple[str, str]:
+        """Return the word that stands before the text, and its colour."""
         if self.fine:
-            return Text("ok  ", "green")
-        return Text("bad ", "red") if self.essential else Text("none", "yellow")
+            return "ok", "green"
+        return ("bad", "red") if self.essential else ("none", "yellow")
 
 
 @click.command(epilog="\b\nExample: loopyperf doctor")
-def doctor() -> None:
+@settings.as_json
+def doctor(as_json: bool) -> None:
     """Check the installation; exit with status 1 if something essential is broken."""
-    console = standard_output()
     findings = tuple(examine())
-    for finding in findings:
-        console.print(finding.mark, finding.text)
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            mark, colour = finding.mark
+            show(finding.text, mark=f"{mark:<5}", colour=colour)
     if any(finding.essential and not finding.fine for finding in findings):
         raise SystemExit(1)
 

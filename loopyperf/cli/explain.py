@@ -1,6 +1,5 @@
 """``loopyperf explain``: in a terminal, what a report shows."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 
 import click
@@ -9,10 +8,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from loopyperf.cli.console import standard_output
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, standard_output, table_of
 from loopyperf.cli.estimate import property_table
 from loopyperf.cli.kernel_source import load_program, words_on
-from loopyperf.cli.settings import sizes_of
+from loopyperf.cli.progress import working
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs
 from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.explain import explain as ask
@@ -27,17 +27,15 @@ PARTS = 24
 
 
 @click.command(epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
-@click.argument("kernel", metavar="FILE.py:FUNCTION")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A size of the kernel; repeat for more.")
-@click.option("--device", "devices", multiple=True, help="Short name, or a description's path; repeat for more.")
-@click.option("--model", help="Which model is explained; by default that of the best fit, else pipeline.")
-@click.option(
-    "--only", "models", multiple=True, metavar="MODEL", help="A model that is asked; repeat for more. Else all."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@settings.kernel
+@settings.sizes
+@settings.several_devices
+@settings.first_model
+@settings.only
+@settings.as_json
 def explain(
     kernel: str,
-    settings: tuple[str, ...],
+    sizes: dict[str, int],
     devices: tuple[str, ...],
     model: str | None,
     models: tuple[str, ...],
@@ -48,16 +46,17 @@ def explain(
     `loopyperf report` makes a page of the same.
     """
     program = load_program(kernel)
-    answer = ask(
-        program,
-        device=devices or None,
-        model=model,
-        models=models or None,
-        about=words_on(kernel),
-        parameters=sizes_of(settings),
-    )
+    with working("asking all models"):
+        answer = ask(
+            program,
+            device=devices or None,
+            model=model,
+            models=models or None,
+            about=words_on(kernel),
+            parameters=sizes,
+        )
     if as_json:
-        click.echo(json.dumps(answer.to_dict(), indent=2))
+        print_json(answer.to_dict())
     else:
         show_explanation(answer, standard_output())
 
@@ -101,11 +100,10 @@ def _reasons(refusals: Mapping[str, str]) -> Iterator[str]:
 
 
 def _source_table(answer: Explanation, on: OnDevice) -> Table:
-    table = Table("source", "time", "share", "for")
-    table.columns[0].overflow = "fold"
-    table.columns[3].max_width = PARTS
+    table = table_of("source", "time", "share", "for")
+    table.columns[3].justify, table.columns[3].max_width = "left", PARTS
     for column in table.columns[1:3]:
-        column.justify, column.no_wrap = "right", True
+        column.no_wrap = True
     whole = float(on.estimate.seconds)
     for cost in answer.lines(on.estimate):
         if cost.line.kind == "other" and not cost.parts:
@@ -118,8 +116,8 @@ def _source_table(answer: Explanation, on: OnDevice) -> Table:
 
 
 def _model_table(on: OnDevice) -> Table:
-    table = Table("model", "time", "most of it for")
-    table.columns[1].justify = "right"
+    table = table_of("model", "time", "most of it for")
+    table.columns[2].justify = "left"
     for name, estimate in on.estimates.items():
         table.add_row(name, duration(float(estimate)), estimate.bound)
     return table

@@ -2,11 +2,13 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from loopyperf.cli.console import standard_error, standard_output
-from loopyperf.cli.devices import show_device
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show, standard_error, standard_output
+from loopyperf.cli.devices import as_plain_values, show_device
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.device.device_text import description_text
 from loopyperf.errors import DeviceFileError
@@ -17,17 +19,16 @@ from loopyperf.oracle.microbenchmark import microbenchmark as run_microbenchmark
 
 @click.command(
     epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf microbenchmark --quick -o my-device.toml",
-    context_settings={"show_default": True},
 )
-@click.option("--backend", default="opencl", help="What to measure through: opencl or cuda.")
-@click.option("--device", help="Part of the device's name; by default the first one.")
+@settings.measuring
 @click.option(
     "--output", "-o", type=click.Path(path_type=Path), help="Where the description goes; by default SHORT-NAME.toml."
 )
-@click.option("--archive", type=click.Path(path_type=Path), help="Where raw samples go; an existing file is resumed.")
-@click.option("--from-archive", type=click.Path(path_type=Path), help="Evaluate this archive; measure nothing.")
+@settings.archive
+@settings.from_archive
 @click.option("--clock", type=click.FloatRange(min=0, min_open=True), help="Clock in MHz; by default the driver's.")
 @click.option("--quick", is_flag=True, help="Fewer runs and smaller arrays: a minute.")
+@settings.as_json
 def microbenchmark(
     backend: str,
     device: str | None,
@@ -36,6 +37,7 @@ def microbenchmark(
     from_archive: Path | None,
     clock: float | None,
     quick: bool,
+    as_json: bool,
 ) -> None:
     """Measure the latencies of instructions and the memories of a device, and write its description."""
     started = time.monotonic()
@@ -51,16 +53,30 @@ def microbenchmark(
             )
     path = output or Path(f"{described.device.slug}.toml")
     _save(described, path)
+    if as_json:
+        print_json({"path": str(path), **_plain(described)})
+        return
+    _show(described)
+    show(f"wrote {path} in {time.monotonic() - started:.0f} s; see it with: loopyperf devices show {path}")
+
+
+def _plain(described: Described) -> dict[str, Any]:
+    """Return what was found, as JSON can hold it."""
+    absent = {refusal.name: refusal.reason for refusal in described.refusals}
+    error = None if described.prediction is None else described.prediction.error
+    return {**as_plain_values(described.device), "absent": absent, "error on the iterative barrier kernel": error}
+
+
+def _show(described: Described) -> None:
     show_device(described.device, standard_output())
     if described.prediction is not None:
         divisions = len(described.prediction.measured)
-        click.echo(
+        show(
             f"the iterative barrier kernel, simulated with these: {described.prediction.error:.0%} off, the mean over "
             f"{divisions} divisions of warps into groups"
         )
     for refusal in described.refusals:
-        standard_error().print(f"absent: {refusal}")
-    click.echo(f"wrote {path} in {time.monotonic() - started:.0f} s; see it with: loopyperf devices show {path}")
+        show(f"absent: {refusal}", standard_error())
 
 
 def _save(described: Described, path: Path) -> None:

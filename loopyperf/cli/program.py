@@ -1,5 +1,6 @@
 """The program and its table of commands."""
 
+import traceback
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -17,9 +18,12 @@ from loopyperf.cli.doctor import doctor
 from loopyperf.cli.estimate import estimate
 from loopyperf.cli.explain import explain
 from loopyperf.cli.fit import fit
+from loopyperf.cli.loudness import is_quiet, is_verbose, loudness
 from loopyperf.cli.microbenchmark import microbenchmark
 from loopyperf.cli.rank import rank
 from loopyperf.cli.report import report
+from loopyperf.cli.summaries import Summaries
+from loopyperf.cli.trace import trace
 from loopyperf.cli.train import train
 from loopyperf.cli.validate import validate
 from loopyperf.errors import LoopyperfError, LoopyperfWarning
@@ -37,37 +41,50 @@ COMMANDS: Mapping[str, click.Command] = {
     "microbenchmark": microbenchmark,
     "rank": rank,
     "report": report,
+    "trace": trace,
     "train": train,
     "validate": validate,
 }
+SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
+"""of the program, and so of all commands"""
+EPILOG = """\b
+Exit status:
+  0  there is an answer
+  1  there is none; a line on standard error says why, and what to do
+  2  the command line is none of loopyperf's
+
+\b
+To have names completed, in bash (or zsh_source, fish_source):
+  eval "$(_LOOPYPERF_COMPLETE=bash_source loopyperf)"
+"""
 
 
-class Refusal(click.ClickException):
-    """An error of ours, as click shows it."""
-
-    exit_code = 2
-
-
-class Program(click.Group):
+class Program(Summaries):
     """The group of all commands, in which an error of ours needs no traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn a :class:`LoopyperfError` into one line and exit status 2."""
+        """Run the command; turn a :class:`LoopyperfError` into one line and exit status 1."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("default")
             warnings.filterwarnings("always", category=LoopyperfWarning)
             warnings.showwarning = _show_warning
             try:
                 return super().invoke(ctx)
             except LoopyperfError as error:
-                raise Refusal(" ".join(str(error).split())) from error
+                if is_verbose():
+                    standard_error().print("".join(traceback.format_exception(error)), end="")
+                raise click.ClickException(" ".join(str(error).split())) from error
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    standard_error().print(Text("Warning:", "yellow"), message)
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    if is_verbose() or (issubclass(category, LoopyperfWarning) and not is_quiet()):
+        standard_error().print(Text("Warning:", "yellow"), message)
 
 
-@click.group("loopyperf", cls=Program, commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("loopyperf", cls=Program, commands=COMMANDS, epilog=EPILOG, context_settings=SETTINGS)
 @click.version_option(package_name="loopyperf")
 def program() -> None:
     """Predict how long Loopy kernels run on a GPU, without running them."""
+
+
+loudness(program)

@@ -1,8 +1,26 @@
-"""Sizes as they are written on the command line: ``--set n=4096``."""
+"""What several commands take, declared once: the kernel, its sizes, the device, the model, files, JSON.
 
-from collections.abc import Iterable
+Each is a decorator; two are for a command of a kind: :func:`measuring` for one that runs kernels on a device, and
+:func:`fitting` for one that makes a fit.
+"""
 
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from loopyperf.calibration.library import MODELS as FITTED_MODELS
+from loopyperf.counts.execution import COUNTINGS
 from loopyperf.errors import ParameterError
+from loopyperf.models import MODELS
+from loopyperf.oracle.choice import devices
+
+Declared = TypeVar("Declared", bound=Callable[..., Any])
+WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
+"""Which linear fit is kept: by default the one that generalises better."""
+FILE = click.Path(path_type=Path)
 
 
 def sizes_of(settings: Iterable[str]) -> dict[str, int]:
@@ -19,3 +37,106 @@ def sizes_of(settings: Iterable[str]) -> dict[str, int]:
         except ValueError as error:
             raise ParameterError(f"size {name} must be an integer, received {value!r}") from error
     return sizes
+
+
+def _sizes(context: click.Context, option: click.Parameter, settings: tuple[str, ...]) -> dict[str, int]:
+    try:
+        return sizes_of(settings)
+    except ParameterError as error:
+        raise click.BadParameter(str(error), context, option) from error
+
+
+def _beginning(words: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
+    """Return what completes a beginning to one of *words*."""
+
+    def complete(context: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
+        return [CompletionItem(word) for word in words() if word.startswith(begun)]
+
+    return complete
+
+
+# {{{ what is asked about
+
+kernel = click.argument("kernel", metavar="FILE.py:FUNCTION")
+sizes = click.option(
+    "--set",
+    "sizes",
+    multiple=True,
+    callback=_sizes,
+    metavar="NAME=VALUE",
+    help="A size of the kernel; repeat for more.",
+)
+device = click.option(
+    "--device",
+    shell_complete=_beginning(devices),
+    help="Short name (see `loopyperf devices`); for models of the device, a description's path too.",
+)
+several_devices = click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    shell_complete=_beginning(devices),
+    help="Short name, or a description's path; repeat for more.",
+)
+first_model = click.option(
+    "--model",
+    shell_complete=_beginning(lambda: MODELS),
+    help="Which model is shown first; by default that of the best fit, else pipeline.",
+)
+only = click.option(
+    "--only",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    shell_complete=_beginning(lambda: MODELS),
+    help="A model that is asked; repeat for more. Else all.",
+)
+model = click.option(
+    "--model",
+    shell_complete=_beginning(lambda: MODELS),
+    help="Which model answers; by default that of the best fit.",
+)
+models = click.option(
+    "--model",
+    "models",
+    multiple=True,
+    shell_complete=_beginning(lambda: MODELS),
+    help="One of the models that are asked; repeat for more. Else all.",
+)
+fit = click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
+
+# }}}
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the whole answer as JSON.")
+
+# {{{ files
+
+fit_file = click.option("--fit", type=FILE, help="Path of a fit file, instead of the one for the device.")
+kernels = click.option("--kernels", type=FILE, help="Folder of kernel files; by default the bundled ones.")
+archive = click.option("--archive", type=FILE, help="Where raw samples go; an existing file is resumed.")
+from_archive = click.option("--from-archive", type=FILE, help="Take what this archive holds; measure nothing.")
+
+# }}}
+
+counting = click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
+
+
+def measuring(command: Declared) -> Declared:
+    """Declare through what, and on which device, *command* runs kernels."""
+    backend = click.option("--backend", default="opencl", help="What to measure through: opencl or cuda.")
+    part = click.option("--device", help="Part of the device's name; by default the first one.")
+    return backend(part(command))
+
+
+def fitting(command: Declared) -> Declared:
+    """Declare which fit *command* makes, of which kernels, and where it goes."""
+    output = click.option("--output", "-o", type=FILE, help="Where the fit goes; by default where it is found.")
+    fitted = click.option(
+        "--model",
+        type=click.Choice(FITTED_MODELS),
+        help="Which model is fitted; by default the one that is better.",
+    )
+    weights = click.option(
+        "--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which linear fit to keep."
+    )
+    return kernels(output(fitted(weights(counting(command)))))

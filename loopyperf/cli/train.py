@@ -4,9 +4,11 @@ from pathlib import Path
 
 import click
 
-from loopyperf.calibration.learned_files import own_learned, save_learned
+from loopyperf.calibration.learned_files import learned_document, own_learned, save_learned
 from loopyperf.calibration.regressors import RECIPES
-from loopyperf.cli.console import standard_output
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show
+from loopyperf.cli.progress import working
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.oracle.train import train_recordings
@@ -17,21 +19,32 @@ from loopyperf.oracle.train import train_recordings
     "\b\nWhat the sampled model gets wrong, of samples that `loopyperf calibrate --samples` took:\n"
     "loopyperf train archive.jsonl\n"
     "loopyperf estimate matmul.py:tiled --set n=4096 --model learned --backend opencl",
-    context_settings={"show_default": True},
 )
 @click.argument("archives", metavar="ARCHIVE...", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the bundled ones.")
+@settings.kernels
 @click.option("--output", type=click.Path(path_type=Path), help="Where the model goes; by default where it is found.")
 @click.option("--base", help="Whose error is learned: sampled (default where there are samples), overlap, or another.")
 @click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="What learns.")
-def train(archives: tuple[Path, ...], kernels: Path | None, output: Path | None, base: str | None, recipe: str) -> None:
+@settings.as_json
+def train(
+    archives: tuple[Path, ...],
+    kernels: Path | None,
+    output: Path | None,
+    base: str | None,
+    recipe: str,
+    as_json: bool,
+) -> None:
     """Learn from the measurements in ARCHIVE, which `loopyperf calibrate` wrote, what a model leaves unexplained.
 
     Several archives of one device are learned from together. Where they hold samples, it is the sampled model's error
     that is learned, and only from what was sampled.
     """
     files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
-    learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
+    with working("learning"):
+        learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
     save_learned(learned, output or own_learned(learned.record.slug))
-    standard_output().print(str(learned))
-    standard_output().print(f"source: {learned.record.source}")
+    if as_json:
+        print_json(learned_document(learned))
+        return
+    show(str(learned))
+    show(f"source: {learned.record.source}")

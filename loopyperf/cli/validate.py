@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from loopyperf.calibration.accuracy import Prediction, assess
-from loopyperf.cli.console import standard_output
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show, standard_output, table_of
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.protocol import Protocol
@@ -19,17 +19,14 @@ from loopyperf.oracle.validate import validate as run_validation
 from loopyperf.units import duration
 
 
-@click.command(
-    epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf validate",
-    context_settings={"show_default": True},
-)
-@click.option("--backend", default="opencl", help="What to measure through: opencl or cuda.")
-@click.option("--device", help="Part of the device's name; by default the first one.")
-@click.option("--fit", type=click.Path(path_type=Path), help="Path of a fit file, instead of the one for the device.")
-@click.option("--kernels", type=click.Path(path_type=Path), help="Folder of kernel files; by default the test kernels.")
-@click.option("--archive", type=click.Path(path_type=Path), help="Where the raw samples go.")
-@click.option("--from-archive", type=click.Path(path_type=Path), help="Take measured times from it; measure nothing.")
+@click.command(epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf validate")
+@settings.measuring
+@settings.fit_file
+@settings.kernels
+@settings.archive
+@settings.from_archive
 @click.option("--plots", type=click.Path(path_type=Path), help="Folder for charts of the errors, as SVG.")
+@settings.as_json
 def validate(
     backend: str,
     device: str | None,
@@ -38,6 +35,7 @@ def validate(
     archive: Path | None,
     from_archive: Path | None,
     plots: Path | None,
+    as_json: bool,
 ) -> None:
     """Predict and measure kernels that no fit has seen; print both, and geometric means of the relative errors."""
     # Where matplotlib is missing, nobody should have to hear of it after measuring.
@@ -49,18 +47,20 @@ def validate(
     else:
         with campaign_bar("measuring") as report:
             found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
+    charts = () if plots is None else _draw(found, drawing, plots)
+    if as_json:
+        print_json({**found.to_dict(), "charts": list(map(str, charts))})
+        return
     show_predictions(found, standard_output())
     show_noise(found, standard_output())
-    if plots is not None:
-        click.echo(f"charts: {', '.join(map(str, _draw(found, drawing, plots)))}")
+    if charts:
+        show(f"charts: {', '.join(map(str, charts))}")
 
 
 def show_predictions(found: Sequence[Prediction], console: Console) -> None:
     """Print measured and predicted times by kernel and size, and the geometric means, as the paper's Table 1 does."""
     accuracy = assess(found)
-    table = Table("kernel", "sizes", "measured", "predicted", "error", "80 % interval")
-    for column in table.columns[2:]:
-        column.justify = "right"
+    table = table_of("kernel", "sizes", "measured", "predicted", "error", "80 % interval", left=2)
     for kernel, mean in accuracy.per_kernel.items():
         for row in (row for row in found if row.kernel == kernel):
             sizes = ", ".join(f"{name}={value}" for name, value in row.sizes.items())
@@ -78,20 +78,22 @@ def show_noise(found: Validation, console: Console) -> None:
     here, then = (
         "not known" if floor is None else f"{floor:.1%}" for floor in (found.noise_floor, found.fit.noise_floor)
     )
-    console.print(f"noise floor: {here}, when the fit was made {then}; no model predicts times better than they repeat")
+    show(f"noise floor: {here}, when the fit was made {then}; no model predicts times better than they repeat", console)
     if found.slowdown is not None and abs(found.slowdown - 1) > Protocol().slow:
-        console.print(
+        show(
             f"the same work takes {found.slowdown:.2f} times as long as when the fit was made: the device is "
             f"{'slower' if found.slowdown > 1 else 'faster'} now, by its clock or by who else uses it, and so are all "
-            "measured times; measure again, or calibrate again if it stays so"
+            "measured times; measure again, or calibrate again if it stays so",
+            console,
         )
     validated = found.fit.cross_validation
     if validated is not None:
         worst = max(validated.classes, key=lambda row: row.errors.get(found.fit.candidate, 0.0))
-        console.print(
+        show(
             f"on {len(validated.compared)} kernel classes that it was not fitted to, the fit is off by "
             f"{validated.errors[found.fit.candidate]:.0%} (geometric mean), most on {worst.kernel_class!r}, "
-            f"{worst.errors[found.fit.candidate]:.0%}"
+            f"{worst.errors[found.fit.candidate]:.0%}",
+            console,
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from loopyperf import hypertext
 from loopyperf.device.facts import Policy, Scheduling, SharedPipeline
 from loopyperf.device.parts import Count, Number, Part
 from loopyperf.device.throughput import row_of
@@ -136,6 +137,24 @@ class Device(Part):
     def parts(self) -> tuple[Part, ...]:
         """Return everything that has numbers, the device itself first."""
         return (self, self.limits, self.throughput, *self.memory, *self.instructions)
+
+    def __str__(self) -> str:
+        stated = {name: str(quantity) for name, quantity in self.numbers}
+        some = "".join(f", {stated[name]}" for name in ("cores", "clock") if name in stated)
+        number = sum(len(part.numbers) for part in self.parts)
+        return f"{self.slug}: {self.name}, {self.architecture}{some}; {number} numbers are stated"
+
+    def __repr__(self) -> str:
+        return f"<Device {self}>"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (each.number, f"{each.value:,} {each.unit}", each.meaning, each.source)
+            for part in self.parts
+            for each in part.statements
+        )
+        table = hypertext.table(("number", "value", "meaning", "source"), rows, text=4)
+        return hypertext.shown(hypertext.folded(str(self), table), hypertext.lines(filter(None, [self.note])))
 
     def level(self, name: str) -> MemoryLevel:
         """Return the memory called *name*, e.g. ``"L2"``; raises :class:`MissingNumberError` if none is described."""

@@ -22,6 +22,21 @@ class Part:
     numbers: tuple[tuple[str, Quantity], ...] = ()
     """name, and what the description states"""
 
+    @property
+    def statements(self) -> "tuple[Stated, ...]":
+        """Return the numbers that are stated, in the units in which they are."""
+        declared = self.declared()
+        return tuple(
+            Stated(
+                number=".".join(filter(None, (self.place, name))),
+                value=quantity.value,
+                unit=quantity.unit,
+                meaning=declared[name].meaning,
+                source=quantity.source,
+            )
+            for name, quantity in self.numbers
+        )
+
     @classmethod
     def declared(cls) -> dict[str, "Number"]:
         """Return name -> declaration of the numbers that such a part may state."""
@@ -38,6 +53,18 @@ class Part:
         if quantity is None:
             raise MissingNumberError(_missing(self, name, self.declared()[name]))
         return in_base_unit(quantity)
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A number that a description states, with all that is said of it."""
+
+    number: str
+    """what it is called, with the part that it is of, e.g. ``"memory.L2.size"``"""
+    value: int | float
+    unit: str
+    meaning: str
+    source: str
 
 
 class Number:

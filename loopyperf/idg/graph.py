@@ -13,6 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import pymbolic.primitives as prim
 
+from loopyperf import hypertext
 from loopyperf.errors import GraphError
 from loopyperf.idg.program import Edge, Idle, Instruction, Item, Loop, placed
 from loopyperf.idg.unrolling import LIMIT, flattened
@@ -111,6 +112,38 @@ class Idg:
             found[key] = found.get(key, 0) + each.executions
         return found
 
+    def __str__(self) -> str:
+        return "\n".join([self._summary(), *(f"  {kind}  ×{number}" for kind, _, number in self._executed_by_kind())])
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._summary()}>"
+
+    def _repr_html_(self) -> str:
+        headings = ("instruction", "pipeline", "executed by a warp")
+        return hypertext.shown(
+            hypertext.table(headings, self._executed_by_kind(), caption=self._summary(), text=2),
+            *self._further_tables(),
+        )
+
+    def _summary(self) -> str:
+        loops = sum(isinstance(item, Loop) for item in self.body)
+        rolled = f", {loops} loop{'' if loops == 1 else 's'}" if loops else ""
+        return (
+            f"of a warp: {len(self.instructions)} instructions{rolled}, {len(self.edges)} edges; "
+            f"{number_in_words(self.executed)} instructions are executed"
+        )
+
+    def _executed_by_kind(self) -> list[tuple[str, str, str]]:
+        """Return kind and type, pipeline, and how often a warp executes such instructions, most often first."""
+        found: dict[tuple[str, str], int | Fraction] = {}
+        for each in self.instructions:
+            key = (f"{each.kind} {each.dtype}".strip(), each.subsystem)
+            found[key] = found.get(key, 0) + each.executions
+        return [(*key, number_in_words(found[key])) for key in sorted(found, key=lambda key: -found[key])]
+
+    def _further_tables(self) -> tuple[str, ...]:
+        return ()
+
     def unrolled(self, limit: int = LIMIT) -> "Idg":
         """Return the flat graph: an instruction for each execution, no loops.
 
@@ -118,6 +151,11 @@ class Idg:
         """
         instructions, edges = flattened(self.instructions, self.definitions, self.body, limit)
         return Idg(instructions, edges, tuple(range(len(instructions))))
+
+
+def number_in_words(count: int | Fraction) -> str:
+    """Return how often something is executed, as people read it."""
+    return f"{count:,}" if isinstance(count, int) or count.denominator == 1 else f"{float(count):,.4g}"
 
 
 def _order(number: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...]:

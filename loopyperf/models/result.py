@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from loopyperf import hypertext
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.units import duration
 
@@ -170,16 +171,40 @@ class Estimate(_ExplainedLater):
         return max(costs, key=lambda name: costs[name], default="nothing")
 
     def __str__(self) -> str:
-        sizes = ", ".join(f"{name}={_in_words(value)}" for name, value in self.sizes.items())
-        seconds = self.seconds
-        batch = isinstance(seconds, np.ndarray)
-        times = f"{seconds.size} run times{_range(seconds)}" if batch else f"{duration(seconds)}{self._between()}"
+        between = "" if isinstance(self.seconds, np.ndarray) else self._between()
         others = "".join(f"\n  or: {each}" for each in self.alternatives)
         notes = "".join(f"\n  note: {note}" for note in self.notes)
-        return (
-            f"{self.kernel}({sizes}) on {self.device}, model {self.model}: {times}, most of it for {self.bound}"
-            f"{others}{notes}"
-        )
+        return f"{self._asked()}: {self._times()}{between}, most of it for {self.bound}{others}{notes}"
+
+    def _asked(self) -> str:
+        sizes = ", ".join(f"{name}={_in_words(value)}" for name, value in self.sizes.items())
+        return f"{self.kernel}({sizes}) on {self.device}, model {self.model}"
+
+    def _times(self) -> str:
+        seconds = self.seconds
+        is_batch = isinstance(seconds, np.ndarray)
+        return f"{seconds.size} run times{_range(seconds)}" if is_batch else duration(seconds)
+
+    def __repr__(self) -> str:
+        # In a terminal, too, it is seconds that are wanted; what explains them may not have been worked out yet.
+        return f"<Estimate {self._asked()}: {self._times()}>"
+
+    def _repr_html_(self) -> str:
+        costs = self.breakdown.by_property()
+        greatest_first = sorted(costs, key=lambda name: -abs(float(np.sum(costs[name]))))
+        rows = [(name, *self._cells(name, costs[name])) for name in greatest_first]
+        head, *rest = str(self).splitlines()
+        table = hypertext.table(("property", "count", "each", "time"), rows, caption=head)
+        return hypertext.shown(table, hypertext.lines(line.strip() for line in rest))
+
+    def _cells(self, name: str, cost: Seconds) -> tuple[str, str, str]:
+        """Return of a property its count, what each costs, and the time of all; in a batch from least to most."""
+        rows = [row for row in self.breakdown.rows if row.property == name]
+        count = sum(row.count for row in rows)
+        weights = {row.weight for row in rows}
+        counts = f"{count.min():,} to {count.max():,}" if isinstance(count, np.ndarray) and count.size else f"{count:,}"
+        time = _range(cost).strip() if isinstance(cost, np.ndarray) else duration(float(cost))
+        return counts, duration(weights.pop()) if len(weights) == 1 else "differs", time
 
     def without_sources(self) -> "Estimate":
         """Return the estimate with one row for each property, as that of a batch has: a search keeps thousands."""

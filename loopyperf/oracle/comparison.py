@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from textwrap import shorten
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loopyperf import hypertext
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError
 from loopyperf.models import MODELS, find_model
@@ -26,8 +26,6 @@ from loopyperf.units import duration
 
 Refusals = Mapping[str, str]
 """model -> why it has no answer"""
-WIDTH = 60
-"""letters of a reason that are printed, at most"""
 SHOWN = 6
 """occupancies that are printed, at most"""
 
@@ -63,12 +61,24 @@ class Comparison:
     def __str__(self) -> str:
         return "\n".join([f"{self.kernel}({_in_words(self.sizes)}) on {self.device}", *_lines(self._table())])
 
+    def __repr__(self) -> str:
+        asked = f"{self.kernel}({_in_words(self.sizes)}) on {self.device}"
+        return f"<Comparison {asked}: {len(self.estimates)} models, {len(self.refusals)} without an answer>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, each.bound, duration(float(each)), f"{self.cycles[name]:,.0f}", _others(each))
+            for name, each in self.estimates.items()
+        ]
+        rows += [(name, _in_short(why), "", "", "") for name, why in self.refusals.items()]
+        caption = f"{self.kernel}({_in_words(self.sizes)}) on {self.device}"
+        return hypertext.shown(hypertext.table(("model", "bound", "time", "cycles", ""), rows, caption=caption, text=2))
+
     def _table(self) -> Iterator[tuple[str, str]]:
         for name, each in self.estimates.items():
-            others = "".join(f", or {duration(float(other.seconds))}" for other in each.alternatives)
-            yield name, f"{duration(float(each)):>9} {self.cycles[name]:14,.0f} cycles  {each.bound}{others}"
+            yield name, f"{duration(float(each)):>9} {self.cycles[name]:14,.0f} cycles  {each.bound}{_others(each)}"
         for name, why in self.refusals.items():
-            yield name, f"{'-':>9}  {shorten(why.partition(';')[0], WIDTH, placeholder='...')}"
+            yield name, f"{'-':>9}  {_in_short(why)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""
@@ -177,7 +187,7 @@ def answers(
     for name in names:
         model = find_model(name)
         if isinstance(model, SampledModel):
-            refusals[name] = f"runs a part of the kernel; ask estimate(..., model={name!r}, backend=...)"
+            refusals[name] = f"runs a part of the kernel; ask estimate, with model={name!r} and a backend"
             continue
         try:
             estimates[name] = on_device(model) if isinstance(model, DeviceModel) else by_fit(name)
@@ -254,6 +264,15 @@ def timed(program: Program, device: Device, typical: Mapping[str, Any] | None, s
         raise ParameterError(f"models are compared at one size: {arrays[0]} is an array; ask estimate for all of it")
     graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
     return TimedKernel(graphs, device)
+
+
+def _others(estimate: Estimate) -> str:
+    return "".join(f", or {duration(float(other.seconds))}" for other in estimate.alternatives)
+
+
+def _in_short(reason: str) -> str:
+    """Return what a refusal begins with, on one line."""
+    return " ".join(reason.partition(";")[0].split())
 
 
 def _in_words(sizes: Mapping[str, Any]) -> str:

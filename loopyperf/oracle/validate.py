@@ -2,13 +2,13 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 from msgspec import structs
 
-from loopyperf.calibration.accuracy import Prediction
+from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import other_backends
 from loopyperf.calibration.problem import Observation
@@ -56,6 +56,21 @@ class Validation(Sequence[Prediction]):
     def __len__(self) -> int:
         """Return how many predictions there are."""
         return len(self.predictions)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the validation as plain values that JSON can hold; errors are dimensionless, times in seconds."""
+        accuracy = assess(self.predictions)
+        return {
+            "device": self.fit.slug,
+            "model": self.fit.model,
+            "predictions": [
+                {**asdict(each), "error": each.error, "is_inside": each.is_inside} for each in self.predictions
+            ],
+            "accuracy": asdict(accuracy),
+            "noise_floor": self.noise_floor,
+            "noise_floor_of_fit": self.fit.noise_floor,
+            "slowdown": self.slowdown,
+        }
 
 
 def validate(

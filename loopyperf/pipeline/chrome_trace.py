@@ -1,57 +1,137 @@
 """Profiles in the trace format of Chrome, which Perfetto (ui.perfetto.dev) and ``chrome://tracing`` draw.
 
-A cycle is drawn as a microsecond. One process has a track for each subsystem, with what it was taken by; the other one
-a track for each warp, with what it waited for. The format: "Trace Event Format", complete events (``ph`` is ``X``).
+A core is two processes. One has a track for each warp: from each instruction that it issues until the next one, and in
+that time what it waits for; after the last one until what it issued is complete. So the tracks of warps are without
+gaps from their begin to their end. The other one has a track for each pipeline, with what it is taken by.
+
+The format: "Trace Event Format", JSON Object Format, complete events (``ph`` is ``X``) and metadata events (``M``).
+Times are microseconds, rounded to whole nanoseconds, to which Perfetto cuts them anyway; cycles are in the arguments.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain, pairwise
 from typing import Any
 
-from loopyperf.pipeline.profile import Issue, Profile
+from loopyperf.pipeline.profile import Issue, Profile, Wait
 
-SUBSYSTEMS, WARPS = 1, 2
-"""processes"""
+Event = dict[str, Any]
+NANOSECONDS = 10**9
+OF_A_CYCLE = 10**6
+"""Hz, at which a cycle is a microsecond"""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """A core that is drawn, or the begin of what it does."""
+
+    profile: Profile
+    name: str = "core"
+    clock: float = OF_A_CYCLE
+    """cycles in a second; unless stated a cycle is drawn as a microsecond"""
+    most: int | None = None
+    """events, at most: the instructions that issue first have them; None for all"""
+
+    @property
+    def shown(self) -> Sequence[Issue]:
+        """Return the issues that are drawn, in their order."""
+        issues = self.profile.issues
+        if self.most is None:
+            return issues
+        left = self.most
+        for place, issue in enumerate(issues):
+            left -= self._events_of(issue)
+            if left < 0:
+                return issues[:place]
+        return issues
+
+    @property
+    def cycles(self) -> Fraction:
+        """Return until when something is drawn: of a whole run, the cycles that it takes."""
+        shown, issues = self.shown, self.profile.issues
+        return self.profile.cycles if len(shown) == len(issues) else shown[-1].time if shown else Fraction(0)
+
+    def events(self, number: int) -> Iterator[Event]:
+        """Yield the events of core *number* of a document, counted from 0."""
+        warps, pipelines = 2 * number + 1, 2 * number + 2
+        yield _process(pipelines, f"{self.name}: pipelines")
+        tracks = {name: place for place, name in enumerate(self.profile.scenario.subsystems)}
+        yield from (_thread(pipelines, place, name) for name, place in tracks.items())
+        found = [self._taken(pipelines, tracks[issue.instruction.subsystem], issue) for issue in self.shown]
+        if self._has_warps:
+            yield _process(warps, f"{self.name}: warps")
+            groups = {issue.warp: issue.group for issue in self.shown}
+            yield from (_thread(warps, warp, f"warp {warp} of group {groups[warp]}") for warp in sorted(groups))
+            found += self._of_warps(warps)
+        # What encloses comes before what it encloses.
+        yield from sorted(found, key=lambda event: (event["pid"], event["tid"], event["ts"], -event["dur"]))
+
+    @property
+    def _has_warps(self) -> bool:
+        """Return whether warps have tracks: in the order of dataflow, their instructions wait beside each other."""
+        return self.profile.scenario.issue_order == "in_order"
+
+    def _events_of(self, issue: Issue) -> int:
+        return 2 + len(issue.waits) if self._has_warps else 1
+
+    def _taken(self, process: int, track: int, issue: Issue) -> Event:
+        return self._event("issue", _words(issue), (process, track), issue.time, issue.free_again, _details(issue))
+
+    def _of_warps(self, process: int) -> Iterator[Event]:
+        of_warp: dict[int, list[Issue]] = {}
+        for issue in self.profile.issues:
+            of_warp.setdefault(issue.warp, []).append(issue)
+        ends = {
+            id(issue): until
+            for warp in of_warp.values()
+            for issue, until in zip(warp, [*(each.time for _, each in pairwise(warp)), _end(warp)], strict=True)
+        }
+        for issue in self.shown:
+            track = (process, issue.warp)
+            yield self._event("instruction", _words(issue), track, issue.time, ends[id(issue)], _details(issue))
+            yield from (self._wait(track, issue, wait) for wait in issue.waits)
+
+    def _wait(self, track: tuple[int, int], issue: Issue, wait: Wait) -> Event:
+        clock = self.profile.scenario.clock
+        begin, end = clock.cycles(wait.begin), clock.cycles(wait.end)
+        return self._event("wait", wait.cause, track, begin, end, {"before": _words(issue), "instruction": issue.place})
+
+    def _event(
+        self, sort: str, name: str, track: tuple[int, int], begin: Fraction, end: Fraction, details: dict[str, Any]
+    ) -> Event:
+        first, last = (round(moment * NANOSECONDS / Fraction(self.clock)) for moment in (begin, end))
+        cycles = {"cycle": float(begin), "cycles": float(end - begin)}
+        where = {"pid": track[0], "tid": track[1], "ts": first / 1000, "dur": (last - first) / 1000}
+        return {"ph": "X", "name": name, "cat": sort, **where, "args": {**cycles, **details}}
+
+
+def trace_document(tracks: Sequence[Track], said: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the document of *tracks*, with what is *said* of them beside the events; equal ones are equal."""
+    events = list(chain.from_iterable(track.events(number) for number, track in enumerate(tracks)))
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": said or {}}
 
 
 def chrome_trace(profile: Profile) -> str:
-    """Return *profile* as a JSON document; equal profiles give equal documents.
+    """Return *profile* as a JSON document, in which a cycle is a microsecond; equal profiles give equal documents.
 
     In the order of dataflow instructions of a warp wait beside each other, so that warps have no tracks.
     """
-    events = [*_names(profile), *_taken(profile)]
-    if profile.scenario.issue_order == "in_order":
-        events += _waits(profile)
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, ensure_ascii=False)
+    return json.dumps(trace_document([Track(profile)]), ensure_ascii=False)
 
 
-def _names(profile: Profile) -> Iterator[dict[str, Any]]:
-    for process, name in ((SUBSYSTEMS, "subsystems"), (WARPS, "warps")):
-        yield {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
-    for number, name in enumerate(profile.scenario.subsystems):
-        yield {"ph": "M", "name": "thread_name", "pid": SUBSYSTEMS, "tid": number, "args": {"name": name}}
+def _process(process: int, name: str) -> Event:
+    return {"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}}
 
 
-def _taken(profile: Profile) -> Iterator[dict[str, Any]]:
-    numbers = {name: number for number, name in enumerate(profile.scenario.subsystems)}
-    for issue in profile.issues:
-        span = _span(issue.time, issue.free_again)
-        where = {"pid": SUBSYSTEMS, "tid": numbers[issue.instruction.subsystem]}
-        yield {"ph": "X", "name": _words(issue), "cat": "issue", **where, **span, "args": _details(issue)}
+def _thread(process: int, track: int, name: str) -> Event:
+    return {"ph": "M", "name": "thread_name", "pid": process, "tid": track, "args": {"name": name}}
 
 
-def _waits(profile: Profile) -> Iterator[dict[str, Any]]:
-    clock = profile.scenario.clock
-    for issue in profile.issues:
-        for wait in issue.waits:
-            span = _span(clock.cycles(wait.begin), clock.cycles(wait.end))
-            where = {"pid": WARPS, "tid": issue.warp}
-            yield {"ph": "X", "name": wait.cause, "cat": "wait", **where, **span, "args": _details(issue)}
-
-
-def _span(begin: Fraction, end: Fraction) -> dict[str, float]:
-    return {"ts": float(begin), "dur": float(end - begin)}
+def _end(issues: Sequence[Issue]) -> Fraction:
+    """Return when all that a warp issued is complete."""
+    return max(issue.complete for issue in issues)
 
 
 def _words(issue: Issue) -> str:
@@ -59,7 +139,12 @@ def _words(issue: Issue) -> str:
 
 
 def _details(issue: Issue) -> dict[str, Any]:
+    instruction = issue.instruction
     found: dict[str, Any] = {"warp": issue.warp, "group": issue.group, "instruction": issue.place}
+    found["kind"] = f"{instruction.kind} {instruction.dtype}".strip()
+    found["pipeline"] = instruction.subsystem
+    if instruction.source:
+        found["source"] = instruction.source
     found["why not earlier"] = issue.why_not_earlier or "at once"
     if issue.waited_for is not None:
         found["waited for"] = issue.waited_for.text or issue.waited_for.kind

@@ -47,6 +47,8 @@ class Issue:
     time: Fraction
     free_again: Fraction
     """λ later: when its subsystem is"""
+    complete: Fraction
+    """Λ later, of a store λ: when what it computes is there"""
     waits: tuple[Wait, ...]
     """for what it waited since its warp was able to issue, or held, one after the other, in ticks"""
     waited_for: Instruction | None
@@ -69,6 +71,7 @@ class Profile:
         self._places = [place for graph in graphs.values() for place in range(len(graph.instructions))]
         latencies = [each for key in graphs for each in scenario.latencies[key]]
         self._taken = [self._clock.ticks(each.issue) for each in latencies]
+        self._completion = [self._clock.ticks(each.completion) for each in latencies]
 
     @property
     def cycles(self) -> Fraction:
@@ -103,6 +106,7 @@ class Profile:
             self._instructions[place],
             self._clock.cycles(time),
             self._clock.cycles(time + self._taken[place]),
+            self._clock.cycles(time + self._completion[place]),
             tuple(waits),
             self._instructions[culprit] if culprit >= 0 else None,
         )

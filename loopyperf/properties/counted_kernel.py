@@ -105,6 +105,9 @@ class KernelCounts(KernelTallies):
     def __str__(self) -> str:
         return str(self.table())
 
+    def __repr__(self) -> str:
+        return f"<KernelCounts of {self.kernel.name}, {self.counting} counting: {len(self.properties())} properties>"
+
     def _repr_html_(self) -> str:
         return self.table().html()
 

@@ -3,11 +3,11 @@
 A terminal shows plain text, a notebook HTML with the formulas in LaTeX, which Jupyter typesets between dollar signs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Protocol
 
+from loopyperf import hypertext
 from loopyperf.counts.evaluation import IntegerArray, broadcast
 
 Sizes = Mapping[str, int]
@@ -52,13 +52,14 @@ class Table:
         widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
         return "\n".join([*filter(None, [self.title]), *(_line(row, widths) for row in rows)])
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def html(self) -> str:
         """Return the table as HTML, with formulas in LaTeX between dollar signs."""
-        headings = "".join(_cell("th", column.heading, "right") for column in self.columns)
-        rows = "\n".join(f"<tr>{_html_row(*row)}</tr>" for row in self._rows())
-        caption = f"<caption>{escape(self.title)}</caption>\n" if self.title else ""
-        head = _cell("th", "property", "left") + _cell("th", "count", "left") + headings
-        return f"<table>\n{caption}<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+        headings = ("property", "count", *(column.heading for column in self.columns))
+        rows = ((name, hypertext.Formula(str(count), count.latex()), *numbers) for name, count, numbers in self._rows())
+        return hypertext.shown(hypertext.table(headings, rows, caption=self.title, text=2))
 
     def _repr_html_(self) -> str:
         return self.html()
@@ -80,30 +81,8 @@ def each_size(several: Sequence[Sizes], named: Mapping[str, int | IntegerArray])
         yield from ({**one, **sizes} for one in several or ([{}] if sizes else []))
 
 
-# {{{ text
-
-
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     """Return *cells* in columns, the first two flush left, numbers flush right."""
     left = [f"{cell:{width}}" for cell, width in zip(cells[:2], widths[:2], strict=True)]
     right = [f"{cell:>{width}}" for cell, width in zip(cells[2:], widths[2:], strict=True)]
     return ("  " + "  ".join([*left, *right])).rstrip()
-
-
-# }}}
-
-
-# {{{ HTML
-
-
-def _html_row(name: str, formula: Formula, numbers: Iterable[str]) -> str:
-    # The text stands beside the formula for whoever points at it, or reads where nothing is typeset.
-    typeset = f'<td style="text-align: left" title="{escape(str(formula))}">${escape(formula.latex())}$</td>'
-    return _cell("td", name, "left") + typeset + "".join(_cell("td", number, "right") for number in numbers)
-
-
-def _cell(tag: str, text: str, side: str) -> str:
-    return f'<{tag} style="text-align: {side}">{escape(text)}</{tag}>'
-
-
-# }}}

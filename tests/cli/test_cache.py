@@ -121,7 +121,7 @@ def test_what_may_not_be_removed_is_told_and_is_status_1(folder, monkeypatch):
 def test_a_limit_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", "2G")
     refused = run()
-    assert refused.exit_code == 2
+    assert refused.exit_code == 1
     assert "LOOPYPERF_CACHE_LIMIT is a whole number of bytes" in refused.stderr
 
 

@@ -52,7 +52,7 @@ def test_calibrate_says_by_which_protocol_and_how_well_times_repeat(kernels: Pat
 
 def test_calibrate_with_cold_caches_needs_a_backend_that_empties_them(kernels: Path):
     refused = calibrate(kernels, "--caches", "cold")
-    assert refused.exit_code == 2
+    assert refused.exit_code == 1
     assert "cannot empty the caches" in refused.stderr
 
 
@@ -121,7 +121,7 @@ def test_an_archive_gives_a_fit_without_the_device(model: str, kernels: Path, tm
 
 def test_an_archive_that_is_not_there_is_refused(tmp_path: Path):
     refused = run("fit", tmp_path / "none.jsonl")
-    assert refused.exit_code == 2
+    assert refused.exit_code == 1
     assert "none.jsonl cannot be read" in " ".join(refused.stderr.split())
 
 
@@ -148,7 +148,7 @@ def test_an_archive_gives_a_learned_model_without_the_device(kernels: Path, tmp_
     run("train", archive, "--kernels", kernels)
     assert json.loads(run(*asked, "--device", "synthetic-device-9000", "--json").stdout) == told
     refused = run(*asked, "--fit", learned, "--device", "nvidia-v100")
-    assert refused.exit_code == 2
+    assert refused.exit_code == 1
     assert "was trained on the device 'synthetic-device-9000' and knows nothing of 'nvidia-v100'" in refused.stderr
 
 
@@ -157,7 +157,7 @@ def test_what_the_sampled_model_gets_wrong_is_learned_by_three_commands(kernels:
     archive, fit = tmp_path / "raw.jsonl", tmp_path / "fit.json"
     measured = run("calibrate", "--backend", "parts", "--kernels", kernels, "--archive", archive, "--output", fit)
     refused = run("train", archive, "--kernels", kernels, "--base", "sampled")
-    assert (measured.exit_code, refused.exit_code) == (0, 2)
+    assert (measured.exit_code, refused.exit_code) == (0, 1)
     assert refused.stderr.startswith("Error: none of the ")
     assert "`loopyperf calibrate --samples`" in " ".join(refused.stderr.split())
     sampled = run(
@@ -177,13 +177,13 @@ def test_what_the_sampled_model_gets_wrong_is_learned_by_three_commands(kernels:
 
 def test_samples_need_a_backend_that_runs_parts_of_kernels(kernels: Path):
     refused = calibrate(kernels, "--samples")
-    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert (refused.exit_code, refused.stdout) == (1, "")
     assert re.fullmatch(r"Error: samples are runs of a part of a kernel, .*'synthetic' runs whole.*\n", refused.stderr)
 
 
 def test_training_on_an_archive_that_is_not_there_is_refused(tmp_path: Path):
     refused = run("train", tmp_path / "none.jsonl")
-    assert refused.exit_code == 2
+    assert refused.exit_code == 1
     assert "none.jsonl" in refused.stderr
 
 
@@ -225,7 +225,7 @@ def test_charts_that_cannot_be_written_are_refused(kernels: Path, tmp_path: Path
     calibrate(kernels)
     (tmp_path / "file").touch()
     refused = run("validate", *SYNTHETIC, "--kernels", kernels, "--plots", tmp_path / "file")
-    assert refused.exit_code == 2
+    assert refused.exit_code == 1
     assert "the charts cannot be written to" in refused.stderr
 
 
@@ -261,7 +261,7 @@ def test_an_archive_of_other_kernels_is_not_validated(kernels: Path, tmp_path: P
     archive = tmp_path / "samples.jsonl"
     calibrate(kernels, "--archive", archive)
     refused = run("validate", "--from-archive", archive)
-    assert refused.exit_code == 2
+    assert refused.exit_code == 1
     assert "has no measurement of these kernels, but of empty kernel, long vectors, vectors" in refused.stderr
 
 

@@ -25,7 +25,7 @@ def run(*arguments: object) -> Result:
 def test_calibrate_prints_the_gaps_of_its_kernels_and_coverage_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "400")
     fit = tmp_path / "fit.json"
     folder = write_kernel_files(tmp_path / "kernels")
     calibrated = run("calibrate", "--backend", "synthetic", "--kernels", folder, "--output", fit)

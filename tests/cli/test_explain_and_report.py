@@ -68,6 +68,6 @@ def test_a_page_that_cannot_be_written_and_a_device_that_nobody_knows_are_told_i
         (("explain", CHAIN, *asked, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
     ):
         refused = run(*arguments)
-        assert refused.exit_code == 2
+        assert refused.exit_code == 1
         assert words in refused.stderr
         assert len(refused.stderr.splitlines()) == 1

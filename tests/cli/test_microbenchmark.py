@@ -92,14 +92,19 @@ def test_the_file_is_named_after_the_device_by_default(tmp_path: Path, monkeypat
         (("--from-archive", RECORDED, "-o", "no/such/folder.toml"), "cannot write the description"),
         (("--from-archive", __file__), "is not a measurement archive|line 1"),
         (("--backend", "metal"), "no backend is called 'metal'"),
-        (("--from-archive", RECORDED, "--quick"), "--from-archive measures nothing"),
     ],
 )
-def test_bad_input_is_answered_by_one_line_and_status_2(arguments, message: str, tmp_path: Path, monkeypatch) -> None:
+def test_bad_input_is_answered_by_one_line_and_status_1(arguments, message: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     refused = run(*arguments)
-    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert (refused.exit_code, refused.stdout) == (1, "")
     assert re.search(f"^Error: .*({message})", refused.stderr, re.M)
+
+
+def test_an_archive_takes_no_options_of_measuring() -> None:
+    refused = run("--from-archive", RECORDED, "--quick")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--from-archive measures nothing" in refused.stderr
 
 
 def test_it_runs_through_on_pocl(tmp_path: Path, own_data: Path) -> None:

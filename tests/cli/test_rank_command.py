@@ -70,6 +70,6 @@ def test_bounds_spare_the_model_those_that_cannot_be_fastest(file: Path):
 )
 def test_what_is_no_set_of_variants_is_refused_in_one_line(file: Path, name: str, words: str):
     refused = run("rank", f"{file}:{name}", *ASKED)
-    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert (refused.exit_code, refused.stdout) == (1, "")
     assert words in refused.stderr
     assert len(refused.stderr.splitlines()) == 1

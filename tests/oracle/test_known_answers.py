@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 from kernels import doubled
-from known_questions import FIT, QUESTIONS, V100, N, ask, conditional, other_device, unsure
+from known_questions import FIT, QUESTIONS, V100, N, ask, conditional, other_device, unsure, whole
 
 import loopyperf as lpp
 from loopyperf.device.device_text import description_text
@@ -67,7 +67,7 @@ def test_an_equal_kernel_is_answered_the_same_without_its_graphs(name, forgets, 
     if forgets:
         recollection.forget()
     again = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
-    assert repr(again) == repr(first)
+    assert whole(again) == whole(first)
     assert str(again) == str(first)
     assert again.to_dict() == first.to_dict()
 
@@ -84,7 +84,7 @@ def test_each_size_of_an_array_is_known_by_itself(folder, forbid):
     batch = ask(n=sizes)
     forbid()
     again = ask(n=sizes.copy())
-    assert repr(again) == repr(batch)
+    assert whole(again) == whole(batch)
     assert ask(n=96).seconds == batch.seconds[1, 0]
     with pytest.raises(pytest.fail.Exception):
         ask(n=97)
@@ -146,16 +146,16 @@ OTHERS: dict[str, Callable[[], object]] = {
 def test_any_other_question_is_answered_anew(folder, built):
     numbers, answers = [], []
     for other in OTHERS.values():
-        answers.append(repr(other()))
+        answers.append(whole(other()))
         numbers.append(len(built))
     assert numbers == list(range(1, len(OTHERS) + 1))
     for forgets in (False, True):
         if forgets:
             recollection.forget()
-        assert [repr(other()) for other in OTHERS.values()] == answers
+        assert [whole(other()) for other in OTHERS.values()] == answers
     assert len(built) == len(OTHERS)
     with lp.CacheMode(False):
-        assert [repr(other()) for other in OTHERS.values()] == answers
+        assert [whole(other()) for other in OTHERS.values()] == answers
 
 
 def test_a_description_that_was_edited_is_another_device(tmp_path, built):
@@ -226,7 +226,7 @@ def test_a_fit_that_was_made_again_answers_the_same_without_graphs(forgets, fold
     forbid()
     if forgets:
         recollection.forget()
-    assert repr(ask(model=None, device=None, fit=again)) == repr(answer)
+    assert whole(ask(model=None, device=None, fit=again)) == whole(answer)
 
 
 def test_that_a_description_lacks_a_number_is_known_too(folder, built):
@@ -262,15 +262,15 @@ def damaged(data: bytes) -> Iterator[bytes]:
 
 
 def test_a_damaged_file_is_a_miss_and_is_replaced(folder, built):
-    first = repr(ask())
+    first = whole(ask())
     (entry,) = entries(folder)
-    whole = entry.path.read_bytes()
-    damages = list(damaged(whole))
+    undamaged = entry.path.read_bytes()
+    damages = list(damaged(undamaged))
     for each in damages:
         entry.path.write_bytes(each)
         recollection.forget()
-        assert repr(ask()) == first
-        assert entry.path.read_bytes() == whole
+        assert whole(ask()) == first
+        assert entry.path.read_bytes() == undamaged
     assert len(built) == 1 + len(damages)
 
 
@@ -299,14 +299,14 @@ def test_what_has_no_transcript_is_kept_in_memory_alone(folder, built, monkeypat
         raise msgspec.ValidationError("an array")
 
     monkeypatch.setattr(device_estimate, "ANSWERS", replace(device_estimate.ANSWERS, transcribed=refuse))
-    assert repr(ask()) == repr(ask())
+    assert whole(ask()) == whole(ask())
     assert len(built) == 1
     assert entries(folder) == ()
 
 
 def test_loopys_switch_turns_it_off(folder, built):
     with lp.CacheMode(False):
-        assert repr(ask()) == repr(ask())
+        assert whole(ask()) == whole(ask())
         observations = [observe(doubled(), {"n": N}, 1.0, kernel_class="", label="", device=V100) for _ in range(2)]
     assert observations[0] == observations[1]
     assert len(built) == 4
@@ -329,7 +329,7 @@ if sys.argv[1] == "known":
     analysis.load_kernel = instruction_graph.kernel_graphs = fail
 for name in sys.argv[2:]:
     recollection.forget()
-    print(repr(lpp.estimate(asked.unsure(), n=asked.N, **asked.QUESTIONS[name])))
+    print(asked.whole(lpp.estimate(asked.unsure(), n=asked.N, **asked.QUESTIONS[name])))
     told = observe(asked.unsure(), {"n": asked.N}, 1.0, kernel_class="", label="", device=asked.V100)
     print(told.pipelines)
 """
@@ -346,7 +346,7 @@ def start(how: str, names: tuple[str, ...], seed: int = 0) -> subprocess.Popen[s
 
 def expected(names: tuple[str, ...]) -> list[str]:
     told = observe(unsure(), {"n": N}, 1.0, kernel_class="", label="", device=V100).pipelines
-    return [line for name in names for line in (repr(lpp.estimate(unsure(), n=N, **QUESTIONS[name])), str(told))]
+    return [line for name in names for line in (whole(lpp.estimate(unsure(), n=N, **QUESTIONS[name])), str(told))]
 
 
 def test_another_process_finds_what_this_one_found(folder):

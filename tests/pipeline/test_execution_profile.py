@@ -1,11 +1,10 @@
 """Profiles by hand: who waited for what, how full each subsystem was, and why it was idle."""
 
-import json
 from fractions import Fraction
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.pipeline import Execution, chrome_trace, profile_of, simulate, what_if
+from loopyperf.pipeline import Execution, profile_of, simulate, what_if
 
 EXAMPLE = Idg.from_edges(["comp", "comp", "mem", "comp", "comp", "mem"], [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)])
 TIMING = {"comp": Lambdas(1, 4), "mem": Lambdas(2, 6)}
@@ -65,27 +64,6 @@ def test_issue_limit_barrier_and_waiting_groups_are_causes() -> None:
 def test_waiting_adds_up_over_warps() -> None:
     # 0 → 1 for the subsystem; 1 → 5, 5 → 11, 11 → 15, 15 → 19 for operands
     assert profile_of(ONE).waiting == {"subsystem busy": 1, "dependency": 18}
-
-
-def test_chrome_trace_has_what_every_subsystem_was_taken_by() -> None:
-    document = json.loads(chrome_trace(profile_of(ONE)))
-    taken = [event for event in document["traceEvents"] if event.get("cat") == "issue"]
-    assert [(each["ts"], each["dur"]) for each in taken] == [(0, 1), (1, 1), (5, 2), (11, 1), (15, 1), (19, 2)]
-    assert taken[2]["args"]["why not earlier"] == "dependency"
-    waits = [event for event in document["traceEvents"] if event.get("cat") == "wait"]
-    assert [(each["name"], each["ts"], each["dur"]) for each in waits[:2]] == [
-        ("subsystem busy", 0, 1),
-        ("dependency", 1, 4),
-    ]
-    tracks = {event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"}
-    assert {"subsystems", "warps", "comp", "mem"} == tracks
-
-
-def test_chrome_trace_of_dataflow_has_no_tracks_of_warps() -> None:
-    found = simulate(EXAMPLE, TIMING, Execution(2, 1, 1), issue_order="dataflow")
-    events = json.loads(chrome_trace(profile_of(found)))["traceEvents"]
-    assert sum(event.get("cat") == "issue" for event in events) == 12
-    assert not any(event.get("cat") == "wait" for event in events)
 
 
 # {{{ what if

@@ -7,6 +7,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from loopyperf import hypertext
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import GraphError
 from loopyperf.idg.access import AccessPattern
@@ -15,7 +16,7 @@ from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.instruction_access import checked_access, copied_pattern, source_pattern
 from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
-from loopyperf.idg.graph import Idg
+from loopyperf.idg.graph import Idg, number_in_words
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind
 from loopyperf.idg.warps.warp import grid_extent, warps_of_group
@@ -113,7 +114,7 @@ class LaunchGraphs:
         return self.kinds[0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KernelIdg(Idg):
     """The graph of the representative warp of a kernel's longest launch, with those of all others."""
 
@@ -123,6 +124,23 @@ class KernelIdg(Idg):
     """the name of the launch whose representative warp this is"""
     launches: tuple[LaunchGraphs, ...] = ()
     """in the order of the program"""
+
+    def _summary(self) -> str:
+        return f"{self.launch} {super()._summary()}"
+
+    def _further_tables(self) -> tuple[str, ...]:
+        rows = (
+            (
+                launch.name,
+                " × ".join(map(str, launch.grid.values())),
+                f"{kind.warps:,}",
+                number_in_words(kind.graph.executed),
+            )
+            for launch in self.launches
+            for kind in launch.kinds
+        )
+        headings = ("launch", "groups", "warps of a kind", "instructions of each")
+        return (hypertext.table(headings, rows),)
 
 
 def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int = 32) -> KernelIdg:

@@ -1,11 +1,12 @@
 """Which of many variants is fastest, which can never be, and how sure that is: :func:`rank`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from math import inf, log
 from typing import Any
 
+from loopyperf import hypertext
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
 from loopyperf.errors import ParameterError
@@ -27,7 +28,7 @@ from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.units import duration
 
 SHOWN = 12
-"""rows that are printed, at most"""
+"""failures that are printed, at most"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,24 +141,48 @@ class Ranking:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
+        yield self._asked()
+        rows, between = self._rows()
+        width = max((len(name) for _, name, _, _ in rows), default=0)
+        for place, (number, name, time, bound) in enumerate(rows):
+            if between and place == hypertext.SHOWN_FIRST:
+                yield f"      {between:,} more between"
+            yield f"{number:>4}  {name:<{width}}  {time:>8}  {bound}"
+        yield from self._rest()
+
+    def _asked(self) -> str:
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
-        yield f"{len(self.variants)} variants ({sizes}) on {self.device}, model {self.model}"
+        return f"{len(self.variants):,} variants ({sizes}) on {self.device}, model {self.model}"
+
+    def _rows(self) -> tuple[list[tuple[str, str, str, str]], int]:
+        """Return number, name, time and bound of the fastest and the slowest, and how many there are between."""
         number = {name: place for place, group in enumerate(self.ties, 1) for name in group}
-        width = max(map(len, self.order[:SHOWN]), default=0)
-        for name in self.order[:SHOWN]:
-            each = self.estimates[name]
-            yield f"{number[name]:>4}  {name:<{width}}  {duration(float(each.seconds)):>8}  {each.bound}"
-        if len(self.order) > SHOWN:
-            slowest = duration(float(self.estimates[self.order[-1]].seconds))
-            yield f"      and {len(self.order) - SHOWN} more, up to {slowest}"
+        first, last = hypertext.ends(len(self.order))
+        chosen = [(self.order[place], self.estimates[self.order[place]]) for place in (*first, *last)]
+        rows = [(str(number[name]), name, duration(float(each.seconds)), each.bound) for name, each in chosen]
+        return rows, last.start - first.stop
+
+    def _rest(self) -> Iterator[str]:
+        """Yield a line for what has no place in the order."""
         if self.beaten:
             least = min(each.at_least for each in self.beaten)
-            yield f"      {len(self.beaten)} that take {duration(least)} or more by their bounds"
+            yield f"      {len(self.beaten):,} that take {duration(least)} or more by their bounds"
         for name, reason in list(self.failures.items())[:SHOWN]:
             yield f"   -  {name}: {reason}"
         if len(self.failures) > SHOWN:
-            yield f"   -  and {len(self.failures) - SHOWN} more without an estimate"
+            yield f"   -  and {len(self.failures) - SHOWN:,} more without an estimate"
         yield from (f"  note: {note}" for note in self.notes)
+
+    def __repr__(self) -> str:
+        fastest = f"{self.best!r} takes {duration(self.seconds[self.best])}" if self.order else "none has an estimate"
+        return f"<Ranking of {self._asked()}: {fastest}>"
+
+    def _repr_html_(self) -> str:
+        rows, between = self._rows()
+        if between:
+            rows.insert(hypertext.SHOWN_FIRST, ("", f"{between:,} more between", "", ""))
+        table = hypertext.table(("", "variant", "time", "bound"), rows, caption=self._asked(), text=2)
+        return hypertext.shown(table, hypertext.lines(line.strip() for line in self._rest()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ranking as plain values that JSON can hold."""
@@ -186,6 +211,7 @@ def rank(
     executor: Executor | Processes | None = None,
     time_limit: float | None = None,
     parameters: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     **sizes: Any,
 ) -> Ranking:
     """Return *variants* of a kernel at one size, in the order of their run times, which nobody measures.
@@ -216,9 +242,11 @@ def rank(
     cascade = Cascade((*(bound_of(judge, name) for name in bounds), judge), every, top)
     questions = Questions(asked, executor, time_limit, ready=judge.ready)
     seen = SizesSeen(judge.sizes, len(every))
-    for question, answer in questions.about(cascade.questions()):
+    for number, (question, answer) in enumerate(questions.about(cascade.questions()), 1):
         seen.note(question.variant.name, answer)
         cascade.take(question, answer)
+        if progress is not None:
+            progress(number, len(every) * len(cascade.judges))
     return ranking_of(
         judge,
         every,

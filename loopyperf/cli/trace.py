@@ -1,0 +1,48 @@
+"""``loopyperf trace``: what the warps of a core do, as a file that Perfetto opens."""
+
+from pathlib import Path
+
+import click
+
+from loopyperf.cli import settings
+from loopyperf.cli.console import print_json, show
+from loopyperf.cli.kernel_source import load_program
+from loopyperf.cli.progress import working
+from loopyperf.oracle.trace import EVENTS, FEWEST
+from loopyperf.oracle.trace import trace as ask
+
+
+@click.command(
+    epilog="\b\nExample: loopyperf trace matmul.py:tiled --set n=256 --device nvidia-v100 -o trace.json\n\n"
+    "Open the file at ui.perfetto.dev, or in chrome://tracing."
+)
+@settings.kernel
+@settings.sizes
+@settings.device
+@click.option("--output", "-o", type=settings.FILE, default=Path("trace.json"), help="Where the trace goes.")
+@click.option("--events", type=click.IntRange(min=FEWEST), default=EVENTS, help="Events of all launches, at most.")
+@click.option("--cycles", is_flag=True, help="Draw a cycle as a microsecond, so that none is too short to be seen.")
+@settings.as_json
+def trace(
+    kernel: str,
+    sizes: dict[str, int],
+    device: str | None,
+    output: Path,
+    events: int,
+    cycles: bool,
+    as_json: bool,
+) -> None:
+    """Write down what the warps of a core do when it executes the kernel that FUNCTION in FILE.py builds.
+
+    It is what the model `pipeline` simulates of it, instruction by instruction: when each warp issues what, and what
+    it waits for. What of a long run is not in the file is said here and there.
+    """
+    program = load_program(kernel)
+    with working("simulating"):
+        answer = ask(program, device=device, events=events, in_cycles=cycles, parameters=sizes)
+        answer.save(output)
+    if as_json:
+        print_json({"path": str(output), "events": answer.events, **answer.document["otherData"]})
+    else:
+        show(str(answer))
+        show(f"wrote {output}; open it at https://ui.perfetto.dev")

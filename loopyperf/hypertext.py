@@ -1,0 +1,65 @@
+"""Tables as notebooks show them: HTML of escaped text, without colours of its own, so that dark pages stay dark.
+
+What is said here is in which column text stands flush left, since notebooks have everything flush right.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+STYLE = "<style>.loopyperf .text { text-align: left } .loopyperf .number { text-align: right }</style>"
+SHOWN_FIRST, SHOWN_LAST = 9, 3
+"""rows of a long table that are shown"""
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A cell that Jupyter typesets; the text stands beside it for whoever points at it."""
+
+    text: str
+    latex: str
+
+
+Cell = str | Formula
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, caption: str = "", text: int = 1) -> str:
+    """Return a table, of whose columns so many, the first *text* ones, are text, and the others numbers."""
+    kinds = ["text" if place < text else "number" for place in range(len(headings))]
+    head = "".join(f'<th class="{kind}">{escape(word)}</th>' for kind, word in zip(kinds, headings, strict=True))
+    body = "\n".join(f"<tr>{_row(kinds, row)}</tr>" for row in rows)
+    title = f"<caption>{escape(caption)}</caption>\n" if caption else ""
+    return f"<table>\n{title}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
+def lines(words: Iterable[str]) -> str:
+    """Return a paragraph for each of *words*."""
+    return "\n".join(f"<p>{escape(each)}</p>" for each in words)
+
+
+def folded(summary: str, inside: str) -> str:
+    """Return *summary*, which is opened to see what is *inside*."""
+    return f"<details><summary>{escape(summary)}</summary>\n{inside}\n</details>"
+
+
+def shown(*parts: str) -> str:
+    """Return *parts* one below the other, as ``_repr_html_`` gives them."""
+    inside = "\n".join(part for part in parts if part)
+    return f'<div class="loopyperf">\n{STYLE}\n{inside}\n</div>'
+
+
+def ends(number: int) -> tuple[range, range]:
+    """Return which of a *number* of rows are shown at the begin and at the end: all, where these are not many more."""
+    if number <= SHOWN_FIRST + SHOWN_LAST:
+        return range(number), range(number, number)
+    return range(SHOWN_FIRST), range(number - SHOWN_LAST, number)
+
+
+def _row(kinds: Sequence[str], row: Sequence[Cell]) -> str:
+    return "".join(_cell(kind, each) for kind, each in zip(kinds, row, strict=True))
+
+
+def _cell(kind: str, cell: Cell) -> str:
+    if isinstance(cell, Formula):
+        return f'<td class="{kind}" title="{escape(cell.text)}">${escape(cell.latex)}$</td>'
+    return f'<td class="{kind}">{escape(cell)}</td>'

@@ -1,0 +1,184 @@
+"""What the warps of a core do, cycle by cycle, as a timeline that Perfetto draws: :func:`trace`."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from loopyperf.errors import ParameterError
+from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
+from loopyperf.models.pipeline import Explicit, explicit_part
+from loopyperf.oracle.analysis import Program
+from loopyperf.oracle.choice import DeviceChoice, chosen_device
+from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.pipeline import Profile, profile_of
+from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
+
+EVENTS = 30_000
+"""of a trace, unless another number is asked for: some ten megabytes"""
+FEWEST = 100
+"""events that a launch is to have: with fewer there is nothing to see"""
+EACH = 4
+"""events that an issue has, about: on its pipeline, of its warp, and what that waits for"""
+
+
+@dataclass(frozen=True)
+class LaunchTrace:
+    """What the core with most groups does of a launch, as far as it is simulated instruction by instruction."""
+
+    name: str
+    explicit: Explicit
+    total_groups: int
+    """of the core"""
+    times: int
+    """that the launch is executed, each as the other"""
+    clock: float
+    """Hz"""
+    most: int
+    """events"""
+
+    @cached_property
+    def profile(self) -> Profile:
+        """Return who issued what, when, where, and why not earlier."""
+        return profile_of(self.explicit.simulation)
+
+    @cached_property
+    def track(self) -> Track:
+        """Return what is drawn of it."""
+        return Track(self.profile, f"core of {self.name}", self.clock, self.most)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Return which part of the run is drawn, in sentences; nothing where all of it is."""
+        return tuple(self._said())
+
+    def _said(self) -> Iterator[str]:
+        explicit = self.explicit
+        if explicit.groups < self.total_groups:
+            yield (
+                f"{self.name}: {explicit.groups:,} of the {self.total_groups:,} groups of the core are simulated "
+                "instruction by instruction; what the others take is extrapolated, and not drawn"
+            )
+        if explicit.is_shortened:
+            yield (
+                f"{self.name}: loops have fewer passes than the kernel's, so that groups come to their end; the others "
+                "are extrapolated, and not drawn"
+            )
+        drawn, issues = len(self.track.shown), len(self.profile.issues)
+        if drawn < issues:
+            yield (
+                f"{self.name}: of {issues:,} instructions the {drawn:,} that issue first are drawn, until cycle "
+                f"{float(self.track.cycles):,.0f} of {float(self.profile.cycles):,.0f}; ask for more events to see more"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is drawn, as plain values that JSON can hold; times are in cycles of the core."""
+        return {
+            "launch": self.name,
+            "times": self.times,
+            "groups": self.explicit.groups,
+            "groups of the core": self.total_groups,
+            "cycles": float(self.profile.cycles),
+            "cycles drawn": float(self.track.cycles),
+            "instructions": len(self.profile.issues),
+            "instructions drawn": len(self.track.shown),
+        }
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a core does of each launch of a kernel."""
+
+    kernel: str
+    sizes: Mapping[str, Any]
+    device: str
+    launches: tuple[LaunchTrace, ...]
+    notes: tuple[str, ...]
+    """what is not drawn, and what the device's description leaves open, in sentences"""
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """Return the trace in Chrome's format, as plain values."""
+        return trace_document([launch.track for launch in self.launches], self._said())
+
+    @property
+    def events(self) -> int:
+        """Return how many spans there are, names of tracks apart."""
+        return sum(event["ph"] == "X" for event in self.document["traceEvents"])
+
+    def _said(self) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "sizes": dict(self.sizes),
+            "device": self.device,
+            "model": "pipeline",
+            "launches": [launch.to_dict() for launch in self.launches],
+            "notes": list(self.notes),
+        }
+
+    def to_json(self) -> str:
+        """Return the document, for a file that ui.perfetto.dev opens."""
+        return json.dumps(self.document, ensure_ascii=False)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the document to *path*; raises :class:`ParameterError` where that cannot be written."""
+        try:
+            Path(path).write_text(self.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise ParameterError(
+                f"the trace cannot be written to {path}: {error.strerror}; give another path"
+            ) from error
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        head = f"{self.kernel}({sizes}) on a core of {self.device}, by the model pipeline: {self.events:,} events"
+        rows = (
+            f"  {launch.name}: {float(launch.track.cycles):,.0f} cycles, {len(launch.track.shown):,} instructions of "
+            f"{launch.explicit.groups:,} group{'' if launch.explicit.groups == 1 else 's'}"
+            for launch in self.launches
+        )
+        return "\n".join([head, *rows, *(f"  note: {note}" for note in self.notes)])
+
+
+def trace(
+    program: Program,
+    /,
+    *,
+    device: DeviceChoice | None = None,
+    events: int = EVENTS,
+    in_cycles: bool = False,
+    typical: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> Trace:
+    """Return what the warps of a core of *device* do when it executes *program*, for Perfetto to draw.
+
+    It is what the model ``"pipeline"`` simulates of the core with most groups: which warp issues which instruction,
+    when, and what it waits for. There is a profile of those groups only that are simulated instruction by instruction;
+    what the model extrapolates from them to all groups, and to further passes of long loops, has none. The trace has
+    so many *events* at most, which the launches share; what is left out is in its ``notes``, and in the file.
+
+    Times are those of the core's clock; with *in_cycles* a cycle is drawn as a microsecond, so that none is too short
+    to be seen. Other options and sizes are those of :func:`loopyperf.estimate` with a model of a device, and so is what
+    is refused; :class:`ParameterError` for fewer than 100 events.
+    """
+    if isinstance(events, bool) or not isinstance(events, int) or events < FEWEST:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ParameterError(f"events are {FEWEST} or more, received {events!r}")
+    described, merged = chosen_device(device), merged_sizes(parameters, sizes)
+    graphs = instruction_graph(program, warp_size=described.warp_size, typical=typical, parameters=merged)
+    launches = TimedKernel(graphs, described).launches
+    clock = float(OF_A_CYCLE) if in_cycles else described.clock
+    most = max(FEWEST, events // max(1, len(launches)))
+    traces = tuple(_traced(launch, most, clock) for launch in launches)
+    said = [sentence for each in traces for sentence in each.said]
+    notes = dict.fromkeys([*said, *(note for launch in launches for note in launch.notes)])
+    return Trace(graphs.kernel, dict(merged), described.slug, traces, tuple(notes))
+
+
+def _traced(launch: TimedLaunch, most: int, clock: float) -> LaunchTrace:
+    explicit = explicit_part(launch, most // EACH)
+    return LaunchTrace(launch.launch.name, explicit, launch.execution.total_groups, launch.launch.times, clock, most)

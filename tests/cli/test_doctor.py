@@ -1,0 +1,75 @@
+"""``loopyperf doctor``: what it is content with, and what it says of what it is not."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from loopyperf.cli import doctor as doctor_file
+from loopyperf.cli.program import program
+from loopyperf.errors import BackendError
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(program, arguments)
+
+
+@pytest.fixture
+def healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_device(name: str):
+        raise BackendError("install it: pip install 'loopyperf[opencl]'")
+
+    monkeypatch.setattr(doctor_file, "open_backend", no_device)
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doctor_is_content_without_a_device():
+    examined = run("doctor")
+    assert examined.exit_code == 0
+    assert "barvinok: counts are symbolic and exact" in examined.stdout
+    assert "amd-r9-fury (linear, bundled)" in examined.stdout
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doctor_prints_brackets_as_they_are():
+    printed = run("doctor").stdout
+    for kind in ("OpenCL", "CUDA"):
+        assert f"none {kind} device: install it: pip install 'loopyperf[opencl]'" in printed
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doctor_fails_without_barvinok_and_says_how_to_mend_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(doctor_file, "engine_is_exact", lambda: False)
+    examined = run("doctor")
+    assert examined.exit_code == 1
+    assert re.search(r"^bad +counting engine: .*pip install .*islpy-barvinok", examined.stdout, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doctor_fails_for_a_description_that_is_none(own_data: Path):
+    (own_data / "devices").mkdir(parents=True)
+    (own_data / "devices" / "my-gpu.toml").write_text("schema = 1\n")
+    examined = run("doctor")
+    assert examined.exit_code == 1
+    assert re.search(r"^ok +devices described: \d+, 1 of them by you$", examined.stdout, re.MULTILINE)
+    assert re.search(r"^bad +device: .*my-gpu\.toml: .*missing required field", examined.stdout, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doctor_fails_for_a_fit_that_cannot_be_read(own_data: Path):
+    own = own_data / "fits" / "amd-r9-fury"
+    own.mkdir(parents=True)
+    (own / "linear.json").write_text('{"schema": 1, "weights"')
+    examined = run("doctor")
+    assert examined.exit_code == 1
+    assert re.search(r"^bad +fit: .*linear\.json is corrupt", examined.stdout, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("healthy")
+def test_doctor_says_the_same_in_json():
+    found = json.loads(run("doctor", "--json").stdout)
+    lines = run("doctor").stdout
+    assert all(each["text"].partition(":")[0] in lines for each in found)
+    assert [each["text"] for each in found if each["essential"] and not each["fine"]] == []

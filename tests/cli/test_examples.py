@@ -1,0 +1,135 @@
+"""The examples that the commands' help ends with are run: they give answers, in 80 columns, and as JSON.
+
+What they measure is a device made of arithmetic, with few and small kernels; what they run is the command as it is.
+"""
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import platformdirs
+import pytest
+from click.testing import CliRunner, Result
+from small_campaign import write_kernel_files
+
+from loopyperf.cli import microbenchmark
+from loopyperf.cli.program import COMMANDS, program
+from loopyperf.measurement import backends, kernel_files
+from loopyperf.oracle.microbenchmark import described_by
+
+HERE = Path(__file__).parent
+RECORDED = HERE.parent / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
+WIDTH = 80
+
+pytestmark = [
+    pytest.mark.xdist_group("examples of the commands"),
+    pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning"),
+]
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """Yield the command of each line of a help that is a command line of ours, with the line."""
+    for name, command in COMMANDS.items():
+        for each in (command, *getattr(command, "commands", {}).values()):
+            for line in re.findall(r"^(?:Example: )?(?:\w+=\S+ )?(loopyperf .*)$", each.epilog or "", re.MULTILINE):
+                yield name, line
+
+
+EXAMPLES = sorted({line for _, line in examples()})
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the examples speak of."""
+    folder = tmp_path_factory.mktemp("desk")
+    for file in sorted((HERE / "desk").glob("*.py")):
+        shutil.copy(file, folder)
+    write_kernel_files(folder / "package" / "measurement_kernels")
+    write_kernel_files(folder / "package" / "test_kernels", "long vectors")
+    with at_the_desk(folder):
+        for words in ("calibrate --samples --archive archive.jsonl", "calibrate --samples --archive gpu.jsonl"):
+            assert run(f"loopyperf {words}").exit_code == 0
+        assert run("loopyperf train gpu.jsonl").exit_code == 0
+    return folder
+
+
+@contextmanager
+def at_the_desk(folder: Path) -> Iterator[None]:
+    """Be where the examples find what they speak of."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "path", [*sys.path])
+        patch.setenv("LOOPYPERF_DATA", "own data")
+        patch.setenv("COLUMNS", str(WIDTH))
+        patch.setattr(platformdirs, "user_cache_dir", lambda name: "caches")
+        patch.setattr(kernel_files, "PACKAGE", folder / "package")
+        patch.setattr(backends, "BACKENDS", {**backends.BACKENDS, "opencl": ("parts_backend", "device")})
+        patch.setattr(microbenchmark, "run_microbenchmarks", lambda *_, **__: described_by(RECORDED))
+        yield
+        for name in ("matmul", "tiles"):
+            sys.modules.pop(name, None)
+
+
+def run(line: str, *more: str) -> Result:
+    return CliRunner().invoke(program, [*shlex.split(line)[1:], *more])
+
+
+@pytest.fixture(scope="module")
+def answer(desk: Path) -> Callable[[str], Result]:
+    """Return what runs a line, once."""
+
+    @cache
+    def found(line: str) -> Result:
+        with at_the_desk(desk):
+            return run(line)
+
+    return found
+
+
+def test_every_command_has_an_example() -> None:
+    assert sorted({name for name, _ in examples()}) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_an_example_has_an_answer(line: str, answer: Callable[[str], Result]) -> None:
+    found = answer(line)
+    assert (found.exit_code, found.exception) == (0, None), found.output
+    assert found.stdout
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_an_answer_is_no_wider_than_the_terminal_and_nothing_of_it_is_cut(
+    line: str, answer: Callable[[str], Result]
+) -> None:
+    printed = answer(line.replace(" --json", "")).stdout
+    assert max(map(len, printed.splitlines())) <= WIDTH
+    assert "…" not in printed
+    assert "..." not in printed
+
+
+@pytest.mark.parametrize("line", EXAMPLES)
+def test_an_answer_is_json_if_that_is_asked_for(line: str, answer: Callable[[str], Result]) -> None:
+    asked = line if line.endswith(" --json") else f"{line} --json"
+    assert json.loads(answer(asked).stdout)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    commands = [[name], *([name, part] for part in getattr(COMMANDS[name], "commands", {}))]
+    for words in commands:
+        # Examples are to be copied: those stand on one line, however long.
+        lines = [line for line in run(f"loopyperf {shlex.join(words)} --help").stdout.splitlines() if line]
+        assert [line for line in lines if len(line) > WIDTH and "loopyperf " not in line] == []
+
+
+def test_the_list_of_commands_cuts_no_summary_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    for line in ("loopyperf --help", "loopyperf devices --help"):
+        assert "..." not in run(line).stdout.replace("[ARGS]...", "")

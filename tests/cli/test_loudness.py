@@ -1,0 +1,100 @@
+"""``--quiet`` and ``--verbose``; completion; and what the exit statuses are said to be."""
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from loopyperf.cli import estimate
+from loopyperf.cli.program import COMMANDS, program
+from loopyperf.errors import LoopyperfWarning
+
+DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
+ASKED = ("--set", "n=64", "--device", "amd-r9-fury")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(program, arguments)
+
+
+@pytest.fixture
+def noisy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an estimate warn, of ours and of what a library has to say."""
+    ask = estimate.ask
+
+    def warned(*arguments: object, **options: object) -> object:
+        warnings.warn("this is ours", LoopyperfWarning, stacklevel=2)
+        warnings.warn("this is of others", FutureWarning, stacklevel=2)
+        return ask(*arguments, **options)
+
+    monkeypatch.setattr(estimate, "ask", warned)
+
+
+@pytest.mark.usefixtures("noisy")
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ([], "Warning: this is ours\n"),
+        (["--quiet"], ""),
+        (["-q"], ""),
+        (["--verbose"], "Warning: this is ours\nWarning: this is of others\n"),
+    ],
+)
+def test_quiet_leaves_out_warnings_and_verbose_has_those_of_others(option: list[str], said: str) -> None:
+    before, after = run(*option, "estimate", DOUBLED, *ASKED), run("estimate", DOUBLED, *ASKED, *option)
+    assert (before.exit_code, before.stderr) == (0, said)
+    assert (after.exit_code, after.stderr) == (0, said)
+    assert before.stdout == after.stdout != ""
+
+
+def test_an_error_has_its_traceback_with_verbose() -> None:
+    wrong = ("estimate", DOUBLED, "--set", "n=64", "--device", "furry")
+    plain, verbose, quiet = run(*wrong), run(*wrong, "--verbose"), run(*wrong, "--quiet")
+    assert plain.stderr == quiet.stderr
+    assert re.match(r"Error: there is no fit .*\n$", plain.stderr)
+    assert verbose.stderr.startswith("Traceback (most recent call last):\n")
+    assert verbose.stderr.endswith(plain.stderr)
+    assert {plain.exit_code, verbose.exit_code, quiet.exit_code} == {1}
+
+
+def test_quiet_and_verbose_contradict_each_other() -> None:
+    refused = run("--quiet", "doctor", "--verbose")
+    assert refused.exit_code == 2
+    assert "--quiet and --verbose contradict each other" in refused.stderr
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_can_be_quiet_and_verbose_and_answers_in_json(name: str) -> None:
+    helped = run(name, "--help").stdout
+    assert all(option in helped for option in ("-q, --quiet", "-v, --verbose", "--json"))
+
+
+def test_help_says_what_the_exit_statuses_are() -> None:
+    helped = run("--help").stdout
+    assert [line.split()[0] for line in re.findall(r"^  +\d  .*", helped, re.MULTILINE)] == ["0", "1", "2"]
+
+
+def completed(*words: str) -> list[str]:
+    """Return to what bash completes the last of *words*, by the script that help speaks of."""
+    environment = {
+        "_LOOPYPERF_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(("loopyperf", *words)),
+        "COMP_CWORD": str(len(words)),
+    }
+    found = CliRunner().invoke(program, [], prog_name="loopyperf", env=environment)
+    return [line.partition(",")[2] for line in found.stdout.splitlines()]
+
+
+def test_the_shell_completes_commands_devices_and_models() -> None:
+    script = CliRunner().invoke(program, [], prog_name="loopyperf", env={"_LOOPYPERF_COMPLETE": "bash_source"})
+    assert "complete -o nosort -F _loopyperf_completion loopyperf" in script.stdout
+    assert "_LOOPYPERF_COMPLETE=bash_source" in run("--help").stdout
+    assert completed("est") == ["estimate"]
+    assert completed("compare", "--device", "nvidia-v") == ["nvidia-v100"]
+    assert completed("estimate", "--model", "gpum") == [
+        "gpumech-rr",
+        "gpumech-rr-corrected",
+        "gpumech-gto",
+    ]

@@ -1,0 +1,95 @@
+"""Traces of kernels: which part of a run is drawn, that this is said, and that it is what the model simulates."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from kernels import doubled, triangle
+from trace_format import check, nanoseconds, tracks
+
+import loopyperf as lpp
+from loopyperf.cli.program import program
+from loopyperf.errors import ParameterError
+from loopyperf.pipeline import simulate
+
+V100 = {"device": "nvidia-v100"}
+DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
+
+
+def test_all_of_a_short_run_is_drawn_and_its_cycles_are_those_of_the_model() -> None:
+    found = lpp.trace(doubled(group=64), n=64 * 80 * 4, in_cycles=True, **V100)
+    check(found.document)
+    (launch,) = found.launches
+    # 320 groups on 80 cores, which is what the model simulates too; an estimate adds nothing to it.
+    assert (launch.explicit.groups, launch.total_groups, launch.said) == (4, 4, ())
+    estimate = lpp.estimate(doubled(group=64), n=64 * 80 * 4, model="pipeline", **V100)
+    cycles = float(estimate) * lpp.load_device("nvidia-v100").clock
+    assert float(launch.profile.cycles) == pytest.approx(cycles, rel=1e-6)
+    warps = {name: track for (core, name), track in tracks(found.document).items() if "warps" in core}
+    assert len(warps) == 4 * 2
+    ends = [max(nanoseconds(event)[1] for event in track) for track in warps.values()]
+    assert max(ends) == pytest.approx(1000 * cycles, abs=1)
+
+
+def test_names_are_those_of_the_source() -> None:
+    found = lpp.trace(doubled(group=64), n=64, **V100)
+    names = {event["name"] for event in found.document["traceEvents"] if event.get("cat") == "instruction"}
+    assert {"a[i_inner + i_outer*64]", "b[i_inner + i_outer*64]"} <= names
+    (core, _), *_ = tracks(found.document)
+    assert core.startswith("core of doubled: ")
+
+
+def test_what_is_not_drawn_is_said_in_the_file_too() -> None:
+    found = lpp.trace(triangle(group=64), n=1_000_000, events=2_000, **V100)
+    check(found.document)
+    assert 1_000 < found.events <= 2_000
+    (launch,) = found.launches
+    assert launch.explicit.groups < launch.total_groups
+    assert [note for note in found.notes if "are simulated instruction by instruction" in note]
+    assert [note for note in found.notes if "fewer passes" in note]
+    assert found.document["otherData"]["notes"] == list(found.notes)
+    assert all(note in str(found) for note in found.notes)
+    (told,) = found.document["otherData"]["launches"]
+    assert told["groups"] == launch.explicit.groups < told["groups of the core"]
+
+
+def test_more_events_show_more() -> None:
+    few, many = (lpp.trace(doubled(), n=100_000, events=events, **V100) for events in (500, 5_000))
+    assert few.events <= 500 < many.events <= 5_000
+    assert few.launches[0].track.cycles < many.launches[0].track.cycles
+
+
+def test_the_explicit_part_is_simulated_as_any_graph_is() -> None:
+    (launch,) = lpp.trace(doubled(), n=10_000, **V100).launches
+    scenario = launch.explicit.simulation.scenario
+    again = simulate(
+        scenario.graphs,
+        scenario.timing,
+        scenario.execution,
+        scheduler=scenario.scheduler,
+        issue_limit=scenario.issue_limit,
+    )
+    assert again.exact_cycles == launch.profile.cycles
+
+
+@pytest.mark.parametrize("events", [99, 0, -1, 1e4, True])
+def test_a_trace_without_events_is_refused(events: object) -> None:
+    with pytest.raises(ParameterError, match="events are 100 or more"):
+        lpp.trace(doubled(), n=64, events=events, **V100)
+
+
+def test_a_trace_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="the trace cannot be written to"):
+        lpp.trace(doubled(), n=64, **V100).save(tmp_path / "no such folder" / "trace.json")
+
+
+def test_the_command_writes_the_file_and_says_what_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    asked = ["trace", DOUBLED, "--set", "n=100000", "--device", "nvidia-v100", "-o", str(path), "--events", "500"]
+    printed = CliRunner().invoke(program, asked)
+    found = lpp.trace(doubled(), n=100_000, events=500, **V100)
+    assert printed.stdout == f"{found}\nwrote {path}; open it at https://ui.perfetto.dev\n"
+    assert json.loads(path.read_text(encoding="utf-8")) == found.document
+    told = json.loads(CliRunner().invoke(program, [*asked, "--json"]).stdout)
+    assert told == {"path": str(path), "events": found.events, **found.document["otherData"]}

@@ -1,0 +1,133 @@
+"""Traces keep the format's rules, and what they draw adds up to the cycles of the simulator."""
+
+import json
+from fractions import Fraction
+
+import pytest
+from trace_format import check, nanoseconds, tracks
+
+from loopyperf.device.lambdas import Lambdas
+from loopyperf.idg import Idg
+from loopyperf.pipeline import Execution, Profile, chrome_trace, profile_of, simulate
+from loopyperf.pipeline.chrome_trace import Track, trace_document
+
+EXAMPLE = Idg.from_edges(["comp", "comp", "mem", "comp", "comp", "mem"], [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)])
+TIMING = {"comp": Lambdas(1, 4), "mem": Lambdas(2, 6), "barrier": Lambdas(1, 10)}
+HELD = Idg.from_edges(["comp", "barrier", "mem", "comp"], [(0, 1), (1, 2), (2, 3)])
+LOOP = Idg.from_edges(["mem", "comp"], [(0, 1), (1, 0, 1)], trips=7)
+PROFILES = {
+    "one warp": profile_of(simulate(EXAMPLE, TIMING, Execution(1, 1, 1))),
+    "several warps": profile_of(simulate(EXAMPLE, TIMING, Execution(3, 2, 2))),
+    "groups one after the other": profile_of(simulate(EXAMPLE, TIMING, Execution(2, 1, 3))),
+    "barriers": profile_of(simulate(HELD, TIMING, Execution(2, 2, 5))),
+    "a loop": profile_of(simulate(LOOP, TIMING, Execution(2, 2, 2), issue_limit=0.5)),
+}
+every_profile = pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+CLOCK = 1.38e9
+
+
+def outermost(track: list[dict]) -> list[dict]:
+    """Return the spans of a track that are in no other."""
+    found: list[dict] = []
+    for event in track:
+        if not found or nanoseconds(event)[0] >= nanoseconds(found[-1])[1]:
+            found.append(event)
+    return found
+
+
+@every_profile
+@pytest.mark.parametrize("clock", [1e6, CLOCK], ids=["in cycles", "in time"])
+def test_a_trace_keeps_the_rules_of_the_format(profile: Profile, clock: float) -> None:
+    document = trace_document([Track(profile, "one", clock), Track(profile, "other", clock)], {"said": "all"})
+    check(document)
+    assert json.loads(json.dumps(document)) == document
+
+
+@every_profile
+def test_the_spans_of_a_warp_have_no_gaps_and_end_with_the_run(profile: Profile) -> None:
+    # A cycle is a microsecond here, so that spans are cycles.
+    warps = {name: each for (core, name), each in tracks(json.loads(chrome_trace(profile))).items() if "warps" in core}
+    assert len(warps) == profile.scenario.execution.total_warps
+    ends: list[float] = []
+    for track in warps.values():
+        spans = outermost(track)
+        moment = spans[0]["ts"]
+        for span in spans:
+            assert span["ts"] == moment
+            moment += span["dur"]
+        ends.append(moment)
+    assert max(ends) == profile.cycles
+
+
+@every_profile
+def test_what_pipelines_are_taken_adds_up_to_their_fill(profile: Profile) -> None:
+    found = tracks(json.loads(chrome_trace(profile)))
+    taken = {name: sum(each["dur"] for each in track) for (core, name), track in found.items() if "pipelines" in core}
+    assert taken == {name: share * profile.cycles for name, share in profile.fill.items()}
+
+
+@every_profile
+def test_waits_add_up_to_those_of_the_profile(profile: Profile) -> None:
+    events = json.loads(chrome_trace(profile))["traceEvents"]
+    waits = [event for event in events if event.get("cat") == "wait"]
+    for cause, cycles in profile.waiting.items():
+        assert sum(each["dur"] for each in waits if each["name"] == cause) == cycles
+
+
+def test_one_warp_by_hand() -> None:
+    # comp at 0, and at 1, as the pipeline is taken; mem at 5, when that one is complete; 11, 15, 19 likewise, until 25
+    found = tracks(json.loads(chrome_trace(PROFILES["one warp"])))
+    own = found["core: warps", "warp 0 of group 0"]
+    assert [(each["name"], each["ts"], each["dur"]) for each in own if each["cat"] == "instruction"] == [
+        ("comp", 0, 1),
+        ("comp", 1, 4),
+        ("mem", 5, 6),
+        ("comp", 11, 4),
+        ("comp", 15, 4),
+        ("mem", 19, 6),
+    ]
+    assert [(each["name"], each["ts"], each["dur"]) for each in own if each["cat"] == "wait"][:2] == [
+        ("subsystem busy", 0, 1),
+        ("dependency", 1, 4),
+    ]
+    taken = found["core: pipelines", "mem"]
+    assert [(each["ts"], each["dur"]) for each in taken] == [(5, 2), (19, 2)]
+    assert taken[0]["args"]["why not earlier"] == "dependency"
+    assert taken[0]["args"]["waited for"] == "comp"
+
+
+def test_times_are_those_of_the_clock_and_cycles_stay_beside_them() -> None:
+    document = trace_document([Track(PROFILES["one warp"], clock=CLOCK)])
+    last = max((each for each in document["traceEvents"] if each["ph"] == "X"), key=lambda each: each["ts"])
+    assert (last["args"]["cycle"], last["args"]["cycles"]) == (19, 6)
+    # 19 cycles of 1.38 GHz are 13.8 ns, 25 are 18.1.
+    assert nanoseconds(last) == (14, 18)
+
+
+def test_a_bounded_trace_has_the_instructions_that_issue_first() -> None:
+    profile = PROFILES["several warps"]
+    for most in (1, 20, 41, 10_000):
+        track = Track(profile, most=most)
+        document = trace_document([track])
+        check(document)
+        spans = [each for each in document["traceEvents"] if each["ph"] == "X"]
+        assert len(spans) <= most
+        assert list(track.shown) == list(profile.issues[: len(track.shown)])
+    assert track.cycles == profile.cycles
+    assert Track(profile, most=20).cycles == Track(profile, most=20).shown[-1].time < profile.cycles
+    assert Track(profile, most=1).cycles == 0
+
+
+def test_a_trace_of_dataflow_has_no_tracks_of_warps() -> None:
+    found = profile_of(simulate(EXAMPLE, TIMING, Execution(2, 1, 1), issue_order="dataflow"))
+    document = json.loads(chrome_trace(found))
+    check(document)
+    assert {core for core, _ in tracks(document)} == {"core: pipelines"}
+    assert sum(event.get("cat") == "issue" for event in document["traceEvents"]) == 12
+
+
+def test_what_is_issued_is_complete_when_the_next_one_may_use_it() -> None:
+    found = PROFILES["one warp"].issues
+    assert [issue.complete - issue.time for issue in found] == [4, 4, 6, 4, 4, 6]
+    store = profile_of(simulate(Idg.from_edges(["store"], []), {"store": Lambdas(2, 6)}, Execution(1, 1, 1)))
+    assert [issue.complete for issue in store.issues] == [Fraction(2)]

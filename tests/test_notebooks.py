@@ -1,0 +1,93 @@
+"""Each notebook runs from its first cell to its last, with pictures, in time; in git it has no outputs."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat", reason="notebooks are run by the extra notebooks")
+nbclient = pytest.importorskip("nbclient", reason="notebooks are run by the extra notebooks")
+kernelspec = pytest.importorskip("jupyter_client.kernelspec")
+manager = pytest.importorskip("jupyter_client.manager")
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SECONDS = 120
+"""for each, at most"""
+NEEDS = {"02_counting": (), "03_calibrate": ("pyopencl", "matplotlib"), "05_search": ("optuna", "matplotlib")}
+"""packages of our extras, where these are others than matplotlib alone"""
+PICTURES = ("matplotlib",)
+
+every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+class OwnKernel(kernelspec.KernelSpecManager):
+    """Knows one kernel, this interpreter, whatever is installed in a person's home."""
+
+    def get_kernel_spec(self, kernel_name: str) -> Any:
+        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        return kernelspec.KernelSpec(argv=argv, display_name=kernel_name, language="python")
+
+
+@pytest.fixture
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep all that Jupyter and IPython write out of a person's home."""
+    for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "MPLCONFIGDIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("POCL_MAX_PTHREAD_COUNT", "1")
+
+
+def executed(path: Path) -> Any:
+    """Return the notebook with its outputs; a cell that fails raises."""
+    notebook = nbformat.read(path, as_version=4)
+    own = manager.AsyncKernelManager(kernel_name="python3", kernel_spec_manager=OwnKernel())
+    client = nbclient.NotebookClient(notebook, km=own, timeout=SECONDS, resources={"metadata": {"path": path.parent}})
+    # The manager is ours, but its process is to end with the notebook.
+    client.execute(cleanup_kc=True)
+    assert not own.has_kernel
+    return notebook
+
+
+def outputs(notebook: Any) -> list[Any]:
+    return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+
+
+def test_there_are_notebooks() -> None:
+    assert [path.stem[:2] for path in NOTEBOOKS] == [f"{number:02}" for number in range(1, len(NOTEBOOKS) + 1)]
+    assert len(NOTEBOOKS) >= 6
+
+
+@every_notebook
+def test_a_notebook_is_valid_and_has_no_outputs(path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert code
+    assert [cell.outputs for cell in code] == [[]] * len(code)
+    assert [cell.execution_count for cell in code] == [None] * len(code)
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+
+
+@every_notebook
+def test_a_notebook_begins_with_its_title_and_has_prose_before_most_cells(path: Path) -> None:
+    cells = nbformat.read(path, as_version=4).cells
+    assert cells[0].source.startswith("# ")
+    prose = sum(cell.cell_type == "markdown" for cell in cells)
+    assert prose >= len(cells) / 3
+
+
+@every_notebook
+@pytest.mark.usefixtures("surroundings")
+@pytest.mark.xdist_group("notebooks")
+def test_a_notebook_runs(path: Path) -> None:
+    needed = NEEDS.get(path.stem, PICTURES)
+    for package in needed:
+        pytest.importorskip(package)
+    found = outputs(executed(path))
+    assert [each for each in found if each.output_type == "error"] == []
+    shown = {kind for each in found if "data" in each for kind in each.data}
+    assert ("image/svg+xml" in shown) == ("matplotlib" in needed)
+    assert "text/html" in shown or "image/svg+xml" in shown
+    assert [each.text for each in found if each.get("name") == "stderr"] == []

@@ -1,0 +1,182 @@
+"""What answers look like in a terminal and in a notebook: HTML that is well-formed and escaped, text that is short."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from xml.etree import ElementTree
+
+import loopy as lp
+import numpy as np
+import pytest
+from kernels import doubled, triangle
+
+import loopyperf as lpp
+from loopyperf.calibration.fits import ResidualSummary
+from loopyperf.calibration.learned import Record, Score, Taught
+from loopyperf.calibration.library import bundled_fits
+from loopyperf.idg import Idg
+
+V100 = {"device": "nvidia-v100"}
+
+
+@cache
+def estimate() -> lpp.Estimate:
+    return lpp.estimate(doubled(), n=1_000_000, device="amd-r9-fury")
+
+
+def batch() -> lpp.Estimate:
+    return lpp.estimate(doubled(), n=np.array([16, 1_000_000]), device="amd-r9-fury")
+
+
+@cache
+def ranking() -> lpp.Ranking:
+    variants = {f"<b>{group} & more": doubled(group=group) for group in (1, 64, 4096)}
+    return lpp.rank(variants, n=4096, model="roofline", **V100)
+
+
+def long_ranking() -> lpp.Ranking:
+    """2,000 variants, the fastest of which takes a microsecond, and the others one each more."""
+    one = ranking().estimates[ranking().best]
+    estimates = {f"variant {place}": replace(one, seconds=1e-6 * place) for place in range(1, 2001)}
+    return replace(ranking(), estimates=estimates, variants=dict.fromkeys(estimates), failures={})
+
+
+def fit() -> lpp.Fit:
+    return lpp.Fit(
+        model="linear",
+        device="Made <Up> & Co",
+        slug="made-up",
+        counting="executed",
+        weights={"f32 mul": 4e-11, "launches": 2e-6},
+        ranges={"launches": (1.0, 8.0)},
+        residual_summary=ResidualSummary(geometric_mean=0.2, root_mean_square=0.3, worst=1.0),
+        source="a < b",
+    )
+
+
+def learned() -> lpp.Learned:
+    return lpp.Learned(
+        Record(
+            model="learned",
+            device="Made Up",
+            slug="made-up",
+            counting="executed",
+            base="overlap",
+            recipe="svr",
+            parameters={"C": 1.0, "gamma": 0.1, "epsilon": 0.02},
+            told=("groups",),
+            amounts=(),
+            scores={"base": Score(0.3, 0.0), "svr": Score(0.1, 0.7)},
+            errors=(0.1,),
+            rows=tuple(Taught(name, "", 1e-3, 0.1, (1.0,)) for name in ("one", "two")),
+            source="a < b",
+        )
+    )
+
+
+def plain_graph() -> Idg:
+    return Idg.from_edges(["comp", "mem<"], [(0, 1)], trips=1000)
+
+
+SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
+    # 62,500 groups at 3.75 ns each, by the fit's weights
+    "an estimate": (estimate, ["doubled(n=1000000) on amd-r9-fury", "62,500", "3.75 ns", "234 µs"]),
+    "an estimate of an array": (batch, ["doubled(n=16..1000000)", "1 to 62,500"]),
+    "counts": (lambda: lpp.count(doubled()), ["doubled, executed counting", "f32 mul", "$n$"]),
+    "a ranking": (ranking, ["3 variants", "<b>64 & more", "4096 work-items fits on no core"]),
+    "a long ranking": (long_ranking, ["variant 9", "1,988 more between", "variant 1998", "2 ms"]),
+    "a fit": (fit, ["Made <Up> & Co", "40 ps", "2 µs", "8", "source: a < b"]),
+    "a fit of the library": (
+        lambda: lpp.load_fit(bundled_fits() / "amd-r9-fury" / "linear.json"),
+        ["AMD Radeon R9 Fury", "8.27 ps"],
+    ),
+    "a device": (lambda: lpp.load_device("nvidia-v100"), ["nvidia-v100", "80 cores", "memory.L2.size", "6 MiB"]),
+    "a graph": (plain_graph, ["mem<", "1,000", "1 loop"]),
+    "graphs of a kernel": (lambda: lpp.instruction_graph(triangle(), n=100), ["triangle", "launch", "load b32"]),
+    "a comparison": (
+        lambda: lpp.compare(doubled(), n=4096, models=["roofline", "linear"], **V100),
+        ["roofline", "cycles", "there is no fit for the device 'nvidia-v100'"],
+    ),
+    "a split": (
+        lambda: lpp.split(doubled(), n=16_000, devices=["nvidia-v100", "nvidia-titan-v"], model="roofline"),
+        ["1000 groups", "nvidia-titan-v", "%"],
+    ),
+    "a learned model": (
+        learned,
+        ["svr on overlap", "2 measurements of 2 classes", "30.0%", "70%", "a < b"],
+    ),
+}
+"""by what it is: what makes it, and what is to be read of it"""
+every_answer = pytest.mark.parametrize(("make", "words"), SHOWN.values(), ids=SHOWN)
+
+
+@every_answer
+def test_a_notebook_shows_a_well_formed_table_with_the_figures(make: Callable[[], object], words: list[str]) -> None:
+    page = ElementTree.fromstring(make()._repr_html_())
+    assert [table.tag for table in page.iter("table")]
+    read = " ".join("".join(page.itertext()).split())
+    assert [word for word in words if word not in read] == []
+
+
+@every_answer
+def test_html_has_one_style_and_no_colours(make: Callable[[], object], words: list[str]) -> None:
+    html = make()._repr_html_()
+    assert html.count("<style>") == 1
+    assert re.findall(r'style="|color|background', html) == []
+
+
+@every_answer
+def test_a_terminal_shows_one_line_and_printing_shows_no_flood(make: Callable[[], object], words: list[str]) -> None:
+    answer = make()
+    assert re.fullmatch(rf"<{type(answer).__name__} .*>|<{type(answer).__name__}: .*>", repr(answer))
+    assert len(repr(answer)) < 250
+    assert len(str(answer).splitlines()) < 30
+    assert len(str(answer)) < 3000
+
+
+def test_a_long_ranking_prints_its_ends() -> None:
+    lines = str(long_ranking()).splitlines()
+    assert lines[0].startswith("2,000 variants (n=4096) on nvidia-v100")
+    assert [line.split()[:3] for line in lines[1:14]] == [
+        *([str(place), "variant", str(place)] for place in range(1, 10)),
+        ["1,988", "more", "between"],
+        *([str(place), "variant", str(place)] for place in range(1998, 2001)),
+    ]
+
+
+def test_a_ranking_that_is_not_long_is_printed_whole() -> None:
+    names = [f"variant {place}" for place in range(1, 13)]
+    few = replace(long_ranking(), estimates={name: long_ranking().estimates[name] for name in names})
+    assert "between" not in str(few)
+    assert all(name in str(few) for name in names)
+
+
+def test_the_word_of_an_estimate_asks_for_no_reasons() -> None:
+    asked: list[str] = []
+    later = lpp.Estimate.explained_later("k", {"n": 1}, "d", "m", "executed", 1e-3, lambda: asked.append("why"))
+    assert repr(later) == "<Estimate k(n=1) on d, model m: 1 ms>"
+    assert asked == []
+
+
+def test_a_graph_without_loops_says_what_is_executed() -> None:
+    graph = Idg.from_edges(["comp", "comp", "mem"], [(0, 1), (1, 2)])
+    assert str(graph).splitlines() == [
+        "of a warp: 3 instructions, 2 edges; 3 instructions are executed",
+        "  comp  ×2",
+        "  mem  ×1",
+    ]
+
+
+def test_a_graph_may_have_parts_of_executions() -> None:
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "out[i] = a[i] * 2 {if=a[i] > 0, id=positive}",
+        [lp.GlobalArg("a,out", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        lang_version=(2018, 2),
+    )
+    unit = lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    graph = lpp.instruction_graph(unit, n=64, typical={"positive": 0.25})
+    # Where the condition holds, which is in a quarter of the cases, a load and a store are executed.
+    assert "store b32  ×0.25" in str(graph)
+    assert "0.25" in "".join(ElementTree.fromstring(graph._repr_html_()).itertext())
