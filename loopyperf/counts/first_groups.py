@@ -87,9 +87,10 @@ def first_groups(kernel: Kernel, launch: str, sizes: Mapping[str, int], grid: Gr
 def _cut(domain: isl.BasicSet, inames: Mapping[str, str], first_values: Mapping[str, int]) -> isl.BasicSet:
     """Return *domain* with each of *inames* that it has below its first value plus the parameter beside it."""
     for iname, name in inames.items():
-        place = domain.find_dim_by_name(SET, iname)
-        if place < 0:
+        found = domain.get_var_dict(SET).get(iname)
+        if found is None:
             continue
+        _, place = found
         if iname not in first_values:
             raise UncountableError(
                 f"the loop {iname} over groups begins at what sizes tell: its first groups are not cut"

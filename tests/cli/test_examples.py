@@ -24,6 +24,7 @@ from loopyperf.measurement import backends, kernel_files
 from loopyperf.oracle.microbenchmark import described_by
 
 HERE = Path(__file__).parent
+TUTORIAL = HERE.parents[1] / "docs" / "tutorial"
 RECORDED = HERE.parent / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
 WIDTH = 80
 
@@ -48,8 +49,8 @@ EXAMPLES = sorted({line for _, line in examples()})
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the examples speak of."""
     folder = tmp_path_factory.mktemp("desk")
-    for file in sorted((HERE / "desk").glob("*.py")):
-        shutil.copy(file, folder)
+    for name in ("matmul.py", "tiles.py"):
+        shutil.copy(TUTORIAL / name, folder)
     write_kernel_files(folder / "package" / "measurement_kernels")
     write_kernel_files(folder / "package" / "test_kernels", "long vectors")
     with at_the_desk(folder):

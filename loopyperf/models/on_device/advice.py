@@ -186,9 +186,14 @@ def _instructions(seen: LaunchInputs) -> Iterator[str]:
             kinds[kind] = kinds.get(kind, 0.0) + executions
     for source in _costliest({name: sum(kinds.values()) for name, kinds in others.items()}):
         kinds = others[source]
-        listed = ", ".join(f"{kinds[kind]:,.4g} {kind}" for kind in _costliest(kinds))
-        whole = sum(kinds.values()) + floating.get(source, 0.0)
-        yield f"{source}: {sum(kinds.values()):,.4g} of {whole:,.4g} instructions of a warp, e.g. {listed}"
+        listed = ", ".join(f"{_number(kinds[kind])} {kind}" for kind in _costliest(kinds))
+        few, whole = sum(kinds.values()), sum(kinds.values()) + floating.get(source, 0.0)
+        yield f"{source}: {_number(few)} of {_number(whole)} instructions of a warp, e.g. {listed}"
+
+
+def _number(amount: float) -> str:
+    """Return *amount* as it is read: whole from a thousand on."""
+    return f"{amount:,.0f}" if amount >= 1000 else f"{amount:.4g}"
 
 
 def _serialization(seen: LaunchInputs, found: Analysis) -> Iterator[str]:
