@@ -1,4 +1,4 @@
-"""Times, and shares of them, as people read them."""
+"""Times, shares and amounts, as people read them."""
 
 import math
 
@@ -13,6 +13,13 @@ def duration(seconds: float) -> str:
     rounded = float(f"{seconds:.2e}")
     size, unit = _unit(rounded)
     return f"{rounded / size:.0f} {unit}" if abs(rounded / size) >= 100 else f"{rounded / size:.3g} {unit}"
+
+
+def amount(number: float) -> str:
+    """Return how many there are of something: ``"65,536"`` for whole numbers and from a thousand on, else 4 digits."""
+    if isinstance(number, int) or float(number).is_integer():
+        return f"{int(number):,}"
+    return f"{float(number):,.0f}" if abs(number) >= 1000 else f"{float(number):.4g}"
 
 
 def unit_of(seconds: float) -> tuple[float, str]:

@@ -1,6 +1,9 @@
+from fractions import Fraction
+
+import numpy as np
 import pytest
 
-from loopyperf.units import duration, in_percent, unit_of
+from loopyperf.units import amount, duration, in_percent, unit_of
 
 
 @pytest.mark.parametrize(
@@ -45,3 +48,20 @@ def test_a_unit_is_the_largest_that_is_not_larger(seconds: float, unit: tuple[fl
 )
 def test_a_share_is_in_percent_and_nothing_is_told_from_little(share: float, text: str):
     assert text == in_percent(share)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (10**18 + 1, "1,000,000,000,000,000,001"),
+        (np.int64(65536), "65,536"),
+        (65536.0, "65,536"),
+        (Fraction(7, 2), "3.5"),
+        (0.00031240533333333335, "0.0003124"),
+        (76030.4, "76,030"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_an_amount_is_whole_from_a_thousand_on_and_exact_where_it_is_whole(number: float, text: str):
+    assert amount(number) == text

@@ -12,7 +12,7 @@ from loopyperf.counts.execution import COUNTINGS, Counting
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.estimate import estimate as ask
 from loopyperf.oracle.explanation.costs import property_costs
-from loopyperf.units import duration
+from loopyperf.units import amount, duration
 
 
 @click.command(epilog="\b\nExample: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")
@@ -55,5 +55,5 @@ def property_table(answer: Estimate) -> Table:
     table = table_of("property", "count", "each", "time")
     for cost in property_costs(answer):
         each = "differs" if cost.each is None else duration(cost.each)
-        table.add_row(cost.property, f"{cost.count:,}", each, duration(cost.seconds))
+        table.add_row(cost.property, amount(cost.count), each, duration(cost.seconds))
     return table

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from loopyperf import hypertext
 from loopyperf.models.exact_sum import Seconds
-from loopyperf.units import duration
+from loopyperf.units import amount, duration
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -202,9 +202,10 @@ class Estimate(_ExplainedLater):
         rows = [row for row in self.breakdown.rows if row.property == name]
         count = sum(row.count for row in rows)
         weights = {row.weight for row in rows}
-        counts = f"{count.min():,} to {count.max():,}" if isinstance(count, np.ndarray) and count.size else f"{count:,}"
+        each = np.ravel(count)
+        ends = sorted({each.min(), each.max()}) if each.size else ()
         time = _range(cost).strip() if isinstance(cost, np.ndarray) else duration(float(cost))
-        return counts, duration(weights.pop()) if len(weights) == 1 else "differs", time
+        return " to ".join(map(amount, ends)), duration(weights.pop()) if len(weights) == 1 else "differs", time
 
     def without_sources(self) -> "Estimate":
         """Return the estimate with one row for each property, as that of a batch has: a search keeps thousands."""

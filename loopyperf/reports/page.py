@@ -23,7 +23,7 @@ from loopyperf.plots.figures import Figure
 from loopyperf.plots.roofline import plot_roofline
 from loopyperf.reports.colours import DARK, LIGHT, coloured, style_sheet
 from loopyperf.reports.pictures import embedded
-from loopyperf.units import duration, in_percent
+from loopyperf.units import amount, duration, in_percent
 
 try:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -37,17 +37,13 @@ TEMPLATE = Path(__file__).parent / "template"
 SCRIPTS = ("sortable.min.js", "page.js")
 CHART = (4.8, 4.2)
 """inches: on a telephone, its print is still large enough to be read"""
-LARGE = 1000
-"""counts from which on fractions are of no interest"""
 
 
 def page_of(explanation: Explanation) -> str:
     """Return *explanation* as an HTML document that needs nothing else."""
     environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    environment.filters.update(
-        duration=duration, number=_number, percent=in_percent, coloured=_coloured, short=in_short
-    )
+    environment.filters.update(duration=duration, number=amount, percent=in_percent, coloured=_coloured, short=in_short)
     script = "\n".join(_file(name) for name in SCRIPTS)
     digest = b64encode(sha256(script.encode()).digest()).decode()
     first = explanation.devices[0]
@@ -58,7 +54,7 @@ def page_of(explanation: Explanation) -> str:
         first=first,
         lines=explanation.lines(first.estimate),
         cell=_cell,
-        amount=_amount,
+        amount=_in_unit,
         by_reason=by_reason,
         property_costs=property_costs,
         roofline_chart=_roofline_chart,
@@ -112,12 +108,7 @@ def _coloured(line: Line) -> str | Markup:
 # {{{ words and pictures
 
 
-def _number(count: Any) -> str:
-    amount = float(count)
-    return f"{count:,.0f}" if amount.is_integer() or abs(amount) >= LARGE else f"{amount:.3g}"
-
-
-def _amount(number: float, unit: str) -> str:
+def _in_unit(number: float, unit: str) -> str:
     """Return *number* rounded to three digits with the prefix of *unit* that suits."""
     prefixes = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
     size, prefix = next(((size, name) for size, name in prefixes if abs(number) >= size), (1.0, ""))

@@ -1,4 +1,4 @@
-"""Looking a fit up is cheap, and never answers with one that is no longer there."""
+"""Looking a fit up is cheap, and never answers with one that is no longer there, once a moment has passed."""
 
 import os
 import time
@@ -10,6 +10,7 @@ from kernels import doubled
 import loopyperf as lpp
 from loopyperf.calibration import library
 from loopyperf.calibration.fit_files import save_fit
+from loopyperf.oracle import moment
 
 KERNEL = doubled()
 YESTERDAY = 86_400 * 10**9
@@ -24,6 +25,11 @@ def seconds(device: str = "made-up-1") -> float:
 def launch(make_fit):
     """Return what makes a fit by which a launch takes so many seconds, and all else nothing."""
     return lambda seconds, **changes: make_fit(weights={"launches": seconds}, **changes)
+
+
+@pytest.fixture(autouse=True)
+def every_moment_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moment, "MOMENT", 0.0)
 
 
 @pytest.fixture

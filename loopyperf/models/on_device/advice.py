@@ -11,7 +11,7 @@ from typing import Any
 from loopyperf.models.gpuperf import Analysis
 from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs, Request, is_floating_point
 from loopyperf.models.on_device.timed_launch import TimedLaunch
-from loopyperf.units import duration
+from loopyperf.units import amount, duration
 
 NAMED = 3
 """instructions that are named for each benefit, those that cost most"""
@@ -186,14 +186,9 @@ def _instructions(seen: LaunchInputs) -> Iterator[str]:
             kinds[kind] = kinds.get(kind, 0.0) + executions
     for source in _costliest({name: sum(kinds.values()) for name, kinds in others.items()}):
         kinds = others[source]
-        listed = ", ".join(f"{_number(kinds[kind])} {kind}" for kind in _costliest(kinds))
+        listed = ", ".join(f"{amount(kinds[kind])} {kind}" for kind in _costliest(kinds))
         few, whole = sum(kinds.values()), sum(kinds.values()) + floating.get(source, 0.0)
-        yield f"{source}: {_number(few)} of {_number(whole)} instructions of a warp, e.g. {listed}"
-
-
-def _number(amount: float) -> str:
-    """Return *amount* as it is read: whole from a thousand on."""
-    return f"{amount:,.0f}" if amount >= 1000 else f"{amount:.4g}"
+        yield f"{source}: {amount(few)} of {amount(whole)} instructions of a warp, e.g. {listed}"
 
 
 def _serialization(seen: LaunchInputs, found: Analysis) -> Iterator[str]:
