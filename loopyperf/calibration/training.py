@@ -33,8 +33,7 @@ def learn(
     _check_classes(rows)
     judged = judge(base, rows)
     lesson = Lesson.of(base, rows)
-    measured = np.array([row.observation.seconds for row in rows])
-    errors = np.sort(np.abs(np.log(judged.learned[recipe] / measured)))
+    errors = np.sort(np.abs(logarithms(rows, judged.learned[recipe])))
     origin: dict[str, Any] = msgspec.structs.asdict(provenance) | {"model": "learned"}
     return Learned(
         Record(

@@ -13,6 +13,7 @@ from loopyperf.oracle.comparison import compare_occupancies as ask_over_occupanc
 @click.command(epilog="\b\nExample: loopyperf compare matmul.py:tiled --set n=4096 --device nvidia-v100")
 @settings.kernel
 @settings.sizes
+@settings.typical
 @settings.device
 @settings.models
 @click.option("--occupancy", is_flag=True, help="Over how many groups reside on a core at once.")
@@ -20,6 +21,7 @@ from loopyperf.oracle.comparison import compare_occupancies as ask_over_occupanc
 def compare(
     kernel: str,
     sizes: dict[str, int],
+    typical: dict[str, float] | None,
     device: str | None,
     models: tuple[str, ...],
     occupancy: bool,
@@ -28,7 +30,7 @@ def compare(
     """Ask all models for the run time of the Loopy kernel that FUNCTION in FILE.py builds, and print them together."""
     question, program = (ask_over_occupancy if occupancy else ask), load_program(kernel)
     with working("asking all models"):
-        answer = question(program, device=device, models=models or None, parameters=sizes)
+        answer = question(program, device=device, models=models or None, typical=typical, parameters=sizes)
     if as_json:
         print_json(answer.to_dict())
     else:

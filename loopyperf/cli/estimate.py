@@ -18,6 +18,7 @@ from loopyperf.units import amount, duration
 @click.command(epilog="\b\nExample: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")
 @settings.kernel
 @settings.sizes
+@settings.typical
 @settings.device
 @settings.model
 @settings.fit
@@ -27,6 +28,7 @@ from loopyperf.units import amount, duration
 def estimate(
     kernel: str,
     sizes: dict[str, int],
+    typical: dict[str, float] | None,
     device: str | None,
     model: str | None,
     fit: str | None,
@@ -37,7 +39,16 @@ def estimate(
     """Predict the run time of the Loopy kernel that FUNCTION in FILE.py builds, and say what it is made of."""
     program = load_program(kernel)
     with working("estimating"):
-        answer = ask(program, device=device, model=model, fit=fit, backend=backend, counting=counting, parameters=sizes)
+        answer = ask(
+            program,
+            device=device,
+            model=model,
+            fit=fit,
+            backend=backend,
+            counting=counting,
+            typical=typical,
+            parameters=sizes,
+        )
     if as_json:
         print_json(answer.to_dict())
     else:

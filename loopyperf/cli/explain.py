@@ -29,6 +29,7 @@ PARTS = 24
 @click.command(epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
 @settings.kernel
 @settings.sizes
+@settings.typical
 @settings.several_devices
 @settings.first_model
 @settings.only
@@ -36,6 +37,7 @@ PARTS = 24
 def explain(
     kernel: str,
     sizes: dict[str, int],
+    typical: dict[str, float] | None,
     devices: tuple[str, ...],
     model: str | None,
     models: tuple[str, ...],
@@ -53,6 +55,7 @@ def explain(
             model=model,
             models=models or None,
             about=words_on(kernel),
+            typical=typical,
             parameters=sizes,
         )
     if as_json:

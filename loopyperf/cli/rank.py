@@ -15,6 +15,7 @@ from loopyperf.oracle.ranking.rank import rank as ask
 )
 @click.argument("variants", metavar="FILE.py:VARIANTS")
 @settings.sizes
+@settings.typical
 @settings.device
 @settings.model
 @settings.fit
@@ -28,6 +29,7 @@ from loopyperf.oracle.ranking.rank import rank as ask
 def rank(
     variants: str,
     sizes: dict[str, int],
+    typical: dict[str, float] | None,
     device: str | None,
     model: str | None,
     fit: str | None,
@@ -52,6 +54,7 @@ def rank(
             top=top,
             executor=Processes(workers) if workers > 1 else None,
             time_limit=time_limit,
+            typical=typical,
             parameters=sizes,
             progress=report,
         )

@@ -14,6 +14,7 @@ from loopyperf.cli.progress import working
 @click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100 -o report.html")
 @settings.kernel
 @settings.sizes
+@settings.typical
 @settings.several_devices
 @settings.first_model
 @settings.only
@@ -22,6 +23,7 @@ from loopyperf.cli.progress import working
 def report(
     kernel: str,
     sizes: dict[str, int],
+    typical: dict[str, float] | None,
     devices: tuple[str, ...],
     model: str | None,
     models: tuple[str, ...],
@@ -42,6 +44,7 @@ def report(
             model=model,
             models=models or None,
             about=words_on(kernel),
+            typical=typical,
             parameters=sizes,
         )
     saved = made.save(output)

@@ -39,6 +39,20 @@ def sizes_of(settings: Iterable[str]) -> dict[str, int]:
     return sizes
 
 
+def _typical(context: click.Context, option: click.Parameter, settings: tuple[str, ...]) -> dict[str, float] | None:
+    """Return what *settings* state, None for none."""
+    stated: dict[str, float] = {}
+    for setting in settings:
+        name, _, value = setting.rpartition("=")
+        try:
+            stated[name] = int(value) if value.lstrip("-").isdigit() else float(value)
+        except ValueError as error:
+            raise click.BadParameter(f"{setting!r} is not NAME=VALUE, as in j=27", context, option) from error
+        if not name:
+            raise click.BadParameter(f"{setting!r} is not NAME=VALUE, as in j=27", context, option)
+    return stated or None
+
+
 def _sizes(context: click.Context, option: click.Parameter, settings: tuple[str, ...]) -> dict[str, int]:
     try:
         return sizes_of(settings)
@@ -70,6 +84,13 @@ device = click.option(
     "--device",
     shell_complete=_beginning(devices),
     help="Short name (see `loopyperf devices`); for models of the device, a description's path too.",
+)
+typical = click.option(
+    "--typical",
+    multiple=True,
+    callback=_typical,
+    metavar="NAME=VALUE",
+    help="What data decides, as how often a loop passes, j=27; repeat for more.",
 )
 several_devices = click.option(
     "--device",

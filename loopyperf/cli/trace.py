@@ -18,6 +18,7 @@ from loopyperf.oracle.trace import trace as ask
 )
 @settings.kernel
 @settings.sizes
+@settings.typical
 @settings.device
 @click.option("--output", "-o", type=settings.FILE, default=Path("trace.json"), help="Where the trace goes.")
 @click.option("--events", type=click.IntRange(min=FEWEST), default=EVENTS, help="Events of all launches, at most.")
@@ -26,6 +27,7 @@ from loopyperf.oracle.trace import trace as ask
 def trace(
     kernel: str,
     sizes: dict[str, int],
+    typical: dict[str, float] | None,
     device: str | None,
     output: Path,
     events: int,
@@ -39,7 +41,7 @@ def trace(
     """
     program = load_program(kernel)
     with working("simulating"):
-        answer = ask(program, device=device, events=events, in_cycles=cycles, parameters=sizes)
+        answer = ask(program, device=device, events=events, in_cycles=cycles, typical=typical, parameters=sizes)
         answer.save(output)
     if as_json:
         print_json({"path": str(output), "events": answer.events, **answer.document["otherData"]})

@@ -19,7 +19,7 @@ Found = TypeVar("Found")
 class Moment(Generic[Found]):
     """Answers that are looked up again after a :data:`MOMENT`.
 
-    And at once where this process has saved a document, or a person's own data are in another folder.
+    And at once where this process has saved a fit or a learned model, or a person's own data are in another folder.
     """
 
     def __init__(self) -> None:

@@ -229,7 +229,7 @@ def _estimate(
 
 
 def _is_backend(device: object) -> bool:
-    return isinstance(device, RunsParts) or device in BACKENDS
+    return isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS)
 
 
 def _fixed(answer: Estimate) -> float:

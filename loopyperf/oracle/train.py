@@ -79,6 +79,9 @@ def train_recordings(
     slugs = sorted({each.runs[-1].environment.slug for each in recordings})
     if len(slugs) != 1:
         raise CalibrationError(f"a learned model is of one device; the archives are of: {', '.join(slugs) or 'none'}")
+    first = recordings[0].runs[-1]
+    if unlike := [reason for each in recordings for reason in first.differences(each.runs[-1])]:
+        raise CalibrationError(f"these archives must not stand side by side: {'; '.join(dict.fromkeys(unlike))}")
     latest = max(recordings, key=lambda each: each.runs[-1].started)
     known = measured_device(latest.runs[-1].environment)
     return _learned(provenance(latest, "executed"), rows, known, base, recipe)

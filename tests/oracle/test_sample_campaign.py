@@ -270,12 +270,19 @@ def test_several_archives_teach_together(recording: Recording, kernels: Path):
     elsewhere = replace(recording, runs=tuple(of_another_device(run) for run in recording.runs))
     with pytest.raises(CalibrationError, match="of one device; the archives are of: another-device, arithmetic-dev"):
         train_recordings([recording, elsewhere], files)
+    cold = replace(recording, runs=tuple(with_cold_caches(run) for run in recording.runs))
+    with pytest.raises(CalibrationError, match=r"must not stand side by side: protocol\.caches is 'cold' ins"):
+        train_recordings([recording, cold], files)
     with pytest.raises(CalibrationError, match="the archives are of: none"):
         train_recordings([], files)
 
 
 def of_another_device(run: Run) -> Run:
     return structs.replace(run, environment=structs.replace(run.environment, device="Another Device"))
+
+
+def with_cold_caches(run: Run) -> Run:
+    return structs.replace(run, protocol=structs.replace(run.protocol, caches="cold"))
 
 
 def test_rows_of_an_archive_teach_the_same(recording: Recording, kernels: Path, path: Path):

@@ -90,6 +90,12 @@ def test_devices_are_one_or_more_in_a_list(devices: object):
         lpp.split(doubled(), devices=devices, model="pipeline", n=N)
 
 
+def test_what_is_no_device_is_refused():
+    for model in ("pipeline", "learned", "sampled"):
+        with pytest.raises(ParameterError):
+            lpp.split(doubled(), devices=[["nvidia-v100"]], model=model, n=N)
+
+
 def test_a_device_that_is_not_known_is_refused():
     with pytest.raises(UnknownDeviceError):
         lpp.split(doubled(), devices=["nvidia-v100", "nobody"], model="pipeline", n=N)

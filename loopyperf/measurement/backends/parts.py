@@ -56,7 +56,7 @@ class Bound(Protocol):
     def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
         """Return the seconds of each of *runs* runs of all launches of *program*, with *grids* in place of theirs.
 
-        Before each run, as many bytes of other memory as *evicted* says are read and written, which is not timed.
+        Before each run, as many bytes of other memory as *evicted* says are touched, which is not timed.
         Raises :class:`MeasurementError` where it cannot be launched, and :class:`BackendError` if the device is lost.
         """
         ...

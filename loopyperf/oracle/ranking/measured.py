@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopyperf.errors import LoopyperfError, MeasurementError, ParameterError
+from loopyperf.errors import BackendError, LoopyperfError, MeasurementError, ParameterError
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.configuration import Array
 from loopyperf.measurement.protocol import Protocol
@@ -107,6 +107,8 @@ def measured_ranking(
             case = made_case(program, sizes_taken(program, sizes), arguments, variant.name, check)
             rules = protocol or PROTOCOL
             seconds = rules.measured_time(measured(machine, case, rules).wall)
+        except BackendError:
+            raise  # the device is lost for the others, too
         except LoopyperfError as error:
             failures[variant.name] = " ".join(str(error).split())
             continue

@@ -230,7 +230,8 @@ def rank(
     and ``"roofline"``. They are bounds of each other and of ``"volkov"`` and ``"pipeline"``, in which the busiest
     pipeline is busy that long, too; of other models and of fits they need not be, which the notes say. The model is
     then asked about as few variants as make sure that the *top* fastest ones are right, and :attr:`Ranking.estimates`
-    has those *top*. Without bounds, *top* only cuts the ranking.
+    has those *top*. Without bounds, *top* only cuts the ranking. *progress* is told after each answer how many there
+    are, and how many there can be at most: with bounds, fewer will do.
 
     Raises :class:`ParameterError` for no variants, for two of one name, and for options that make no sense; for a size
     that none of eight variants from all over the list takes, or that all of these lack; and what

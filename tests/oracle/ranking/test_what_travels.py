@@ -79,6 +79,6 @@ def test_two_thousand_variants_are_ranked_in_less_than_a_gibibyte(tmp_path):
     command = [sys.executable, str(ROOT / "benchmarks" / "ranking_scale.py"), "memory", "linear", "2000"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    ranked, most = re.match(r"(\d+) of 2000 variants by linear, \d+ MiB before and (\d+) at most", said).groups()
+    ranked, most = re.match(r"(\d+) of 2000 variants by linear: \d+ MiB before, (\d+) MiB at most", said).groups()
     assert int(ranked) == 2000
     assert int(most) < 1024

@@ -1,0 +1,71 @@
+"""What data decides is stated with ``--typical``, as in Python."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from loopyperf.cli.program import program
+
+ROWS = '''
+import loopy as lp
+import numpy as np
+
+
+def rows():
+    """Sums of rows that are as long as data say."""
+    knl = lp.make_kernel(
+        ["{[i]: 0 <= i < n}", "[s, e] -> {[j]: s <= j < e}"],
+        "<> s = start[i]\\n<> e = start[i+1]\\nout[i] = sum(j, a[j])",
+        [
+            lp.GlobalArg("start", np.int32, shape="n+1"),
+            lp.GlobalArg("a", np.float32, shape=None, strides=(1,)),
+            lp.GlobalArg("out", np.float32, shape="n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="rows",
+        seq_dependencies=True,
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+
+
+variants = {"rows": rows}
+'''
+
+
+def run(folder: Path, command: str, *options: object) -> Result:
+    (folder / "sparse.py").write_text(ROWS, encoding="utf-8")
+    function = "variants" if command == "rank" else "rows"
+    asked = (f"{folder / 'sparse.py'}:{function}", "--set", "n=4096", "--device", "nvidia-v100", *options)
+    return CliRunner().invoke(program, [command, *map(str, asked)])
+
+
+@pytest.mark.parametrize("command", ["estimate", "compare", "rank", "explain", "report", "trace"])
+def test_each_command_that_looks_at_a_kernel_takes_it(tmp_path: Path, command: str) -> None:
+    page = ("--output", tmp_path / "out") if command in ("report", "trace") else ()
+    model = ("--model", "roofline") if command in ("estimate", "rank") else ()
+    done = run(tmp_path, command, "--typical", "j=27", *model, *page)
+    assert done.exit_code == 0, done.output
+    assert "typical" not in done.output
+
+
+def test_more_passes_take_longer(tmp_path: Path) -> None:
+    short, long = (
+        json.loads(run(tmp_path, "estimate", "--model", "roofline", "--json", "--typical", each).stdout)["seconds"]
+        for each in ("j=27", "j=270.5")
+    )
+    assert long > 5 * short
+
+
+def test_without_it_the_refusal_names_what_to_state(tmp_path: Path) -> None:
+    refused = run(tmp_path, "estimate", "--model", "roofline")
+    assert (refused.exit_code, "typical={'j': 10}" in refused.output) == (1, True)
+
+
+@pytest.mark.parametrize("setting", ["j", "j=many", "=3"])
+def test_what_states_nothing_is_refused(tmp_path: Path, setting: str) -> None:
+    refused = run(tmp_path, "estimate", "--model", "roofline", "--typical", setting)
+    assert (refused.exit_code, "is not NAME=VALUE, as in j=27" in refused.output) == (2, True)
