@@ -66,6 +66,7 @@ class Questions(Generic[Asked, Answer]):
             at_once=lambda: self.at_once or AHEAD * workers.number,
             limit=self.limit,
             patience=self._end,
+            is_closed=workers.is_closed,
         )
         while asking.is_alive:
             asking.lost = []

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass, field
+from math import inf
 from pickle import PicklingError
 from typing import Generic
 
@@ -10,6 +11,8 @@ from loopyperf.oracle.ranking.answer import Answer, Asked, Unanswered, failed, u
 
 START = 60.0
 """seconds more until the first answer: workers load Loopy, and us, before they begin"""
+LOOK = 2.0
+"""seconds after which it is asked whether the executor is still open"""
 OF_DEAD_WORKERS = {"KilledWorker"}
 """errors that say that those who worked on it died one after the other, whatever killed them: dask's"""
 
@@ -26,6 +29,8 @@ class Asking(Generic[Asked, Answer]):
     """seconds for each, which the workers keep"""
     patience: float | None
     """seconds without an answer of anyone until they are given up; None where they are waited for"""
+    is_closed: Callable[[], bool] = lambda: False
+    """tells whether somebody has closed their executor: then questions may be left without any answer"""
     is_alive: bool = True
     """whether they can be asked again"""
     lost: list[Asked] = field(default_factory=list[Asked])
@@ -68,12 +73,7 @@ class Asking(Generic[Asked, Answer]):
 
     def _answers(self) -> Iterator[tuple[Asked, Answer | Unanswered]]:
         """Yield the next answers."""
-        patience = None if self.patience is None else self.patience + self._late
-        done, _ = wait(self._waiting, timeout=patience, return_when=FIRST_COMPLETED)
-        if not done:
-            self.notes[f"no worker of the executor answered within {patience:g} s: it is given up"] = None
-            self.is_alive = False
-        for future in done:
+        for future in self._done():
             self._late = 0.0
             thing = self._waiting.pop(future)
             try:
@@ -84,6 +84,23 @@ class Asking(Generic[Asked, Answer]):
                     continue
                 answer = failed(error, self.limit)
             yield thing, answer
+
+    def _done(self) -> set[Future[Answer | Unanswered]]:
+        """Return what has an answer; nothing once nobody is waited for any more."""
+        patience = inf if self.patience is None else self.patience + self._late
+        waited = 0.0
+        while waited < patience:
+            done, _ = wait(self._waiting, timeout=min(LOOK, patience - waited), return_when=FIRST_COMPLETED)
+            if done:
+                return done
+            waited += LOOK
+            if self.is_closed():
+                self.notes["the executor was closed: what it had left was asked in other processes"] = None
+                self.is_alive = False
+                return set()
+        self.notes[f"no worker of the executor answered within {patience:g} s: it is given up"] = None
+        self.is_alive = False
+        return set()
 
     def _is_lost(self, error: BaseException) -> bool:
         if isinstance(error, BrokenExecutor):

@@ -45,3 +45,8 @@ class Workers:
                 self._number = number_of_workers(self.executor)
             self._counted = time.monotonic()
         return self._number
+
+    def is_closed(self) -> bool:
+        """Return whether the executor says that it was closed, as that of dask does: it may never answer then."""
+        told: Any = self.executor
+        return getattr(getattr(told, "_client", None), "status", "") in ("closing", "closed")

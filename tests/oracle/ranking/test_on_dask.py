@@ -4,9 +4,11 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
+from types import SimpleNamespace
 
 import loopy as lp
 import pytest
@@ -158,3 +160,15 @@ def test_a_cluster_that_is_closed_meanwhile_is_done_without(fit, tmp_path):
     assert same(ranking, lpp.rank(builders, n=4096, fit=fit))
     assert ranking.notes
     assert all("was asked in other processes" in note for note in ranking.notes)
+
+
+def test_what_a_closed_cluster_leaves_unanswered_is_asked_elsewhere(fit):
+    class Silent(Executor):
+        _client = SimpleNamespace(status="closed", nthreads=lambda: {"worker": 1})
+
+        def submit(self, *_: object, **__: object) -> Future:
+            return Future()
+
+    ranking = lpp.rank(variants("a"), n=4096, fit=fit, executor=Silent())
+    assert same(ranking, lpp.rank(variants("a"), n=4096, fit=fit))
+    assert ranking.notes == ("the executor was closed: what it had left was asked in other processes",)
