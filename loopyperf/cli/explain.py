@@ -27,12 +27,7 @@ PARTS = 24
 
 
 @click.command(epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
-@settings.kernel
-@settings.sizes
-@settings.typical
-@settings.several_devices
-@settings.first_model
-@settings.only
+@settings.explaining
 @settings.as_json
 def explain(
     kernel: str,
@@ -47,9 +42,25 @@ def explain(
 
     `loopyperf report` makes a page of the same.
     """
+    answer = explained(kernel, sizes, typical, devices, model, models)
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        show_explanation(answer, standard_output())
+
+
+def explained(
+    kernel: str,
+    sizes: dict[str, int],
+    typical: dict[str, float] | None,
+    devices: tuple[str, ...],
+    model: str | None,
+    models: tuple[str, ...],
+) -> Explanation:
+    """Return what there is to say of the kernel that the options of a command name."""
     program = load_program(kernel)
     with working("asking all models"):
-        answer = ask(
+        return ask(
             program,
             device=devices or None,
             model=model,
@@ -58,10 +69,6 @@ def explain(
             typical=typical,
             parameters=sizes,
         )
-    if as_json:
-        print_json(answer.to_dict())
-    else:
-        show_explanation(answer, standard_output())
 
 
 def show_explanation(answer: Explanation, console: Console) -> None:

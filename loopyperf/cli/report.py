@@ -7,17 +7,11 @@ import click
 
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show
-from loopyperf.cli.kernel_source import load_program, words_on
-from loopyperf.cli.progress import working
+from loopyperf.cli.explain import explained
 
 
 @click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100 -o report.html")
-@settings.kernel
-@settings.sizes
-@settings.typical
-@settings.several_devices
-@settings.first_model
-@settings.only
+@settings.explaining
 @click.option("--output", "-o", type=settings.FILE, default=Path("report.html"), help="Where the page goes.")
 @settings.as_json
 def report(
@@ -36,19 +30,9 @@ def report(
     """
     # Where Jinja2 or matplotlib is missing, nobody should have to hear of it after the analysis.
     reports = import_module("loopyperf.reports")
-    program = load_program(kernel)
-    with working("asking all models"):
-        made = reports.report(
-            program,
-            device=devices or None,
-            model=model,
-            models=models or None,
-            about=words_on(kernel),
-            typical=typical,
-            parameters=sizes,
-        )
-    saved = made.save(output)
+    explanation = explained(kernel, sizes, typical, devices, model, models)
+    saved = reports.Report(explanation).save(output)
     if as_json:
-        print_json({"path": str(saved), **made.explanation.to_dict()})
+        print_json({"path": str(saved), **explanation.to_dict()})
     else:
         show(f"report: {saved}")

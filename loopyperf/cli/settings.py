@@ -142,6 +142,11 @@ from_archive = click.option("--from-archive", type=FILE, help="Take what this ar
 counting = click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
 
 
+def explaining(command: Declared) -> Declared:
+    """Declare of which kernel, on which devices and by which models *command* shows all that there is to say."""
+    return kernel(sizes(typical(several_devices(first_model(only(command))))))
+
+
 def measuring(command: Declared) -> Declared:
     """Declare through what, and on which device, *command* runs kernels."""
     backend = click.option("--backend", default="opencl", help="What to measure through: opencl or cuda.")
