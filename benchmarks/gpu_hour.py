@@ -3,7 +3,7 @@
 1. ``calibration.jsonl``: the measurement kernels, which fits are made from
 2. ``test-kernels.jsonl``: the kernels that no fit sees, Rodinia's and the optimization steps among them
 3. ``microbenchmarks.jsonl``: latencies and throughputs of instructions and memories
-4. ``occupancy-BYTES.jsonl``: Rodinia's kernels with so many bytes of local memory more in each group
+4. ``occupancy-BYTES.jsonl``: the test kernels and Rodinia's with so many bytes of local memory more in each group
 5. ``ranking.jsonl``: many transformed variants of a few computations (``ranking_sets``)
 
 Each has a share of the time; what one leaves over goes to the next, and in the end to those that had too little. What
@@ -42,6 +42,8 @@ from loopyperf.oracle.microbenchmark import KERNELS as MICROBENCHMARKS
 from loopyperf.oracle.validate import PATIENT, with_empty_kernel
 
 RANKING_SETS = Path(__file__).parent / "ranking_sets"
+SWEPT = ("test_kernels", "test_kernels/rodinia")
+"""folders of the kernels that are measured at several occupancies"""
 OCCUPANCY = (8192, 32768, 16384, 4096, 24576, 12288)
 """bytes of local memory that a group takes beside its own; 48 KiB are the most that every NVIDIA GPU gives a group. The
 first few are far apart, should the time not suffice for all"""
@@ -111,13 +113,13 @@ class Hour:
 
 def steps() -> Iterator[Step]:
     """Yield what is measured, in this order."""
-    tests = ("test_kernels", "test_kernels/rodinia", "test_kernels/optimization_steps")
-    rodinia = with_empty_kernel(loaded("test_kernels/rodinia"))
+    tests = (*SWEPT, "test_kernels/optimization_steps")
+    swept = with_empty_kernel(tuple(file for each in SWEPT for file in loaded(each)))
     yield Step("calibration", 40, loaded("measurement_kernels"), Protocol())
     yield Step("test-kernels", 15, with_empty_kernel(tuple(file for each in tests for file in loaded(each))), PATIENT)
     yield Step("microbenchmarks", 15, loaded(MICROBENCHMARKS), FULL)
     for each in OCCUPANCY:
-        yield Step(f"occupancy-{each}", 15 / len(OCCUPANCY), rodinia, FEW_RUNS, each)
+        yield Step(f"occupancy-{each}", 15 / len(OCCUPANCY), swept, FEW_RUNS, each)
     yield Step("ranking", 15, with_empty_kernel(load_kernel_files(RANKING_SETS)), FEW_RUNS)
 
 

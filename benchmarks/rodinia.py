@@ -6,9 +6,9 @@ the sizes, as a fraction of the measured one, in per cent. The device's descript
 such as ``loopyperf microbenchmark`` writes.
 
 Tables 10 to 12 have it over occupancies. With ``--sweep FOLDER`` the archives ``occupancy-BYTES.jsonl`` of
-``gpu_hour.py`` are read, in which each group takes so many bytes of local memory that nobody uses: the models are asked
-about as many groups as have room beside each other. A cell is then MAPE / MAPE_shape over the occupancies, a mean over
-the sizes that were measured at three of them or more.
+``gpu_hour.py`` are read, of these kernels and the four test kernels, in which each group takes so many bytes of local
+memory that nobody uses: the models are asked about as many groups as have room beside each other. A cell is then
+MAPE / MAPE_shape over the occupancies, a mean over the sizes that were measured at three of them or more.
 
     .venv/bin/python benchmarks/rodinia.py --description DEVICE (--archive FILE | --sweep FOLDER) [--model NAME ...]
 """
@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from gpu_hour import SWEPT
 from rich.console import Console
 from rich.table import Table
 
@@ -192,7 +193,8 @@ def main() -> None:
     which.add_argument("--sweep", type=Path, help="folder of archives over the occupancy")
     parser.add_argument("--model", action="append", choices=list(OF_DEVICE), help="of several, one; all unless named")
     asked = parser.parse_args()
-    files = load_kernel_files(bundled_folder("test_kernels/rodinia"))
+    folders = SWEPT if asked.sweep else ("test_kernels/rodinia",)
+    files = tuple(file for each in folders for file in load_kernel_files(bundled_folder(each)))
     models = asked.model or list(OF_DEVICE)
     device = as_processor(lpp.load_device(asked.description))
     console = Console(width=200)

@@ -31,7 +31,7 @@ from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.held_out import FOLDS
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.widths import half_widths
+from loopyperf.calibration.widths import widths
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
@@ -112,8 +112,8 @@ def answered(observations: Sequence[Observation], others: Mapping[str, Any]) -> 
 def ask(fit: Fit, kernels: Sequence[Amounts]) -> Iterator[tuple[float, float]]:
     """Yield the time of each of *kernels*, and by how much its logarithm may be off."""
     for amounts in kernels:
-        widths = half_widths(fit, tuple(amounts), np.array([[*amounts.values()]]))
-        yield float(sensitivity(fit, [amounts]).seconds[0]), float(widths[0])
+        stated = widths(fit, tuple(amounts), np.array([[*amounts.values()]]))
+        yield float(sensitivity(fit, [amounts]).seconds[0]), float(stated.half[0])
 
 
 def choices(observations: Sequence[Observation], answers: Sequence[Answer]) -> Table:

@@ -15,7 +15,7 @@ from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.uncertainty import LEVEL
-from loopyperf.calibration.widths import half_widths
+from loopyperf.calibration.widths import widths
 from loopyperf.errors import CalibrationError
 from loopyperf.models.sensitivity import sensitivity
 
@@ -53,7 +53,7 @@ def held_out(
     the one that generalises best among what it is told. *beyond* is what
     :func:`loopyperf.calibration.fitting.fit_observations` takes by this name; nobody is asked about it.
 
-    Intervals are those of estimates (:func:`loopyperf.calibration.widths.half_widths`), wider where a kernel is outside
+    Intervals are those of estimates (:func:`loopyperf.calibration.widths.widths`), wider where a kernel is outside
     of what was measured; a kernel may be without one. Each kernel counts once for each way to deal.
 
     :raises CalibrationError: there are fewer classes than folds, or fewer than three, of which two are to be fitted to.
@@ -65,7 +65,7 @@ def held_out(
             "three classes, and one for each fold; measure more, or take fewer folds"
         )
     errors: list[float] = []
-    widths: list[float] = []
+    stated: list[float] = []
     chosen: dict[str, None] = {}
     for seed in range(seeds):
         order: list[int] = np.random.default_rng(seed).permutation(len(classes)).tolist()
@@ -77,12 +77,12 @@ def held_out(
             fit = fit_observations(_NOBODY, rest, candidates, beyond=further)[0]
             error, width = _asked(fit, asked, level)
             errors += error.tolist()
-            widths += width.tolist()
+            stated += width.tolist()
             chosen[fit.candidate] = None
-    stated = np.isfinite(widths)
-    inside = np.array(errors)[stated] <= np.array(widths)[stated]
-    factor = float(np.exp(np.median(np.array(widths)[stated]))) if stated.any() else np.inf
-    return HeldOut(float(np.mean(inside)) if stated.any() else 0.0, int((~stated).sum()), factor, tuple(chosen))
+    finite = np.isfinite(stated)
+    inside = np.array(errors)[finite] <= np.array(stated)[finite]
+    factor = float(np.exp(np.median(np.array(stated)[finite]))) if finite.any() else np.inf
+    return HeldOut(float(np.mean(inside)) if finite.any() else 0.0, int((~finite).sum()), factor, tuple(chosen))
 
 
 _NOBODY = Provenance(model="", device="", slug="", counting="executed")
@@ -99,4 +99,4 @@ def _asked(fit: Fit, rows: Sequence[Observation], level: float) -> tuple[Vector,
     matrix = np.array([[each.get(column, 0.0) for column in names] for each in amounts])
     with np.errstate(invalid="ignore"):  # a plain linear fit may predict a time below 0, which no interval holds
         errors = np.abs(np.log(sensitivity(fit, amounts).seconds / [row.seconds for row in rows]))
-    return errors, half_widths(fit, names, matrix, level)
+    return errors, widths(fit, names, matrix, level).half

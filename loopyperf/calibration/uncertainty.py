@@ -17,10 +17,10 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from loopyperf.calibration.problem import Matrix, Vector
+from loopyperf.calibration.problem import Vector
 from loopyperf.calibration.solution import leverages
 from loopyperf.models.interface import Fitted
-from loopyperf.models.sensitivity import sensitivity_of
+from loopyperf.models.sensitivity import Sensitivity
 
 LEVEL = 0.8
 """probability that a run time lies in its interval"""
@@ -53,11 +53,11 @@ class Uncertainty(msgspec.Struct, frozen=True):
         factor = quantile(self.scores, level)
         return {name: factor * float(each) for name, each in zip(self.columns, deviations, strict=False)}
 
-    def leverage(self, fit: Fitted, names: Sequence[str], amounts: Matrix) -> Vector:
-        """Return h of kernels that have *amounts* (kernels × names) of the columns called *names*."""
+    def leverage(self, fit: Fitted, times: Sensitivity) -> Vector:
+        """Return h of kernels whose *times* are those of *fit*."""
         order = tuple(fit.weights)
         places = [*map(order.index, self.columns), len(order)]
-        return leverages(sensitivity_of(fit, names, amounts).gradient[:, places], np.array(self.covariance))
+        return leverages(times.gradient[:, places], np.array(self.covariance))
 
 
 def quantile(scores: Sequence[float], level: float = LEVEL) -> float:

@@ -1,6 +1,7 @@
 """By how much the answers of a fit may be off: what its weights leave unsure, and what no measurement of it tells."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,25 +10,40 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Matrix, Vector
 from loopyperf.calibration.uncertainty import LEVEL
 from loopyperf.errors import CalibrationError
-from loopyperf.models.sensitivity import sensitivity_of
+from loopyperf.models.sensitivity import Sensitivity, sensitivity_of
 
 NEGLIGIBLE = 1e-3
 """of all counts of a kernel: without a weight for so few of them, its time is known nearly as well"""
 
 
-def half_widths(fit: Fit, names: Sequence[str], amounts: Matrix, level: float = LEVEL) -> Vector:
-    """Return by how much ln T of each kernel may be off, up or down, with the probability *level*.
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """How far the answers of a fit for some kernels may be off, and why."""
 
-    Kernels have *amounts* (kernels × names) of the columns called *names*. It is infinite for kernels that do more
-    than :data:`NEGLIGIBLE` of what *fit* has no weight for, and where there are too few scores for *level*.
+    half: Vector
+    """by how much ln T of each kernel may be off, up or down; infinite for kernels that do something of
+    :attr:`priceless`, and where the fit has too few scores for the level"""
+    leverage: Vector
+    """of each kernel: the variance of ln T from the weights, in units of that of a measurement"""
+    priceless: tuple[str, ...]
+    """columns without a weight that are more than a negligible part of some kernel, in order"""
+
+
+def widths(fit: Fit, names: Sequence[str], amounts: Matrix, level: float = LEVEL) -> Widths:
+    """Return how far *fit* may be off, with the probability *level*.
+
+    Kernels have *amounts* (kernels × names) of the columns called *names*.
 
     Raises :class:`CalibrationError` for a fit that states no uncertainty.
     """
     if fit.uncertainty is None:
         raise CalibrationError("a fit without measurements of two classes or more does not know how far it is off")
-    variances = fit.uncertainty.leverage(fit, names, amounts) + novelty(fit, names, amounts)
-    unknown = priceless(fit, names, amounts).any(axis=1)
-    return np.where(unknown, np.inf, fit.uncertainty.half_width(variances, level))
+    found = sensitivity_of(fit, names, amounts)
+    leverage = fit.uncertainty.leverage(fit, found)
+    half = fit.uncertainty.half_width(leverage + _novelty(fit, names, amounts, found), level)
+    unknown = _priceless(fit, names, amounts)
+    columns = sorted({names[place] for place in np.nonzero(unknown)[1].tolist()})
+    return Widths(np.where(unknown.any(axis=1), np.inf, half), leverage, tuple(columns))
 
 
 def novelty(fit: Fit, names: Sequence[str], amounts: Matrix) -> Vector:
@@ -37,7 +53,10 @@ def novelty(fit: Fit, names: Sequence[str], amounts: Matrix) -> Vector:
     measured of a column counts as much as all that the model gets wrong within it, in the share that the column has in
     the time. A pipeline without a weight is as unsure as what draws weights to the description leaves it.
     """
-    found = sensitivity_of(fit, names, amounts)
+    return _novelty(fit, names, amounts, sensitivity_of(fit, names, amounts))
+
+
+def _novelty(fit: Fit, names: Sequence[str], amounts: Matrix, found: Sensitivity) -> Vector:
     places = {name: place for place, name in enumerate(names)}
     decades = np.zeros_like(found.shares)
     for column, name in enumerate(found.columns):
@@ -49,7 +68,7 @@ def novelty(fit: Fit, names: Sequence[str], amounts: Matrix) -> Vector:
     return beyond**2 + (undrawn**2).sum(axis=1) / ridge**2
 
 
-def priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> NDArray[np.bool_]:
+def _priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> NDArray[np.bool_]:
     """Return which of *amounts* (kernels × names) are without a weight, and more than a negligible part of all."""
     if fit.basis == "pipelines":
         return np.zeros(amounts.shape, np.bool_)

@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.widths import half_widths, priceless
+from loopyperf.calibration.widths import widths
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.models.interface import Count, Shares
 
 Floats = NDArray[np.float64]
 UNLIKE = 1.0
 """leverage from which the weights add more to the error of a kernel than the model itself does"""
+NO_SCORES = "no interval: the fit was not tried on enough kernels that it had not seen"
 
 
 def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds, Seconds] | None, tuple[str, ...]]:
@@ -24,16 +25,15 @@ def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds,
     where it has no weight for what is more than a negligible part of the counts.
     """
     if fit.uncertainty is None:
-        return None, ()
-    names, amounts = totals(shares)
-    if unknown := sorted({names[place] for place in np.nonzero(priceless(fit, names, amounts))[1].tolist()}):
-        return None, (f"no interval: nothing is known of what {', '.join(unknown)} cost",)
-    leverage = fit.uncertainty.leverage(fit, names, amounts)
-    factor = np.exp(half_widths(fit, names, amounts))
-    unlike = float(leverage.max(initial=0.0))
+        return None, (NO_SCORES,)
+    found = widths(fit, *totals(shares))
+    if found.priceless:
+        return None, (f"no interval: nothing is known of what {', '.join(found.priceless)} cost",)
+    factor = np.exp(found.half)
+    unlike = float(found.leverage.max(initial=0.0))
     notes = () if unlike <= UNLIKE else (f"unlike the kernels of the fit: leverage {unlike:.2g}, where 1 is much",)
     if not np.isfinite(factor).all():
-        return None, notes
+        return None, (NO_SCORES, *notes)
     if not isinstance(seconds, np.ndarray):
         return (seconds / float(factor[0]), seconds * float(factor[0])), notes
     spread = factor.reshape(seconds.shape)

@@ -109,6 +109,13 @@ def test_the_occupancy_is_swept_by_local_memory():
     assert [step.local_memory for step in gpu_hour.steps()] == [0] * 3 + list(gpu_hour.OCCUPANCY) + [0]
 
 
+def test_the_four_test_kernels_are_swept_beside_rodinia():
+    four = {file.name for file in gpu_hour.loaded("test_kernels")}
+    assert len(four) == 4
+    for step in (step for step in gpu_hour.steps() if step.local_memory):
+        assert four < {file.name for file in step.files}
+
+
 def test_every_step_has_the_empty_kernel_and_others():
     for step in gpu_hour.steps():
         names = [file.name for file in step.files]

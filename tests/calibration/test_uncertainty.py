@@ -11,6 +11,7 @@ from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.uncertainty import Uncertainty
+from loopyperf.calibration.widths import widths
 from loopyperf.models.sensitivity import sensitivity
 
 PROVENANCE = Provenance(model="", device="D", slug="d", counting="executed")
@@ -38,7 +39,7 @@ def test_four_of_five_unseen_kernels_lie_in_their_interval():
         names = ("f32 add", "global load 32-bit stride 1", "launches")
         for row in observations(30, 1000 + seed):
             amounts = np.array([[row.properties[name] for name in names]], dtype=float)
-            width = fit.uncertainty.half_width(fit.uncertainty.leverage(fit, names, amounts))[0]
+            width = fit.uncertainty.half_width(widths(fit, names, amounts).leverage)[0]
             predicted = sensitivity(fit, [row.properties]).seconds[0]
             inside += abs(np.log(predicted / row.seconds)) <= width
             total += 1
@@ -71,7 +72,7 @@ def test_a_kernel_of_what_was_hardly_measured_has_a_wider_interval():
     assert fit.uncertainty is not None
     names = ("f32 add", "barriers")
     alike, unlike = np.array([[10.0**7, 0.0]]), np.array([[0.0, 10.0**9]])
-    small, large = (fit.uncertainty.leverage(fit, names, each)[0] for each in (alike, unlike))
+    small, large = (widths(fit, names, each).leverage[0] for each in (alike, unlike))
     assert large > 10 * small
 
 
@@ -91,6 +92,5 @@ def test_a_fit_that_is_read_from_its_file_has_the_same_intervals(tmp_path: Path)
     fit = msgspec.structs.replace(fit, weights=dict(sorted(fit.weights.items(), reverse=True)))
     save_fit(fit, tmp_path / "fit.json")
     names, amounts = ("launches", "f32 add"), np.array([[1.0, 1e7]])
-    assert fit.uncertainty is not None
-    stated = load_fit(tmp_path / "fit.json").uncertainty.leverage(load_fit(tmp_path / "fit.json"), names, amounts)
-    assert stated == pytest.approx(fit.uncertainty.leverage(fit, names, amounts), rel=1e-4)
+    stated = widths(load_fit(tmp_path / "fit.json"), names, amounts)
+    assert stated.leverage == pytest.approx(widths(fit, names, amounts).leverage, rel=1e-4)
