@@ -49,6 +49,24 @@ def triangle(group: int = 16) -> lp.TranslationUnit:
     return lp.split_iname(knl, "i", group, outer_tag="g.0", inner_tag="l.0")
 
 
+def two_launches() -> lp.TranslationUnit:
+    """c = 2a, then b = c reversed: a launch of n/16 groups, and one of n/32."""
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        """
+        c[i] = 2*a[i]       {id=write}
+        ... gbarrier        {id=barrier, dep=write}
+        b[j] = c[n-1-j]     {dep=barrier}
+        """,
+        [lp.GlobalArg("a, b, c", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        name="pair",
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    return lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
+
+
 def gathered() -> lp.TranslationUnit:
     """b[i] = a[index[i]]: where a is touched is data; ⌈n/16⌉ work-groups."""
     knl = lp.make_kernel(

@@ -1,6 +1,8 @@
 """Files of learned models: the training table and what makes a regressor of it, as JSON, the schema version first."""
 
+import operator
 import os
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import cast
@@ -10,6 +12,7 @@ import msgspec
 from loopyperf.calibration.documents import Document, read_document, write_document
 from loopyperf.calibration.fit_files import path_of
 from loopyperf.calibration.learned import Learned, Record
+from loopyperf.calibration.library import PREFERRED
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError
 from loopyperf.user_data import user_data
@@ -57,14 +60,24 @@ def load_learned(path: str | os.PathLike[str]) -> Learned:
     return Learned(record)
 
 
-def own_learned(device: str) -> Path:
-    """Return where a person's own learned model of *device* is; it need not exist."""
-    return user_data() / "learned" / f"{device_slug(device)}.json"
+def own_learned(device: str, backend: str = "") -> Path:
+    """Return where a person's own learned model of *device* is; it need not exist.
+
+    *backend* is what was measured through; that of others than :data:`PREFERRED` is in the name of the file.
+    """
+    through = "" if backend in ("", PREFERRED) else f".{device_slug(backend)}"
+    return user_data() / "learned" / f"{device_slug(device)}{through}.json"
 
 
-def find_learned(device: str) -> Learned:
-    """Return a person's own learned model of *device*; raises :class:`FitFileError` where there is none."""
-    path = own_learned(device)
-    if not path.exists():
-        raise FitFileError(f"there is no learned model of the device {device_slug(device)!r}; {_TRAIN}")
-    return load_learned(path)
+def find_learned(device: str, backend: str = "", alike: Callable[[str, str], bool] = operator.eq) -> Learned:
+    """Return a person's own learned model of *device*, of *backend* where there is one; else of the preferred one.
+
+    *alike* tells whether two short names are of one device. Raises :class:`FitFileError` where there is none.
+    """
+    slug = device_slug(device)
+    known = sorted(own_learned(slug).parent.glob("*.json"))
+    found = [each for each in known if alike(each.name.partition(".")[0], slug)]
+    best = [own_learned(slug, backend).name, own_learned(slug).name]
+    for path in sorted(found, key=lambda each: best.index(each.name) if each.name in best else len(best)):
+        return load_learned(path)
+    raise FitFileError(f"there is no learned model of the device {slug!r}; {_TRAIN}")

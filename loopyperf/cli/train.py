@@ -42,7 +42,7 @@ def train(
     files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
     with working("learning"):
         learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
-    save_learned(learned, output or own_learned(learned.record.slug))
+    save_learned(learned, output or own_learned(learned.record.slug, learned.record.backend))
     if as_json:
         print_json(learned_document(learned))
         return

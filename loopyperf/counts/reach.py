@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import islpy as isl
 from loopy.kernel.array import FixedStrideArrayDimTag
+from loopy.kernel.data import AddressSpace
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.first_groups import FirstGroups, Grid
@@ -21,29 +22,36 @@ NOTHING_STATED = Typical({})
 def reach(first: FirstGroups, groups: Grid) -> dict[str, int]:
     """Return array -> how many of its first bytes hold all that so many groups along each axis touch of it.
 
-    Only of arguments in global memory that they touch, and none whose addresses are data, or that is no plain array.
+    Of arrays in global memory: 0 for those that the launch does not touch, and none whose addresses are data, or that
+    is no plain array.
     """
     sizes = {**first.sizes, **dict(zip(first.names, groups, strict=True))}
     counter = ExecutionCounter(first.kernel, NOTHING_STATED)
-    reached: dict[str, int] = {}
-    unknown: set[str] = set()
     try:
-        references = list(_of_arguments(first))
+        references = list(_to_global_memory(first))
     except UncountableError:
         return {}
+    reached = dict.fromkeys(_in_global_memory(first.kernel), 0)
+    unknown: set[str] = set()
     for site, ref in references:
         end = _end(counter, site, ref, sizes)
         if end is None:
             unknown.add(ref.array)
         else:
-            reached[ref.array] = max(end, reached.get(ref.array, 0))
+            reached[ref.array] = max(end, reached[ref.array])
     return {array: nbytes for array, nbytes in reached.items() if array not in unknown}
 
 
-def _of_arguments(first: FirstGroups) -> Iterator[tuple[Site, Reference]]:
-    arguments = first.kernel.loopy_kernel.arg_dict
+def _in_global_memory(kernel: Kernel) -> Iterator[str]:
+    for name in (*kernel.loopy_kernel.arg_dict, *kernel.loopy_kernel.temporary_variables):
+        array = kernel.array(name)
+        if array is not None and array.address_space != AddressSpace.LOCAL:
+            yield name
+
+
+def _to_global_memory(first: FirstGroups) -> Iterator[tuple[Site, Reference]]:
     for site, ref in memory_references(first.kernel, NOTHING_STATED):
-        if site.launch.name == first.launch.name and ref.space == "global" and ref.array in arguments:
+        if site.launch.name == first.launch.name and ref.space == "global":
             yield site, ref
 
 

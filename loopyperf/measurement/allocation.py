@@ -13,7 +13,15 @@ from loopyperf.measurement.configuration import Sizes
 
 
 def allocated_bytes(kernel: LoopKernel, sizes: Sizes) -> int:
-    """Return the bytes that the array arguments and global temporaries of *kernel* take together at *sizes*.
+    """Return the bytes that the arrays of *kernel* in global memory take together at *sizes*.
+
+    Raises what :func:`array_bytes` does.
+    """
+    return sum(array_bytes(kernel, sizes).values())
+
+
+def array_bytes(kernel: LoopKernel, sizes: Sizes) -> dict[str, int]:
+    """Return name -> the bytes of each array argument and global temporary of *kernel* at *sizes*.
 
     Raises :class:`MeasurementError` if the shape of one is unknown or depends on a parameter that *sizes* lacks.
     """
@@ -23,7 +31,7 @@ def allocated_bytes(kernel: LoopKernel, sizes: Sizes) -> int:
         for variable in kernel.temporary_variables.values()
         if variable.address_space == AddressSpace.GLOBAL and variable.initializer is None
     ]
-    return sum(_bytes_of(array, sizes) for array in [*arguments, *temporaries])
+    return {array.name: _bytes_of(array, sizes) for array in [*arguments, *temporaries]}
 
 
 def evaluated_axes(array: ArrayBase, axes: Any, sizes: Sizes) -> tuple[int, ...]:

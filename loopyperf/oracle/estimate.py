@@ -141,9 +141,9 @@ def _learned(
             f"model={'learned' if asked is None else asked.name!r} with {type(choice).__name__}"
         )
     name = device if isinstance(device, Device | None) else os.fspath(device)
-    if name is not None or choice is not None:
-        return chosen_learned(name, choice)
-    return chosen_learned(None, None, meant_device() if machine is None else machine.environment.slug)
+    if machine is not None:
+        return chosen_learned(name, choice, machine.environment.slug, machine.environment.backend)
+    return chosen_learned(name, choice, "" if name or choice else meant_device())
 
 
 def _check(device: object, model: object, alternatives: object, parameters: object) -> None:

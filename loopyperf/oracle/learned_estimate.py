@@ -7,7 +7,7 @@ from math import exp, isfinite
 from typing import Any
 
 from loopyperf.calibration.learned import SAMPLED, Learned
-from loopyperf.calibration.learned_files import find_learned, load_learned, own_learned
+from loopyperf.calibration.learned_files import find_learned, load_learned
 from loopyperf.device.description import Device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, ParameterError
@@ -30,14 +30,17 @@ LearnedChoice = Learned | str | os.PathLike[str]
 """a learned model, or the path of one"""
 
 
-def chosen_learned(device: Device | str | None, choice: LearnedChoice | None, meant: str | None = None) -> Learned:
+def chosen_learned(
+    device: Device | str | None, choice: LearnedChoice | None, meant: str = "", backend: str = ""
+) -> Learned:
     """Return *choice* (read, if it is a path), else a person's own learned model of *device*, else of the one *meant*.
 
-    Raises :class:`FitFileError` for a file that is none, and for a model of another device than was asked for.
+    Of several of a device, under whichever of its names they were trained, that of *backend* is taken. Raises
+    :class:`FitFileError` for a file that is none, and for a model of another device than was asked for.
     """
     slug = device.slug if isinstance(device, Device) else None if device is None else device_slug(device)
     if choice is None:
-        return _own(slug or meant or "")
+        return find_learned(slug or meant, backend, _is_one_device)
     learned = choice if isinstance(choice, Learned) else load_learned(choice)
     if slug is not None and not _is_one_device(slug, learned.record.slug):
         raise FitFileError(
@@ -95,13 +98,6 @@ def sampler(
         return sampled(program, backend, arguments, typical, sizes)
 
     return take
-
-
-def _own(slug: str) -> Learned:
-    """Return a person's own learned model of a device, under whichever of its names it was trained."""
-    path = own_learned(slug)
-    others = () if path.exists() else sorted(path.parent.glob("*.json"))
-    return next((load_learned(each) for each in others if _is_one_device(each.stem, slug)), None) or find_learned(slug)
 
 
 def _is_one_device(one: str, other: str) -> bool:

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from math import prod
 from time import perf_counter
 
-from loopy.kernel.array import ArrayBase
-
 from loopyperf.counts.first_groups import FirstGroups, first_groups
 from loopyperf.counts.reach import reach
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import EngineError, UncountableError
 from loopyperf.kernel import Kernel
-from loopyperf.measurement.allocation import allocated_bytes
+from loopyperf.measurement.allocation import array_bytes
 from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.backends.parts import Bound, DeviceProgram, Grid, RunsParts
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
@@ -222,12 +220,12 @@ class _Sampler:
         return {array: nbytes + SLACK for array, nbytes in reached.items()}
 
     def _others(self, contents: Mapping[str, int]) -> int:
-        """Return how many bytes the other groups may touch before the same ones are touched again by the next run."""
-        kernel = self.question.kernel.loopy_kernel
-        arrays = {argument.name for argument in kernel.args if isinstance(argument, ArrayBase)}
-        if arrays - contents.keys():
-            return 0
-        others = allocated_bytes(kernel, self.question.sizes) - sum(contents.values())
+        """Return how many bytes other groups and launches may touch before the same ones are touched again.
+
+        Of arrays of which nobody knows how much a sample touches, that is nothing.
+        """
+        whole = array_bytes(self.question.kernel.loopy_kernel, self.question.sizes)
+        others = sum(max(nbytes - contents.get(name, nbytes), 0) for name, nbytes in whole.items())
         return min(others, MOST_EVICTED) if others >= LEAST_EVICTED else 0
 
     # }}}

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from learning_table import MADE_UP
 
@@ -43,6 +44,15 @@ def test_a_persons_own_model_is_found_by_its_device(learned: Learned):
         find_learned("Made Up")
     save_learned(learned, own_learned("Made Up"))
     assert find_learned("made-up") == learned
+
+
+def test_of_several_backends_the_one_that_is_asked_for_is_found(learned: Learned):
+    through_cuda = Learned(msgspec.structs.replace(learned.record, backend="cuda"))
+    save_learned(through_cuda, own_learned("Made Up", "cuda"))
+    assert find_learned("made-up") == find_learned("made-up", "cuda") == through_cuda
+    save_learned(learned, own_learned("Made Up", "opencl"))
+    assert find_learned("made-up") == find_learned("made-up", "opencl") == learned
+    assert find_learned("made-up", "cuda") == through_cuda
 
 
 @pytest.mark.parametrize(

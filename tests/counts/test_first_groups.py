@@ -5,7 +5,7 @@ from itertools import product
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled, gathered, outer_product, triangle
+from kernels import doubled, gathered, outer_product, triangle, two_launches
 
 from loopyperf.counts.first_groups import FirstGroups, first_groups
 from loopyperf.counts.reach import reach
@@ -111,6 +111,12 @@ def test_rows_are_reached_up_to_the_last():
 
 def test_what_data_address_is_not_known():
     assert reach(cut(gathered(), (7,), n=N), (2,)) == {"b": 128, "index": 128}
+
+
+def test_nothing_is_reached_of_what_another_launch_uses():
+    first = cut(two_launches(), (7,), n=N)
+    assert first.launch.name == "pair"
+    assert reach(first, (2,)) == {"a": 128, "c": 128, "b": 0}
 
 
 def test_groups_that_begin_at_a_size_are_refused():

@@ -5,35 +5,17 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled, gathered, outer_product, triangle
+from kernels import doubled, gathered, outer_product, triangle, two_launches
 from parts_backend import HOST, LAUNCH, TICK, PartsBackend
 
 import loopyperf as lpp
 from loopyperf.errors import BackendError, ParameterError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.oracle.sampled_estimate import sampled
-from loopyperf.oracle.sampling import LEAST_EVICTED, MOST_EVICTED
+from loopyperf.oracle.sampling import LEAST_EVICTED, MOST_EVICTED, SLACK
 
 N = 16 * 1000
 """a thousand groups of :func:`doubled`"""
-
-
-def two_launches() -> lp.TranslationUnit:
-    """c = 2a, then b = c reversed: a launch of n/16 groups, and one of n/32."""
-    knl = lp.make_kernel(
-        "{[i, j]: 0 <= i, j < n}",
-        """
-        c[i] = 2*a[i]       {id=write}
-        ... gbarrier        {id=barrier, dep=write}
-        b[j] = c[n-1-j]     {dep=barrier}
-        """,
-        [lp.GlobalArg("a, b, c", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
-        name="pair",
-        assumptions="n >= 1",
-        lang_version=(2018, 2),
-    )
-    knl = lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
-    return lp.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
 
 
 def asked(unit: lp.TranslationUnit, backend: Any, **sizes: Any) -> lpp.Estimate:
@@ -99,6 +81,23 @@ def test_only_what_the_samples_touch_is_on_the_device_and_the_rest_is_touched_in
     assert set(contents) == {"a", "b"}
     assert 120 * 64 <= contents["a"] < 120 * 64 + 5000
     assert LEAST_EVICTED <= backend.evicted[0] <= MOST_EVICTED
+    assert backend.evicted[0] == 2 * 4 * 64 * N - sum(contents.values())
+
+
+def test_what_other_launches_use_is_touched_in_between_too():
+    backend = PartsBackend(saturation=40)
+    sampled(two_launches(), backend, None, None, {"n": 64 * N})
+    _, *contents = backend.contents
+    assert contents[0]["b"] == contents[-1]["a"] == SLACK  # which the one does not touch, and the other does not
+    rest = {sum(max(4 * 64 * N - nbytes, 0) for nbytes in each.values()) for each in contents}
+    assert set(backend.evicted) == rest
+
+
+def test_of_what_data_address_a_sample_is_taken_to_touch_all():
+    backend = PartsBackend(saturation=40)
+    sampled(gathered(), backend, None, None, {"n": 64 * N})
+    _, contents, *_ = backend.contents
+    assert set(contents) == {"b", "index"}
     assert backend.evicted[0] == 2 * 4 * 64 * N - sum(contents.values())
 
 
