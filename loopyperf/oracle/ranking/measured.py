@@ -47,20 +47,30 @@ class MeasuredRanking:
     @property
     def best(self) -> str:
         """Return the name of the fastest variant; raises :class:`MeasurementError` where none could be measured."""
-        if not self.seconds:
-            reasons = "; ".join(dict.fromkeys(self.failures.values()))
-            raise MeasurementError(f"none of {len(self.failures)} variants could be measured: {reasons}")
-        return self.order[0]
+        return next(iter(self._measured))
 
     @property
     def regret(self) -> float:
-        """Return the measured time of the variant that was predicted to be fastest, over the least measured."""
-        return regret(self._predictions, list(self.seconds.values()))
+        """Return the measured time of the variant that was predicted to be fastest, over the least measured.
+
+        Raises :class:`MeasurementError` where none could be measured.
+        """
+        return regret(self._predictions, list(self._measured.values()))
 
     @property
     def spearman(self) -> float:
-        """Return the rank correlation of predicted and measured times, from −1 to 1."""
-        return spearman(self._predictions, list(self.seconds.values()))
+        """Return the rank correlation of predicted and measured times, from −1 to 1.
+
+        Raises :class:`MeasurementError` where none could be measured.
+        """
+        return spearman(self._predictions, list(self._measured.values()))
+
+    @property
+    def _measured(self) -> Mapping[str, float]:
+        if not self.seconds:
+            reasons = "; ".join(dict.fromkeys(self.failures.values()))
+            raise MeasurementError(f"none of {len(self.failures)} variants could be measured: {reasons}")
+        return self.seconds
 
     @property
     def _predictions(self) -> list[float]:

@@ -87,10 +87,11 @@ def test_bounds_of_arrays_are_checked_before_a_variant_is_run(make_fit):
     assert "out-of-bounds" in found.failures["beyond"] or "out of bounds" in found.failures["beyond"]
 
 
-def test_without_any_measurement_there_is_no_best():
+@pytest.mark.parametrize("figure", ["best", "regret", "spearman"])
+def test_without_any_measurement_there_is_no_best(figure: str):
     nothing = MeasuredRanking({}, "d", {}, {}, {"a": "out of resources"}, ())
     with pytest.raises(MeasurementError, match="none of 1 variants could be measured: out of resources"):
-        _ = nothing.best
+        getattr(nothing, figure)
 
 
 def test_measurements_feed_a_fit_together_with_those_of_a_calibration(ranking, tmp_path: Path):
