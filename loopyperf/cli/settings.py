@@ -12,8 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from loopyperf.calibration.library import MODELS as FITTED_MODELS
+from loopyperf.cli import named_values
 from loopyperf.counts.execution import COUNTINGS
-from loopyperf.errors import ParameterError
 from loopyperf.models import MODELS
 from loopyperf.oracle.choice import devices
 
@@ -21,43 +21,6 @@ Declared = TypeVar("Declared", bound=Callable[..., Any])
 WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 """Which linear fit is kept: by default the one that generalises better."""
 FILE = click.Path(path_type=Path)
-
-
-def sizes_of(settings: Iterable[str]) -> dict[str, int]:
-    """Return the sizes of *settings*; raises :class:`ParameterError` for what is none, and for one given twice."""
-    sizes: dict[str, int] = {}
-    for setting in settings:
-        name, separator, value = setting.partition("=")
-        if not separator or not name.isidentifier():
-            raise ParameterError(f"a size is written NAME=VALUE, for example n=4096; received {setting!r}")
-        if name in sizes:
-            raise ParameterError(f"size {name} is given twice")
-        try:
-            sizes[name] = int(value)
-        except ValueError as error:
-            raise ParameterError(f"size {name} must be an integer, received {value!r}") from error
-    return sizes
-
-
-def _typical(context: click.Context, option: click.Parameter, settings: tuple[str, ...]) -> dict[str, float] | None:
-    """Return what *settings* state, None for none."""
-    stated: dict[str, float] = {}
-    for setting in settings:
-        name, _, value = setting.rpartition("=")
-        try:
-            stated[name] = int(value) if value.lstrip("-").isdigit() else float(value)
-        except ValueError as error:
-            raise click.BadParameter(f"{setting!r} is not NAME=VALUE, as in j=27", context, option) from error
-        if not name:
-            raise click.BadParameter(f"{setting!r} is not NAME=VALUE, as in j=27", context, option)
-    return stated or None
-
-
-def _sizes(context: click.Context, option: click.Parameter, settings: tuple[str, ...]) -> dict[str, int]:
-    try:
-        return sizes_of(settings)
-    except ParameterError as error:
-        raise click.BadParameter(str(error), context, option) from error
 
 
 def _beginning(words: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
@@ -76,7 +39,8 @@ sizes = click.option(
     "--set",
     "sizes",
     multiple=True,
-    callback=_sizes,
+    type=named_values.SIZE,
+    callback=named_values.by_name,
     metavar="NAME=VALUE",
     help="A size of the kernel; repeat for more.",
 )
@@ -88,7 +52,8 @@ device = click.option(
 typical = click.option(
     "--typical",
     multiple=True,
-    callback=_typical,
+    type=named_values.TYPICAL,
+    callback=named_values.by_name_if_any,
     metavar="NAME=VALUE",
     help="What data decides, as how often a loop passes, j=27; repeat for more.",
 )

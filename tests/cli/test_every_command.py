@@ -211,10 +211,10 @@ def test_bad_input_is_answered_by_one_line_and_status_1(arguments: Sequence[obje
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["n=1.5"], "size n must be an integer, received '1.5'"),
-        (["n"], "a size is written NAME=VALUE, for example n=4096; received 'n'"),
-        (["=3"], "a size is written NAME=VALUE, for example n=4096; received '=3'"),
-        (["n=1", "n=2"], "size n is given twice"),
+        (["n=1.5"], "a size is an integer, received 'n=1.5'"),
+        (["n"], "a size is written NAME=VALUE, as in n=4096; received 'n'"),
+        (["=3"], "a size is written NAME=VALUE, as in n=4096; received '=3'"),
+        (["n=1", "n=2"], "n is given twice"),
     ],
 )
 def test_a_size_that_is_none_is_no_command_line_of_ours(settings: Sequence[str], message: str):
