@@ -12,7 +12,7 @@ from loopyperf.cli.explain import explained
 
 @click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100 -o report.html")
 @settings.explaining
-@click.option("--output", "-o", type=settings.FILE, default=Path("report.html"), help="Where the page goes.")
+@settings.output("Where the page goes.", Path("report.html"))
 @settings.as_json
 def report(
     kernel: str,

@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from loopyperf.calibration.library import MODELS as FITTED_MODELS
 from loopyperf.cli import named_values
+from loopyperf.cli.output import Output
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.models import MODELS
 from loopyperf.oracle.choice import devices
@@ -102,6 +103,12 @@ kernels = click.option("--kernels", type=FILE, help="Folder of kernel files; by 
 archive = click.option("--archive", type=FILE, help="Where raw samples go; an existing file is resumed.")
 from_archive = click.option("--from-archive", type=FILE, help="Take what this archive holds; measure nothing.")
 
+
+def output(what: str, default: Path | None = None, *, makes_folders: bool = False) -> Callable[[Declared], Declared]:
+    """Declare the file that a command writes, for *what*, and makes the folders for, if it *makes_folders*."""
+    return click.option("--output", "-o", type=Output(makes_folders=makes_folders), default=default, help=what)
+
+
 # }}}
 
 counting = click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
@@ -121,7 +128,7 @@ def measuring(command: Declared) -> Declared:
 
 def fitting(command: Declared) -> Declared:
     """Declare which fit *command* makes, of which kernels, and where it goes."""
-    output = click.option("--output", "-o", type=FILE, help="Where the fit goes; by default where it is found.")
+    where = output("Where the fit goes; by default where it is found.", makes_folders=True)
     fitted = click.option(
         "--model",
         type=click.Choice(FITTED_MODELS),
@@ -130,4 +137,4 @@ def fitting(command: Declared) -> Declared:
     weights = click.option(
         "--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which linear fit to keep."
     )
-    return kernels(output(fitted(weights(counting(command)))))
+    return kernels(where(fitted(weights(counting(command)))))

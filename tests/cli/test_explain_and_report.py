@@ -63,7 +63,7 @@ def test_report_writes_a_page_with_the_functions_own_words(tmp_path: Path):
 def test_a_page_that_cannot_be_written_and_a_device_that_nobody_knows_are_told_in_one_line(tmp_path: Path):
     asked = ("--set", "n=4096", "--only", "roofline")
     for arguments, words in (
-        (("report", CHAIN, *asked, "--device", "nvidia-a100", "-o", tmp_path), "cannot be written to"),
+        (("report", CHAIN, *asked, "--device", "nvidia-a100", "-o", tmp_path), "cannot be written: it is a folder"),
         (("report", CHAIN, *asked, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
         (("explain", CHAIN, *asked, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
     ):
