@@ -15,6 +15,7 @@ from loopyperf.calibration.library import MODELS as FITTED_MODELS
 from loopyperf.cli import named_values
 from loopyperf.cli.output import Output
 from loopyperf.counts.execution import COUNTINGS
+from loopyperf.errors import LoopyperfError
 from loopyperf.models import MODELS
 from loopyperf.oracle.choice import devices
 
@@ -28,7 +29,10 @@ def _beginning(words: Callable[[], Iterable[str]]) -> Callable[..., list[Complet
     """Return what completes a beginning to one of *words*."""
 
     def complete(context: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
-        return [CompletionItem(word) for word in words() if word.startswith(begun)]
+        try:
+            return [CompletionItem(word) for word in words() if word.startswith(begun)]
+        except LoopyperfError:  # who only completes a word is told of nothing
+            return []
 
     return complete
 
