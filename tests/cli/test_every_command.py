@@ -139,13 +139,22 @@ def corrupt_fit(folder: Path) -> Path:
 
 def source_file(folder: Path) -> Path:
     path = folder / "source.py"
-    path.write_text("import math\ndef needs(n):\n    pass\ndef fails():\n    raise ValueError('no such tile')\n")
+    path.write_text(
+        "import math\ndef needs(n):\n    pass\ndef fails():\n    raise ValueError('no such tile')\n"
+        "def leaves():\n    raise SystemExit(3)\n"
+    )
     return path
 
 
 def broken_file(folder: Path) -> Path:
     path = folder / "broken.py"
     path.write_text("import nothing_of_that_name\n")
+    return path
+
+
+def leaving_file(folder: Path) -> Path:
+    path = folder / "leaving.py"
+    path.write_text("import sys\nsys.exit('done')\n")
     return path
 
 
@@ -162,6 +171,8 @@ BAD_INPUT = {
     "a file that fails": (["estimate", (broken_file, ":f")], "ModuleNotFoundError: No module named 'nothing_of_that"),
     "a function with arguments": (["estimate", (source_file, ":needs")], "needs() failed with TypeError"),
     "a function that fails": (["estimate", (source_file, ":fails")], "fails() failed with ValueError: no such tile"),
+    "a function that ends the process": (["estimate", (source_file, ":leaves")], "leaves() failed with SystemExit: 3"),
+    "a file that ends the process": (["trace", (leaving_file, ":f")], "cannot be imported: SystemExit: done"),
     "no kernel": (["estimate", (source_file, ":math"), *ON_FURY], "a loopy TranslationUnit or LoopKernel is needed"),
     "a corrupt fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", corrupt_fit], "is corrupt"),
     "a missing fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", "nowhere.json"], "cannot read the fit file"),
