@@ -72,7 +72,7 @@ several_devices = click.option(
 first_model = click.option(
     "--model",
     shell_complete=_beginning(lambda: MODELS),
-    help="Which model is shown first; by default that of the best fit, else pipeline.",
+    help="Which model is shown first; by default that of --fit, else of the best fit, else pipeline.",
 )
 only = click.option(
     "--only",
@@ -95,6 +95,9 @@ models = click.option(
     help="One of the models that are asked; repeat for more. Else all.",
 )
 fit = click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
+fit_of_one = click.option(
+    "--fit", help="Path of a fit or of a learned model, by which the model that it is of answers for its device."
+)
 
 # }}}
 
@@ -120,7 +123,7 @@ counting = click.option("--counting", type=click.Choice(COUNTINGS), default="exe
 
 def explaining(command: Declared) -> Declared:
     """Declare of which kernel, on which devices and by which models *command* shows all that there is to say."""
-    return kernel(sizes(typical(several_devices(first_model(only(command))))))
+    return kernel(sizes(typical(several_devices(first_model(only(fit_of_one(command)))))))
 
 
 def measuring(command: Declared) -> Declared:

@@ -19,7 +19,7 @@ from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.device_estimate import answered_at, device_estimate
-from loopyperf.oracle.observation import described, told_device
+from loopyperf.oracle.observation import is_one_device, told_device
 from loopyperf.oracle.sampled_estimate import sampled
 from loopyperf.oracle.sampling import SampledKernel
 from loopyperf.oracle.seen_kernel import SeenKernel
@@ -39,7 +39,7 @@ def chosen_learned(device: Device | str | None, choice: LearnedChoice | None, me
     if choice is None:
         return _own(slug or meant or "")
     learned = choice if isinstance(choice, Learned) else load_learned(choice)
-    if slug is not None and not _is_one_device(slug, learned.record.slug):
+    if slug is not None and not is_one_device(slug, learned.record.slug):
         raise FitFileError(
             f"the learned model was trained on the device {learned.record.slug!r} and knows nothing of {slug!r}, which "
             "was asked for; train one there, or name the device that it is of"
@@ -87,7 +87,7 @@ def sampler(
     """Return what takes samples of *program* on *backend*; it raises :class:`FitFileError` for another device."""
 
     def take(sizes: Mapping[str, Any], slug: str) -> SampledKernel:
-        if not _is_one_device(backend.environment.slug, slug):
+        if not is_one_device(backend.environment.slug, slug):
             raise FitFileError(
                 f"the learned model was trained on the device {slug!r}, and samples would be taken on "
                 f"{backend.environment.slug!r}; train one there, or open a backend of the device that it is of"
@@ -101,15 +101,7 @@ def _own(slug: str) -> Learned:
     """Return a person's own learned model of a device, under whichever of its names it was trained."""
     path = own_learned(slug)
     others = () if path.exists() else sorted(path.parent.glob("*.json"))
-    return next((load_learned(each) for each in others if _is_one_device(each.stem, slug)), None) or find_learned(slug)
-
-
-def _is_one_device(one: str, other: str) -> bool:
-    """Return whether two short names are of one device: what a driver calls it, and what its description does."""
-    if one == other:
-        return True
-    first, second = described(one), described(other)
-    return first is not None and second is not None and first.slug == second.slug
+    return next((load_learned(each) for each in others if is_one_device(each.stem, slug)), None) or find_learned(slug)
 
 
 def learned_time(learned: Learned, kernel: SeenKernel) -> ModelTime:
