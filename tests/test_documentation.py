@@ -118,6 +118,11 @@ def test_the_reference_has_every_public_name() -> None:
     assert sorted(listed) == sorted([*described, *in_words])
 
 
+def test_the_reference_of_commands_is_generated_from_all_of_them() -> None:
+    page = (SITE / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert ".. click:: loopyperf.cli.program:program\n   :prog: loopyperf\n   :nested: full\n" in page
+
+
 def test_the_citation_is_of_this_version() -> None:
     stated = re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
     assert stated == re.findall(
