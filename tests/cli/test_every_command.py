@@ -332,8 +332,8 @@ def test_devices_show_prints_json_that_says_the_same():
 def test_tables_are_as_wide_as_they_need_in_a_pipe_and_as_told_otherwise(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     piped = run("devices").stdout
-    monkeypatch.setenv("COLUMNS", "40")
-    assert max(map(len, run("devices").stdout.splitlines())) == 40 < max(map(len, piped.splitlines())) <= 120
+    monkeypatch.setenv("COLUMNS", "85")
+    assert max(map(len, run("devices").stdout.splitlines())) == 85 < max(map(len, piped.splitlines())) <= 120
 
 
 # }}}
