@@ -9,7 +9,9 @@ import pkgutil
 import re
 import sys
 from importlib import metadata
+from pathlib import Path
 
+import click
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
@@ -21,7 +23,7 @@ author = "The loopyperf developers"
 project_copyright = author
 release = version = metadata.version("loopyperf")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "sphinx_click"]
 exclude_patterns = ["tutorial/kernels"]
 default_role = "literal"
 highlight_language = "text"
@@ -100,7 +102,28 @@ def as_written(app: Sphinx, what: str, name: str, thing: object, options: object
     lines[:] = text.splitlines()
 
 
+def with_defaults(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    """Have a command's description, and its options with their defaults, shown as its help shows them."""
+    with_literal_options(app, context, lines)
+    for option in context.command.params:
+        if isinstance(option, click.Option) and not option.is_flag and isinstance(option.default, str | int | Path):
+            option.show_default = str(option.default)
+
+
+def with_literal_options(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    """Have an option in a sentence, ``--json``, shown with both its dashes."""
+    lines[:] = [line if line.startswith("..") else re.sub(r"(?<![`\w-])(--[a-z-]+)", r"``\1``", line) for line in lines]
+
+
+def as_typed(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    """Have what a help ends with, an example, shown as what one types."""
+    lines[:] = [".. code-block:: text", "", *(f"   {line.removeprefix('| ')}" for line in lines), ""]
+
+
 def setup(app: Sphinx) -> None:
     """Connect the above."""
     app.connect("missing-reference", resolved)
     app.connect("autodoc-process-docstring", as_written)
+    app.connect("sphinx-click-process-description", with_defaults)
+    app.connect("sphinx-click-process-options", with_literal_options)
+    app.connect("sphinx-click-process-epilog", as_typed)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import platformdirs
 
+from loopyperf.errors import LoopyperfError
+
 DATA_VARIABLE = "LOOPYPERF_DATA"
 """Environment variable that names another folder for a person's own data, for tests and clusters."""
 
@@ -15,5 +17,15 @@ def user_data() -> Path:
 
 
 def user_data_name() -> str:
-    """Return :func:`user_data` as a string, which takes less time to make than a path."""
-    return os.environ.get(DATA_VARIABLE) or platformdirs.user_data_dir("loopyperf")
+    """Return :func:`user_data` as a string, which takes less time to make than a path.
+
+    Raises :class:`LoopyperfError` where ``LOOPYPERF_DATA`` names what is there and is no folder.
+    """
+    named = os.environ.get(DATA_VARIABLE)
+    if not named:
+        return platformdirs.user_data_dir("loopyperf")
+    if not os.path.isdir(named) and os.path.exists(named):  # noqa: PTH110, PTH112 - see above
+        raise LoopyperfError(
+            f"{DATA_VARIABLE} names {named}, which is no folder; let it name one, or unset it for the usual one"
+        )
+    return named

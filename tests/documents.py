@@ -67,11 +67,14 @@ def steps_of(document: Path) -> list[Step]:
 
 
 def commands(document: Path) -> Iterator[list[str]]:
-    """Yield the words of each of our commands in *document*, in blocks and in prose, without the variables before."""
+    """Yield the words of each of our commands in *document*, in blocks and in prose, without the variables before.
+
+    Nor with where a shell sends what they print.
+    """
     lines = [line for block in blocks(document) if block.language == "shell" for line in block.text.splitlines()]
     quoted = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose(document))]
     for line in [*lines, *quoted, *(step.command for step in steps_of(document))]:
-        command = re.fullmatch(r"(?:[A-Z_]+=\S* )*((?:loopyperf|make)(?: .*)?)", line)
+        command = re.fullmatch(r"(?:[A-Z_]+=\S* )*((?:loopyperf|make)(?: .*)?)", re.split(" [|>] ", line)[0])
         if command:
             yield shlex.split(command[1], comments=True)
 

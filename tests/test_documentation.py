@@ -6,6 +6,7 @@
 import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -118,6 +119,11 @@ def test_the_reference_has_every_public_name() -> None:
     assert sorted(listed) == sorted([*described, *in_words])
 
 
+def test_the_reference_of_commands_is_generated_from_all_of_them() -> None:
+    page = (SITE / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert ".. click:: loopyperf.cli.program:program\n   :prog: loopyperf\n   :nested: full\n" in page
+
+
 def test_the_citation_is_of_this_version() -> None:
     stated = re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
     assert stated == re.findall(
@@ -128,6 +134,22 @@ def test_the_citation_is_of_this_version() -> None:
 def test_the_readme_has_a_row_for_every_command() -> None:
     rows = re.findall(r"^\| `loopyperf (\w+)`", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(COMMANDS) == rows
+
+
+def test_pip_is_told_to_install_what_make_env_installs() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (barvinok,) = re.findall(r"^BARVINOK \?= (.+)$", makefile, re.MULTILINE)
+    lines = [line for block in blocks(ROOT / "README.md") for line in block.text.splitlines() if "pip install" in line]
+    assert lines == [
+        'pip install -c constraints.txt -e ".[opencl,plots,report]"',
+        f"pip install --force-reinstall --no-deps {barvinok}",
+    ]
+
+
+def test_whoever_has_the_package_has_its_licence_and_what_is_to_be_noticed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["license-files"] == ["LICENSE", "NOTICE"]
+    assert "islpy-barvinok" in (ROOT / "NOTICE").read_text(encoding="utf-8")
 
 
 def test_the_readme_is_read_by_these_tests() -> None:

@@ -80,7 +80,6 @@ def test_a_notebook_begins_with_its_title_and_has_prose_before_most_cells(path: 
 
 @every_notebook
 @pytest.mark.usefixtures("surroundings")
-@pytest.mark.xdist_group("notebooks")
 def test_a_notebook_runs(path: Path) -> None:
     needed = NEEDS.get(path.stem, PICTURES)
     for package in needed:

@@ -1,5 +1,7 @@
 """``loopyperf compare``: what every model says of a kernel in a Python file."""
 
+from functools import partial
+
 import click
 
 from loopyperf.cli import settings
@@ -16,6 +18,7 @@ from loopyperf.oracle.comparison import compare_occupancies as ask_over_occupanc
 @settings.typical
 @settings.device
 @settings.models
+@settings.fit_of_one
 @click.option("--occupancy", is_flag=True, help="Over how many groups reside on a core at once.")
 @settings.as_json
 def compare(
@@ -24,11 +27,15 @@ def compare(
     typical: dict[str, float] | None,
     device: str | None,
     models: tuple[str, ...],
+    fit: str | None,
     occupancy: bool,
     as_json: bool,
 ) -> None:
     """Ask all models for the run time of the Loopy kernel that FUNCTION in FILE.py builds, and print them together."""
-    question, program = (ask_over_occupancy if occupancy else ask), load_program(kernel)
+    if occupancy and fit is not None:
+        raise click.UsageError("--occupancy asks models of a device, and a fit does not know it: leave --fit out")
+    question = ask_over_occupancy if occupancy else partial(ask, fit=fit)
+    program = load_program(kernel)
     with working("asking all models"):
         answer = question(program, device=device, models=models or None, typical=typical, parameters=sizes)
     if as_json:

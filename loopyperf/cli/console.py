@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from loopyperf.cli.table import WholeWords
+
 PLAIN_WIDTH = 120
 """columns of a file or a pipe, which have no width of their own; the environment variable COLUMNS overrides it"""
 HANGING = 4
@@ -51,7 +53,7 @@ def table_of(*columns: str, left: int = 1, whole: int = 0, title: str | None = N
 
     Of so many *whole* ones, cells stand on one line, whatever happens to the others.
     """
-    table = Table(title=title)
+    table = WholeWords(title=title)
     for place, column in enumerate(columns):
         side = "left" if place < left else "right"
         table.add_column(column, justify=side, overflow="fold", no_wrap=place < whole)

@@ -36,13 +36,14 @@ def explain(
     devices: tuple[str, ...],
     model: str | None,
     models: tuple[str, ...],
+    fit: str | None,
     as_json: bool,
 ) -> None:
     """Say why the Loopy kernel that FUNCTION in FILE.py builds takes so long: line by line, by all models.
 
     `loopyperf report` makes a page of the same.
     """
-    answer = explained(kernel, sizes, typical, devices, model, models)
+    answer = explained(kernel, sizes, typical, devices, model, models, fit)
     if as_json:
         print_json(answer.to_dict())
     else:
@@ -56,6 +57,7 @@ def explained(
     devices: tuple[str, ...],
     model: str | None,
     models: tuple[str, ...],
+    fit: str | None,
 ) -> Explanation:
     """Return what there is to say of the kernel that the options of a command name."""
     program = load_program(kernel)
@@ -65,6 +67,7 @@ def explained(
             device=devices or None,
             model=model,
             models=models or None,
+            fit=fit,
             about=words_on(kernel),
             typical=typical,
             parameters=sizes,

@@ -16,7 +16,7 @@ from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.oracle.calibrate import fit_recording
 
 
-@click.command(epilog="\b\nExample: loopyperf fit archive.jsonl --model overlap --output overlap.json")
+@click.command(epilog="\b\nExample: loopyperf fit archive.jsonl --model overlap -o overlap.json")
 @click.argument("archive", type=click.Path(path_type=Path))
 @settings.fitting
 @settings.as_json

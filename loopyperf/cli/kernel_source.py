@@ -26,7 +26,7 @@ def load_program(source: str) -> Any:
         return built
     try:
         return built()
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file is the user's, and may raise anything
         raise KernelFileError(f"{source}() failed with {type(error).__name__}: {error}") from error
 
 
@@ -59,7 +59,7 @@ def _imported(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module

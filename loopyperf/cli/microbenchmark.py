@@ -21,9 +21,7 @@ from loopyperf.oracle.microbenchmark import microbenchmark as run_microbenchmark
     epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf microbenchmark --quick -o my-device.toml",
 )
 @settings.measuring
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="Where the description goes; by default SHORT-NAME.toml."
-)
+@settings.output("Where the description goes; by default SHORT-NAME.toml.")
 @settings.archive
 @settings.from_archive
 @click.option("--clock", type=click.FloatRange(min=0, min_open=True), help="Clock in MHz; by default the driver's.")

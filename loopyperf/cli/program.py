@@ -54,8 +54,9 @@ Exit status:
   2  the command line is none of loopyperf's
 
 \b
-To have names completed, in bash (or zsh_source, fish_source):
+To have names completed, in bash; in zsh the same with zsh_source; in fish:
   eval "$(_LOOPYPERF_COMPLETE=bash_source loopyperf)"
+  _LOOPYPERF_COMPLETE=fish_source loopyperf | source
 """
 
 

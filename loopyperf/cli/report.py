@@ -12,7 +12,7 @@ from loopyperf.cli.explain import explained
 
 @click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100 -o report.html")
 @settings.explaining
-@click.option("--output", "-o", type=settings.FILE, default=Path("report.html"), help="Where the page goes.")
+@settings.output("Where the page goes.", Path("report.html"))
 @settings.as_json
 def report(
     kernel: str,
@@ -21,6 +21,7 @@ def report(
     devices: tuple[str, ...],
     model: str | None,
     models: tuple[str, ...],
+    fit: str | None,
     output: Path,
     as_json: bool,
 ) -> None:
@@ -30,7 +31,7 @@ def report(
     """
     # Where Jinja2 or matplotlib is missing, nobody should have to hear of it after the analysis.
     reports = import_module("loopyperf.reports")
-    explanation = explained(kernel, sizes, typical, devices, model, models)
+    explanation = explained(kernel, sizes, typical, devices, model, models, fit)
     saved = reports.Report(explanation).save(output)
     if as_json:
         print_json({"path": str(saved), **explanation.to_dict()})

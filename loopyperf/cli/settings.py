@@ -12,8 +12,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from loopyperf.calibration.library import MODELS as FITTED_MODELS
+from loopyperf.cli import named_values
+from loopyperf.cli.output import Output
 from loopyperf.counts.execution import COUNTINGS
-from loopyperf.errors import ParameterError
+from loopyperf.errors import LoopyperfError
 from loopyperf.models import MODELS
 from loopyperf.oracle.choice import devices
 
@@ -23,48 +25,14 @@ WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 FILE = click.Path(path_type=Path)
 
 
-def sizes_of(settings: Iterable[str]) -> dict[str, int]:
-    """Return the sizes of *settings*; raises :class:`ParameterError` for what is none, and for one given twice."""
-    sizes: dict[str, int] = {}
-    for setting in settings:
-        name, separator, value = setting.partition("=")
-        if not separator or not name.isidentifier():
-            raise ParameterError(f"a size is written NAME=VALUE, for example n=4096; received {setting!r}")
-        if name in sizes:
-            raise ParameterError(f"size {name} is given twice")
-        try:
-            sizes[name] = int(value)
-        except ValueError as error:
-            raise ParameterError(f"size {name} must be an integer, received {value!r}") from error
-    return sizes
-
-
-def _typical(context: click.Context, option: click.Parameter, settings: tuple[str, ...]) -> dict[str, float] | None:
-    """Return what *settings* state, None for none."""
-    stated: dict[str, float] = {}
-    for setting in settings:
-        name, _, value = setting.rpartition("=")
-        try:
-            stated[name] = int(value) if value.lstrip("-").isdigit() else float(value)
-        except ValueError as error:
-            raise click.BadParameter(f"{setting!r} is not NAME=VALUE, as in j=27", context, option) from error
-        if not name:
-            raise click.BadParameter(f"{setting!r} is not NAME=VALUE, as in j=27", context, option)
-    return stated or None
-
-
-def _sizes(context: click.Context, option: click.Parameter, settings: tuple[str, ...]) -> dict[str, int]:
-    try:
-        return sizes_of(settings)
-    except ParameterError as error:
-        raise click.BadParameter(str(error), context, option) from error
-
-
 def _beginning(words: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
     """Return what completes a beginning to one of *words*."""
 
     def complete(context: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
-        return [CompletionItem(word) for word in words() if word.startswith(begun)]
+        try:
+            return [CompletionItem(word) for word in words() if word.startswith(begun)]
+        except LoopyperfError:  # who only completes a word is told of nothing
+            return []
 
     return complete
 
@@ -76,7 +44,8 @@ sizes = click.option(
     "--set",
     "sizes",
     multiple=True,
-    callback=_sizes,
+    type=named_values.SIZE,
+    callback=named_values.by_name,
     metavar="NAME=VALUE",
     help="A size of the kernel; repeat for more.",
 )
@@ -88,7 +57,8 @@ device = click.option(
 typical = click.option(
     "--typical",
     multiple=True,
-    callback=_typical,
+    type=named_values.TYPICAL,
+    callback=named_values.by_name_if_any,
     metavar="NAME=VALUE",
     help="What data decides, as how often a loop passes, j=27; repeat for more.",
 )
@@ -102,7 +72,7 @@ several_devices = click.option(
 first_model = click.option(
     "--model",
     shell_complete=_beginning(lambda: MODELS),
-    help="Which model is shown first; by default that of the best fit, else pipeline.",
+    help="Which model is shown first; by default that of --fit, else of the best fit, else pipeline.",
 )
 only = click.option(
     "--only",
@@ -125,6 +95,9 @@ models = click.option(
     help="One of the models that are asked; repeat for more. Else all.",
 )
 fit = click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
+fit_of_one = click.option(
+    "--fit", help="Path of a fit or of a learned model, by which the model that it is of answers for its device."
+)
 
 # }}}
 
@@ -137,6 +110,12 @@ kernels = click.option("--kernels", type=FILE, help="Folder of kernel files; by 
 archive = click.option("--archive", type=FILE, help="Where raw samples go; an existing file is resumed.")
 from_archive = click.option("--from-archive", type=FILE, help="Take what this archive holds; measure nothing.")
 
+
+def output(what: str, default: Path | None = None, *, makes_folders: bool = False) -> Callable[[Declared], Declared]:
+    """Declare the file that a command writes, for *what*, and makes the folders for, if it *makes_folders*."""
+    return click.option("--output", "-o", type=Output(makes_folders=makes_folders), default=default, help=what)
+
+
 # }}}
 
 counting = click.option("--counting", type=click.Choice(COUNTINGS), default="executed", help="How work is counted.")
@@ -144,7 +123,7 @@ counting = click.option("--counting", type=click.Choice(COUNTINGS), default="exe
 
 def explaining(command: Declared) -> Declared:
     """Declare of which kernel, on which devices and by which models *command* shows all that there is to say."""
-    return kernel(sizes(typical(several_devices(first_model(only(command))))))
+    return kernel(sizes(typical(several_devices(first_model(only(fit_of_one(command)))))))
 
 
 def measuring(command: Declared) -> Declared:
@@ -156,7 +135,7 @@ def measuring(command: Declared) -> Declared:
 
 def fitting(command: Declared) -> Declared:
     """Declare which fit *command* makes, of which kernels, and where it goes."""
-    output = click.option("--output", "-o", type=FILE, help="Where the fit goes; by default where it is found.")
+    where = output("Where the fit goes; by default where it is found.", makes_folders=True)
     fitted = click.option(
         "--model",
         type=click.Choice(FITTED_MODELS),
@@ -165,4 +144,4 @@ def fitting(command: Declared) -> Declared:
     weights = click.option(
         "--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which linear fit to keep."
     )
-    return kernels(output(fitted(weights(counting(command)))))
+    return kernels(where(fitted(weights(counting(command)))))

@@ -20,7 +20,7 @@ from loopyperf.oracle.trace import trace as ask
 @settings.sizes
 @settings.typical
 @settings.device
-@click.option("--output", "-o", type=settings.FILE, default=Path("trace.json"), help="Where the trace goes.")
+@settings.output("Where the trace goes.", Path("trace.json"))
 @click.option("--events", type=click.IntRange(min=FEWEST), default=EVENTS, help="Events of all launches, at most.")
 @click.option("--cycles", is_flag=True, help="Draw a cycle as a microsecond, so that none is too short to be seen.")
 @settings.as_json

@@ -15,14 +15,14 @@ from loopyperf.oracle.train import train_recordings
 
 
 @click.command(
-    epilog="\b\nExample: loopyperf train archive.jsonl --output learned.json\n\n"
+    epilog="\b\nExample: loopyperf train archive.jsonl -o learned.json\n\n"
     "\b\nWhat the sampled model gets wrong, of samples that `loopyperf calibrate --samples` took:\n"
     "loopyperf train archive.jsonl\n"
     "loopyperf estimate matmul.py:tiled --set n=4096 --model learned --backend opencl",
 )
 @click.argument("archives", metavar="ARCHIVE...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @settings.kernels
-@click.option("--output", type=click.Path(path_type=Path), help="Where the model goes; by default where it is found.")
+@settings.output("Where the model goes; by default where it is found.", makes_folders=True)
 @click.option("--base", help="Whose error is learned: sampled (default where there are samples), overlap, or another.")
 @click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="What learns.")
 @settings.as_json

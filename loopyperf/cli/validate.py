@@ -11,6 +11,7 @@ from rich.console import Console
 from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, standard_output, table_of
+from loopyperf.cli.output import Output
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.protocol import Protocol
@@ -25,7 +26,9 @@ from loopyperf.units import duration
 @settings.kernels
 @settings.archive
 @settings.from_archive
-@click.option("--plots", type=click.Path(path_type=Path), help="Folder for charts of the errors, as SVG.")
+@click.option(
+    "--plots", type=Output(is_folder=True, makes_folders=True), help="Folder for charts of the errors, as SVG."
+)
 @settings.as_json
 def validate(
     backend: str,

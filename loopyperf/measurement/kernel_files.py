@@ -63,9 +63,12 @@ def load_kernel_files(folder: Path) -> tuple[KernelFile, ...]:
 def configurations_of(file: KernelFile, limits: Limits) -> tuple[Configuration, ...]:
     """Return the configurations of *file* for a device with *limits*.
 
-    Raises :class:`KernelFileError` if two have the same label, or one has no sizes.
+    Raises :class:`KernelFileError` if two have the same label, or one has no sizes, and where *file* raises anything.
     """
-    configurations = tuple(file.configurations(limits))
+    try:
+        configurations = tuple(file.configurations(limits))
+    except (Exception, SystemExit) as error:
+        raise KernelFileError(f"{file.path}: configurations failed with {type(error).__name__}: {error}") from error
     labels = Counter(configuration.label for configuration in configurations)
     repeated = [label for label, count in labels.items() if count > 1]
     if repeated:
@@ -109,7 +112,7 @@ def _import(path: Path, package: str) -> ModuleType:
         raise KernelFileError(f"{path} cannot be imported: a module's name has no dot; rename the file")
     try:
         return import_module(f"{package}.{path.stem}")
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file is the user's, and may raise anything
         raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf import hypertext
+from loopyperf.calibration.learned import Learned
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError
 from loopyperf.models import MODELS, find_model
@@ -19,9 +20,9 @@ from loopyperf.oracle.alternatives import with_alternatives
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device
 from loopyperf.oracle.device_estimate import device_estimate
-from loopyperf.oracle.estimate import estimate
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.oracle.stated_fit import estimate_by, stated_fit
 from loopyperf.units import duration
 
 Refusals = Mapping[str, str]
@@ -149,7 +150,7 @@ def compare(
     *,
     device: DeviceChoice | None = None,
     models: Iterable[str] | None = None,
-    fit: FitChoice | None = None,
+    fit: FitChoice | Learned | None = None,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
@@ -157,16 +158,21 @@ def compare(
     """Return what every model says of *program* at one size on *device*, and why others have no answer.
 
     *models* names those that are asked; all are otherwise. Models that are fitted answer where there is a fit for the
-    device, or by *fit*. Sizes, *typical* and *parameters* are those of :func:`loopyperf.estimate`. Raises what that
-    raises for a kernel, a size or a device that makes no sense; what one model lacks is in
-    :attr:`Comparison.refusals`: its description of the device may lack a number, or there may be no fit.
+    device. By *fit*, a fit, a learned model, or the path of one, the model that it is of answers; its device is then
+    the one that is meant, and no other is taken. Sizes, *typical* and *parameters* are those of
+    :func:`loopyperf.estimate`. Raises what that raises for a kernel, a size, a device or a fit that makes no sense;
+    what one model lacks is in :attr:`Comparison.refusals`: its description of the device may lack a number, or there
+    may be no fit.
     """
     names, merged = asked_models(models), merged_sizes(parameters, sizes)
-    kernel = timed(program, chosen_device(device), typical, merged)
+    stated = None if fit is None else stated_fit(fit, names)
+    described = chosen_device(stated.slug if stated is not None and device is None else device)
+    if stated is not None:
+        stated.check_device([described.slug])
+    kernel = timed(program, described, typical, merged)
 
     def by_fit(name: str) -> Estimate:
-        slug = None if fit is not None else kernel.device.slug
-        return estimate(program, device=slug, model=name, fit=fit, typical=typical, parameters=merged)
+        return estimate_by(stated, program, name, described.slug, typical, merged)
 
     estimates, refusals = answers(names, partial(on_device, kernel, sizes=merged), by_fit)
     return Comparison(kernel.graphs.kernel, dict(merged), kernel.device.slug, kernel.device.clock, estimates, refusals)

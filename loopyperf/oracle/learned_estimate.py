@@ -19,7 +19,7 @@ from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.device_estimate import answered_at, device_estimate
-from loopyperf.oracle.observation import described, told_device
+from loopyperf.oracle.observation import is_one_device, told_device
 from loopyperf.oracle.sampled_estimate import sampled
 from loopyperf.oracle.sampling import SampledKernel
 from loopyperf.oracle.seen_kernel import SeenKernel
@@ -40,9 +40,9 @@ def chosen_learned(
     """
     slug = device.slug if isinstance(device, Device) else None if device is None else device_slug(device)
     if choice is None:
-        return find_learned(slug or meant, backend, _is_one_device)
+        return find_learned(slug or meant, backend, is_one_device)
     learned = choice if isinstance(choice, Learned) else load_learned(choice)
-    if slug is not None and not _is_one_device(slug, learned.record.slug):
+    if slug is not None and not is_one_device(slug, learned.record.slug):
         raise FitFileError(
             f"the learned model was trained on the device {learned.record.slug!r} and knows nothing of {slug!r}, which "
             "was asked for; train one there, or name the device that it is of"
@@ -90,7 +90,7 @@ def sampler(
     """Return what takes samples of *program* on *backend*; it raises :class:`FitFileError` for another device."""
 
     def take(sizes: Mapping[str, Any], slug: str) -> SampledKernel:
-        if not _is_one_device(backend.environment.slug, slug):
+        if not is_one_device(backend.environment.slug, slug):
             raise FitFileError(
                 f"the learned model was trained on the device {slug!r}, and samples would be taken on "
                 f"{backend.environment.slug!r}; train one there, or open a backend of the device that it is of"
@@ -98,14 +98,6 @@ def sampler(
         return sampled(program, backend, arguments, typical, sizes)
 
     return take
-
-
-def _is_one_device(one: str, other: str) -> bool:
-    """Return whether two short names are of one device: what a driver calls it, and what its description does."""
-    if one == other:
-        return True
-    first, second = described(one), described(other)
-    return first is not None and second is not None and first.slug == second.slug
 
 
 def learned_time(learned: Learned, kernel: SeenKernel) -> ModelTime:

@@ -58,6 +58,14 @@ def described(slug: str) -> Device | None:
         return None
 
 
+def is_one_device(one: str, other: str) -> bool:
+    """Return whether two short names are of one device: what a driver calls it, and what its description does."""
+    if one == other:
+        return True
+    first, second = described(one), described(other)
+    return first is not None and second is not None and first.slug == second.slug
+
+
 def told_device(origin: Provenance) -> Device | None:
     """Return the description that a fit or a learned model was told of its device; None where there is none now."""
     return a_processor() if origin.described_as == PROCESSOR.stem else described(origin.described_as or origin.slug)

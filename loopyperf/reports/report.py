@@ -6,8 +6,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from loopyperf.calibration.learned import Learned
 from loopyperf.errors import LoopyperfError
 from loopyperf.oracle.analysis import Program
+from loopyperf.oracle.choice import FitChoice
 from loopyperf.oracle.explanation.explain import DeviceChoices, explain
 from loopyperf.oracle.explanation.explanation import Explanation
 from loopyperf.reports.page import page_of
@@ -41,6 +43,7 @@ def report(
     device: DeviceChoices | None = None,
     model: str | None = None,
     models: Iterable[str] | None = None,
+    fit: FitChoice | Learned | None = None,
     about: str = "",
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -56,6 +59,7 @@ def report(
         device=device,
         model=model,
         models=models,
+        fit=fit,
         about=about,
         typical=typical,
         parameters=parameters,

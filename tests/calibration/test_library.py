@@ -10,7 +10,7 @@ from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.fit_files import load_fit, save_fit
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import bundled_fits, find_fit, known_fits, other_backends, own_path, user_fits
-from loopyperf.errors import FitFileError, UnknownDeviceError
+from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +127,16 @@ def test_without_the_variable_ones_own_fits_are_in_the_user_data_folder(
     else:
         monkeypatch.setenv("LOOPYPERF_DATA", "")
     assert user_fits() == tmp_path / "share" / "loopyperf" / "fits"
+
+
+def test_a_file_is_no_folder_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "file"))
+    for ask in (user_fits, known_fits, lambda: find_fit("amd-r9-fury")):
+        with pytest.raises(
+            LoopyperfError, match=rf"^LOOPYPERF_DATA names {tmp_path / 'file'}, which is no folder; let"
+        ):
+            ask()
 
 
 def test_a_fit_is_found_by_the_full_name_of_its_device():

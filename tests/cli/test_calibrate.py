@@ -223,8 +223,8 @@ def test_validate_draws_what_it_found(kernels: Path, tmp_path: Path):
 def test_charts_that_cannot_be_written_are_refused(kernels: Path, tmp_path: Path):
     pytest.importorskip("matplotlib", reason="charts are in the extra plots")
     calibrate(kernels)
-    (tmp_path / "file").touch()
-    refused = run("validate", *SYNTHETIC, "--kernels", kernels, "--plots", tmp_path / "file")
+    (tmp_path / "predicted.svg").mkdir()
+    refused = run("validate", *SYNTHETIC, "--kernels", kernels, "--plots", tmp_path)
     assert refused.exit_code == 1
     assert "the charts cannot be written to" in refused.stderr
 

@@ -7,6 +7,8 @@ from click.testing import CliRunner, Result
 from kernels import doubled
 
 import loopyperf as lpp
+from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import Fit
 from loopyperf.cli.program import program
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
@@ -25,6 +27,21 @@ def test_compare_prints_a_line_for_each_model_that_is_asked():
     printed = json.loads(run("compare", DOUBLED, *asked, "--json").stdout)
     expected = lpp.compare(doubled(), n=4096, device="nvidia-v100", models=["roofline", "volkov"])
     assert printed == expected.to_dict()
+
+
+def test_the_model_of_a_fit_answers_by_it(tmp_path: Path):
+    fit = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights={"launches": 2.0})
+    save_fit(fit, tmp_path / "fit.json")
+    asked = ("--set", "n=4096", "--model", "linear", "--model", "roofline", "--fit", str(tmp_path / "fit.json"))
+    said = json.loads(run("compare", DOUBLED, *asked, "--json").stdout)
+    assert said == lpp.compare(doubled(), n=4096, models=["linear", "roofline"], fit=fit).to_dict()
+    assert said["estimates"]["linear"]["seconds"] == 2.0
+
+
+def test_a_fit_does_not_know_the_occupancy():
+    refused = run("compare", DOUBLED, "--set", "n=4096", "--device", "nvidia-v100", "--occupancy", "--fit", "fit.json")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "leave --fit out" in refused.stderr
 
 
 def test_a_model_or_a_device_that_nobody_knows_is_refused_in_one_line():

@@ -139,13 +139,22 @@ def corrupt_fit(folder: Path) -> Path:
 
 def source_file(folder: Path) -> Path:
     path = folder / "source.py"
-    path.write_text("import math\ndef needs(n):\n    pass\ndef fails():\n    raise ValueError('no such tile')\n")
+    path.write_text(
+        "import math\ndef needs(n):\n    pass\ndef fails():\n    raise ValueError('no such tile')\n"
+        "def leaves():\n    raise SystemExit(3)\n"
+    )
     return path
 
 
 def broken_file(folder: Path) -> Path:
     path = folder / "broken.py"
     path.write_text("import nothing_of_that_name\n")
+    return path
+
+
+def leaving_file(folder: Path) -> Path:
+    path = folder / "leaving.py"
+    path.write_text("import sys\nsys.exit('done')\n")
     return path
 
 
@@ -162,6 +171,8 @@ BAD_INPUT = {
     "a file that fails": (["estimate", (broken_file, ":f")], "ModuleNotFoundError: No module named 'nothing_of_that"),
     "a function with arguments": (["estimate", (source_file, ":needs")], "needs() failed with TypeError"),
     "a function that fails": (["estimate", (source_file, ":fails")], "fails() failed with ValueError: no such tile"),
+    "a function that ends the process": (["estimate", (source_file, ":leaves")], "leaves() failed with SystemExit: 3"),
+    "a file that ends the process": (["trace", (leaving_file, ":f")], "cannot be imported: SystemExit: done"),
     "no kernel": (["estimate", (source_file, ":math"), *ON_FURY], "a loopy TranslationUnit or LoopKernel is needed"),
     "a corrupt fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", corrupt_fit], "is corrupt"),
     "a missing fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", "nowhere.json"], "cannot read the fit file"),
@@ -211,10 +222,10 @@ def test_bad_input_is_answered_by_one_line_and_status_1(arguments: Sequence[obje
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["n=1.5"], "size n must be an integer, received '1.5'"),
-        (["n"], "a size is written NAME=VALUE, for example n=4096; received 'n'"),
-        (["=3"], "a size is written NAME=VALUE, for example n=4096; received '=3'"),
-        (["n=1", "n=2"], "size n is given twice"),
+        (["n=1.5"], "a size is an integer, received 'n=1.5'"),
+        (["n"], "a size is written NAME=VALUE, as in n=4096; received 'n'"),
+        (["=3"], "a size is written NAME=VALUE, as in n=4096; received '=3'"),
+        (["n=1", "n=2"], "n is given twice"),
     ],
 )
 def test_a_size_that_is_none_is_no_command_line_of_ours(settings: Sequence[str], message: str):
@@ -321,8 +332,8 @@ def test_devices_show_prints_json_that_says_the_same():
 def test_tables_are_as_wide_as_they_need_in_a_pipe_and_as_told_otherwise(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     piped = run("devices").stdout
-    monkeypatch.setenv("COLUMNS", "40")
-    assert max(map(len, run("devices").stdout.splitlines())) == 40 < max(map(len, piped.splitlines())) <= 120
+    monkeypatch.setenv("COLUMNS", "85")
+    assert max(map(len, run("devices").stdout.splitlines())) == 85 < max(map(len, piped.splitlines())) <= 120
 
 
 # }}}

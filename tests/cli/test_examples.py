@@ -28,10 +28,7 @@ TUTORIAL = HERE.parents[1] / "docs" / "tutorial"
 RECORDED = HERE.parent / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
 WIDTH = 80
 
-pytestmark = [
-    pytest.mark.xdist_group("examples of the commands"),
-    pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
 
 
 def examples() -> Iterator[tuple[str, str]]:

@@ -9,6 +9,8 @@ from click.testing import CliRunner, Result
 from reports.questions import DEVICES, two_launches
 
 import loopyperf as lpp
+from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import Fit
 from loopyperf.cli.program import program
 
 CHAIN = f"{Path(__file__).parents[1] / 'reports' / 'questions.py'}:two_launches"
@@ -60,10 +62,20 @@ def test_report_writes_a_page_with_the_functions_own_words(tmp_path: Path):
     assert html.startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.parametrize("command", ["explain", "report"])
+def test_the_model_of_a_fit_answers_by_it_and_is_shown_first(command: str, tmp_path: Path):
+    fit = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights={"launches": 2.0})
+    save_fit(fit, tmp_path / "fit.json")
+    output = ("-o", tmp_path / "page.html") if command == "report" else ()
+    asked = ("--set", "n=4096", "--only", "linear", "--only", "roofline", "--fit", tmp_path / "fit.json")
+    (on,) = json.loads(run(command, CHAIN, *asked, *output, "--json").stdout)["devices"]
+    assert (on["device"], on["first"], on["estimates"]["linear"]["seconds"]) == ("nvidia-v100", "linear", 4.0)
+
+
 def test_a_page_that_cannot_be_written_and_a_device_that_nobody_knows_are_told_in_one_line(tmp_path: Path):
     asked = ("--set", "n=4096", "--only", "roofline")
     for arguments, words in (
-        (("report", CHAIN, *asked, "--device", "nvidia-a100", "-o", tmp_path), "cannot be written to"),
+        (("report", CHAIN, *asked, "--device", "nvidia-a100", "-o", tmp_path), "cannot be written: it is a folder"),
         (("report", CHAIN, *asked, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
         (("explain", CHAIN, *asked, "--device", "nobodys-device"), "no device called 'nobodys-device'"),
     ):

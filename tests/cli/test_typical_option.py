@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -65,7 +66,23 @@ def test_without_it_the_refusal_names_what_to_state(tmp_path: Path) -> None:
     assert (refused.exit_code, "typical={'j': 10}" in refused.output) == (1, True)
 
 
-@pytest.mark.parametrize("setting", ["j", "j=many", "=3"])
-def test_what_states_nothing_is_refused(tmp_path: Path, setting: str) -> None:
-    refused = run(tmp_path, "estimate", "--model", "roofline", "--typical", setting)
-    assert (refused.exit_code, "is not NAME=VALUE, as in j=27" in refused.output) == (2, True)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["j"], "what data decides is written NAME=VALUE, as in j=27; received 'j'"),
+        (["=3"], "what data decides is written NAME=VALUE, as in j=27; received '=3'"),
+        (["j=many"], "what data decides is a number, received 'j=many'"),
+        (["j=1", "j=2"], "j is given twice"),
+    ],
+)
+def test_what_states_nothing_is_refused(tmp_path: Path, settings: list[str], message: str) -> None:
+    stated = (word for each in settings for word in ("--typical", each))
+    refused = run(tmp_path, "estimate", "--model", "roofline", *stated)
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines()[-1] == f"Error: Invalid value for '--typical': {message}"
+
+
+def test_a_condition_may_have_an_equals_sign_of_its_own() -> None:
+    option = next(each for each in program.commands["estimate"].params if each.name == "typical")
+    context = click.Context(program.commands["estimate"])
+    assert option.process_value(context, ["x[i] == 0=0.25", "j=27"]) == {"x[i] == 0": 0.25, "j": 27}

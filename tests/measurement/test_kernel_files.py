@@ -2,6 +2,7 @@ import os
 import pickle
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -187,6 +188,7 @@ def test_a_file_knows_where_it_stands(tmp_path):
     [
         ("def scaled_configurations(factor) return []\n", "SyntaxError: .*_shared.py, line 1"),
         ("Marker = no_such_name\n", "NameError"),
+        ("raise SystemExit('done')\n", "SystemExit: done"),
         ("Marker = 1\n", "ImportError: cannot import name 'scaled_configurations' .*_shared.py"),
         (None, r"ModuleNotFoundError: .*\._shared"),
     ],
@@ -254,6 +256,16 @@ def test_a_folder_without_kernels_is_refused(tmp_path):
 def test_configurations_that_cannot_be_told_apart_are_refused():
     with pytest.raises(KernelFileError, match="labelled 'twice'"):
         configurations_of(kernel_file("k", configuration("twice"), configuration("twice")), LIMITS)
+
+
+@pytest.mark.parametrize("error", [ValueError("no such tile"), SystemExit("no such tile")], ids=["error", "exit"])
+def test_configurations_that_fail_are_errors_of_their_file(error, tmp_path):
+    def fail(limits):
+        raise error
+
+    broken = replace(kernel_file("k"), path=tmp_path / "k.py", configurations=fail)
+    with pytest.raises(KernelFileError, match=rf"k\.py: configurations failed with {type(error).__name__}: no such"):
+        configurations_of(broken, LIMITS)
 
 
 @pytest.mark.parametrize("changes", [{"sizes": ()}, {"further": ((),)}, {"steps": 0}, {"stride": 0}])

@@ -24,8 +24,8 @@ V100 = lpp.load_device("nvidia-v100")
 N = 2**20
 FIT = Fit(
     model="linear",
-    device="Made Up 1",
-    slug="made-up-1",
+    device="NVIDIA Tesla V100",
+    slug="nvidia-v100",
     counting="executed",
     weights={"f32 mul": 1e-12, "global load 32-bit stride 1": 3e-12, "global store 32-bit stride 1": 7e-12},
 )
@@ -45,7 +45,7 @@ def test_every_model_is_asked(comparison: lpp.Comparison):
     assert {*comparison.estimates, "overlap", "sampled", "learned"} == set(MODELS)
     assert set(comparison.refusals) == {"overlap", "sampled", "learned"}
     assert "runs a part of the kernel" in comparison.refusals["sampled"]
-    assert "the fit is of the model 'linear', but 'overlap' was asked for" in comparison.refusals["overlap"]
+    assert "there is no fit for the device 'nvidia-v100'" in comparison.refusals["overlap"]
 
 
 def test_each_model_says_what_it_says_alone(comparison: lpp.Comparison):

@@ -11,7 +11,7 @@ import pytest
 from kernels import doubled, outer_product, summed
 
 import loopyperf as lpp
-from loopyperf.calibration.learned_files import own_learned
+from loopyperf.calibration.learned_files import own_learned, save_learned
 from loopyperf.errors import (
     CalibrationError,
     FitFileError,
@@ -53,6 +53,15 @@ def rows() -> list[lpp.Measured]:
 @pytest.fixture(scope="module")
 def learned(rows: list[lpp.Measured]) -> lpp.Learned:
     return lpp.train(rows, device=V100, base="roofline")
+
+
+def test_it_answers_beside_other_models_like_a_fit(learned: lpp.Learned, tmp_path: Path):
+    save_learned(learned, tmp_path / "learned.json")
+    expected = lpp.estimate(doubled(), n=4096, model="learned", fit=learned)
+    for fit in (learned, tmp_path / "learned.json"):
+        compared = lpp.compare(doubled(), n=4096, fit=fit, models=["roofline", "linear", "learned"])
+        assert list(compared.estimates) == ["roofline", "learned"]
+        assert compared.estimates["learned"] == expected
 
 
 def test_it_is_judged_by_kernels_that_were_left_out(learned: lpp.Learned, rows: list[lpp.Measured]):

@@ -26,10 +26,9 @@ QUIET = [
     "--disable-sync",
 ]
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: make browser, as root on Debian, installs it"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="there is no chromium: make browser, as root on Debian, installs it"
+)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from loopyperf.calibration.learned import Learned
 from loopyperf.device.description import Device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
@@ -17,13 +18,13 @@ from loopyperf.models.on_device.roofs import roofline_of
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, admitted_sizes, prepared
-from loopyperf.oracle.choice import DeviceChoice, chosen_device, chosen_fit, meant_device
+from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, meant_device
 from loopyperf.oracle.comparison import answers, asked_models, on_device, timed
-from loopyperf.oracle.estimate import estimate
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import listing_of
 from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.oracle.stated_fit import StatedFit, estimate_by, stated_fit
 
 Found = TypeVar("Found")
 USUAL = "pipeline"
@@ -38,6 +39,7 @@ def explain(
     device: DeviceChoices | None = None,
     model: str | None = None,
     models: Iterable[str] | None = None,
+    fit: FitChoice | Learned | None = None,
     about: str = "",
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -45,24 +47,31 @@ def explain(
 ) -> Explanation:
     """Return what there is to say of the run time of *program* at one size: what it is made of, and what would help.
 
-    *device* is one, or several. *model* is the one that is shown first: by default that of the best fit for the device,
-    else ``"pipeline"``; where it has no answer, the first that has one. *models* are all that are asked, every model
-    unless stated. *about* says in a few words what the kernel is for. Sizes, *typical* and *parameters* are those of
-    :func:`loopyperf.estimate`.
+    *device* is one, or several. *model* is the one that is shown first: by default that of *fit*, or of the best fit
+    for the device, else ``"pipeline"``; where it has no answer, the first that has one. *models* are all that are
+    asked, every model unless stated. By *fit*, a fit, a learned model, or the path of one, the model that it is of
+    answers on the device that it is for, which is the one that is meant where none is named; other models, and other
+    devices, answer as they do without it. *about* says in a few words what the kernel is for. Sizes, *typical* and
+    *parameters* are those of :func:`loopyperf.estimate`.
 
     A model or a device that has no answer is listed with the reason. Raises what :func:`loopyperf.estimate` raises for
-    a kernel or a size that makes no sense, and for a single device that nobody knows; :class:`LoopyperfError` where no
-    model has an answer on any device.
+    a kernel, a size or a fit that makes no sense, and for a single device that nobody knows; :class:`LoopyperfError`
+    where no model has an answer on any device.
     """
     merged = _one_size(merged_sizes(parameters, sizes))
     kernel = prepared(program)
     admitted_sizes(kernel, merged)
     first = None if model is None else find_model(model).name
-    question = _Question(program, typical, merged, asked_models(models), first)
+    names = asked_models(models)
+    stated = None if fit is None else stated_fit(fit, names)
+    question = _Question(program, typical, merged, names, first, stated)
+    asked = _several(stated.slug if stated is not None and device is None else device)
+    if stated is not None:
+        stated.check_device(map(_slug, asked))
     found: list[OnDevice] = []
     refusals: dict[str, str] = {}
     failures: list[LoopyperfError] = []
-    for choice in _several(device):
+    for choice in asked:
         try:
             found.append(question.on(choice))
         except LoopyperfError as error:
@@ -95,6 +104,14 @@ def _called(choice: DeviceChoice | None) -> str:
     return choice.slug if isinstance(choice, Device) else fspath(choice)
 
 
+def _slug(choice: DeviceChoice | None) -> str:
+    """Return the short name of the device that is meant, whether it is described or not."""
+    try:
+        return chosen_device(choice).slug
+    except LoopyperfError:
+        return meant_device() if choice is None else device_slug(_called(choice))
+
+
 @dataclass(frozen=True, slots=True)
 class _Question:
     """What is asked of each device."""
@@ -104,6 +121,7 @@ class _Question:
     sizes: Mapping[str, Any]
     models: Sequence[str]
     first: str | None
+    stated: StatedFit | None
 
     def on(self, choice: DeviceChoice | None) -> OnDevice:
         """Return what there is to say on a device; raises :class:`LoopyperfError` where no model has an answer."""
@@ -113,8 +131,7 @@ class _Question:
             if isinstance(choice, PathLike):
                 raise
             # Fits of counts ask for no description.
-            slug = meant_device() if choice is None else device_slug(_called(choice))
-            found = self._on(slug, None, str(unknown))
+            found = self._on(_slug(choice), None, str(unknown))
             if not found.estimates:
                 raise
             return found
@@ -132,7 +149,7 @@ class _Question:
             return on_device(_there(kernel), model, self.sizes)
 
         def by_fit(name: str) -> Estimate:
-            return estimate(self.program, device=slug, model=name, typical=self.typical, parameters=self.sizes)
+            return estimate_by(self.stated, self.program, name, slug, self.typical, self.sizes)
 
         estimates, refusals = answers(self.models, by_graphs, by_fit)
         roofline = _or_reason(lambda: roofline_of(_there(kernel), self.sizes))
@@ -151,8 +168,11 @@ class _Question:
         )
 
     def _shown_first(self, slug: str, estimates: Mapping[str, Estimate]) -> str:
-        best = _or_reason(lambda: chosen_fit(None, slug, None))
-        usual = USUAL if isinstance(best, str) else best.model
+        if self.stated is not None and self.stated.answering(self.stated.model, slug) is not None:
+            usual = self.stated.model
+        else:
+            best = _or_reason(lambda: chosen_fit(None, slug, None))
+            usual = USUAL if isinstance(best, str) else best.model
         return next((name for name in (self.first, usual, USUAL, *estimates) if name and name in estimates), "")
 
 

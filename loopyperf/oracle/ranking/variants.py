@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from uuid import uuid4
 
+from loopy.kernel import LoopKernel
+
 from loopyperf.errors import KernelError, ParameterError
 from loopyperf.kernel import Program, checked_program
 from loopyperf.oracle.ranking.options import is_iterable
@@ -64,7 +66,11 @@ def named(variants: Variants, *, are_kept: bool = False) -> tuple[Variant, ...]:
     callable.
     """
     if isinstance(variants, Program) or callable(variants) or isinstance(variants, str):
-        raise ParameterError(f"variants are several, in a list or by name; received {variants!r:.80}")
+        received = f"one program, {_name(variants)}" if isinstance(variants, Program) else f"{variants!r:.80}"
+        raise ParameterError(
+            f"variants are several, in a list or by name, as {{'small tiles': program, ...}}; received {received}; "
+            "ask estimate about a single one"
+        )
     if not is_iterable(variants):
         raise ParameterError(
             f"variants are programs, or pairs of a name and what builds one; received {variants!r:.80}"
@@ -78,6 +84,10 @@ def named(variants: Variants, *, are_kept: bool = False) -> tuple[Variant, ...]:
         raise ParameterError(f"several variants are called {repeated[0]!r}: each needs a name of its own")
     token = uuid4().hex
     return tuple(replace(each, key=f"{token} {each.name}") for each in found) if are_kept else found
+
+
+def _name(program: Program) -> str:
+    return program.name if isinstance(program, LoopKernel) else ", ".join(map(str, sorted(program.entrypoints)))
 
 
 def _variant(place: int, given: object) -> Variant:

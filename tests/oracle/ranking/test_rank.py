@@ -236,7 +236,7 @@ def test_a_ranking_of_failures_has_no_best(fit):
         ([5], "variant number 0 is neither"),
         ([("a", 5)], "variant number 0 is neither"),
         ("abc", "variants are several"),
-        (doubled(), "variants are several"),
+        (doubled(), "received one program, doubled; ask estimate about a single one"),
         (doubled, "variants are several"),
     ],
 )

@@ -1,0 +1,68 @@
+"""What a command is to write is refused before it does anything, where it can be told that it cannot be written."""
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from loopyperf.cli.program import COMMANDS, program
+
+NOWHERE = {
+    "calibrate": ("--backend", "none of that name"),
+    "fit": ("nowhere.jsonl",),
+    "microbenchmark": ("--from-archive", "nowhere.jsonl"),
+    "report": ("nowhere.py:f",),
+    "trace": ("nowhere.py:f",),
+    "train": ("nowhere.jsonl",),
+}
+"""by command, what it could not do anything with"""
+MAKE_FOLDERS = ("calibrate", "fit", "train")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(program, [str(argument) for argument in arguments])
+
+
+def test_every_command_that_writes_a_file_is_tested_here_and_takes_a_short_option() -> None:
+    outputs = {
+        name: each.opts for name, command in COMMANDS.items() for each in command.params if each.name == "output"
+    }
+    assert outputs == {name: ["--output", "-o"] for name in NOWHERE}
+
+
+@pytest.mark.parametrize("name", sorted(NOWHERE))
+def test_it_is_told_first_and_in_one_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    refusals = {
+        tmp_path: "it is a folder",
+        tmp_path / "file" / "page": f"{tmp_path / 'file'} is no folder",
+        tmp_path / "none" / "page": f"there is no folder {tmp_path / 'none'}",
+        tmp_path / "page": f"the folder {tmp_path} is not writable",
+        tmp_path / "file": "it is not writable",
+    }
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # of root, everything is writable
+    for path, reason in refusals.items():
+        if name in MAKE_FOLDERS and path.parent.name == "none":
+            reason = f"the folder {tmp_path} is not writable"
+        refused = run(name, *NOWHERE[name], "-o", path)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert refused.stderr == f"Error: --output {path} cannot be written: {reason}; give another path\n"
+
+
+@pytest.mark.parametrize("name", sorted(NOWHERE))
+def test_what_can_be_written_is_not_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "page" if name in MAKE_FOLDERS else tmp_path / "page"
+    refused = run(name, *NOWHERE[name], "-o", path)
+    assert refused.exit_code == 1
+    assert "--output" not in refused.stderr
+    assert list(tmp_path.glob("*")) == []
+
+
+def test_charts_go_into_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = run("validate", "--backend", "none of that name", "--plots", tmp_path / "file")
+    assert (
+        refused.stderr == f"Error: --plots {tmp_path / 'file'} cannot be written: it is no folder; give another path\n"
+    )
+    assert "no backend" in run("validate", "--backend", "none of that name", "--plots", tmp_path / "new").stderr
