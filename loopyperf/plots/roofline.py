@@ -16,6 +16,7 @@ from loopyperf.plots.figures import (
     line_styles,
     width_of,
 )
+from loopyperf.units import prefixed
 
 MARGIN = 4.0
 """times: how far the axes go beyond the launches and the ridges"""
@@ -75,11 +76,11 @@ def _draw_roofs(ax: Axes, roofline: Roofline) -> None:
     highest = max(roofline.peaks.values(), default=top)
     for (name, bandwidth), dash in zip(roofline.bandwidths.items(), cycle(DASHES), strict=False):
         across, up = [left, highest / bandwidth], [left * bandwidth, highest]
-        ax.plot(across, up, color=ink(ax), linewidth=1, linestyle=dash, label=f"{name}, {_in_words(bandwidth, 'B/s')}")
+        ax.plot(across, up, color=ink(ax), linewidth=1, linestyle=dash, label=f"{name}, {prefixed(bandwidth, 'B/s')}")
     steepest = max(roofline.bandwidths.values(), default=highest / left)
     for name, peak in roofline.peaks.items():
         ax.plot([peak / steepest, right], [peak, peak], color=ink(ax), linewidth=0.6)
-        text = f"{name}, {_in_words(peak, 'flop/s')}" if width_of(ax) > NARROW else name
+        text = f"{name}, {prefixed(peak, 'flop/s')}" if width_of(ax) > NARROW else name
         ax.annotate(
             text, (right, peak), xytext=(-3, 1), textcoords="offset points", ha="right", va="bottom", fontsize="x-small"
         )
@@ -99,8 +100,3 @@ def _farthest(launch: LaunchUnderRoofs, memories: Sequence[str]) -> tuple[str, f
     """Return the memory farthest from the core that the launch moves anything by way of, and its intensity."""
     found = launch.intensities
     return next(((name, found[name]) for name in reversed(memories) if name in found), ("nothing", 1.0))
-
-
-def _in_words(amount: float, unit: str) -> str:
-    prefix, size = next(((name, size) for name, size in (("T", 1e12), ("G", 1e9)) if amount >= size), ("M", 1e6))
-    return f"{amount / size:.3g} {prefix}{unit}"

@@ -23,7 +23,7 @@ from loopyperf.plots.figures import Figure
 from loopyperf.plots.roofline import plot_roofline
 from loopyperf.reports.colours import DARK, LIGHT, coloured, style_sheet
 from loopyperf.reports.pictures import embedded
-from loopyperf.units import amount, duration, in_percent
+from loopyperf.units import amount, duration, in_percent, prefixed
 
 try:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -54,7 +54,7 @@ def page_of(explanation: Explanation) -> str:
         first=first,
         lines=explanation.lines(first.estimate),
         cell=_cell,
-        amount=_in_unit,
+        amount=prefixed,
         by_reason=by_reason,
         property_costs=property_costs,
         roofline_chart=_roofline_chart,
@@ -105,14 +105,7 @@ def _coloured(line: Line) -> str | Markup:
 # }}}
 
 
-# {{{ words and pictures
-
-
-def _in_unit(number: float, unit: str) -> str:
-    """Return *number* rounded to three digits with the prefix of *unit* that suits."""
-    prefixes = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-    size, prefix = next(((size, name) for size, name in prefixes if abs(number) >= size), (1.0, ""))
-    return f"{number / size:.3g} {prefix}{unit}"
+# {{{ pictures and files
 
 
 def _roofline_chart(on: OnDevice, number: int) -> Markup:
