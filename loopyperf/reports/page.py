@@ -22,6 +22,7 @@ from loopyperf.oracle.explanation.reasons import by_reason, in_short
 from loopyperf.plots.figures import Figure
 from loopyperf.plots.roofline import plot_roofline
 from loopyperf.reports.colours import DARK, LIGHT, coloured, style_sheet
+from loopyperf.reports.folders import without_folders
 from loopyperf.reports.pictures import embedded
 from loopyperf.units import amount, duration, in_percent, prefixed
 
@@ -41,6 +42,7 @@ CHART = (4.8, 4.2)
 
 def page_of(explanation: Explanation) -> str:
     """Return *explanation* as an HTML document that needs nothing else."""
+    explanation = without_folders(explanation)
     environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters.update(duration=duration, number=amount, percent=in_percent, coloured=_coloured, short=in_short)
