@@ -224,6 +224,19 @@ def test_it_prints_on_paper_without_what_nobody_can_press(watched: Watched):
     assert len(printed) > 10_000
 
 
+def test_on_paper_headings_can_be_said_again_and_no_bar_is_a_black_line(watched: Watched):
+    watched.page.emulate_media(media="print")
+
+    def style(selector: str, name: str) -> str:
+        return watched.page.locator(selector).first.evaluate(f"each => getComputedStyle(each).{name}")
+
+    # Chromium does not repeat a head that holds boxes of its own, as buttons are.
+    assert style("#source thead", "display") == "table-header-group"
+    assert style("#source th button", "display") == "contents"
+    # A gradient from a colour to nothing is a black line where the bar has no length.
+    assert "rgba(0, 0, 0, 0)" not in style("#source td.share", "backgroundImage")
+
+
 @pytest.mark.parametrize("width", [400, 1200])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_at_any_width_nothing_sticks_out_and_text_stands_out_from_the_ground(
