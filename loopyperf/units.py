@@ -2,6 +2,7 @@
 
 import math
 
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps"))
 
 
@@ -20,6 +21,12 @@ def amount(number: float) -> str:
     if isinstance(number, int) or float(number).is_integer():
         return f"{int(number):,}"
     return f"{float(number):,.0f}" if abs(number) >= 1000 else f"{float(number):.4g}"
+
+
+def prefixed(number: float, unit: str) -> str:
+    """Return *number* rounded to three digits with the prefix of *unit* that suits: ``"1.25 TB/s"``."""
+    size, prefix = next(((size, name) for size, name in _PREFIXES if abs(number) >= size), (1.0, ""))
+    return f"{number / size:.3g} {prefix}{unit}"
 
 
 def unit_of(seconds: float) -> tuple[float, str]:

@@ -10,12 +10,15 @@ import loopy as lp
 import numpy as np
 import pytest
 from kernels import doubled, triangle
+from reports.questions import two_launches
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import ResidualSummary
 from loopyperf.calibration.learned import Record, Score, Taught
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.idg import Idg
+from loopyperf.oracle.explanation.reasons import unanswered
+from loopyperf.sheet import Shown, Table
 
 V100 = {"device": "nvidia-v100"}
 
@@ -79,6 +82,10 @@ def plain_graph() -> Idg:
     return Idg.from_edges(["comp", "mem<"], [(0, 1)], trips=1000)
 
 
+def grouped(group: int) -> lp.TranslationUnit:
+    return doubled(group=group)
+
+
 SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     # 62,500 groups at 3.75 ns each, by the fit's weights
     "an estimate": (estimate, ["doubled(n=1000000) on amd-r9-fury", "62,500", "3.75 ns", "234 µs"]),
@@ -96,7 +103,44 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     "graphs of a kernel": (lambda: lpp.instruction_graph(triangle(), n=100), ["triangle", "launch", "load b32"]),
     "a comparison": (
         lambda: lpp.compare(doubled(), n=4096, models=["roofline", "linear"], **V100),
-        ["roofline", "cycles", "there is no fit for the device 'nvidia-v100'"],
+        ["roofline", "cycles", "no answer: linear: there is no fit for the device 'nvidia-v100'"],
+    ),
+    "a comparison over the occupancy": (
+        lambda: lpp.compare_occupancies(doubled(), n=4096, models=["roofline", "linear"], **V100),
+        ["warps", "32", "no answer: linear: does not know how many groups reside at once"],
+    ),
+    "advice": (lambda: lpp.advise(doubled(), n=4096, **V100)[0], ["B_memlp", "requests", "try prefetch"]),
+    "advice on launches": (
+        lambda: lpp.advise(two_launches(), n=4096, **V100),
+        ["chain(n=4096) on nvidia-v100", "chain_0", "B_memlp", "second: load b"],
+    ),
+    "roofs": (
+        lambda: lpp.roofline(two_launches(), n=4096, **V100),
+        ["2 launches", "flop/B, DRAM", "chain_0", "869 GB/s", "14.1 Tflop/s"],
+    ),
+    "bounds of throughput": (
+        lambda: lpp.throughput_bounds(doubled(), **V100),
+        ["80 cores of nvidia-v100", "DRAM", "$"],
+    ),
+    "a trace": (
+        lambda: lpp.trace(doubled(), n=4096, events=500, **V100),
+        ["doubled(n=4096) on a core of nvidia-v100", "launch", "cycles"],
+    ),
+    "a search": (
+        lambda: lpp.search(grouped, {"group": (16, 32, 4096)}, n=4096, model="roofline", **V100),
+        ["3 of 3 points by exhaustive (n=4096)", "group=16", "no answer: group=4096: ", "4096 work-items"],
+    ),
+    "an explanation": (
+        lambda: lpp.explain(doubled(), n=4096, device=["nvidia-v100", "<nobody's> & co"], models=["roofline"]),
+        ["NVIDIA Tesla V100", "costliest lines", "no answer: <nobody's> & co: no device called"],
+    ),
+    "an explanation of one device": (
+        lambda: lpp.explain(doubled(), n=4096, models=["roofline", "sampled"], **V100).devices[0],
+        ["on NVIDIA Tesla V100 PCIe", "no answer: sampled: runs a part of the kernel"],
+    ),
+    "a report": (
+        lambda: lpp.report(doubled(), n=4096, models=["roofline"], **V100),
+        ["doubled(n=4096)", "costliest lines", "save(path)"],
     ),
     "a split": (
         lambda: lpp.split(doubled(), n=16_000, devices=["nvidia-v100", "nvidia-titan-v"], model="roofline"),
@@ -133,6 +177,39 @@ def test_a_terminal_shows_one_line_and_printing_shows_no_flood(make: Callable[[]
     assert len(repr(answer)) < 250
     assert len(str(answer).splitlines()) < 30
     assert len(str(answer)) < 3000
+
+
+@every_answer
+def test_what_is_made_of_a_sheet_fits_into_eighty_columns(make: Callable[[], object], words: list[str]) -> None:
+    answer = make()
+    if isinstance(answer, Shown):
+        assert max(map(len, str(answer).splitlines())) <= 80
+        read = " ".join(str(answer).split())
+        assert [word for word in words if word != "$" and word not in read] == []
+
+
+def test_a_wide_cell_goes_on_in_the_next_line_beside_its_row() -> None:
+    table = Table(("name", "time"), [("one two three four five", "1 s"), ("six", "2 ms")])
+    assert list(table.lines(22)) == [
+        "  name            time",
+        "  one two three    1 s",
+        "  four five",
+        "  six             2 ms",
+    ]
+
+
+def test_a_reason_is_said_once_with_all_whom_it_concerns() -> None:
+    fury = lpp.compare(doubled(), n=4096, device="amd-r9-fury")
+    assert len(fury.refusals) == 15
+    text = " ".join(str(fury).split())
+    assert text.count("does not state memory.DRAM.latency") == 1
+    assert all(name in text for name in fury.refusals)
+    assert len(str(fury).splitlines()) < 15
+
+
+def test_thousands_without_an_answer_are_a_number() -> None:
+    (sentence,) = unanswered({f"variant {place}": "it is wrong; mend it" for place in range(2000)})
+    assert sentence.endswith("variant 19 and 1,980 more: it is wrong")
 
 
 def test_a_long_ranking_prints_its_ends() -> None:

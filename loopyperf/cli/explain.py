@@ -76,11 +76,11 @@ def explained(
 
 def show_explanation(answer: Explanation, console: Console) -> None:
     """Print *answer*, device by device, in lines that are no longer than the console is wide."""
-    for part in _parts(answer):
+    for part in _parts(answer, console.width):
         console.print(part, soft_wrap=False)
 
 
-def _parts(answer: Explanation) -> Iterator[RenderableType]:
+def _parts(answer: Explanation, width: int) -> Iterator[RenderableType]:
     for paragraph in paragraphs(answer.about):
         yield Text(paragraph)
     for on in answer.devices:
@@ -93,7 +93,8 @@ def _parts(answer: Explanation) -> Iterator[RenderableType]:
         yield from _items("No answer", _reasons(on.refusals))
         launches = on.roofline.launches if on.roofline is not None else ()
         yield from _items("Roofline", map(_under_roofs, launches))
-        yield from _items("What would help", (line for advice in on.advice for line in str(advice).splitlines()))
+        advice = (each.sheet().text(width - INDENT) for each in on.advice)
+        yield from _items("What would help", (line for text in advice for line in text.splitlines()))
         yield from _items("Missing", (f"{name}: {in_short(reason)}" for name, reason in on.gaps.items()))
     yield from _items("No answer", _reasons(answer.refusals))
 

@@ -31,8 +31,10 @@ from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.touched_cells import Touched
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle
+from loopyperf.hypertext import Formula
 from loopyperf.models.on_device.timing import Timing
 from loopyperf.properties.totals import Totals
+from loopyperf.sheet import Sheet, Shown, Table
 
 PARTS = 10_000
 """of a cycle, whole numbers of which every count takes: so sums are exact"""
@@ -52,7 +54,7 @@ class Crossover:
     """subsystem"""
 
 
-class ThroughputBounds(Mapping[str, QuasiPolynomial]):
+class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
     """Subsystem -> the cycles that it is busy at least, those of all cores added up, as a function of the sizes."""
 
     def __init__(self, counted: KernelTallies, touched: Mapping[str, Touched], device: Device) -> None:
@@ -76,11 +78,16 @@ class ThroughputBounds(Mapping[str, QuasiPolynomial]):
     def __len__(self) -> int:
         return len(self._totals.sums)
 
-    def __str__(self) -> str:
-        width = max(map(len, self), default=0)
+    def sheet(self) -> Sheet:
+        """Return the bound of each subsystem as a formula, and what is in none."""
+        rows = [(name, Formula(str(bound), bound.latex())) for name, bound in self.items()]
         clock = self.device.cores * self.device.clock
-        head = f"cycles of all {self.device.cores} cores of {self.device.slug} together, {clock:.4g} in a second"
-        return "\n".join([head, *(f"  {name:<{width}}  {bound}" for name, bound in self.items())])
+        return Sheet(
+            asked=f"cycles of all {self.device.cores} cores of {self.device.slug} together",
+            answer=f"{clock:.4g} in a second",
+            tables=[Table(("subsystem", "busy at least"), rows, text=2)],
+            remarks=list(self.left_out),
+        )
 
     # {{{ at sizes
 

@@ -1,7 +1,8 @@
 """Why is this kernel slow, and what would help? GPUPerf's advisor, as users ask for it."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
 
 from loopyperf.models.on_device.advice import Advice, advice_on
 from loopyperf.models.on_device.timed_launch import TimedKernel
@@ -9,6 +10,47 @@ from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DeviceChoice, chosen_device
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.sheet import Sheet, Shown, Table, called
+from loopyperf.units import duration
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Counsel(Shown, Sequence[Advice]):
+    """The advice on each launch of a kernel, in the order of the program: a sequence of :class:`Advice`."""
+
+    kernel: str
+    sizes: Mapping[str, Any]
+    device: str
+    launches: tuple[Advice, ...]
+
+    @overload
+    def __getitem__(self, place: int) -> Advice: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Advice, ...]: ...
+    def __getitem__(self, place: int | slice) -> Advice | tuple[Advice, ...]:
+        """Return the advice at *place*, or those there."""
+        return self.launches[place]
+
+    def __len__(self) -> int:
+        """Return how many launches there are."""
+        return len(self.launches)
+
+    def sheet(self) -> Sheet:
+        """Return what may be gained of each launch, and what to try."""
+        rows = [(each.launch, each.bound, *gain) for each in self.launches for gain in each.gains()]
+        return Sheet(
+            asked=f"{called(self.kernel, self.sizes)} on {self.device}, by GPUPerf",
+            answer=duration(sum(each.seconds for each in self.launches)),
+            tables=[Table(("launch", "bound", "what would help", "", "at most"), rows, text=4)],
+            remarks=self._remarks(),
+        )
+
+    def _remarks(self) -> Sequence[str]:
+        """Return what to try of a lone launch; of several, where it is: their own advice says what to try."""
+        if len(self.launches) == 1:
+            return self.launches[0].what_to_try()
+        where = [sentence for each in self.launches for benefit in each.worth for sentence in benefit.evidence]
+        return [*dict.fromkeys(where), "the advice on each launch says what to try: advice[0] for the first"]
 
 
 def advise(
@@ -19,7 +61,7 @@ def advise(
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
-) -> tuple[Advice, ...]:
+) -> Counsel:
     """Return for each launch of *program* where its time goes, what may be gained, and what to try.
 
     The launches are in the order of the program. Options and sizes are those of :func:`loopyperf.estimate` with a model
@@ -28,4 +70,5 @@ def advise(
     described = chosen_device(device)
     merged = merged_sizes(parameters, sizes)
     graphs = instruction_graph(program, warp_size=described.warp_size, typical=typical, parameters=merged)
-    return tuple(advice_on(launch) for launch in TimedKernel(graphs, described).launches)
+    launches = tuple(advice_on(launch) for launch in TimedKernel(graphs, described).launches)
+    return Counsel(graphs.kernel, dict(merged), described.slug, launches)

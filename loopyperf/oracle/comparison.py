@@ -1,6 +1,6 @@
 """All models side by side: what each says of a kernel, and why others say nothing."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -8,7 +8,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf import hypertext
 from loopyperf.calibration.learned import Learned
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError
@@ -20,9 +19,11 @@ from loopyperf.oracle.alternatives import with_alternatives
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device
 from loopyperf.oracle.device_estimate import device_estimate
+from loopyperf.oracle.explanation.reasons import unanswered
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.oracle.stated_fit import estimate_by, stated_fit
+from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration
 
 Refusals = Mapping[str, str]
@@ -31,8 +32,8 @@ SHOWN = 6
 """occupancies that are printed, at most"""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Shown):
     """What the models say of a kernel at one size on one device."""
 
     kernel: str
@@ -59,27 +60,18 @@ class Comparison:
         """Return model -> what costs most."""
         return {name: each.bound for name, each in self.estimates.items()}
 
-    def __str__(self) -> str:
-        return "\n".join([f"{self.kernel}({_in_words(self.sizes)}) on {self.device}", *_lines(self._table())])
-
-    def __repr__(self) -> str:
-        asked = f"{self.kernel}({_in_words(self.sizes)}) on {self.device}"
-        return f"<Comparison {asked}: {len(self.estimates)} models, {len(self.refusals)} without an answer>"
-
-    def _repr_html_(self) -> str:
+    def sheet(self) -> Sheet:
+        """Return a row for each model that has an answer, and why others have none."""
         rows = [
-            (name, each.bound, duration(float(each)), f"{self.cycles[name]:,.0f}", _others(each))
+            (name, f"{each.bound}{_others(each)}", duration(float(each)), f"{self.cycles[name]:,.0f}")
             for name, each in self.estimates.items()
         ]
-        rows += [(name, _in_short(why), "", "", "") for name, why in self.refusals.items()]
-        caption = f"{self.kernel}({_in_words(self.sizes)}) on {self.device}"
-        return hypertext.shown(hypertext.table(("model", "bound", "time", "cycles", ""), rows, caption=caption, text=2))
-
-    def _table(self) -> Iterator[tuple[str, str]]:
-        for name, each in self.estimates.items():
-            yield name, f"{duration(float(each)):>9} {self.cycles[name]:14,.0f} cycles  {each.bound}{_others(each)}"
-        for name, why in self.refusals.items():
-            yield name, f"{'-':>9}  {_in_short(why)}"
+        return Sheet(
+            asked=f"{called(self.kernel, self.sizes)} on {self.device}",
+            answer=_in_number(self.estimates, self.refusals),
+            tables=[Table(("model", "most of it for", "time", "cycles"), rows, text=2)] if rows else [],
+            remarks=unanswered(self.refusals),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""
@@ -93,8 +85,8 @@ class Comparison:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class OccupancyComparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class OccupancyComparison(Shown):
     """What the models say of a kernel over how many groups reside on a core at once."""
 
     kernel: str
@@ -121,15 +113,17 @@ class OccupancyComparison:
             for name, times in self.seconds.items()
         }
 
-    def __str__(self) -> str:
-        head = f"{self.kernel}({_in_words(self.sizes)}) on {self.device}, by the warps that reside on a core"
-        shown = sorted({round(each) for each in np.linspace(0, len(self.warps) - 1, SHOWN)})
-        columns = [("warps", "".join(f"{self.warps[place]:>9}" for place in shown))]
-        times = [
-            (name, "".join(f"{duration(float(each[place])):>9}" for place in shown))
-            for name, each in self.seconds.items()
-        ]
-        return "\n".join([head, *_lines([*columns, *times, *self.refusals.items()])])
+    def sheet(self) -> Sheet:
+        """Return the times of each model at some of the occupancies, and why others have none."""
+        last = len(self.warps) - 1
+        shown = sorted({round(last * step / (SHOWN - 1)) for step in range(SHOWN)})
+        times = [(name, *(duration(float(each[place])) for place in shown)) for name, each in self.seconds.items()]
+        return Sheet(
+            asked=f"{called(self.kernel, self.sizes)} on {self.device}, by the warps that reside on a core",
+            answer=_in_number(self.seconds, self.refusals),
+            tables=[Table(("warps", *(str(self.warps[place]) for place in shown)), times)] if times else [],
+            remarks=unanswered(self.refusals),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""
@@ -276,16 +270,6 @@ def _others(estimate: Estimate) -> str:
     return "".join(f", or {duration(float(other.seconds))}" for other in estimate.alternatives)
 
 
-def _in_short(reason: str) -> str:
-    """Return what a refusal begins with, on one line."""
-    return " ".join(reason.partition(";")[0].split())
-
-
-def _in_words(sizes: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sizes.items())
-
-
-def _lines(table: Iterable[tuple[str, str]]) -> Iterator[str]:
-    rows = list(table)
-    width = max((len(name) for name, _ in rows), default=0)
-    yield from (f"  {name:<{width}}  {text}" for name, text in rows)
+def _in_number(answers: Mapping[str, object], refusals: Refusals) -> str:
+    without = f", {len(refusals)} without an answer" if refusals else ""
+    return f"{len(answers)} model{'' if len(answers) == 1 else 's'}{without}"

@@ -17,6 +17,7 @@ from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.pipeline import Profile, profile_of
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
+from loopyperf.sheet import Sheet, Shown, Table, called
 
 EVENTS = 30_000
 """of a trace, unless another number is asked for: some ten megabytes"""
@@ -26,7 +27,7 @@ EACH = 4
 """events that an issue has, about: on its pipeline, of its warp, and what that waits for"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LaunchTrace:
     """What the core with most groups does of a launch, as far as it is simulated instruction by instruction."""
 
@@ -40,6 +41,9 @@ class LaunchTrace:
     """Hz"""
     most: int
     """events"""
+
+    def __repr__(self) -> str:
+        return f"<LaunchTrace of {self.name}: {self.explicit.groups:,} of {self.total_groups:,} groups>"
 
     @cached_property
     def profile(self) -> Profile:
@@ -89,8 +93,8 @@ class LaunchTrace:
         }
 
 
-@dataclass(frozen=True)
-class Trace:
+@dataclass(frozen=True, repr=False)
+class Trace(Shown):
     """What a core does of each launch of a kernel."""
 
     kernel: str
@@ -133,15 +137,23 @@ class Trace:
                 f"the trace cannot be written to {path}: {error.strerror}; give another path"
             ) from error
 
-    def __str__(self) -> str:
-        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
-        head = f"{self.kernel}({sizes}) on a core of {self.device}, by the model pipeline: {self.events:,} events"
-        rows = (
-            f"  {launch.name}: {float(launch.track.cycles):,.0f} cycles, {len(launch.track.shown):,} instructions of "
-            f"{launch.explicit.groups:,} group{'' if launch.explicit.groups == 1 else 's'}"
+    def sheet(self) -> Sheet:
+        """Return what is drawn of each launch, and what is not."""
+        rows = [
+            (
+                launch.name,
+                f"{float(launch.track.cycles):,.0f}",
+                f"{len(launch.track.shown):,}",
+                f"{launch.explicit.groups:,}",
+            )
             for launch in self.launches
+        ]
+        return Sheet(
+            asked=f"{called(self.kernel, self.sizes)} on a core of {self.device}, by the model pipeline",
+            answer=f"{self.events:,} events",
+            tables=[Table(("launch", "cycles", "instructions", "groups"), rows)],
+            remarks=[f"note: {note}" for note in self.notes],
         )
-        return "\n".join([head, *rows, *(f"  note: {note}" for note in self.notes)])
 
 
 def trace(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from loopyperf.oracle.comparison import OccupancyComparison
 from loopyperf.plots.figures import Axes, Figure, axes, figure_of, ink, legend_above, line_styles
+from loopyperf.plots.levels import name_levels, names_in_lines
 
 Points = Sequence[tuple[float, float]]
 """concurrent warps of a core, performance"""
@@ -38,14 +39,25 @@ def plot_over_occupancy(
             ax.plot(*_sorted(known[name]), **style, linestyle="none", fillstyle="none", label=label)
     if any(lines.get(name) for name in known):
         ax.plot([], [], "o", color="grey", fillstyle="none", label="measured")
-    for name, bound in (bounds or {}).items():
-        ax.axhline(bound, color=ink(ax), linestyle="--", linewidth=1)
-        ax.annotate(name, (0.01, bound), xycoords=("axes fraction", "data"), va="bottom", fontsize="small")
     ax.set(xlabel=xlabel, ylabel=ylabel or "performance")
     ax.set_xlim(left=0)
+    if bounds:
+        _draw_bounds(ax, bounds)
     ax.set_ylim(bottom=0)
     legend_above(ax)
     return figure_of(ax)
+
+
+def _draw_bounds(ax: Axes, bounds: Mapping[str, float]) -> None:
+    """Draw *bounds* up to where the lines end, with their names beyond, and a scale that ends there, too."""
+    end = ax.get_xlim()[1]
+    ticks = [tick for tick in ax.get_xticks() if 0 <= tick <= end]
+    for bound in bounds.values():
+        ax.plot([0, end], [bound, bound], color=ink(ax), linestyle="--", linewidth=1)
+    names, share = names_in_lines(ax, list(bounds))
+    name_levels(ax, dict(zip(names, bounds.values(), strict=True)), end)
+    ax.set_xticks(ticks)
+    ax.set_xlim(0, end / (1 - share))
 
 
 def _sorted(points: Points) -> tuple[list[float], list[float]]:

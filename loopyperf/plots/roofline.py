@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from math import isclose
 
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
 from loopyperf.plots.figures import (
@@ -16,11 +17,17 @@ from loopyperf.plots.figures import (
     line_styles,
     width_of,
 )
+from loopyperf.plots.levels import name_levels, names_in_lines
+from loopyperf.units import prefixed
 
 MARGIN = 4.0
 """times: how far the axes go beyond the launches and the ridges"""
-NAMES = 0.5
-"""of the chart without them: the width on its right in which levels are named"""
+BEYOND = 1.5
+"""times: how far level lines go beyond what is farthest right"""
+ALIKE = 0.02
+"""relative difference of places that look the same"""
+MARKER = 6.0
+"""points; a launch around another one is larger"""
 DASHES = ("-", "--", "-.", ":")
 
 
@@ -40,14 +47,18 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
     ax = axes(ax)
     launches = [launch for launch in roofline.launches if launch.flops]
     ax.set(xscale="log", yscale="log", xlabel="intensity (flop/B)", ylabel="performance (flop/s)")
-    _set_limits(ax, roofline, launches, measured or {})
-    _draw_roofs(ax, roofline)
-    styles = line_styles()
-    for launch, style in zip(launches, styles, strict=False):
-        _draw_launch(ax, launch, style, list(roofline.bandwidths))
+    memories = list(roofline.bandwidths)
+    levels = _levels(ax, roofline)
+    names, share = names_in_lines(ax, list(levels))
+    end = _set_limits(ax, roofline, launches, measured or {}, share)
+    _draw_roofs(ax, roofline, end)
+    name_levels(ax, dict(zip(names, levels.values(), strict=True)), end)
+    for number, (launch, style) in enumerate(zip(launches, line_styles(), strict=False)):
+        inside = sum(_is_at_the_same_place(launch, other, memories) for other in launches[number + 1 :])
+        _draw_launch(ax, launch, style, memories, MARKER + 4 * min(inside, 4))
     known = [(launch, measured[launch.name]) for launch in launches if measured and launch.name in measured]
     for number, (launch, seconds) in enumerate(known):
-        at = [_farthest(launch, list(roofline.bandwidths))[1]]
+        at = [_farthest(launch, memories)[1]]
         label = None if number else "measured"
         ax.plot(at, [launch.flops / seconds], "x", color=ink(ax), linestyle="none", label=label, zorder=4)
     if any(len(launch.intensities) > 1 for launch in launches):
@@ -56,51 +67,69 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
     return figure_of(ax)
 
 
+def _levels(ax: Axes, roofline: Roofline) -> dict[str, float]:
+    """Return the names of the levels: one for peaks that are the same, with the number where there is room."""
+    of_height: dict[str, list[str]] = {}
+    for name, peak in roofline.peaks.items():
+        of_height.setdefault(prefixed(peak, "flop/s"), []).append(name)
+    is_narrow = width_of(ax) <= NARROW
+    return {
+        " and ".join(names) + ("" if is_narrow else f", {height}"): roofline.peaks[names[0]]
+        for height, names in of_height.items()
+    }
+
+
 def _set_limits(
-    ax: Axes, roofline: Roofline, launches: Sequence[LaunchUnderRoofs], measured: Mapping[str, float]
-) -> None:
-    """Show all launches, and the ridge of each memory with the highest peak of arithmetic."""
+    ax: Axes,
+    roofline: Roofline,
+    launches: Sequence[LaunchUnderRoofs],
+    measured: Mapping[str, float],
+    names: float,
+) -> float:
+    """Show all launches, and the ridge of each memory with the highest peak; return where level lines end.
+
+    To the right, a share of the width is left for *names*.
+    """
     highest = max(roofline.peaks.values(), default=1.0)
     ridges = [highest / bandwidth for bandwidth in roofline.bandwidths.values()]
     across = [*ridges, *(each for launch in launches for each in launch.intensities.values())] or [1.0]
     up = [*roofline.peaks.values(), *(launch.performance for launch in launches)] or [1.0]
     up += [launch.flops / measured[launch.name] for launch in launches if launch.name in measured]
-    left = min(across) / MARGIN
-    ax.set_xlim(left, max(across) * (max(across) / left) ** NAMES)
+    left, end = min(across) / MARGIN, max(across) * BEYOND
+    ax.set_xlim(left, left * (end / left) ** (1 / (1 - names)))
     ax.set_ylim(min(up) / MARGIN, highest * MARGIN)
+    return end
 
 
-def _draw_roofs(ax: Axes, roofline: Roofline) -> None:
-    (left, right), (_, top) = ax.get_xlim(), ax.get_ylim()
+def _draw_roofs(ax: Axes, roofline: Roofline, end: float) -> None:
+    left, top = ax.get_xlim()[0], ax.get_ylim()[1]
     highest = max(roofline.peaks.values(), default=top)
     for (name, bandwidth), dash in zip(roofline.bandwidths.items(), cycle(DASHES), strict=False):
         across, up = [left, highest / bandwidth], [left * bandwidth, highest]
-        ax.plot(across, up, color=ink(ax), linewidth=1, linestyle=dash, label=f"{name}, {_in_words(bandwidth, 'B/s')}")
+        ax.plot(across, up, color=ink(ax), linewidth=1, linestyle=dash, label=f"{name}, {prefixed(bandwidth, 'B/s')}")
     steepest = max(roofline.bandwidths.values(), default=highest / left)
-    for name, peak in roofline.peaks.items():
-        ax.plot([peak / steepest, right], [peak, peak], color=ink(ax), linewidth=0.6)
-        text = f"{name}, {_in_words(peak, 'flop/s')}" if width_of(ax) > NARROW else name
-        ax.annotate(
-            text, (right, peak), xytext=(-3, 1), textcoords="offset points", ha="right", va="bottom", fontsize="x-small"
-        )
+    for peak in roofline.peaks.values():
+        ax.plot([peak / steepest, end], [peak, peak], color=ink(ax), linewidth=0.6)
 
 
-def _draw_launch(ax: Axes, launch: LaunchUnderRoofs, style: LineStyle, memories: Sequence[str]) -> None:
+def _draw_launch(
+    ax: Axes, launch: LaunchUnderRoofs, style: LineStyle, memories: Sequence[str], markersize: float
+) -> None:
     farthest, at = _farthest(launch, memories)
     others = [each for memory, each in launch.intensities.items() if memory != farthest]
     height = launch.performance
     ax.plot([min([at, *others]), at], [height, height], color=style["color"], linewidth=1, linestyle=":")
     ax.plot(others, [height] * len(others), **style, linestyle="none", fillstyle="none", zorder=3)
     label = f"{launch.name}, bound: {launch.bound}"
-    ax.plot([at], [height], **style, linestyle="none", label=label, zorder=3)
+    ax.plot([at], [height], **style, markersize=markersize, linestyle="none", label=label, zorder=3)
+
+
+def _is_at_the_same_place(one: LaunchUnderRoofs, other: LaunchUnderRoofs, memories: Sequence[str]) -> bool:
+    across = isclose(_farthest(one, memories)[1], _farthest(other, memories)[1], rel_tol=ALIKE)
+    return across and isclose(one.performance, other.performance, rel_tol=ALIKE)
 
 
 def _farthest(launch: LaunchUnderRoofs, memories: Sequence[str]) -> tuple[str, float]:
     """Return the memory farthest from the core that the launch moves anything by way of, and its intensity."""
     found = launch.intensities
     return next(((name, found[name]) for name in reversed(memories) if name in found), ("nothing", 1.0))
-
-
-def _in_words(amount: float, unit: str) -> str:
-    prefix, size = next(((name, size) for name, size in (("T", 1e12), ("G", 1e9)) if amount >= size), ("M", 1e6))
-    return f"{amount / size:.3g} {prefix}{unit}"

@@ -22,8 +22,9 @@ from loopyperf.oracle.explanation.reasons import by_reason, in_short
 from loopyperf.plots.figures import Figure
 from loopyperf.plots.roofline import plot_roofline
 from loopyperf.reports.colours import DARK, LIGHT, coloured, style_sheet
+from loopyperf.reports.folders import without_folders
 from loopyperf.reports.pictures import embedded
-from loopyperf.units import amount, duration, in_percent
+from loopyperf.units import amount, duration, in_percent, prefixed
 
 try:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -41,6 +42,7 @@ CHART = (4.8, 4.2)
 
 def page_of(explanation: Explanation) -> str:
     """Return *explanation* as an HTML document that needs nothing else."""
+    explanation = without_folders(explanation)
     environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters.update(duration=duration, number=amount, percent=in_percent, coloured=_coloured, short=in_short)
@@ -54,7 +56,7 @@ def page_of(explanation: Explanation) -> str:
         first=first,
         lines=explanation.lines(first.estimate),
         cell=_cell,
-        amount=_in_unit,
+        amount=prefixed,
         by_reason=by_reason,
         property_costs=property_costs,
         roofline_chart=_roofline_chart,
@@ -105,14 +107,7 @@ def _coloured(line: Line) -> str | Markup:
 # }}}
 
 
-# {{{ words and pictures
-
-
-def _in_unit(number: float, unit: str) -> str:
-    """Return *number* rounded to three digits with the prefix of *unit* that suits."""
-    prefixes = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-    size, prefix = next(((size, name) for size, name in prefixes if abs(number) >= size), (1.0, ""))
-    return f"{number / size:.3g} {prefix}{unit}"
+# {{{ pictures and files
 
 
 def _roofline_chart(on: OnDevice, number: int) -> Markup:

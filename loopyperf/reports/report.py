@@ -1,7 +1,7 @@
 """What users call: :func:`report`, and the :class:`Report` that it returns."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,20 @@ from loopyperf.oracle.choice import FitChoice
 from loopyperf.oracle.explanation.explain import DeviceChoices, explain
 from loopyperf.oracle.explanation.explanation import Explanation
 from loopyperf.reports.page import page_of
+from loopyperf.sheet import Sheet, Shown
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+@dataclass(frozen=True, slots=True, repr=False)
+class Report(Shown):
     """A page about a kernel."""
 
     explanation: Explanation
     """what it says"""
+
+    def sheet(self) -> Sheet:
+        """Return the gist of the page, and how to write it."""
+        gist = self.explanation.sheet()
+        return replace(gist, remarks=(*gist.remarks, "save(path) writes the page, which a browser opens"))
 
     def html(self) -> str:
         """Return the page: one HTML document with everything in it, which asks for nothing from a network."""

@@ -21,7 +21,7 @@ def run(*arguments: str) -> Result:
 def test_compare_prints_a_line_for_each_model_that_is_asked():
     asked = ("--set", "n=4096", "--device", "nvidia-v100", "--model", "roofline", "--model", "volkov")
     lines = run("compare", DOUBLED, *asked).stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["doubled(n=4096)", "roofline", "volkov"]
+    assert [line.split()[0] for line in lines] == ["doubled(n=4096)", "model", "roofline", "volkov"]
     over = run("compare", DOUBLED, *asked, "--occupancy").stdout.splitlines()
     assert [line.split()[0] for line in over[1:]] == ["warps", "roofline", "volkov"]
     printed = json.loads(run("compare", DOUBLED, *asked, "--json").stdout)

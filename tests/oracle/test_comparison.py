@@ -86,8 +86,11 @@ def test_a_model_that_lacks_a_number_names_it():
 
 def test_printed_a_comparison_has_a_line_for_each_model(comparison: lpp.Comparison):
     lines = str(comparison).splitlines()
-    assert lines[0] == f"doubled(n={N}) on nvidia-v100"
-    assert [line.split()[0] for line in lines[1:]] == [*comparison.estimates, *comparison.refusals]
+    assert lines[0] == f"doubled(n={N}) on nvidia-v100: 13 models, 3 without an answer"
+    assert lines[1].split()[-2:] == ["time", "cycles"]
+    assert [line.split()[0] for line in lines[2:15]] == list(comparison.estimates)
+    told = " ".join(lines[15:]).split("no answer: ")[1:]
+    assert [sentence.partition(":")[0] for sentence in told] == list(comparison.refusals)
 
 
 def test_a_comparison_survives_json(comparison: lpp.Comparison, curves: lpp.OccupancyComparison):
@@ -133,9 +136,10 @@ def test_fitted_models_know_no_occupancy(curves: lpp.OccupancyComparison):
 
 
 def test_printed_curves_have_a_line_for_each_model(curves: lpp.OccupancyComparison):
-    lines = str(curves).splitlines()
-    assert lines[1].split() == ["warps", "1", "7", "13", "20", "26", "32"]
-    assert [line.split()[0] for line in lines[2:]] == [*curves.seconds, *curves.refusals]
+    lines = str(curves).splitlines()[2:]
+    assert lines[0].split() == ["warps", "1", "7", "13", "20", "26", "32"]
+    assert [line.split()[0] for line in lines[1:13]] == list(curves.seconds)
+    assert lines[13].strip().startswith("no answer: linear, overlap, sampled, learned: does not know")
     assert max(map(len, lines)) <= 80
 
 

@@ -41,6 +41,8 @@ def test_lines_are_drawn_by_warps_and_measurements_as_points_of_their_colour() -
     assert line.get_color() == points.get_color() != other.get_color()
     assert (points.get_linestyle(), points.get_fillstyle()) == ("None", "none")
     assert list(bound.get_ydata()) == [4.0, 4.0]
+    # Beyond the bound's line, which ends where the scale does, there is room for its name.
+    assert list(ax.get_xticks())[-1] <= bound.get_xdata()[1] < ax.get_xlim()[1]
     assert [text.get_text() for text in ax.texts] == ["alu"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b", "measured"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("concurrent warps of a core", "Gflop/s")

@@ -1,10 +1,18 @@
 """The roofline chart: slopes, levels and points are those of its data."""
 
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
 from loopyperf.plots import plot_roofline
+from loopyperf.plots.levels import spread
 
 LAUNCH = LaunchUnderRoofs("k", flops=1e9, moved={"L2": 4e9, "DRAM": 2e9}, seconds=1e-2, bound="DRAM")
 DATA = Roofline("k", {}, "d", {"L2": 1e12, "DRAM": 2e11}, {"f32 multiply-adds": 4e12}, (LAUNCH,), ())
@@ -17,7 +25,8 @@ def test_slopes_rise_to_the_highest_level_and_points_stand_at_their_intensities(
         x, y = slope.get_xdata(), slope.get_ydata()
         assert [up / across for across, up in zip(x, y, strict=True)] == pytest.approx([bandwidth] * 2)
         assert y[1] == 4e12
-    # The level begins where the steepest slope ends: 4e12 flop/s by 1e12 B/s.
+    # The level begins where the steepest slope ends: 4e12 flop/s by 1e12 B/s. Its name stands where it ends.
+    assert ax.texts[0].xy == (level.get_xdata()[1], 4e12)
     assert list(level.get_ydata()) == [4e12, 4e12]
     assert level.get_xdata()[0] == pytest.approx(4.0)
     # 1e9 flop in 10 ms, over 2e9 and 4e9 bytes.
@@ -52,3 +61,53 @@ def test_in_a_narrow_column_levels_have_no_numbers() -> None:
     ax = Figure(figsize=(3.4, 3)).subplots()
     plot_roofline(DATA, ax=ax)
     assert [text.get_text() for text in ax.texts] == ["f32 multiply-adds"]
+
+
+def test_peaks_that_are_the_same_have_one_name() -> None:
+    peaks = {"f32 multiply-adds": 4e12, "special functions": 1e12, "issue limit": 4e12}
+    (ax,) = plot_roofline(Roofline("k", {}, "d", DATA.bandwidths, peaks, (LAUNCH,), ())).axes
+    names = [" ".join(text.get_text().split()) for text in ax.texts]
+    assert names == ["special functions, 1 Tflop/s", "f32 multiply-adds and issue limit, 4 Tflop/s"]
+
+
+def test_launches_at_the_same_place_are_around_each_other() -> None:
+    launches = [replace(LAUNCH, name=name) for name in "abc"]
+    (ax,) = plot_roofline(replace(DATA, launches=(*launches, replace(LAUNCH, name="d", seconds=1.0)))).axes
+    sizes = {line.get_label()[0]: line.get_markersize() for line in ax.lines if "bound" in str(line.get_label())}
+    assert sizes["a"] > sizes["b"] > sizes["c"] == sizes["d"]
+
+
+@pytest.mark.parametrize("width", [3.4, 4, 9])
+@pytest.mark.parametrize("apart", [1.02, 1.05, 1.3])
+def test_no_name_of_a_level_covers_another_or_leaves_the_axes(width: float, apart: float) -> None:
+    names = ["f32 multiply-adds", "f64 multiply-adds", "special functions", "issue limit"]
+    peaks = {name: 1e12 * apart**place for place, name in enumerate(names)}
+    figure = Figure(figsize=(width, 3), layout="constrained")
+    ax = figure.subplots()
+    plot_roofline(replace(DATA, peaks=peaks), ax=ax)
+    figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text) for text in ax.texts]
+    inside = ax.get_window_extent()
+    assert len(boxes) == 4
+    assert all(inside.x0 < box.x0 < box.x1 < inside.x1 and inside.y0 < box.y0 < box.y1 < inside.y1 for box in boxes)
+    # In the order of their heights, each above the one before.
+    assert all(below.y1 <= above.y0 + 1e-6 for below, above in pairwise(boxes))
+    # No line but the leaders, which end at the names, is where they are.
+    farthest = max(
+        ax.transData.transform((line.get_xdata()[-1], 1e12))[0] for line in ax.lines if len(line.get_xdata())
+    )
+    assert all(box.x0 > farthest for box in boxes)
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.1, 10)), min_size=1, max_size=9))
+def test_pieces_are_moved_apart_in_their_order_and_no_farther_than_they_must(pieces: list[tuple[float, float]]) -> None:
+    wanted = sorted(at for at, _ in pieces)
+    sizes = [size for _, size in pieces]
+    found = spread(wanted, sizes, 0, 100)
+    half = np.array(sizes) / 2
+    assert found[0] - half[0] >= -1e-9
+    assert found[-1] + half[-1] <= 100 + 1e-9
+    assert all(np.diff(found) >= half[1:] + half[:-1] - 1e-9)
+    free = np.array(wanted)
+    if all(np.diff(free) >= half[1:] + half[:-1]) and free[0] >= half[0] and free[-1] <= 100 - half[-1]:
+        assert found == pytest.approx(free)

@@ -149,6 +149,52 @@ def test_sorted_lines_keep_their_costs_when_another_model_is_chosen(watched: Wat
     assert shown == dict(zip(watched.texts("#source .number"), watched.texts("#source .time"), strict=True))
 
 
+def column(watched: Watched, table: str, number: int) -> list[float]:
+    """Return what a column that is seen is sorted by, without what has no number."""
+    cells = watched.page.locator(f"{table} tbody td:nth-child({number})").all()
+    keys = [each.get_attribute("data-sort") for each in cells if each.is_visible()]
+    return [float(key) for key in keys if key]
+
+
+def test_lines_are_sorted_again_when_another_model_or_device_is_chosen(watched: Watched):
+    watched.page.click("#source th:nth-child(3) button")
+    watched.page.wait_for_selector("#source th[aria-sort=descending]")
+    watched.page.wait_for_timeout(50)
+    for select, option in (("#model", "volkov"), ("#device", "1"), ("#device", "2"), ("#device", "0")):
+        watched.page.select_option(select, option)
+        times = column(watched, "#source", 3)
+        assert len(times) > 1
+        assert times == sorted(times, reverse=True)
+
+
+@pytest.mark.parametrize(("table", "number"), [("costs", 4), ("models", 2), ("launches", 3)])
+def test_a_table_of_another_device_is_sorted_as_the_one_that_was(watched: Watched, table: str, number: int):
+    alike = f'table[data-alike="{table}"]'
+    button = watched.page.locator(f"{alike} thead tr > :nth-child({number}) button")
+    next(each for each in button.all() if each.is_visible()).click()
+    watched.page.wait_for_timeout(50)
+    first = watched.page.locator(f"{alike} th[aria-sort]").first.get_attribute("aria-sort")
+    watched.page.select_option("#device", "1")
+    found = column(watched, alike, number)
+    assert len(found) > 1
+    assert found == sorted(found, reverse=first == "descending")
+
+
+def test_everything_that_can_be_pressed_or_chosen_has_a_name(browser: Any, address: str):
+    # Without scripts nothing is hidden, so that the views of all models and devices are looked at.
+    watched = Watched(browser, address, java_script_enabled=False)
+    session = watched.page.context.new_cdp_session(watched.page)
+    nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+    named = [
+        (node["role"]["value"], node.get("name", {}).get("value", "").strip())
+        for node in nodes
+        if not node["ignored"] and node["role"]["value"] in ("button", "combobox", "region", "columnheader", "image")
+    ]
+    assert {role for role, _ in named} == {"button", "combobox", "region", "columnheader", "image"}
+    assert [role for role, name in named if not name] == []
+    watched.page.context.close()
+
+
 def test_keys_alone_choose_and_sort(watched: Watched):
     keys = watched.page.keyboard
     keys.press("Tab")
@@ -175,6 +221,19 @@ def test_it_prints_on_paper_without_what_nobody_can_press(watched: Watched):
     printed = watched.page.pdf(format="A4")
     assert printed.startswith(b"%PDF-")
     assert len(printed) > 10_000
+
+
+def test_on_paper_headings_can_be_said_again_and_no_bar_is_a_black_line(watched: Watched):
+    watched.page.emulate_media(media="print")
+
+    def style(selector: str, name: str) -> str:
+        return watched.page.locator(selector).first.evaluate(f"each => getComputedStyle(each).{name}")
+
+    # Chromium does not repeat a head that holds boxes of its own, as buttons are.
+    assert style("#source thead", "display") == "table-header-group"
+    assert style("#source th button", "display") == "contents"
+    # A gradient from a colour to nothing is a black line where the bar has no length.
+    assert "rgba(0, 0, 0, 0)" not in style("#source td.share", "backgroundImage")
 
 
 @pytest.mark.parametrize("width", [400, 1200])

@@ -17,6 +17,7 @@ from reports.questions import DEVICES, HOSTILE, MODELS, hostile, page_on_several
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.result import Alternative
+from loopyperf.reports.folders import shortened
 from loopyperf.reports.pictures import embedded
 from loopyperf.units import duration
 
@@ -120,6 +121,29 @@ def test_names_that_end_what_a_page_begins_are_text_on_it():
     # The kernel and its size, what it is about, its instruction, the device, two reasons for two who have no answer, an
     # unsure array, a note: each of these at least once.
     assert " ".join(page.texts).count(HOSTILE) >= 9
+
+
+def test_a_page_says_nothing_of_the_folders_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "own data"))
+    devices = ["nvidia-v100", "nobodys-device", tmp_path / "hidden" / "mine.toml"]
+    plain = lpp.report(two_launches(), n=4096, device=devices, models=["roofline", "linear"])
+    (on,) = plain.explanation.devices
+    estimate = replace(on.estimate, notes=(f"the fit {tmp_path / 'mine.json'} is old",))
+    on = replace(on, estimates={"roofline": estimate}, gaps={"advice": r"see C:\Users\me\x.toml: it lacks L1/L2"})
+    said = str(replace(plain.explanation, devices=(on,)).to_dict())
+    assert str(tmp_path) in said
+    html = replace(plain, explanation=replace(plain.explanation, devices=(on,))).html()
+    assert str(tmp_path) not in html
+    text = " ".join(Page(html).texts)
+    for words in ("mine.toml", "the fit mine.json is old", "see x.toml: it lacks L1/L2", "<data folder>/devices"):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    "sentence", ["n // 16 groups, L1/L2 and stride 2/2", "docs/devices.md says so", "see https://ui.perfetto.dev/a/b"]
+)
+def test_what_is_no_path_of_the_machine_stays(sentence: str):
+    assert shortened(sentence) == sentence
 
 
 def test_an_interval_and_what_is_unsure_are_on_the_page():

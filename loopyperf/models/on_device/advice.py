@@ -11,6 +11,7 @@ from typing import Any
 from loopyperf.models.gpuperf import Analysis
 from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs, Request, is_floating_point
 from loopyperf.models.on_device.timed_launch import TimedLaunch
+from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, duration
 
 NAMED = 3
@@ -34,8 +35,8 @@ class Benefit:
     """what to try"""
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+@dataclass(frozen=True, slots=True, repr=False)
+class Advice(Shown):
     """Where a launch's time goes by GPUPerf, and what may be gained."""
 
     launch: str
@@ -55,20 +56,35 @@ class Advice:
         """Return on which side of the diagonal of the X-Y chart the launch is: ``"computation"`` or ``"memory"``."""
         return "computation" if self.analysis.t_comp >= self.analysis.t_mem_visible else "memory"
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
+    @property
+    def worth(self) -> tuple[Benefit, ...]:
+        """Return the benefits that are more than a hundredth of the time."""
+        return tuple(each for each in self.benefits if each.seconds >= SMALL * self.seconds)
 
-    def _lines(self) -> Iterator[str]:
+    def sheet(self) -> Sheet:
+        """Return what may be gained, where it is and what to try."""
         found, clock = self.analysis, self.clock
         parts = {"Tcomp": found.t_comp, "Tmem": found.t_mem, "Toverlap": found.t_overlap}
         times = ", ".join(f"{name} {duration(float(cycles) / clock)}" for name, cycles in parts.items())
-        yield f"{self.launch}: {duration(self.seconds)}, bound by {self.bound} ({times})"
-        for each in self.benefits:
-            if each.seconds < SMALL * self.seconds:
-                continue
-            yield f"  {each.name}: {duration(each.seconds)} at most, by {each.meaning}"
-            yield from (f"    {sentence}" for sentence in each.evidence)
-            yield from (f"    try {technique}" for technique in each.techniques)
+        return Sheet(
+            asked=self.launch,
+            answer=f"{duration(self.seconds)}, bound by {self.bound} ({times})",
+            tables=[Table(("what would help", "", "at most"), self.gains(), text=2)],
+            remarks=self.what_to_try(),
+        )
+
+    def gains(self) -> list[tuple[str, str, str]]:
+        """Return the meaning of each benefit that is worth a word, its name, and the time; a row says if none is."""
+        rows = [(each.meaning, each.name, duration(each.seconds)) for each in self.worth]
+        return rows or [(f"nothing that GPUPerf knows of saves {SMALL:.0%} of the time", "", "")]
+
+    def what_to_try(self) -> list[str]:
+        """Return sentences on where these benefits are and what to try, below the name of each."""
+        found: list[str] = []
+        for each in self.worth:
+            found += [each.name, *(f"  {sentence}" for sentence in each.evidence)]
+            found += [f"  try {technique}" for technique in each.techniques]
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as plain values that JSON can hold."""

@@ -10,7 +10,7 @@ S. Williams, A. Waterman and D. Patterson, Roofline, 2009; C. Yang, T. Kurth and
 Analysis for GPUs, 2020; Lemeire, section 2.1.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ from loopyperf.models.analytic import launch_cycles
 from loopyperf.models.on_device.demand import LaunchDemand, is_memory
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
 from loopyperf.models.on_device.timing import WAVEFRONT, Timing, reaching
+from loopyperf.sheet import Sheet, Shown, Table, called
+from loopyperf.units import duration, prefixed
 
 FLOPS: Mapping[str, int] = {"add": 1, "mul": 1, "fma": 2, "mufu": 1, "special": 1, "div": 1, "pow": 1}
 """kind of a machine instruction of a floating-point type -> flop of a lane"""
@@ -56,8 +58,8 @@ class LaunchUnderRoofs:
         return {memory: self.flops / moved for memory, moved in self.moved.items() if moved}
 
 
-@dataclass(frozen=True, slots=True)
-class Roofline:
+@dataclass(frozen=True, slots=True, repr=False)
+class Roofline(Shown):
     """The roofs of a device, and the launches of a kernel under them."""
 
     kernel: str
@@ -70,6 +72,40 @@ class Roofline:
     launches: tuple[LaunchUnderRoofs, ...]
     notes: tuple[str, ...]
     """roofs that the device's description does not state, and what was assumed, in sentences"""
+
+    def sheet(self) -> Sheet:
+        """Return the launches with what bounds them, and the roofs."""
+        number = len(self.launches)
+        intensities = [f"flop/B, {name}" for name in self.bandwidths]
+        seconds = sum(launch.seconds for launch in self.launches)
+        roofs = [(name, prefixed(each, "B/s")) for name, each in self.bandwidths.items()]
+        roofs += [(name, prefixed(each, "flop/s")) for name, each in self.peaks.items()]
+        launches = [
+            (each.name, each.bound, duration(each.seconds), _attainable(each), *_intensities(each, self.bandwidths))
+            for each in self.launches
+        ]
+        return Sheet(
+            asked=f"{called(self.kernel, self.sizes)} under the roofs of {self.device}",
+            answer=f"{number} launch{'' if number == 1 else 'es'}, {duration(seconds)} at least",
+            tables=[
+                Table(
+                    ("launch", "bound", "at least", "attainable", *intensities),
+                    launches,
+                    text=2,
+                ),
+                Table(("roof", "at most"), roofs),
+            ],
+            remarks=self.notes,
+        )
+
+
+def _attainable(launch: LaunchUnderRoofs) -> str:
+    return prefixed(launch.performance, "flop/s") if launch.seconds else ""
+
+
+def _intensities(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[str]:
+    found = launch.intensities
+    return (f"{found[memory]:.3g}" if memory in found else "" for memory in memories)
 
 
 def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any]) -> Roofline:

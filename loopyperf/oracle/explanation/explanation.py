@@ -9,10 +9,16 @@ from loopyperf.models.on_device.roofs import Roofline
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import LineCost, line_costs
 from loopyperf.oracle.explanation.listing import Line
+from loopyperf.oracle.explanation.reasons import unanswered
+from loopyperf.sheet import Sheet, Shown, Table, called
+from loopyperf.units import duration, in_percent
+
+COSTLIEST = 5
+"""lines of the source that are shown of an explanation"""
 
 
-@dataclass(frozen=True, slots=True)
-class OnDevice:
+@dataclass(frozen=True, slots=True, repr=False)
+class OnDevice(Shown):
     """What there is to say of a kernel on one device."""
 
     device: str
@@ -38,6 +44,17 @@ class OnDevice:
         """Return the estimate that is shown first."""
         return self.estimates[self.first]
 
+    def sheet(self) -> Sheet:
+        """Return what each model says, and why others have no answer."""
+        shown = self.estimate
+        rows = [(name, each.bound, duration(float(each))) for name, each in self.estimates.items()]
+        return Sheet(
+            asked=f"{called(shown.kernel, shown.sizes)} on {self.name}",
+            answer=f"{duration(float(shown))} by {self.first}, most of it for {shown.bound}",
+            tables=[Table(("model", "most of it for", "time"), rows, text=2)],
+            remarks=unanswered(self.refusals),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values that JSON can hold."""
         return {
@@ -53,8 +70,8 @@ class OnDevice:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation(Shown):
     """What there is to say of a kernel's time at one size."""
 
     kernel: str
@@ -71,6 +88,29 @@ class Explanation:
     def lines(self, estimate: Estimate) -> tuple[LineCost, ...]:
         """Return what each line of the listing costs by *estimate*, one of those here; they add up to its seconds."""
         return tuple(line_costs(estimate, self.listing))
+
+    def sheet(self) -> Sheet:
+        """Return what is shown first on each device, and the lines that cost most on the first one."""
+        first = self.devices[0]
+        devices = [(on.name, on.first, on.estimate.bound, duration(float(on.estimate))) for on in self.devices]
+        return Sheet(
+            asked=called(self.kernel, self.sizes),
+            answer=f"{duration(float(first.estimate))} on {first.name} by {first.first}",
+            tables=[
+                Table(("device", "model", "most of it for", "time"), devices, text=3),
+                Table((f"costliest lines on {first.device}", "time", "share"), self._costliest(first.estimate)),
+            ],
+            remarks=unanswered(self.refusals),
+        )
+
+    def _costliest(self, estimate: Estimate) -> list[tuple[str, str, str]]:
+        costs = sorted(self.lines(estimate), key=lambda cost: -abs(cost.seconds))[:COSTLIEST]
+        whole = float(estimate.seconds)
+        return [
+            (cost.line.text, duration(cost.seconds), in_percent(cost.seconds / whole) if whole else "")
+            for cost in costs
+            if cost.parts
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain values that JSON can hold."""

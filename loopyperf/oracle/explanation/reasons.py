@@ -1,15 +1,19 @@
 """Why models and devices have no answer: in short, and each reason once."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from textwrap import shorten
 
 SHORT = 80
 """letters of a reason in a table, at most"""
+NAMED = 20
+"""of those who have no answer for the same reason, at most"""
 
 
 def in_short(reason: str) -> str:
     """Return the beginning of *reason*: what is wrong, without what to do."""
-    return shorten(reason.partition(";")[0].partition(": ")[0], SHORT, placeholder=" …")
+    words = reason.partition(";")[0].partition(": ")[0]
+    # Half of what stands in parentheses tells nobody anything.
+    return shorten(words if len(words) <= SHORT else words.partition(" (")[0], SHORT, placeholder=" …")
 
 
 def by_reason(refusals: Mapping[str, str]) -> dict[str, list[str]]:
@@ -18,3 +22,15 @@ def by_reason(refusals: Mapping[str, str]) -> dict[str, list[str]]:
     for name, reason in refusals.items():
         found.setdefault(reason, []).append(name)
     return found
+
+
+def unanswered(refusals: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each reason, in short, with those who have no answer for it."""
+    short = by_reason({name: in_short(reason) for name, reason in refusals.items()})
+    return [f"no answer: {_listed(names)}: {reason}" for reason, names in short.items()]
+
+
+def _listed(names: Iterable[str]) -> str:
+    first = list(names)
+    rest = f" and {len(first) - NAMED:,} more" if len(first) > NAMED else ""
+    return ", ".join(first[:NAMED]) + rest

@@ -7,10 +7,12 @@ from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from loopyperf import hypertext
 from loopyperf.calibration.learned import Learned
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
+from loopyperf.oracle.explanation.reasons import unanswered
 from loopyperf.oracle.ranking.answer import Bound, Unanswered
 from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Question, asked
@@ -22,6 +24,7 @@ from loopyperf.oracle.search.adviser import SAMPLERS, Adviser, sampler_of
 from loopyperf.oracle.search.exploration import Exploration
 from loopyperf.oracle.search.space import Builder, Space, check_builds, spaced
 from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration
 
 if TYPE_CHECKING:
@@ -50,8 +53,8 @@ class Trial:
     """None where there is no estimate, for the reason in the ranking's failures, or since bounds spared the model it"""
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+@dataclass(frozen=True, slots=True, repr=False)
+class Search(Shown):
     """What a search has found: a ranking of the points that it asked about, and how it came to them."""
 
     ranking: Ranking
@@ -82,17 +85,41 @@ class Search:
         found = (number for number, best in enumerate(self.best_so_far, 1) if best <= seconds)
         return next(found, None)
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
+    def sheet(self) -> Sheet:
+        """Return the fastest points and the slowest, each with the trial that found it, and who has no estimate."""
+        ranking = self.ranking
         asked = f"{len(self.trials):,} of {self.points:,} points by {self.optimizer}"
-        if self.ranking.order:
-            number = self.trials_until(self.seconds)
-            yield f"{asked}; the fastest, trial {number}, takes {duration(self.seconds)}: {self.ranking.best}"
-        else:
-            yield f"{asked}; none has an estimate"
-        yield str(self.ranking)
+        answer = "none has an estimate"
+        if ranking.order:
+            trial, time = self.trials_until(self.seconds), duration(self.seconds)
+            answer = f"the fastest, trial {trial}, takes {time}: {ranking.best}"
+        return Sheet(
+            asked=f"{asked} {called('', ranking.sizes)} on {ranking.device}, model {ranking.model}",
+            answer=answer,
+            tables=[self._table()] if ranking.order else [],
+            remarks=list(self._remarks()),
+        )
+
+    def _table(self) -> Table:
+        order, estimates = self.ranking.order, self.ranking.estimates
+        trial = {each.name: number for number, each in enumerate(self.trials, 1)}
+        first, last = hypertext.ends(len(order))
+        rows = [
+            (f"{place + 1:,}", order[place], estimates[order[place]].bound, duration(float(estimates[order[place]])),
+             f"{trial[order[place]]:,}")
+            for place in (*first, *last)
+        ]  # fmt: skip
+        if last.start > first.stop:
+            rows.insert(first.stop, ("", f"{last.start - first.stop:,} more between", "", "", ""))
+        return Table(("", "point", "most of it for", "time", "trial"), rows, text=3)
+
+    def _remarks(self) -> Iterator[str]:
+        beaten = self.ranking.beaten
+        if beaten:
+            least = min(each.at_least for each in beaten)
+            yield f"{len(beaten):,} take {duration(least)} or more by their bounds"
+        yield from unanswered(self.ranking.failures)
+        yield from (f"note: {note}" for note in self.ranking.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the search as plain values; JSON can hold them where it can hold the choices."""

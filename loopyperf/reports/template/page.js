@@ -32,7 +32,25 @@
       cell(".share").style.setProperty("--bar", `${bar}%`);
       row.hidden = row.classList.contains("other") && time === "";
     }
+    // By the column that was chosen, if any was.
+    sortSortable(document.getElementById("source"));
   };
+
+  // Whoever sorts the table of one device or model means those of the others, too.
+  let isFollowing = false;
+  const sortAlike = (table) => {
+    if (isFollowing || !table.dataset.alike) return;
+    const chosen = table.tHead.querySelector("th[aria-sort]");
+    isFollowing = true;
+    for (const other of document.querySelectorAll(`table[data-alike="${table.dataset.alike}"]`)) {
+      if (other === table) continue;
+      for (const cell of other.tHead.rows[0].cells) cell.removeAttribute("aria-sort");
+      other.tHead.rows[0].cells[chosen.cellIndex].setAttribute("aria-sort", chosen.getAttribute("aria-sort"));
+      sortSortable(other);
+    }
+    isFollowing = false;
+  };
+  document.addEventListener("sort-end", (event) => sortAlike(event.target));
 
   const show = () => {
     const name = modelOn(device.value);
