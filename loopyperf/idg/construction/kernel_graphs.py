@@ -51,10 +51,14 @@ class WarpKind:
     def _executed(self) -> Executed:
         return Executed(*self._origin)
 
-    def working_sets(self) -> WorkingSets:
-        """Return what the launch touches of global arrays, in parts."""
+    @cached_property
+    def _sets(self) -> WorkingSets:
         program, executions, _ = self._origin
         return WorkingSets(program, executions)
+
+    def working_sets(self) -> WorkingSets:
+        """Return what the launch touches of global arrays, in parts."""
+        return self._sets
 
     def access(self, number: int, graph: Idg | None = None) -> AccessPattern:
         """Return what the load or store *number* of the graph asks of memory, as the example executes it.
@@ -70,7 +74,7 @@ class WarpKind:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the graph, and not what it is made of."""
-        kept = {name: value for name, value in self.__dict__.items() if name != "_executed"}
+        kept = {name: value for name, value in self.__dict__.items() if name not in ("_executed", "_sets")}
         return {**kept, "graph": self.graph, "_made_of": None}
 
 

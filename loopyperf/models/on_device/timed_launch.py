@@ -118,6 +118,7 @@ class TimedLaunch:
         """how long a warp takes to begin; None if nothing is known"""
         self.notes.update(self.timing.missing)
         self.notes.update((sentence, None) for each in self.accesses.values() for sentence in each.assumed)
+        self.notes.update(dict.fromkeys(launch.representative.working_sets().assumed))
 
     # {{{ the machine graphs, and the room that they take
 
