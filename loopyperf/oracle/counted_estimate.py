@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.indistinguishable import doubts
-from loopyperf.errors import ParameterError
+from loopyperf.counts.magnitude import beyond_floats
 from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
@@ -25,7 +25,7 @@ def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) 
     try:
         seconds = asked.seconds()
     except OverflowError as error:
-        raise ParameterError(f"at {dict(sizes)} the kernel does more than a floating-point time can tell") from error
+        raise beyond_floats(sizes) from error
     return Estimate.explained_later(
         counted.kernel.name, dict(sizes), fit.slug, fit.model, counted.counting, seconds, asked.explained
     )

@@ -1,6 +1,7 @@
 """The byte address that each lane of a warp accesses, as a function of the passes of the loops around."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,7 @@ import pymbolic.primitives as prim
 from loopy.kernel.data import LocalInameTag
 from loopy.symbolic import get_dependencies
 
+from loopyperf.counts.magnitude import BITS, BOUND, sizes_in_words
 from loopyperf.counts.memory import STRIDE_CLASSES, Reference, element_strides
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.access.gathers import axes_of_data, data_of
@@ -20,6 +22,8 @@ from loopyperf.idg.access.sectors import LINE
 from loopyperf.idg.warps.passes import WarpPasses
 from loopyperf.idg.warps.warp import Integers
 
+ALWAYS_NUMBERED = 2**15
+"""sizes below it may be multiplied with each other three times"""
 APART = 2**40
 """bytes: lanes so far apart share nothing; a multiple of a line"""
 
@@ -96,6 +100,7 @@ def addresses_at(ref: Reference, passes: WarpPasses, position: Any) -> LaneAddre
     values = {**passes.sizes, **_lane_values(passes)}
     expression = position + offset
     _check_known(passes, ref, expression, values.keys() | passes.data_starts.keys())
+    _check_numbered(passes, ref, expression, values)
     apart = np.zeros(passes.warp.lanes, dtype=np.int64)
     return LaneAddresses(expression, ref.bits // 8, values, passes.loops, apart, unknown)
 
@@ -141,6 +146,23 @@ def _check_known(passes: WarpPasses, ref: Reference, expression: Any, known: set
     loops = sorted(unknown & kernel.inames.keys())
     if loops:
         raise UncountableError(f"the index of {ref.array!r} depends on {', '.join(loops)}, no loop around the access")
+
+
+def _check_numbered(passes: WarpPasses, ref: Reference, expression: Any, values: Mapping[str, Any]) -> None:
+    """Raise :class:`ParameterError` where an address, at the first or last passes of all loops, has too many digits."""
+    if max(map(abs, passes.sizes.values()), default=0) < ALWAYS_NUMBERED:
+        return
+    exact = {name: np.asarray(value, dtype=object) for name, value in values.items()}
+    for activity in passes.activities:
+        for end in (activity.passes.dim_min_val, activity.passes.dim_max_val):
+            at = {loop: np.asarray(end(place).to_python(), object) for place, loop in enumerate(passes.loops)}
+            with suppress(ZeroDivisionError):  # in a branch that is not taken
+                reached = np.max(np.abs(index_values(expression, {**exact, **at}))) * ref.bits // 8
+                if reached >= BOUND:
+                    raise ParameterError(
+                        f"at {sizes_in_words(passes.sizes)} an access of {ref.array!r} goes {float(reached):.3g} bytes "
+                        f"far, and addresses are told up to 2^{BITS} = {float(BOUND):.3g}: take smaller sizes"
+                    )
 
 
 # }}}

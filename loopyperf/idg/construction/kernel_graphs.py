@@ -1,13 +1,14 @@
 """The instruction dependence graphs of a kernel: one for each launch and for each kind of its warps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import prod
 from typing import Any
 
 from loopyperf import hypertext
+from loopyperf.counts.magnitude import numbered
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import GraphError
 from loopyperf.idg.access import AccessPattern
@@ -128,6 +129,8 @@ class KernelIdg(Idg):
     """the name of the launch whose representative warp this is"""
     launches: tuple[LaunchGraphs, ...] = ()
     """in the order of the program"""
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    """of the kernel"""
 
     def _summary(self) -> str:
         return f"{self.launch} {super()._summary()}"
@@ -150,8 +153,14 @@ class KernelIdg(Idg):
 def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int = 32) -> KernelIdg:
     """Return the source graphs of *kernel* at *sizes*, in warps of *warp_size* lanes.
 
-    Raises :class:`UncountableError` for what depends on data of which nothing is stated.
+    Raises :class:`UncountableError` for what depends on data of which nothing is stated, and :class:`ParameterError`
+    for more passes of loops than can be numbered.
     """
+    with numbered(sizes):
+        return _graphs(kernel, sizes, typical, warp_size)
+
+
+def _graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int) -> KernelIdg:
     launches: list[LaunchGraphs] = []
     for launch in kernel.launches:
         program = LaunchProgram(kernel, launch, typical)
@@ -164,7 +173,7 @@ def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, wa
     longest = max(launches, key=_executed)
     graph = longest.representative.graph if longest.kinds else Idg((), (), ())
     return KernelIdg(
-        graph.instructions, graph.edges, graph.body, graph.idle, kernel.name, longest.name, tuple(launches)
+        graph.instructions, graph.edges, graph.body, graph.idle, kernel.name, longest.name, tuple(launches), dict(sizes)
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from loopyperf import hypertext
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
+from loopyperf.counts.magnitude import number_in_words
 from loopyperf.errors import ParameterError
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.protocol import Protocol
@@ -151,7 +152,7 @@ class Ranking:
         yield from self._rest()
 
     def _asked(self) -> str:
-        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        sizes = ", ".join(f"{name}={number_in_words(value)}" for name, value in self.sizes.items())
         return f"{len(self.variants):,} variants ({sizes}) on {self.device}, model {self.model}"
 
     def _rows(self) -> tuple[list[tuple[str, str, str, str]], int]:
