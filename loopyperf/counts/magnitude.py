@@ -1,12 +1,13 @@
 """How large sizes may be: counts are exact at any, while passes of loops and addresses are numbered in 64 bits."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from math import log10
 from sys import float_info
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loopyperf.errors import ParameterError
 
@@ -28,7 +29,7 @@ def check_numbered(sizes: Mapping[str, int]) -> None:
 
 
 @contextmanager
-def numbered(sizes: Mapping[str, Any]) -> Iterator[None]:
+def numbered(sizes: Mapping[str, Any]) -> Generator[None]:
     """Raise :class:`ParameterError` where something at *sizes* has more than the numbers of 64 bits."""
     try:
         yield
@@ -40,7 +41,7 @@ def numbered(sizes: Mapping[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def priced(sizes: Mapping[str, Any]) -> Iterator[None]:
+def priced(sizes: Mapping[str, Any]) -> Generator[None]:
     """Raise :class:`ParameterError` where counts at *sizes* are too large for the floating-point numbers of a time."""
     try:
         yield
@@ -63,7 +64,8 @@ def sizes_in_words(sizes: Mapping[str, Any]) -> str:
 
 def _in_words(size: Any) -> str:
     if isinstance(size, np.ndarray):
-        return f"up to {number_in_words(max(size.flat))}" if size.size else "none"
+        sizes = cast("NDArray[Any]", size)
+        return f"up to {number_in_words(sizes.max())}" if sizes.size else "none"
     return number_in_words(size)
 
 
