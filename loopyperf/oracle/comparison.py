@@ -67,7 +67,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         rows = [
-            (name, each.bound, duration(float(each)), f"{self.cycles[name]:,.0f}", _others(each))
+            (name, each.bound, each.time_in_words, f"{self.cycles[name]:,.0f}", _others(each))
             for name, each in self.estimates.items()
         ]
         rows += [(name, _in_short(why), "", "", "") for name, why in self.refusals.items()]
@@ -76,7 +76,7 @@ class Comparison:
 
     def _table(self) -> Iterator[tuple[str, str]]:
         for name, each in self.estimates.items():
-            yield name, f"{duration(float(each)):>9} {self.cycles[name]:14,.0f} cycles  {each.bound}{_others(each)}"
+            yield name, f"{each.time_in_words:>9} {self.cycles[name]:14,.0f} cycles  {each.bound}{_others(each)}"
         for name, why in self.refusals.items():
             yield name, f"{'-':>9}  {_in_short(why)}"
 

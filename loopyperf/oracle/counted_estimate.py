@@ -14,7 +14,7 @@ from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
 from loopyperf.models.result import Estimate, ModelTime
-from loopyperf.oracle.intervals import extrapolations, interval
+from loopyperf.oracle.intervals import extrapolations, interval, left_out
 from loopyperf.oracle.sizes import common_shape, has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts
 
@@ -56,7 +56,8 @@ class _Counted:
         spread, unlike = interval(self.fit, shares, answer.seconds)
         unknowns = _unknowns(self.counted, self.sizes)
         notes = (*unknowns, *_notes(self.counted, self.fit, answer.unfitted, shares), *unlike)
-        return replace(answer, interval=spread, notes=notes)
+        missing = (*(each.source for each in self.counted.left_out), *left_out(self.fit, shares))
+        return replace(answer, interval=None if missing else spread, notes=notes, left_out=missing)
 
 
 # {{{ sizes

@@ -26,7 +26,7 @@ def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds,
     if fit.uncertainty is None:
         return None, ()
     names, amounts = totals(shares)
-    if unknown := sorted({names[place] for place in np.nonzero(priceless(fit, names, amounts))[1].tolist()}):
+    if unknown := left_out(fit, shares):
         return None, (f"no interval: nothing is known of what {', '.join(unknown)} cost",)
     leverage = fit.uncertainty.leverage(fit, names, amounts)
     factor = np.exp(half_widths(fit, names, amounts))
@@ -38,6 +38,15 @@ def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds,
         return (seconds / float(factor[0]), seconds * float(factor[0])), notes
     spread = factor.reshape(seconds.shape)
     return (seconds / spread, seconds * spread), notes
+
+
+def left_out(fit: Fit, shares: Shares) -> tuple[str, ...]:
+    """Return what *fit* has no weight for, of which there is more than a negligible part at any of the sizes.
+
+    An answer is without what it costs: the run time is at least that, and has no interval.
+    """
+    names, amounts = totals(shares)
+    return tuple(sorted({names[place] for place in np.nonzero(priceless(fit, names, amounts))[1].tolist()}))
 
 
 def totals(shares: Shares) -> tuple[tuple[str, ...], Floats]:

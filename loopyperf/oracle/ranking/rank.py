@@ -160,7 +160,7 @@ class Ranking:
         number = {name: place for place, group in enumerate(self.ties, 1) for name in group}
         first, last = hypertext.ends(len(self.order))
         chosen = [(self.order[place], self.estimates[self.order[place]]) for place in (*first, *last)]
-        rows = [(str(number[name]), name, duration(float(each.seconds)), each.bound) for name, each in chosen]
+        rows = [(str(number[name]), name, each.time_in_words, each.bound) for name, each in chosen]
         return rows, last.start - first.stop
 
     def _rest(self) -> Iterator[str]:
