@@ -107,7 +107,7 @@ class ThroughputBounds(Mapping[str, QuasiPolynomial]):
         That is the bound without local memory: of accesses of the source, machine code may have fewer, since loads of
         unrolled loops that are alike are one. Raises what :meth:`seconds` raises.
         """
-        merged = self.device.pipeline("local")
+        merged = Timing(self.device).pipeline_of("local")
         return max((float(each) for name, each in self.seconds(**sizes).items() if name != merged), default=0.0)
 
     # }}}
