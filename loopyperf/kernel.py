@@ -9,7 +9,7 @@ import traceback
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, cast
 
 import islpy as isl
@@ -56,6 +56,9 @@ class Kernel:
         default_factory=dict[str, GroupInameTag | LocalInameTag | None], init=False, repr=False, compare=False
     )
     """looked up for every operation and memory reference"""
+    _bounds: dict[frozenset[str], frozenset[str]] = field(
+        default_factory=dict[frozenset[str], frozenset[str]], init=False, repr=False, compare=False
+    )
 
     @property
     def name(self) -> str:
@@ -209,14 +212,12 @@ class Kernel:
         private = {name for name, variable in variables.items() if variable.address_space == AddressSpace.PRIVATE}
         used_for: dict[str, set[str]] = {name: set() for name in private}
         pending: set[str] = set()
-        bounds_of_loops = cache(self._bounds_of_loops)
         for instruction in (instruction for launch in self.launches for instruction in launch.instructions):
             written = private.intersection(instruction.assignee_var_names())
-            inames = frozenset[str](instruction.within_inames)
-            decisive = frozenset[str](instruction.read_dependency_names()) | bounds_of_loops(inames)
+            inames, decisive = frozenset[str](instruction.within_inames), self.deciding(instruction)
             for name in private & decisive:
                 used_for[name] |= written
-            if self.lane_inames(inames if _is_foreign(instruction) else inames & decisive):
+            if self.lane_inames(inames & decisive):
                 pending |= written
         found: set[str] = set()
         while pending:
@@ -225,8 +226,22 @@ class Kernel:
             pending |= used_for[name] - found
         return frozenset(found)
 
+    def deciding(self, instruction: InstructionBase) -> frozenset[str]:
+        """Return the inames and variables that decide what *instruction* computes.
+
+        It reads them, or they say how many passes the loops around it make. Foreign code may use any iname.
+        """
+        inames = frozenset[str](instruction.within_inames)
+        read = frozenset[str](instruction.read_dependency_names()) | self._bounds_of_loops(inames)
+        return read | inames if _is_foreign(instruction) else read
+
     def _bounds_of_loops(self, inames: frozenset[str]) -> frozenset[str]:
         """Return what bounds the sequential loops among *inames*, sizes apart: other inames, and data."""
+        if inames not in self._bounds:
+            self._bounds[inames] = self._found_bounds(inames)
+        return self._bounds[inames]
+
+    def _found_bounds(self, inames: frozenset[str]) -> frozenset[str]:
         loops = frozenset(iname for iname in inames if self.hardware_axis(iname) is None)
         constraints = (c for basic in self.domain(inames).get_basic_sets() for c in basic.get_constraints())
         involved = map(_names_in, constraints if loops else ())

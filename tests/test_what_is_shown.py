@@ -17,6 +17,7 @@ from loopyperf.calibration.fits import ResidualSummary
 from loopyperf.calibration.learned import Record, Score, Taught
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.idg import Idg
+from loopyperf.models.result import Breakdown, ModelTime
 from loopyperf.oracle.explanation.reasons import unanswered
 from loopyperf.sheet import Shown, Table
 
@@ -229,11 +230,18 @@ def test_a_ranking_that_is_not_long_is_printed_whole() -> None:
     assert all(name in str(few) for name in names)
 
 
-def test_the_word_of_an_estimate_asks_for_no_reasons() -> None:
+def test_the_word_of_an_estimate_asks_for_reasons_once() -> None:
+    # Whether the time is whole is among the reasons: they are worked out when somebody looks, and not again.
     asked: list[str] = []
-    later = lpp.Estimate.explained_later("k", {"n": 1}, "d", "m", "executed", 1e-3, lambda: asked.append("why"))
-    assert repr(later) == "<Estimate k(n=1) on d, model m: 1 ms>"
-    assert asked == []
+
+    def why() -> ModelTime:
+        asked.append("why")
+        return ModelTime(1e-3, Breakdown(()), left_out=("f32 pow", "barriers", "launches"))
+
+    later = lpp.Estimate.explained_later("k", {"n": 1}, "d", "m", "executed", 1e-3, why)
+    assert (float(later), asked) == (1e-3, [])
+    assert repr(later) == "<Estimate k(n=1) on d, model m: at least 1 ms (without f32 pow, barriers and 1 more)>"
+    assert (repr(later), asked) == (repr(later), ["why"])
 
 
 def test_a_graph_without_loops_says_what_is_executed() -> None:

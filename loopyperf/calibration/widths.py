@@ -41,9 +41,8 @@ def widths(fit: Fit, names: Sequence[str], amounts: Matrix, level: float = LEVEL
     found = sensitivity_of(fit, names, amounts)
     leverage = fit.uncertainty.leverage(fit, found)
     half = fit.uncertainty.half_width(leverage + _novelty(fit, names, amounts, found), level)
-    unknown = _priceless(fit, names, amounts)
-    columns = sorted({names[place] for place in np.nonzero(unknown)[1].tolist()})
-    return Widths(np.where(unknown.any(axis=1), np.inf, half), leverage, tuple(columns))
+    unknown = _priceless(fit, names, amounts).any(axis=1)
+    return Widths(np.where(unknown, np.inf, half), leverage, priceless(fit, names, amounts))
 
 
 def novelty(fit: Fit, names: Sequence[str], amounts: Matrix) -> Vector:
@@ -66,6 +65,14 @@ def _novelty(fit: Fit, names: Sequence[str], amounts: Matrix, found: Sensitivity
     undrawn = found.shares[:, len(fit.weights) :]
     ridge = float(fit.options.get("ridge") or np.inf)
     return beyond**2 + (undrawn**2).sum(axis=1) / ridge**2
+
+
+def priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> tuple[str, ...]:
+    """Return the columns without a weight that are more than a negligible part of some kernel, in order.
+
+    Kernels have *amounts* (kernels × names) of the columns called *names*.
+    """
+    return tuple(sorted({names[place] for place in np.nonzero(_priceless(fit, names, amounts))[1].tolist()}))
 
 
 def _priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> NDArray[np.bool_]:

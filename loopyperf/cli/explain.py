@@ -133,7 +133,7 @@ def _model_table(on: OnDevice) -> Table:
     table = table_of("model", "time", "most of it for")
     table.columns[2].justify = "left"
     for name, estimate in on.estimates.items():
-        table.add_row(name, duration(float(estimate)), estimate.bound)
+        table.add_row(name, estimate.time_in_words, estimate.bound)
     return table
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 import islpy as isl
 import numpy as np
 
+from loopyperf.counts.magnitude import BITS, BOUND, number_in_words
 from loopyperf.errors import ParameterError
 
 PARAM = isl.dim_type.param
@@ -23,8 +24,8 @@ def admitted_values(
     stated: dict[str, Any] = {"at_least": at_least, "at_most": at_most, **others}
     for name, value in stated.items():
         is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not is_integer or abs(int(cast("int", value))) >= 2**62:
-            raise ParameterError(f"{name} is to be an integer below 2^62, received {value!r}")
+        if not is_integer or abs(int(cast("int", value))) >= BOUND:
+            raise ParameterError(f"{name} is to be an integer below 2^{BITS}, received {number_in_words(value)}")
     if size in others:
         raise ParameterError(f"{size} is the size that varies: leave its value out")
     takes = isl.Set.from_basic_set(assumptions)

@@ -16,6 +16,7 @@ from loopyperf.counts import closed_form as cf
 from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Floor, Monomial
 from loopyperf.counts.compilation import SCALAR, VECTOR, Compilation, Least, Output, compiled
 from loopyperf.counts.formula import text
+from loopyperf.counts.magnitude import number_in_words
 from loopyperf.errors import ParameterError
 
 IntegerArray = NDArray[Any]
@@ -163,7 +164,8 @@ class _Function:
         return np.int64 if bound * max(map(_weight, self.source.outputs), default=1) < INT64_SAFE else object
 
     def _violation(self, values: Sequence[int]) -> ParameterError:
-        given = ", ".join(f"{name}={value}" for name, value in zip(self.source.parameters, values, strict=True))
+        pairs = zip(self.source.parameters, values, strict=True)
+        given = ", ".join(f"{name}={number_in_words(int(value))}" for name, value in pairs)
         assumed = text(self.source.assumptions).removeprefix("1 if ")
         return ParameterError(f"{given} is outside what the kernel assumes: {assumed}")
 

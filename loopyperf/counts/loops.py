@@ -34,6 +34,8 @@ class LoopPoints:
     """loops of which only the number of passes is known: their variables count from zero here"""
     starts: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """loop -> the data that it starts from, for loops that start from data"""
+    by_data: frozenset[str] = frozenset()
+    """loops that data bounds"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ def loop_points(kernel: Kernel, inames: frozenset[str], typical: Typical) -> Loo
         points = _making_passes(points, loop, ceil(number))
     weights = (number / ceil(number) if number else Fraction(1) for number in passes.values())
     starts = {bound.loop: bound.data for bound in bounds if bound.from_below}
-    return LoopPoints(points, reduce(mul, weights, Fraction(1)), frozenset(passes), starts)
+    by_data = frozenset(bound.loop for bound in bounds)
+    return LoopPoints(points, reduce(mul, weights, Fraction(1)), frozenset(passes), starts, by_data)
 
 
 def loops_bounded_by_data(kernel: Kernel, inames: frozenset[str]) -> frozenset[str]:

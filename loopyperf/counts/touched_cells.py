@@ -8,7 +8,7 @@ from functools import reduce
 
 import islpy as isl
 from loopy.diagnostic import UnableToDetermineAccessRangeError
-from loopy.symbolic import get_access_map
+from loopy.symbolic import get_access_map, get_dependencies
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.kernel_counts import memory_references
@@ -58,7 +58,12 @@ def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]
 
 
 def _cells(counter: ExecutionCounter, site: Site, ref: Reference) -> isl.Set | None:
-    """Return the elements that *ref* reaches at *site*; None where they are no affine function of its loops."""
+    """Return the elements that *ref* reaches at *site*; None where they are no affine function of its loops.
+
+    Of a loop that starts from data, only the number of passes is known, and not where they are.
+    """
+    if not counter.loops(site.inames).starts.keys().isdisjoint(get_dependencies(ref.index)):
+        return None
     points = counter.points(site).align_params(counter.kernel.assumptions.get_space())
     try:
         return get_access_map(points, ref.index).range()

@@ -14,6 +14,7 @@ import numpy as np
 
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import Count, Fitted, Shares, Weights
+from loopyperf.models.pipeline_names import shown
 from loopyperf.models.result import Breakdown, ModelTime, Row
 
 
@@ -28,7 +29,7 @@ def linear_time(fit: Fitted, shares: Shares) -> ModelTime:
     ]
     seconds, costs = adding_up([weights[name] * count for name, _, count in charged])
     rows = [
-        Row(name, source, count, weights[name], cost)
+        Row(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], cost)
         for (name, source, count), cost in zip(charged, costs, strict=True)
     ]
     return ModelTime(seconds, Breakdown(tuple(rows)), unfitted(weights, shares))

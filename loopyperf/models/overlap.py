@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import Basis, Fitted, Shares
 from loopyperf.models.linear import unfitted
+from loopyperf.models.pipeline_names import shown
 from loopyperf.models.result import Breakdown, ModelTime, Row
 
 ALONE = ("launches", "work-groups", "start")
@@ -100,7 +101,7 @@ def overlap_time(fit: Fitted, shares: Shares) -> ModelTime:
     parts = [part.reshape(shape) if shape else float(part[0]) for part in (found.factors * rows).T]
     seconds, exact = adding_up(parts)
     table = [
-        Row(name, source, count, weights[name], part)
+        Row(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], part)
         for (name, source, count), part in zip(charged, exact, strict=True)
     ]
     return ModelTime(seconds, Breakdown(tuple(table)), unfitted(fit.weights, shares))

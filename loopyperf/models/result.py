@@ -12,6 +12,9 @@ from loopyperf import hypertext
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.units import amount, duration
 
+NAMED = 2
+"""things left out that a headline names, at most"""
+
 
 class Row(msgspec.Struct, frozen=True):
     """One property's cost in one instruction. (Made many times in an estimate, a struct is made five times as fast.)"""
@@ -90,9 +93,11 @@ class ModelTime:
     """the private arrays of which it is unsure whether they are registers"""
     alternatives: tuple[Alternative, ...] = ()
     """what the time is if they live elsewhere"""
+    left_out: tuple[str, ...] = ()
+    """what the kernel does, more than a negligible part of all, that is not in the time: it is at least that"""
 
 
-EXPLANATION = ("breakdown", "interval", "notes", "unsure", "alternatives")
+EXPLANATION = ("breakdown", "interval", "notes", "unsure", "alternatives", "left_out")
 """what an estimate has beside its seconds"""
 
 
@@ -132,6 +137,9 @@ class Estimate(_ExplainedLater):
     """the private arrays of which it is unsure whether the compiler keeps them in registers"""
     alternatives: tuple[Alternative, ...] = ()
     """what the run time is if they live elsewhere"""
+    left_out: tuple[str, ...] = ()
+    """what the kernel does, more than a negligible part of all, that is not in the run time: that is at least so long,
+    and has no interval"""
 
     @classmethod
     def explained_later(
@@ -174,20 +182,36 @@ class Estimate(_ExplainedLater):
         between = "" if isinstance(self.seconds, np.ndarray) else self._between()
         others = "".join(f"\n  or: {each}" for each in self.alternatives)
         notes = "".join(f"\n  note: {note}" for note in self.notes)
-        return f"{self._asked()}: {self._times()}{between}, most of it for {self.bound}{others}{notes}"
+        return f"{self._asked()}: {self._times()}{self.without}{between}, most of it for {self.bound}{others}{notes}"
 
     def _asked(self) -> str:
         sizes = ", ".join(f"{name}={_in_words(value)}" for name, value in self.sizes.items())
         return f"{self.kernel}({sizes}) on {self.device}, model {self.model}"
 
     def _times(self) -> str:
-        seconds = self.seconds
-        is_batch = isinstance(seconds, np.ndarray)
-        return f"{seconds.size} run times{_range(seconds)}" if is_batch else duration(seconds)
+        batch = f"{self.seconds.size} run times " if isinstance(self.seconds, np.ndarray) else ""
+        return f"{batch}{self.time_in_words}".rstrip()
+
+    @property
+    def time_in_words(self) -> str:
+        """Return the run time as displays have it, e.g. ``"281 ms"``, or ``"at least 281 ms"`` if it lacks something.
+
+        Of a batch it is from the least to the most.
+        """
+        seconds, at_least = self.seconds, "at least " if self.left_out else ""
+        return at_least + (_range(seconds).strip() if isinstance(seconds, np.ndarray) else duration(seconds))
+
+    @property
+    def without(self) -> str:
+        """Return what the run time leaves out, as displays have it: ``" (without f32 pow)"``, empty for nothing."""
+        if not self.left_out:
+            return ""
+        more = f" and {len(self.left_out) - NAMED} more" if len(self.left_out) > NAMED else ""
+        return f" (without {', '.join(self.left_out[:NAMED])}{more})"
 
     def __repr__(self) -> str:
-        # In a terminal, too, it is seconds that are wanted; what explains them may not have been worked out yet.
-        return f"<Estimate {self._asked()}: {self._times()}>"
+        # In a terminal, too, it is seconds that are wanted.
+        return f"<Estimate {self._asked()}: {self._times()}{self.without}>"
 
     def _repr_html_(self) -> str:
         costs = self.breakdown.by_property()
@@ -231,6 +255,7 @@ class Estimate(_ExplainedLater):
             "counting": self.counting,
             "seconds": _plain(self.seconds),
             "bound": self.bound,
+            "left_out": list(self.left_out),
             "interval": None if self.interval is None else [_plain(end) for end in self.interval],
             "unsure": list(self.unsure),
             "alternatives": [each.to_dict() for each in self.alternatives],

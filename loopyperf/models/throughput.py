@@ -27,6 +27,7 @@ from loopyperf.counts.admitted_sizes import admitted_values
 from loopyperf.counts.evaluation import IntegerArray
 from loopyperf.counts.item import Access, Item, Operation
 from loopyperf.counts.kernel_counts import KernelTallies
+from loopyperf.counts.magnitude import priced
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.touched_cells import Touched
 from loopyperf.device.description import Device
@@ -99,7 +100,8 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
         is_batch = any(isinstance(size, np.ndarray) for size in sizes.values())
         cycles = self._totals.at_arrays(sizes) if is_batch else self._totals.at(cast("Mapping[str, int]", sizes))
         per_second = self.device.cores * self.device.clock * PARTS
-        return {name: each / per_second for name, each in zip(self, cycles, strict=True)}
+        with priced(sizes):
+            return {name: each / per_second for name, each in zip(self, cycles, strict=True)}
 
     def bound(self, /, **sizes: int) -> str:
         """Return the subsystem that is busy longest at one size."""
@@ -112,7 +114,7 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
         That is the bound without local memory: of accesses of the source, machine code may have fewer, since loads of
         unrolled loops that are alike are one. Raises what :meth:`seconds` raises.
         """
-        merged = self.device.pipeline("local")
+        merged = Timing(self.device).pipeline_of("local")
         return max((float(each) for name, each in self.seconds(**sizes).items() if name != merged), default=0.0)
 
     # }}}

@@ -41,6 +41,7 @@ class _ModelTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     interval: tuple[Number, Number] | None
     unsure: tuple[str, ...]
     alternatives: tuple[_Alternative, ...]
+    left_out: tuple[str, ...] = ()
 
 
 _Answer = tuple[str, _ModelTime]
@@ -67,4 +68,5 @@ def read(transcript: bytes) -> Answer:
         interval=time.interval,
         unsure=time.unsure,
         alternatives=tuple(others),
+        left_out=time.left_out,
     )

@@ -13,6 +13,7 @@ import numpy as np
 
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
+from loopyperf.counts.magnitude import check_numbered
 from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.counts.transcription import read, transcribed
 from loopyperf.counts.typical import check_stated
@@ -132,12 +133,16 @@ def found_once(kind: Kind[Found], program: Program, asked: tuple[Any, ...], find
 
 
 def admitted_sizes(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
-    """Return *sizes* as integers; raises :class:`ParameterError` where *kernel* does not take or admit them."""
+    """Return *sizes* as integers; raises :class:`ParameterError` where *kernel* does not take or admit them.
+
+    So it does for sizes that are too large for graphs.
+    """
     superfluous = sorted(set(sizes) - kernel.parameters)
     if superfluous:
         takes = ", ".join(sorted(kernel.parameters)) or "none"
         raise ParameterError(f"kernel {kernel.name!r} has no size {', '.join(superfluous)}; its sizes are: {takes}")
     admitted = _integers(kernel, sizes)
+    check_numbered(admitted)
     _equal_to(kernel, admitted)
     return admitted
 

@@ -63,7 +63,7 @@ class Comparison(Shown):
     def sheet(self) -> Sheet:
         """Return a row for each model that has an answer, and why others have none."""
         rows = [
-            (name, f"{each.bound}{_others(each)}", duration(float(each)), f"{self.cycles[name]:,.0f}")
+            (name, f"{each.bound}{_others(each)}", each.time_in_words, f"{self.cycles[name]:,.0f}")
             for name, each in self.estimates.items()
         ]
         return Sheet(

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.indistinguishable import doubts
-from loopyperf.errors import ParameterError
+from loopyperf.counts.magnitude import beyond_floats
 from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
 from loopyperf.models.result import Estimate, ModelTime
-from loopyperf.oracle.intervals import extrapolations, interval
+from loopyperf.oracle.intervals import extrapolations, interval, left_out
 from loopyperf.oracle.sizes import common_shape, has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts
 
@@ -25,7 +25,7 @@ def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) 
     try:
         seconds = asked.seconds()
     except OverflowError as error:
-        raise ParameterError(f"at {dict(sizes)} the kernel does more than a floating-point time can tell") from error
+        raise beyond_floats(sizes) from error
     return Estimate.explained_later(
         counted.kernel.name, dict(sizes), fit.slug, fit.model, counted.counting, seconds, asked.explained
     )
@@ -56,7 +56,8 @@ class _Counted:
         spread, unlike = interval(self.fit, shares, answer.seconds)
         unknowns = _unknowns(self.counted, self.sizes)
         notes = (*unknowns, *_notes(self.counted, self.fit, answer.unfitted, shares), *unlike)
-        return replace(answer, interval=spread, notes=notes)
+        missing = (*(each.source for each in self.counted.left_out), *left_out(self.fit, shares))
+        return replace(answer, interval=None if missing else spread, notes=notes, left_out=missing)
 
 
 # {{{ sizes

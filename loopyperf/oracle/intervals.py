@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.widths import widths
+from loopyperf.calibration.widths import priceless, widths
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.models.interface import Count, Shares
 
@@ -38,6 +38,14 @@ def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds,
         return (seconds / float(factor[0]), seconds * float(factor[0])), notes
     spread = factor.reshape(seconds.shape)
     return (seconds / spread, seconds * spread), notes
+
+
+def left_out(fit: Fit, shares: Shares) -> tuple[str, ...]:
+    """Return what *fit* has no weight for, of which there is more than a negligible part at any of the sizes.
+
+    An answer is without what it costs: the run time is at least that, and has no interval.
+    """
+    return priceless(fit, *totals(shares))
 
 
 def totals(shares: Shares) -> tuple[tuple[str, ...], Floats]:

@@ -11,9 +11,10 @@ MILLISECOND = 1e-3
 def plot_benefits(advice: Mapping[str, Advice], *, ax: Axes | None = None) -> Figure:
     """Return the benefit X-Y chart of kernels by their names: costs in ms, memory along x, computation along y.
 
-    Of each kernel, the solid point is what it costs: T'mem, which nothing hides, and Tcomp; their sum is Texec. The
-    hollow one, at the end of the line, is what it would cost ideally: Tmem_min at most, and Tfp. Above the diagonal,
-    computation is the bound. The chart is that of Sim, Fig. 4 and 14.
+    Of each kernel, the cross is what it would cost without overlap, Tmem and Tcomp: above the diagonal, computation is
+    the bound. The solid point is what it costs: T'mem, which nothing hides, and Tcomp; their sum is Texec. The hollow
+    one, at the end of the line, is what it would cost ideally: Tmem_min at most, and Tfp. The chart is that of Sim,
+    Fig. 4 (A and A') and 14.
     """
     ax = axes(ax)
     largest = 0.0
@@ -21,16 +22,20 @@ def plot_benefits(advice: Mapping[str, Advice], *, ax: Axes | None = None) -> Fi
         unit = each.clock * MILLISECOND
         found = each.analysis
         memory, computation = float(found.t_mem_visible) / unit, float(found.t_comp) / unit
+        whole = float(found.t_mem) / unit
         ideal = memory - float(found.b_memlp) / unit, float(found.t_fp) / unit
         ax.plot([memory, ideal[0]], [computation, ideal[1]], color=style["color"], linewidth=1, linestyle=":")
+        ax.plot([whole, memory], [computation, computation], color=style["color"], linewidth=1, alpha=0.5)
+        ax.plot([whole], [computation], "x", color=style["color"])
         ax.plot([memory], [computation], **style, linestyle="none", label=name)
         ax.plot([ideal[0]], [ideal[1]], **style, linestyle="none", fillstyle="none")
-        largest = max(largest, memory, computation)
+        largest = max(largest, whole, computation)
     ax.plot([0, largest], [0, largest], color="grey", linewidth=1, linestyle="--", zorder=0)
     ax.annotate(
         "computation is the bound", (0.4, 0.97), xycoords="axes fraction", ha="center", va="top", fontsize="small"
     )
     ax.annotate("memory is the bound", (0.98, 0.03), xycoords="axes fraction", ha="right", fontsize="small")
+    ax.plot([], [], "x", color="grey", label="without overlap")
     ax.plot([], [], "o", color="grey", fillstyle="none", label="ideally")
     ax.set(xlabel="memory, T'mem (ms)", ylabel="computation, Tcomp (ms)")
     ax.set_xlim(left=0)

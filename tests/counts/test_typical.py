@@ -313,6 +313,9 @@ def test_an_estimate_says_what_it_assumed_and_left_out() -> None:
         note.startswith("left out, 20.0% of what the instructions' loops run: row_j_update: ")
         for note in left_out.notes
     )
+    assert "row_j_update" in left_out.left_out
+    assert ": at least " in str(left_out)
+    assert "row_j_update" not in assumed.left_out
 
 
 def test_typical_values_are_part_of_what_is_remembered() -> None:

@@ -8,6 +8,8 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
+from loopyperf.models.gpuperf import Analysis, Inputs, Parameters, analyse
+from loopyperf.models.on_device.advice import Advice
 from loopyperf.models.on_device.gpuperf_inputs import LaunchInputs
 from loopyperf.models.on_device.timed_launch import TimedKernel
 
@@ -111,6 +113,38 @@ def test_a_copy_takes_no_less_than_its_bytes_at_the_published_bandwidth(device: 
 
 
 # {{{ what it says
+
+
+def analysed(amat: float) -> Analysis:
+    """Return 200 instructions, 10 of which ask for memory, that 48 warps of a core hide from each other but for one."""
+    numbers = {"sync_insts": 0, "sfu_insts": 0, "fp_insts": 50, "total_warps": 14 * 4800, "active_sms": 14, "n": 48}
+    return analyse(Inputs(insts=200, mem_insts=10, mlp=4, amat=amat, **numbers), Parameters())
+
+
+def bound(analysis: Analysis) -> str:
+    return Advice("k", 1e9, analysis, ()).bound
+
+
+def test_memory_that_hides_all_computation_is_the_bound():
+    # What is seen of memory beside the computation is less than that, and yet it is memory that takes all of the time.
+    found = analysed(amat=800)
+    assert found.t_mem_visible < found.t_comp < found.t_mem
+    assert found.t_exec == pytest.approx(found.t_mem, rel=0.05)
+    assert bound(found) == "memory"
+
+
+def test_computation_that_hides_all_of_memory_is_the_bound():
+    found = analysed(amat=50)
+    assert (found.t_mem_visible, found.t_exec) == (0, found.t_comp)
+    assert bound(found) == "computation"
+
+
+@pytest.mark.parametrize("amat", [100, 200, 400])
+def test_where_neither_takes_longer_both_are_the_bound(amat: float):
+    # Where requests of as many warps are under way as computation has time to begin, Tmem is Tcomp.
+    found = analysed(amat)
+    assert found.t_comp == pytest.approx(found.t_mem, rel=1e-12)
+    assert bound(found) == "computation and memory alike"
 
 
 def test_a_column_is_named_with_the_sectors_that_it_asks_for():

@@ -320,7 +320,7 @@ def test_the_bound_is_the_property_that_costs_most(estimate: lpp.Estimate):
 def test_printed_an_estimate_says_what_where_how_long_and_why(estimate: lpp.Estimate):
     text = str(replace(estimate, notes=("first", "second"), interval=None))
     assert text.splitlines() == [
-        f"doubled(n=1000) on {estimate.device}, model {estimate.model}: {duration(float(estimate))}, "
+        f"doubled(n=1000) on {estimate.device}, model {estimate.model}: {estimate.time_in_words}{estimate.without}, "
         f"most of it for {estimate.bound}",
         "  note: first",
         "  note: second",
@@ -329,7 +329,8 @@ def test_printed_an_estimate_says_what_where_how_long_and_why(estimate: lpp.Esti
 
 def test_printed_a_batch_says_its_range(batch: lpp.Estimate):
     least, most = duration(float(batch.seconds.min())), duration(float(batch.seconds.max()))
-    assert f": 6 run times from {least} to {most}, most of it for {batch.bound}" in str(batch)
+    assert batch.time_in_words.removeprefix("at least ") == f"from {least} to {most}"
+    assert f": 6 run times {batch.time_in_words}{batch.without}, most of it for {batch.bound}" in str(batch)
 
 
 # }}}

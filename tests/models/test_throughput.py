@@ -95,7 +95,7 @@ def test_what_it_takes_at_least_is_less_than_the_bounds_where_the_compiler_merge
         target=lp.PyOpenCLTarget(),
     )
     unit = lp.set_temporary_address_space(lp.tag_inames(unit, "g:g.0, j:l.0, jj:l.0, k:unr"), "t", "local")
-    bounds, sizes, local = lpp.throughput_bounds(unit, device=V100), {"n": 2**16}, V100.pipeline("local")
+    bounds, sizes, local = lpp.throughput_bounds(unit, device=V100), {"n": 2**16}, "load/store"
     roofline = lpp.estimate(unit, device=V100, model="roofline", **sizes).seconds
     assert bounds.seconds(**sizes)[local] > roofline > bounds.at_least(**sizes)
     assert bounds.at_least(**sizes) == max(each for name, each in bounds.seconds(**sizes).items() if name != local)

@@ -39,7 +39,7 @@ def test_warps_are_as_slow_as_the_slowest_level() -> None:
 def test_levels_move_the_shares_that_reach_them() -> None:
     timing = Timing(load_device("v100"))
     coalesced, strided = (timing.memory("load", SERVED, Asked(8, lines)) for lines in (2, 8))
-    assert [each.pipeline for each in coalesced] == ["local", "L2", "DRAM"]
+    assert [each.pipeline for each in coalesced] == ["load/store", "L2", "DRAM"]
     # 256 bytes at 128 a cycle; a line a cycle where the lanes are far apart, and the rest is the same.
     assert [each[0].lambdas.issue for each in (coalesced, strided)] == [2, 8]
     assert coalesced[1:] == strided[1:]
@@ -52,8 +52,8 @@ def test_levels_move_the_shares_that_reach_them() -> None:
 def test_what_is_stored_reaches_all_caches_and_what_hits_goes_no_further() -> None:
     timing = Timing(load_device("v100"))
     hits = Served({"L1": 1.0, "L2": 0.0, "DRAM": 0.0}, SERVED.waited)
-    assert [each.pipeline for each in timing.memory("load", hits, Asked(8, 2))] == ["local"]
-    assert [each.pipeline for each in timing.memory("store", hits, Asked(8, 2))] == ["local", "L2"]
+    assert [each.pipeline for each in timing.memory("load", hits, Asked(8, 2))] == ["load/store"]
+    assert [each.pipeline for each in timing.memory("store", hits, Asked(8, 2))] == ["load/store", "L2"]
 
 
 def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places() -> None:

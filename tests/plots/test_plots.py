@@ -70,13 +70,15 @@ def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
     found = analyse(Inputs(insts=100, mem_insts=0, **numbers), Parameters(freq=1e9))
     advice = Advice("k", 1e9, found, ())
     (ax,) = plot_benefits({"k": advice}).axes
-    between, solid, hollow, diagonal, _ = ax.lines
+    between, hidden, whole, solid, hollow, diagonal, *_ = ax.lines
+    assert (list(whole.get_xdata()), list(whole.get_ydata())) == ([0.0], [1.0])
+    assert list(hidden.get_ydata()) == [1.0, 1.0]
     assert (list(solid.get_xdata()), list(solid.get_ydata())) == ([0.0], [1.0])
     assert (list(hollow.get_xdata()), list(hollow.get_ydata())) == ([0.0], [0.5])
     assert list(between.get_ydata()) == [1.0, 0.5]
     assert list(diagonal.get_ydata()) == [0, 1.0]
     assert (solid.get_fillstyle(), hollow.get_fillstyle()) == ("full", "none")
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["k", "ideally"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["k", "without overlap", "ideally"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from loopyperf.errors import LoopyperfError
 from loopyperf.models.result import Alternative
 from loopyperf.reports.folders import shortened
 from loopyperf.reports.pictures import embedded
+from loopyperf.reports.report import Report
 from loopyperf.units import duration
 
 VOID = frozenset(["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"])
@@ -106,6 +107,16 @@ def test_a_page_shows_every_estimate_and_every_reason(html: str):
         for row in each.breakdown.rows:
             assert row.property in text
             assert row.source in html
+
+
+def test_a_time_that_lacks_something_is_at_least_that():
+    found = lpp.explain(hostile(), n=4096, device="amd-r9-fury", models=["linear"])
+    (on,) = found.devices
+    part = replace(on.estimate, left_out=("f32 pow",), interval=None)
+    page = Report(replace(found, devices=(replace(on, estimates={"linear": part}),))).html()
+    text = " ".join(" ".join(Page(page).texts).split())
+    assert f"at least {duration(float(part))} (without f32 pow) on AMD Radeon R9 Fury, by linear" in text
+    assert f"at least {duration(float(on.estimate))}" not in " ".join(Page(Report(found).html()).texts)
 
 
 def test_names_that_end_what_a_page_begins_are_text_on_it():

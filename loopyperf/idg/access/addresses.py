@@ -1,6 +1,7 @@
 """The byte address that each lane of a warp accesses, as a function of the passes of the loops around."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,15 +11,19 @@ import pymbolic.primitives as prim
 from loopy.kernel.data import LocalInameTag
 from loopy.symbolic import get_dependencies
 
+from loopyperf.counts.magnitude import BITS, BOUND, sizes_in_words
 from loopyperf.counts.memory import STRIDE_CLASSES, Reference, element_strides
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.access.gathers import axes_of_data, data_of
 from loopyperf.idg.access.index_values import index_values, periods
 from loopyperf.idg.access.residues import Progress
+from loopyperf.idg.access.rows import Row, Visit, is_data, row_of
 from loopyperf.idg.access.sectors import LINE
 from loopyperf.idg.warps.passes import WarpPasses
 from loopyperf.idg.warps.warp import Integers
 
+ALWAYS_NUMBERED = 2**15
+"""sizes below it may be multiplied with each other three times"""
 APART = 2**40
 """bytes: lanes so far apart share nothing; a multiple of a line"""
 
@@ -73,7 +78,9 @@ def lane_addresses(ref: Reference, passes: WarpPasses, stride: str | None = None
     """
     if stride not in (None, *STRIDE_CLASSES):
         raise ParameterError(f"a stride class is one of {', '.join(STRIDE_CLASSES)}; received {stride!r}")
-    position = _position(ref, passes)
+    if stride is None and (rows := _listed_rows(ref, passes)):
+        return _in_rows(ref, passes, rows)
+    position = _position(ref, passes, ref.index)
     data = data_of(passes.kernel, position, passes.data_starts)
     shared = _sharing(passes, axes_of_data(passes.kernel, data))
     unit = ref.bits // 8
@@ -93,6 +100,7 @@ def addresses_at(ref: Reference, passes: WarpPasses, position: Any) -> LaneAddre
     values = {**passes.sizes, **_lane_values(passes)}
     expression = position + offset
     _check_known(passes, ref, expression, values.keys() | passes.data_starts.keys())
+    _check_numbered(passes, ref, expression, values)
     apart = np.zeros(passes.warp.lanes, dtype=np.int64)
     return LaneAddresses(expression, ref.bits // 8, values, passes.loops, apart, unknown)
 
@@ -100,10 +108,10 @@ def addresses_at(ref: Reference, passes: WarpPasses, position: Any) -> LaneAddre
 # {{{ the position in the array
 
 
-def _position(ref: Reference, passes: WarpPasses) -> Any:
-    """Return how far *ref* lies from the first element of its array, in what it accesses."""
+def _position(ref: Reference, passes: WarpPasses, indices: Sequence[Any]) -> Any:
+    """Return how far the element at *indices* lies from the first one of the array of *ref*, in what it accesses."""
     strides = element_strides(passes.kernel, ref, passes.sizes)
-    return sum(index * stride for index, stride in zip(ref.index, strides, strict=True) if stride)
+    return sum(index * stride for index, stride in zip(indices, strides, strict=True) if stride)
 
 
 def _offset(ref: Reference, passes: WarpPasses) -> tuple[Any, tuple[str, ...]]:
@@ -138,6 +146,51 @@ def _check_known(passes: WarpPasses, ref: Reference, expression: Any, known: set
     loops = sorted(unknown & kernel.inames.keys())
     if loops:
         raise UncountableError(f"the index of {ref.array!r} depends on {', '.join(loops)}, no loop around the access")
+
+
+def _check_numbered(passes: WarpPasses, ref: Reference, expression: Any, values: Mapping[str, Any]) -> None:
+    """Raise :class:`ParameterError` where an address, at the first or last passes of all loops, has too many digits."""
+    if max(map(abs, passes.sizes.values()), default=0) < ALWAYS_NUMBERED:
+        return
+    exact = {name: np.asarray(value, dtype=object) for name, value in values.items()}
+    for activity in passes.activities:
+        for end in (activity.passes.dim_min_val, activity.passes.dim_max_val):
+            at = {loop: np.asarray(end(place).to_python(), object) for place, loop in enumerate(passes.loops)}
+            with suppress(ZeroDivisionError):  # in a branch that is not taken
+                reached = np.max(np.abs(index_values(expression, {**exact, **at}))) * ref.bits // 8
+                if reached >= BOUND:
+                    raise ParameterError(
+                        f"at {sizes_in_words(passes.sizes)} an access of {ref.array!r} goes {float(reached):.3g} bytes "
+                        f"far, and addresses are told up to 2^{BITS} = {float(BOUND):.3g}: take smaller sizes"
+                    )
+
+
+# }}}
+
+
+# {{{ rows that data begins
+
+
+def _listed_rows(ref: Reference, passes: WarpPasses) -> dict[int, Row]:
+    """Return axis -> the row that the index goes through; empty where data tells an index in another way, or none."""
+    if ref.space == "local":
+        return {}
+    visit = Visit(passes.kernel, passes.sizes, passes.counted, passes.points)
+    by_data = {axis: index for axis, index in enumerate(ref.index) if is_data(visit, index)}
+    rows = {axis: row_of(visit, index) for axis, index in by_data.items()}
+    listed = {axis: row for axis, row in rows.items() if row is not None and row.number is not None}
+    return listed if len(listed) == len(rows) else {}
+
+
+def _in_rows(ref: Reference, passes: WarpPasses, rows: Mapping[int, Row]) -> LaneAddresses:
+    indices = [rows[axis].index if axis in rows else index for axis, index in enumerate(ref.index)]
+    found = addresses_at(ref, passes, passes.lockstep.in_passes(_position(ref, passes, indices)))
+    assumed = (
+        f"where rows of {ref.array!r} begin is data ({ref.index[axis]}): taken as one after the other, "
+        f"{row.length} elements each"
+        for axis, row in rows.items()
+    )
+    return replace(found, assumed=(*assumed, *found.assumed))
 
 
 # }}}

@@ -1,10 +1,10 @@
-"""What of an index is data: values that the kernel loads or computes, and along which local axes they may differ."""
+"""What of an index is data: values that the kernel loads or computes, and along which inames they may differ."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import pymbolic.primitives as prim
-from loopy.kernel.data import AddressSpace, LocalInameTag
+from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag
 from loopy.symbolic import DependencyMapper, get_dependencies
 
 from loopyperf.kernel import Kernel
@@ -13,12 +13,13 @@ from loopyperf.kernel import Kernel
 def data_of(kernel: Kernel, expression: Any, starts: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Return the names of variables and inames that what is data in *expression* depends on; empty where nothing is.
 
-    *starts* are loops that start from data, each with that data.
+    *starts* are loops that start from data, each with that data: what is looked up in such a loop depends on it.
     """
     names: set[str] = set()
     for part in DependencyMapper(include_subscripts=True, include_calls=True)(expression):
         if not isinstance(part, prim.Variable):
-            names |= get_dependencies(part)
+            looked_up = get_dependencies(part)
+            names |= looked_up.union(*(starts[loop] for loop in looked_up & starts.keys()))
         elif part.name in starts:
             names |= starts[part.name]
         elif part.name in kernel.loopy_kernel.temporary_variables:
@@ -27,31 +28,32 @@ def data_of(kernel: Kernel, expression: Any, starts: Mapping[str, frozenset[str]
 
 
 def axes_of_data(kernel: Kernel, names: Iterable[str]) -> frozenset[int]:
-    """Return the local axes along which values that depend on *names* may differ between work-items.
+    """Return the local axes along which values that depend on *names* may differ between work-items."""
+    tags = map(kernel.hardware_axis, inames_of_data(kernel, names))
+    return frozenset(tag.axis for tag in tags if isinstance(tag, LocalInameTag))
 
-    What a work-item computes for itself may differ along the axes whose inames its instructions use, and along those
-    along which what they read may.
+
+def inames_of_data(kernel: Kernel, names: Iterable[str]) -> frozenset[str]:
+    """Return the inames along which values that depend on *names* may differ.
+
+    What a work-item computes for itself may differ along the inames that decide what it computes, and along those along
+    which what that reads may; if it has several values, along all loops that it is computed in. What a group keeps in
+    local memory may differ from group to group.
     """
-    private = _private(kernel)
-    pending, seen, axes = set(names), set[str](), set[int]()
+    variables, inames = kernel.loopy_kernel.temporary_variables, kernel.loopy_kernel.all_inames()
+    pending, seen = set(names), set[str]()
     while pending:
         name = pending.pop()
         seen.add(name)
-        axes |= _axes(kernel, (name,))
-        if name in private:
-            for instruction in kernel.loopy_kernel.writer_map().get(name, ()):
-                writer = kernel.loopy_kernel.id_to_insn[instruction]
-                read = cast("frozenset[str]", writer.read_dependency_names())
-                axes |= _axes(kernel, writer.within_inames)
-                pending |= (read & private) - seen
-    return frozenset(axes)
-
-
-def _private(kernel: Kernel) -> frozenset[str]:
-    variables = kernel.loopy_kernel.temporary_variables
-    return frozenset(name for name, each in variables.items() if each.address_space == AddressSpace.PRIVATE)
-
-
-def _axes(kernel: Kernel, names: Iterable[str]) -> set[int]:
-    tags = (kernel.hardware_axis(name) for name in names if name in kernel.loopy_kernel.inames)
-    return {tag.axis for tag in tags if isinstance(tag, LocalInameTag)}
+        if name not in variables:
+            continue
+        is_private = variables[name].address_space == AddressSpace.PRIVATE
+        for instruction in kernel.loopy_kernel.writer_map().get(name, ()):
+            writer = kernel.loopy_kernel.id_to_insn[instruction]
+            around = frozenset[str](writer.within_inames)
+            if is_private:
+                pending |= kernel.deciding(writer) - seen
+            if name not in kernel.registers:
+                tags = {iname: kernel.hardware_axis(iname) for iname in around}
+                seen.update(iname for iname, tag in tags.items() if tag is None or isinstance(tag, GroupInameTag))
+    return frozenset(seen & inames)

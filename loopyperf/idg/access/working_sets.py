@@ -1,8 +1,9 @@
 """What a launch touches of each array of global memory, or a part of the launch: some groups, some passes of its loops.
 
 Cells of arrays are counted in the box that holds them, thinned out by how much of it they fill, so that it takes a
-millisecond whatever the size. Where data tells the cells, all accesses are taken to touch others, up to the whole
-array.
+millisecond whatever the size. Rows that are as long as data says lie one after the other, or apart (see
+:mod:`loopyperf.idg.access.rows`). Where data tells the cells in another way, all accesses are taken to touch others. Of
+either, no more is touched than the whole array.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from loopyperf.counts.memory import Reference, element_strides, value_at
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.idg.access.blocks import Touched, touched
 from loopyperf.idg.access.index_branches import Indices, branches
+from loopyperf.idg.access.rows import APART, Visit, in_rows, is_data
 from loopyperf.idg.access.sectors import LINE, SECTOR
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
@@ -32,9 +34,6 @@ from loopyperf.idg.warps.points import at_sizes
 from loopyperf.idg.warps.warp import first_value
 
 SET = isl.dim_type.set
-APART = 2**40
-"""bytes between arrays that have nothing to do with each other; a multiple of a line"""
-
 Window = Mapping[str, range]
 """iname -> the values that are looked at; all of those that are not named"""
 Part = Nest | Sequence[Nest | Statement]
@@ -54,6 +53,8 @@ class _Access:
     """from these to the indices; None where data tells them"""
     axes: tuple[int, ...]
     """bytes between neighbours along each index"""
+    by_data: bool
+    """data tells the cells, or the rows that they are in"""
     statements: frozenset[int]
     """the identities of the statements that make it, and of the loops around these"""
 
@@ -137,20 +138,32 @@ class WorkingSets:
                 total += _of_cells(cells, axes, known[0].reference.bits // 8)
             for access in here:
                 if access.cells is None:
-                    total += self._anywhere(access, window)
-            found[array] = total
+                    number = Fraction(number_of_points(_restricted(access, window)))
+                    total += Touched(number, number)
+            whole = self._whole(here[0].reference) if any(access.by_data for access in here) else None
+            found[array] = total if whole is None else total.at_most(whole)
         return found
 
-    def _anywhere(self, access: _Access, window: Window) -> Touched:
-        """Return what *access* touches where each execution may touch another sector, up to the whole array."""
-        number = number_of_points(_restricted(access, window))
-        array = self.program.kernel.array(access.reference.array)
+    def _whole(self, reference: Reference) -> Touched | None:
+        """Return the whole array that *reference* accesses; None where its shape is not stated."""
+        array = self.program.kernel.array(reference.array)
         shape = None if array is None else array.shape
         if not isinstance(shape, tuple):
-            return Touched(Fraction(number), Fraction(number))
-        size = prod(value_at(length, self.sizes, "the length of an axis") for length in shape)
-        size *= access.reference.bits // 8
-        return Touched(Fraction(min(number, -(-size // SECTOR))), Fraction(min(number, -(-size // LINE))))
+            return None
+        size = prod(value_at(length, self.sizes, "the length of an axis") for length in shape) * reference.bits // 8
+        return Touched(Fraction(-(-size // SECTOR)), Fraction(-(-size // LINE)))
+
+    @property
+    def assumed(self) -> Iterator[str]:
+        """Yield what had to be assumed of arrays, in sentences."""
+        for accesses in self._accesses.values():
+            for access in accesses:
+                if access.cells is None and self._whole(access.reference) is None:
+                    name = access.reference.array
+                    yield (
+                        f"how much of {name!r} is touched is data, and its shape is not stated: every access of it is "
+                        "taken to touch another sector"
+                    )
 
     # {{{ accesses
 
@@ -172,12 +185,18 @@ class WorkingSets:
         strides = element_strides(self.program.kernel, first.reference, self.sizes)
         statements = {id(draft.statement) for draft in drafts} | {id(self.program.nest)}
         loops = {id(loop) for draft in drafts for loop in draft.statement.loops}
+        axes = tuple(stride * first.reference.bits // 8 or APART for stride in strides)
+        visit = Visit(self.program.kernel, self.sizes, self.program.counter.loops(first.statement.inames), points)
+        located = [in_rows(visit, *each) for each in zip(first.reference.index, axes, strict=True)]
+        known = [pair for pairs in located for pair in pairs or ()]
+        is_known = None not in located
         return _Access(
             reference=first.reference,
             names=tuple(points.get_var_names_not_none(SET)),
             points=points,
-            cells=self._cell_map(first, first.reference.index),
-            axes=tuple(stride * first.reference.bits // 8 or APART for stride in strides),
+            cells=self._cell_map(first, tuple(index for index, _ in known)) if is_known else None,
+            axes=tuple(distance for _, distance in known) if is_known else axes,
+            by_data=any(is_data(visit, index) for index in first.reference.index),
             statements=frozenset(statements | loops),
         )
 

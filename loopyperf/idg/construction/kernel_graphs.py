@@ -1,13 +1,14 @@
 """The instruction dependence graphs of a kernel: one for each launch and for each kind of its warps."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import prod
 from typing import Any
 
 from loopyperf import hypertext
+from loopyperf.counts.magnitude import numbered
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import GraphError
 from loopyperf.idg.access import AccessPattern
@@ -51,10 +52,14 @@ class WarpKind:
     def _executed(self) -> Executed:
         return Executed(*self._origin)
 
-    def working_sets(self) -> WorkingSets:
-        """Return what the launch touches of global arrays, in parts."""
+    @cached_property
+    def _sets(self) -> WorkingSets:
         program, executions, _ = self._origin
         return WorkingSets(program, executions)
+
+    def working_sets(self) -> WorkingSets:
+        """Return what the launch touches of global arrays, in parts."""
+        return self._sets
 
     def access(self, number: int, graph: Idg | None = None) -> AccessPattern:
         """Return what the load or store *number* of the graph asks of memory, as the example executes it.
@@ -70,7 +75,7 @@ class WarpKind:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the graph, and not what it is made of."""
-        kept = {name: value for name, value in self.__dict__.items() if name != "_executed"}
+        kept = {name: value for name, value in self.__dict__.items() if name not in ("_executed", "_sets")}
         return {**kept, "graph": self.graph, "_made_of": None}
 
 
@@ -124,6 +129,8 @@ class KernelIdg(Idg):
     """the name of the launch whose representative warp this is"""
     launches: tuple[LaunchGraphs, ...] = ()
     """in the order of the program"""
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    """of the kernel"""
 
     def _summary(self) -> str:
         return f"{self.launch} {super()._summary()}"
@@ -146,8 +153,14 @@ class KernelIdg(Idg):
 def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int = 32) -> KernelIdg:
     """Return the source graphs of *kernel* at *sizes*, in warps of *warp_size* lanes.
 
-    Raises :class:`UncountableError` for what depends on data of which nothing is stated.
+    Raises :class:`UncountableError` for what depends on data of which nothing is stated, and :class:`ParameterError`
+    for more passes of loops than can be numbered.
     """
+    with numbered(sizes):
+        return _graphs(kernel, sizes, typical, warp_size)
+
+
+def _graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int) -> KernelIdg:
     launches: list[LaunchGraphs] = []
     for launch in kernel.launches:
         program = LaunchProgram(kernel, launch, typical)
@@ -160,7 +173,7 @@ def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, wa
     longest = max(launches, key=_executed)
     graph = longest.representative.graph if longest.kinds else Idg((), (), ())
     return KernelIdg(
-        graph.instructions, graph.edges, graph.body, graph.idle, kernel.name, longest.name, tuple(launches)
+        graph.instructions, graph.edges, graph.body, graph.idle, kernel.name, longest.name, tuple(launches), dict(sizes)
     )
 
 

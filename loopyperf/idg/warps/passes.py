@@ -8,6 +8,7 @@ import islpy as isl
 import numpy as np
 
 from loopyperf.counts.execution import ExecutionCounter, Site
+from loopyperf.counts.loops import LoopPoints
 from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
 from loopyperf.idg.warps.lockstep import Lockstep, lockstep_of
 from loopyperf.idg.warps.points import at_sizes, fixed, without
@@ -44,8 +45,15 @@ class WarpPasses:
     activities: tuple[Activity, ...]
     """they share no pass, and each has an active lane"""
     lockstep: Lockstep
-    data_starts: Mapping[str, frozenset[str]]
-    """loop -> the data that it starts from"""
+    counted: LoopPoints
+    """what is counted of all loops around"""
+    points: isl.Set
+    """over all inames, at the sizes: where the site is executed, by whichever warp"""
+
+    @property
+    def data_starts(self) -> Mapping[str, frozenset[str]]:
+        """Return loop -> the data that it starts from."""
+        return self.counted.starts
 
     def active(self, passes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the lanes that are active where the loops have the values *passes*; those of other loops may be there.
@@ -88,7 +96,8 @@ def passes_of(
         lane_values=values,
         activities=tuple(_activities(lockstep.numbered(points), [values.get(name) for name in names], warp.lanes)),
         lockstep=lockstep,
-        data_starts=loops.starts,
+        counted=loops,
+        points=points,
     )
 
 

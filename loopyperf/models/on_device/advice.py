@@ -6,6 +6,7 @@ table 5, which the paper ties to the benefits that they act on.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isclose
 from typing import Any
 
 from loopyperf.models.gpuperf import Analysis
@@ -16,6 +17,8 @@ from loopyperf.units import amount, duration
 
 NAMED = 3
 """instructions that are named for each benefit, those that cost most"""
+TIE = 1e-3
+"""of the time: no difference that the three digits of a time show"""
 SMALL = 0.01
 """of the time: benefits below are not worth a word"""
 
@@ -53,8 +56,15 @@ class Advice(Shown):
 
     @property
     def bound(self) -> str:
-        """Return on which side of the diagonal of the X-Y chart the launch is: ``"computation"`` or ``"memory"``."""
-        return "computation" if self.analysis.t_comp >= self.analysis.t_mem_visible else "memory"
+        """Return what limits the launch: ``"computation"``, ``"memory"``, or both where neither does more.
+
+        It is the larger of Tcomp and Tmem, what would be left if the other were gone, on whichever side of the diagonal
+        point A of Fig. 4 is. What Toverlap hides is no matter: with all computation hidden, memory alone takes Texec.
+        """
+        computation, memory = float(self.analysis.t_comp), float(self.analysis.t_mem)
+        if isclose(computation, memory, rel_tol=TIE):
+            return "computation and memory alike"
+        return "computation" if computation > memory else "memory"
 
     @property
     def worth(self) -> tuple[Benefit, ...]:

@@ -3,6 +3,7 @@
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.timed_launch import TimedLaunch
+from loopyperf.models.pipeline_names import in_files
 
 LATENCY = "latency"
 CORE_MEMORIES = ("global", "private", "local")
@@ -12,8 +13,8 @@ CORE_MEMORIES = ("global", "private", "local")
 def column_of(pipeline: str, instruction: Instruction, launch: TimedLaunch) -> str:
     """Return the column of what *instruction* takes of *pipeline*."""
     if instruction.subsystem not in CORE_MEMORIES or is_of_device(pipeline, launch):
-        return pipeline
-    return f"{pipeline}: {instruction.subsystem}"
+        return in_files(pipeline)
+    return f"{in_files(pipeline)}: {instruction.subsystem}"
 
 
 def is_of_device(pipeline: str, launch: TimedLaunch) -> bool:

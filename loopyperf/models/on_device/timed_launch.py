@@ -11,6 +11,7 @@ from functools import cached_property
 from math import gcd
 from typing import Any, TypeVar
 
+from loopyperf.counts.magnitude import numbered
 from loopyperf.device.description import Device
 from loopyperf.device.occupancy import occupancy
 from loopyperf.errors import OccupancyError, UncountableError
@@ -53,10 +54,12 @@ class TimedKernel:
         """Return the launches that execute anything.
 
         Raises :class:`MissingNumberError` for a number that the device's description does not state, and
-        :class:`OccupancyError` for a group that fits on no core, or for more concurrent groups than do.
+        :class:`OccupancyError` for a group that fits on no core, or for more concurrent groups than do; also
+        :class:`ParameterError` for sizes at which addresses are more than can be numbered.
         """
-        executed = (launch for launch in self.graphs.launches if launch.kinds)
-        return tuple(TimedLaunch(launch, self.device, self.concurrent_groups, self.placement) for launch in executed)
+        executed = [launch for launch in self.graphs.launches if launch.kinds]
+        with numbered(self.graphs.sizes):
+            return tuple(TimedLaunch(each, self.device, self.concurrent_groups, self.placement) for each in executed)
 
     @cached_property
     def unsure(self) -> "Mapping[str, PrivateArray]":
@@ -118,6 +121,7 @@ class TimedLaunch:
         """how long a warp takes to begin; None if nothing is known"""
         self.notes.update(self.timing.missing)
         self.notes.update((sentence, None) for each in self.accesses.values() for sentence in each.assumed)
+        self.notes.update(dict.fromkeys(launch.representative.working_sets().assumed))
 
     # {{{ the machine graphs, and the room that they take
 

@@ -24,6 +24,7 @@ from loopyperf.errors import MissingNumberError
 from loopyperf.idg.access.sectors import SECTOR
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.traffic import Served
+from loopyperf.models.pipeline_names import LOAD_STORE, LOCAL_MEMORY
 
 LOAD_LOCAL = ("load local", "b32")
 WAVEFRONT = 128
@@ -216,8 +217,11 @@ class Timing:
 
     def pipeline_of(self, name: str) -> str:
         """Return the pipeline of a subsystem or a level: local memory and the cache that it is part of share one."""
-        shared = name == "local" or (name in self._levels and self.device.level(name).holds_local_memory)
-        return "local" if shared else self.device.pipeline(name)
+        if name in self._levels and self.device.level(name).holds_local_memory:
+            return LOAD_STORE
+        if name != "local":
+            return self.device.pipeline(name)
+        return LOAD_STORE if any(level.holds_local_memory for level in self.device.memory) else LOCAL_MEMORY
 
     @property
     def _levels(self) -> frozenset[str]:

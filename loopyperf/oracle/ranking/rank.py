@@ -9,6 +9,7 @@ from typing import Any
 from loopyperf import hypertext
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
+from loopyperf.counts.magnitude import number_in_words
 from loopyperf.errors import ParameterError
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.protocol import Protocol
@@ -151,7 +152,7 @@ class Ranking:
         yield from self._rest()
 
     def _asked(self) -> str:
-        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        sizes = ", ".join(f"{name}={number_in_words(value)}" for name, value in self.sizes.items())
         return f"{len(self.variants):,} variants ({sizes}) on {self.device}, model {self.model}"
 
     def _rows(self) -> tuple[list[tuple[str, str, str, str]], int]:
@@ -159,7 +160,7 @@ class Ranking:
         number = {name: place for place, group in enumerate(self.ties, 1) for name in group}
         first, last = hypertext.ends(len(self.order))
         chosen = [(self.order[place], self.estimates[self.order[place]]) for place in (*first, *last)]
-        rows = [(str(number[name]), name, duration(float(each.seconds)), each.bound) for name, each in chosen]
+        rows = [(str(number[name]), name, each.time_in_words, each.bound) for name, each in chosen]
         return rows, last.start - first.stop
 
     def _rest(self) -> Iterator[str]:

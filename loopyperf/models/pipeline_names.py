@@ -1,0 +1,22 @@
+"""What the pipeline of local memory is called: by people, and in the files of fits.
+
+Accesses of local memory and of the cache that it is a part of are executed by one pipeline, NVIDIA's load/store units
+(LSU), where private and global memory pass, too. Files of fits call it ``local``, which people take for a memory.
+"""
+
+LOAD_STORE = "load/store"
+"""of local memory and the cache that it is a part of"""
+LOCAL_MEMORY = "local memory"
+"""of local memory alone, where no cache has a part in it"""
+IN_FILES = "local"
+
+
+def in_files(pipeline: str) -> str:
+    """Return what a fit's columns call *pipeline*."""
+    return IN_FILES if pipeline in (LOAD_STORE, LOCAL_MEMORY) else pipeline
+
+
+def shown(column: str) -> str:
+    """Return what people are shown for a fit's *column* of pipelines, e.g. ``"load/store: private"``."""
+    pipeline, colon, memory = column.partition(":")
+    return f"{LOAD_STORE}{colon}{memory}" if pipeline == IN_FILES else column

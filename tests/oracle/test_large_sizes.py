@@ -1,0 +1,157 @@
+"""Sizes beyond what 64 bits hold: counts are exact at them, and what numbers passes and addresses refuses them."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import loopyperf as lpp
+from loopyperf.cli.program import program
+from loopyperf.counts.magnitude import number_in_words, sizes_in_words
+from loopyperf.errors import LoopyperfError, ParameterError
+
+GPU = "nvidia-v100"
+FITTED = "amd-r9-fury"
+LARGE = [2**62, 2**63 - 1, 2**63, 10**20, 10**4000]
+FITS = Path(__file__).parents[2] / "fits"
+N = lp.ValueArg("n", np.int64)
+
+
+def scaled() -> lp.TranslationUnit:
+    arrays = [lp.GlobalArg("x, y", np.float32, shape="n"), N]
+    return grouped(lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i] + y[i]", arrays, **common()), "i", 0)
+
+
+def multiplication() -> lp.TranslationUnit:
+    arrays = [lp.GlobalArg("a, b, c", np.float32, shape="n, n"), N]
+    domain, code = "{[i,j,k]: 0<=i,j,k<n}", "c[i,j] = sum(k, a[i,k]*b[k,j])"
+    return grouped(grouped(lp.make_kernel(domain, code, arrays, **common()), "i", 1), "j", 0)
+
+
+def common() -> dict[str, Any]:
+    return {"lang_version": (2018, 2), "assumptions": "n >= 1", "name": "large"}
+
+
+def grouped(unit: lp.TranslationUnit, iname: str, axis: int) -> lp.TranslationUnit:
+    return lp.split_iname(unit, iname, 16, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")
+
+
+@pytest.mark.parametrize("n", [2**21, 2**31, *LARGE], ids=number_in_words)
+def test_counts_are_exact_at_any_size(n: int) -> None:
+    counts = lpp.count(multiplication()).properties()
+    assert counts["f32 add"](n=n) == n**3
+    assert counts.evaluate(n=n)["work-groups"] == (-(-n // 16)) ** 2
+    # An array of sizes has the same numbers, whether they fit into its type or not.
+    several = np.array([n, n - 1], dtype=object if n >= 2**63 else np.int64)
+    assert [n**3, (n - 1) ** 3] == counts.evaluate(n=several)["f32 add"].tolist()
+
+
+@pytest.mark.parametrize("n", LARGE[:-1], ids=number_in_words)
+def test_a_fit_of_counts_answers_as_fractions_do(n: int) -> None:
+    fit, counts = (
+        lpp.load_fit(FITS / FITTED / "linear.json"),
+        lpp.count(multiplication(), counting="paper").properties().evaluate(n=n),
+    )
+    exact = sum(Fraction(fit.weights[name]) * count for name, count in counts.items() if name in fit.weights)
+    seconds = lpp.estimate(multiplication(), n=n, device=FITTED).seconds
+    assert seconds == pytest.approx(float(exact), rel=1e-12)
+    batch = lpp.estimate(multiplication(), n=np.array([n], dtype=object), device=FITTED).seconds
+    assert batch == pytest.approx([float(exact)], rel=1e-12)
+
+
+def test_a_count_beyond_all_floats_is_refused_by_its_size() -> None:
+    message = "^at n = about 10\\^4999 the kernel does more than a floating-point time can tell, 1.8e\\+308"
+    with pytest.raises(ParameterError, match=message):
+        lpp.estimate(scaled(), n=10**5000, device=FITTED)
+    with pytest.raises(ParameterError, match=r"^at n = up to about 10"):
+        lpp.estimate(scaled(), n=np.array([1, 10**5000], dtype=object), device=FITTED)
+    with pytest.raises(ParameterError, match=message):
+        lpp.throughput_bounds(scaled(), device=GPU).seconds(n=10**5000)
+
+
+Asked = Callable[[lp.TranslationUnit, Any], object]
+ROADS: dict[str, Asked] = {
+    "estimate": lambda unit, n: lpp.estimate(unit, n=n, device=GPU, model="pipeline"),
+    "roofline": lambda unit, n: lpp.roofline(unit, n=n, device=GPU),
+    "compare": lambda unit, n: lpp.compare(unit, n=n, device=GPU),
+    "explain": lambda unit, n: lpp.explain(unit, n=n, device=GPU),
+    "report": lambda unit, n: lpp.report(unit, n=n, device=GPU),
+    "graph": lambda unit, n: lpp.instruction_graph(unit, n=n),
+    "trace": lambda unit, n: lpp.trace(unit, n=n, device=GPU),
+    "advise": lambda unit, n: lpp.advise(unit, n=n, device=GPU),
+    "split": lambda unit, n: lpp.split(unit, n=n, devices=[GPU, "nvidia-a100"], model="roofline"),
+}
+
+
+@pytest.mark.parametrize("n", [*LARGE, np.uint64(2**63)], ids=number_in_words)
+@pytest.mark.parametrize("road", sorted(ROADS))
+def test_what_numbers_passes_names_the_size_and_the_limit(road: str, n: Any) -> None:
+    with pytest.raises(ParameterError, match=r"^size n is [^,]*, and what looks .* below 2\^62 = 4.61e\+18") as refusal:
+        ROADS[road](scaled(), n)
+    assert number_in_words(int(n)) in str(refusal.value)
+
+
+def test_an_array_of_sizes_is_refused_by_the_one_that_is_too_large() -> None:
+    with pytest.raises(ParameterError, match=r"^size n is 4611686018427387904, "):
+        lpp.estimate(scaled(), n=np.array([4096, 2**62]), device=GPU, model="roofline")
+
+
+def test_a_float_is_no_size_however_large() -> None:
+    for model in (None, "roofline"):
+        with pytest.raises(ParameterError, match="size n must be an integer, received 1e\\+20"):
+            lpp.estimate(scaled(), n=1e20, device=FITTED if model is None else GPU, model=model)
+
+
+def test_addresses_beyond_64_bits_are_refused() -> None:
+    # 2^31 rows of 2^31 floats are 2^64 bytes; the warp that stands for all is in the middle.
+    message = r"^at n = 2147483648 an access of '[ab]' goes 9.22e\+18 bytes far, .* up to 2\^62"
+    with pytest.raises(ParameterError, match=message):
+        lpp.estimate(multiplication(), n=2**31, device=GPU, model="roofline")
+
+
+def test_below_the_limit_a_multiplication_takes_as_the_cube_of_its_size() -> None:
+    small, large = (
+        float(lpp.estimate(multiplication(), n=n, device=GPU, model="roofline").seconds) for n in (2**20, 2**29)
+    )
+    assert large == pytest.approx(small * 8**9, rel=1e-4)
+
+
+def test_more_passes_than_a_size_has_are_refused() -> None:
+    arrays = [lp.GlobalArg("y", np.float32, shape="64"), N]
+    unit = lp.make_kernel("{[i,j]: 0<=i<1000*n and 0<=j<64}", "y[j] = y[j] + 1 {inames=i:j}", arrays, **common())
+    with pytest.raises(ParameterError, match=r"^at n = 2305843009213693952 there are more passes of a loop, or groups"):
+        lpp.roofline(grouped(unit, "j", 0), n=2**61, device=GPU)
+
+
+def test_sizes_are_named_in_few_words() -> None:
+    sizes = {"n": 10**29, "m": -(10**5000), "k": np.array([3, 2**70], dtype=object), "l": np.array([], dtype=int)}
+    assert f"n = {10**29}, m = about -10^4999, k = up to {2**70}, l = none" == sizes_in_words(sizes)
+
+
+SOURCE = """
+import loopy as lp
+import numpy as np
+
+
+def scaled():
+    arrays = [lp.GlobalArg("x, y", np.float32, shape="n"), lp.ValueArg("n", np.int64)]
+    unit = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = 2*x[i]", arrays, lang_version=(2018, 2), assumptions="n >= 1")
+    return lp.split_iname(unit, "i", 128, outer_tag="g.0", inner_tag="l.0")
+"""
+
+
+@pytest.mark.parametrize("command", ["estimate", "explain", "compare", "trace"])
+def test_commands_refuse_such_sizes_on_one_line(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "large.py"
+    file.write_text(SOURCE, encoding="utf-8")
+    output = ["--output", str(tmp_path / "out")] if command == "trace" else []
+    model = ["--model", "pipeline"] if command == "estimate" else []
+    asked = [command, f"{file}:scaled", "--set", f"n={10**20}", "--device", GPU, *model, *output]
+    done = CliRunner().invoke(program, asked)
+    assert (done.exit_code, isinstance(done.exception, (SystemExit, LoopyperfError))) == (1, True)
+    assert f"size n is {10**20}" in " ".join(done.output.split())
