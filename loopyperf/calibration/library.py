@@ -17,7 +17,7 @@ from typing import Literal
 
 from loopyperf.calibration.fit_files import load_fit, path_of
 from loopyperf.calibration.fits import Fit
-from loopyperf.device.library import load_device
+from loopyperf.device.library import known_descriptions, load_device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.user_data import user_data, user_data_name
@@ -226,10 +226,18 @@ def _no_fit_through(backend: str | None, slug: str, fits: Sequence[Fit]) -> FitF
 
 
 def _no_such_device(slug: str, known: Sequence[str]) -> str:
+    way_out = without_fit(slug)
+    if not way_out:
+        known = sorted({*known, *(each.slug for each in known_descriptions())})
     nearest = sorted(known, key=lambda name: -difflib.SequenceMatcher(None, slug, name).ratio())
+    if not way_out:
+        return (
+            f"no device called {slug!r} has a fit or is described; known devices, nearest first: {', '.join(nearest)}. "
+            "To add one, run `loopyperf calibrate` on it, or give the path of a fit file"
+        )
     return (
         f"there is no fit for the device {slug!r}; known devices, nearest first: {', '.join(nearest) or 'none'}. "
-        f"To make one, run `loopyperf calibrate` on the device, or give the path of a fit file{without_fit(slug)}"
+        f"To make one, run `loopyperf calibrate` on the device, or give the path of a fit file{way_out}"
     )
 
 

@@ -8,9 +8,22 @@ from types import ModuleType
 from typing import Any
 
 from loopyperf.errors import KernelFileError
+from loopyperf.kernel import Program
 
 
-def load_program(source: str) -> Any:
+def load_program(source: str) -> Program:
+    """Return the Loopy kernel that FUNCTION in FILE.py builds, or that is called so there.
+
+    Raises :class:`KernelFileError` for what is none, and what :func:`load_built` raises.
+    """
+    built = load_built(source)
+    if not isinstance(built, Program):
+        what = "None: does it end with return?" if built is None else f"{type(built).__name__}"
+        raise KernelFileError(f"{source} is to be a Loopy kernel, as loopy.make_kernel(...) builds it; it is {what}")
+    return built
+
+
+def load_built(source: str) -> Any:
     """Return what FUNCTION in FILE.py returns, or the module attribute of that name if it is no function.
 
     Raises :class:`KernelFileError` if there is no such file or attribute, or the function fails or needs arguments.

@@ -4,7 +4,7 @@ import click
 
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show
-from loopyperf.cli.kernel_source import load_program
+from loopyperf.cli.kernel_source import load_built
 from loopyperf.cli.progress import counting_bar
 from loopyperf.oracle.ranking.own_processes import Processes
 from loopyperf.oracle.ranking.rank import rank as ask
@@ -43,7 +43,7 @@ def rank(
 
     VARIANTS maps names to kernels, or to functions that build them; or it is a function that returns such a mapping.
     """
-    programs = load_program(variants)
+    programs = load_built(variants)
     with counting_bar("ranking") as report:
         answer = ask(
             programs,

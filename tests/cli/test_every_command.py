@@ -60,7 +60,7 @@ def test_the_package_runs_as_a_module_and_is_called_as_the_script_is():
 def test_an_error_of_the_module_is_one_line_and_status_1():
     refused = as_a_module("estimate", DOUBLED, "--set", "n=64", "--device", "nobodys-device")
     assert refused.returncode == 1
-    assert refused.stderr.startswith("Error: there is no fit for the device 'nobodys-device'")
+    assert refused.stderr.startswith("Error: no device called 'nobodys-device' has a fit or is described")
     assert len(refused.stderr.splitlines()) == 1
 
 
@@ -159,7 +159,10 @@ def leaving_file(folder: Path) -> Path:
 
 
 BAD_INPUT = {
-    "an unknown device": (["estimate", DOUBLED, "--set", "n=16", "--device", "furry"], "device 'furry'; known devices"),
+    "an unknown device": (
+        ["estimate", DOUBLED, "--set", "n=16", "--device", "furry"],
+        "no device called 'furry' has a fit",
+    ),
     "an unknown model": (["estimate", DOUBLED, "--set", "n=16", *ON_FURY, "--model", "best"], "model 'best'; there"),
     "a missing size": (["estimate", DOUBLED, *ON_FURY], "missing size n"),
     "a superfluous size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=1", "--set", "k=1"], "superfluous size k"),
@@ -173,7 +176,10 @@ BAD_INPUT = {
     "a function that fails": (["estimate", (source_file, ":fails")], "fails() failed with ValueError: no such tile"),
     "a function that ends the process": (["estimate", (source_file, ":leaves")], "leaves() failed with SystemExit: 3"),
     "a file that ends the process": (["trace", (leaving_file, ":f")], "cannot be imported: SystemExit: done"),
-    "no kernel": (["estimate", (source_file, ":math"), *ON_FURY], "a loopy TranslationUnit or LoopKernel is needed"),
+    "no kernel": (
+        ["estimate", (source_file, ":math"), *ON_FURY],
+        "is to be a Loopy kernel, as loopy.make_kernel(...) builds it; it is module",
+    ),
     "a corrupt fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", corrupt_fit], "is corrupt"),
     "a missing fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", "nowhere.json"], "cannot read the fit file"),
     "a fit of another device": (
@@ -245,7 +251,7 @@ def test_a_process_ends_with_status_1_and_no_traceback():
     command = [sys.executable, "-c", main, "estimate", DOUBLED, "--set", "n=16", "--device", "furry"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (process.returncode, process.stdout) == (1, "")
-    assert re.fullmatch(r"Error: there is no fit for the device 'furry'.*\n", process.stderr)
+    assert re.fullmatch(r"Error: no device called 'furry' has a fit or is described.*\n", process.stderr)
 
 
 # }}}

@@ -98,10 +98,16 @@ def test_without_any_device_the_known_ones_are_listed(fits, no_local_device):
     assert "loopyperf calibrate" in message
 
 
-@pytest.mark.parametrize("name", ["nvidia-titan-v", ""])
-def test_an_unknown_device_is_refused_and_no_other_takes_its_place(name, fits, local_device, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nvidia-titan-v", "no fit for the device 'nvidia-titan-v'; known devices, nearest first: .*ar"),
+        ("", "no device called '' has a fit or is described; known devices, nearest first: .*ar"),
+    ],
+)
+def test_a_device_without_a_fit_is_refused_and_no_other_takes_its_place(name, message, fits, local_device, monkeypatch):
     monkeypatch.setenv("LOOPYPERF_DEVICE", "variable")
-    with pytest.raises(UnknownDeviceError, match=f"no fit for the device '{name}'; known devices, nearest first: .*ar"):
+    with pytest.raises(UnknownDeviceError, match=message):
         estimated_device(device=name)
 
 
