@@ -167,7 +167,7 @@ BAD_INPUT = {
     "a function that fails": (["estimate", (source_file, ":fails")], "fails() failed with ValueError: no such tile"),
     "no kernel": (
         ["estimate", (source_file, ":math"), *ON_FURY],
-        "is to be a Loopy kernel, as loopy.make_kernel(...) builds it; it is module",
+        "it is module",
     ),
     "a corrupt fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", corrupt_fit], "is corrupt"),
     "a missing fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", "nowhere.json"], "cannot read the fit file"),
