@@ -178,7 +178,7 @@ BAD_INPUT = {
     "a file that ends the process": (["trace", (leaving_file, ":f")], "cannot be imported: SystemExit: done"),
     "no kernel": (
         ["estimate", (source_file, ":math"), *ON_FURY],
-        "is to be a Loopy kernel, as loopy.make_kernel(...) builds it; it is module",
+        "it is module",
     ),
     "a corrupt fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", corrupt_fit], "is corrupt"),
     "a missing fit": (["estimate", DOUBLED, "--set", "n=1", "--fit", "nowhere.json"], "cannot read the fit file"),

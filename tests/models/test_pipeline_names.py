@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
+from loopyperf.device.library import a_processor
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.on_device.timing import Timing
@@ -52,6 +53,24 @@ def test_files_of_fits_keep_their_columns_and_answers_show_names() -> None:
     assert "local: global" in fit.weights
     properties = lpp.estimate(column_sums(), n=2**14, fit=fit).breakdown.by_property()
     assert ("load/store: global" in properties, "local: global" in properties) == (True, False)
+
+
+def test_files_of_fits_of_processors_keep_their_columns() -> None:
+    table = lp.TemporaryVariable("t", np.float32, shape=(32,), address_space=lp.AddressSpace.LOCAL)
+    unit = lp.make_kernel(
+        "{[g, l]: 0 <= g < n and 0 <= l < 32}",
+        "t[l] = 2*a[g, l] {id=fill}\n... lbarrier {id=all, dep=fill}\nb[g, l] = t[31 - l] {dep=all}",
+        [lp.GlobalArg("a, b", np.float32, shape="n, 32"), table, ...],
+        lang_version=(2018, 2),
+        assumptions="n >= 1",
+    )
+    unit = lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
+    processor = a_processor()
+    assert Timing(processor).pipeline_of("local") == "local memory"
+    graphs = lpp.instruction_graph(unit, n=2**14, warp_size=processor.warp_size)
+    named = [name for name in pipeline_shares(TimedKernel(graphs, processor)) if name.startswith("lo")]
+    assert named
+    assert all(name.partition(":")[0] == "local" for name in named)
 
 
 def test_other_columns_are_called_alike() -> None:

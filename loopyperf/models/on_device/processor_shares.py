@@ -14,6 +14,7 @@ from loopyperf.models.on_device.columns import column_of, is_of_device
 from loopyperf.models.on_device.timed_graph import START
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timed
+from loopyperf.models.pipeline_names import in_files
 from loopyperf.models.workload import ISSUE
 
 RECURRENCES = "recurrences"
@@ -41,7 +42,11 @@ def cycles_of_work_items(launch: TimedLaunch) -> Iterator[tuple[str, str, float]
                 if is_of_device(time.pipeline, launch):
                     yield time.pipeline, source, executed * float(time.lambdas.issue)
                 else:
-                    yield f"{time.pipeline}: {ONE_BY_ONE}", source, numbers * _of_one(launch, instruction, time)
+                    yield (
+                        f"{in_files(time.pipeline)}: {ONE_BY_ONE}",
+                        source,
+                        numbers * _of_one(launch, instruction, time),
+                    )
         waited = slowest_recurrence(graph, [_completion(times) for times in timed], alone)
         for place, cycles in waited.items():
             each = graph.instructions[place]
