@@ -1,6 +1,7 @@
 """Predicted against measured run times, and what the errors have to do with."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,16 +12,30 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Observation
 from loopyperf.errors import CalibrationError
 from loopyperf.models.sensitivity import sensitivity
-from loopyperf.plots.figures import HEIGHT, MARKERS, WIDTH, Axes, Figure, axes, figure_of, legend_above, line_styles
+from loopyperf.plots.figures import (
+    MARKERS,
+    PRINTS,
+    Axes,
+    Figure,
+    MaxNLocator,
+    axes,
+    figure_of,
+    in_lines,
+    legend_above,
+    legend_print,
+    line_styles,
+)
 
 BAND = 0.2
 """relative error of the dashed lines beside the diagonal"""
-PANELS = 6
-"""charts of one figure by default"""
-ACROSS = 3
-"""of them in a row"""
+GRIDS = ((6, 3, 3.2, 3.0), (12, 4, 2.8, 2.4), (math.inf, 5, 2.6, 2.2))
+"""up to so many charts of one figure: how many are in a row, and how wide and tall each is, in inches"""
 LEGEND = 1.0
 """inches below them"""
+TICKS = 4
+"""of a scale of shares, at most"""
+SCALE = 0.5
+"""inches beside a chart"""
 ERROR = "ln(predicted/measured)"
 
 
@@ -62,6 +77,7 @@ def plot_residuals(observations: Sequence[Observation], fit: Fit, column: str, *
     """Return the chart of errors, ln(predicted/measured), over what share of the predicted time *column* has.
 
     A style for each kernel class. Errors that grow with the share say that the column's weight, or its form, is wrong.
+    Kernels that have nothing of it are left out.
     *observations* are those of a :func:`loopyperf.validate`, or what :func:`loopyperf.load_observations` reads. Times
     below 0 are left out, as :func:`plot_predictions` does.
 
@@ -79,29 +95,34 @@ def plot_residuals(observations: Sequence[Observation], fit: Fit, column: str, *
     return figure_of(ax)
 
 
-def plot_residual_panels(observations: Sequence[Observation], fit: Fit, *, at_most: int = PANELS) -> Figure:
-    """Return the charts of :func:`plot_residuals` for *at_most* so many columns, those with the largest mean shares.
+def plot_residual_panels(observations: Sequence[Observation], fit: Fit, *, at_most: int | None = None) -> Figure:
+    """Return the charts of :func:`plot_residuals` for each column that any observation has something of.
+
+    Those with the largest mean shares come first; last those that *fit* has no weight for, or 0, over how much kernels
+    do of it in a second, relative to the most. *at_most* is how many are drawn: all unless stated, on a figure as large
+    as that takes.
 
     :raises CalibrationError: there are no observations, or *at_most* is less than 1.
     """
-    if at_most < 1:
+    if at_most is not None and at_most < 1:
         raise CalibrationError(f"at least one chart must be drawn, but at most {at_most} were asked for")
     errors = _errors(observations, fit)
-    mean = errors.shares.mean(axis=0)
-    names = tuple(fit.weights)
-    columns = sorted(names, key=lambda name: -mean[names.index(name)])[:at_most]
-    across = min(ACROSS, len(columns))
+    columns = errors.present[:at_most]
+    across, width, height = next(rest for most, *rest in GRIDS if len(columns) <= most)
+    across = min(int(across), len(columns))
     down = -(-len(columns) // across)
-    figure = Figure(figsize=(across * WIDTH / 2, down * HEIGHT * 0.75 + LEGEND), layout="constrained")
-    panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
+    figure = Figure(figsize=(across * width, down * height + LEGEND), layout="constrained")
+    panels = figure.subplots(down, across, sharey=True, squeeze=False)
     for ax, column in zip(panels.flat, columns, strict=False):
-        _scatter(ax, errors, column)
+        _scatter(ax, errors, column, int((width - SCALE) / PRINTS[0][1]))
+        ax.tick_params(axis="x", labelsize=PRINTS[1][0])
     for ax in panels.flat[len(columns) :]:
         ax.remove()
     for ax in panels[:, 0]:
         ax.set(ylabel=ERROR)
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2 * across, frameon=False, fontsize="x-small")
+    size, ncols = legend_print(labels, across * width, LEGEND)
+    figure.legend(handles, labels, loc="outside lower center", ncols=ncols, frameon=False, fontsize=size)
     return figure
 
 
@@ -112,45 +133,65 @@ def plot_residual_panels(observations: Sequence[Observation], fit: Fit, *, at_mo
 class _Errors:
     """Of observations with a predicted time above 0: of which class, by how much ln T is off, and what T is made of."""
 
-    fit: Fit
     classes: NDArray[np.str_]
     errors: NDArray[np.float64]
-    shares: NDArray[np.float64]
-    """(observations × weights)"""
+    shares: Mapping[str, NDArray[np.float64]]
+    """column that costs something -> its shares of the predicted times"""
+    rates: Mapping[str, NDArray[np.float64]]
+    """column that costs nothing -> how much of it there is in a second, at most 1"""
     left_out: int
+
+    @property
+    def present(self) -> list[str]:
+        """Return the columns that any kernel has something of, those with the largest mean shares first."""
+        sizes = {name: float(np.abs(each).mean()) for name, each in self.shares.items()}
+        return [*sorted(sizes, key=lambda name: -sizes[name]), *self.rates]
 
 
 def _errors(observations: Sequence[Observation], fit: Fit) -> _Errors:
-    rows = [row for row in observations if row.amounts(fit.basis)]
+    amounts = [row.amounts(fit.basis) for row in observations]
+    rows = [row for row, each in zip(observations, amounts, strict=True) if each]
     if not rows:
         raise CalibrationError(
             f"there is nothing to draw: none of {len(observations)} observations has the columns of the fit, which are "
             f"of {fit.basis}; take those of a validation with this fit"
         )
-    found = sensitivity(fit, [row.amounts(fit.basis) for row in rows])
+    amounts = [each for each in amounts if each]
+    found = sensitivity(fit, amounts)
     above = found.seconds > 0
     measured = np.array([row.seconds for row in rows])
-    weights = np.array(list(fit.weights.values()))
+    shares = {name: each for name, each in zip(found.columns, found.shares[above].T, strict=True) if each.any()}
+    others = sorted({name for each in amounts for name in each} - set(shares))
+    rates = {name: np.array([each.get(name, 0) for each in amounts])[above] / measured[above] for name in others}
     return _Errors(
-        fit=fit,
         classes=np.array([row.kernel_class for row in rows])[above],
         errors=np.log(found.seconds[above] / measured[above]),
-        # ∂ln T/∂w · w is the column's share of T.
-        shares=(found.gradient[:, : len(weights)] * weights)[above],
+        shares=shares,
+        rates={name: each / each.max() for name, each in rates.items() if each.any()},
         left_out=int((~above).sum()),
     )
 
 
-def _scatter(ax: Axes, found: _Errors, column: str) -> None:
-    shares = found.shares[:, tuple(found.fit.weights).index(column)]
+def _scatter(ax: Axes, found: _Errors, column: str, letters: int = 80) -> None:
+    """Draw the errors over *column*, whose name is in lines of so many *letters*."""
+    costs = column in found.shares
+    along = found.shares[column] if costs else found.rates.get(column, np.zeros_like(found.errors))
+    what = f"share of {column}" if costs else f"{column} in a second, of the most (no weight)"
     classes = dict.fromkeys(found.classes.tolist())
     for number, (kernel_class, style) in enumerate(zip(classes, line_styles(), strict=False)):
-        own = found.classes == kernel_class
+        own = (found.classes == kernel_class) & (along != 0)
         # Styles come back after ten; then markers are hollow.
         fill = "none" if number // len(MARKERS) % 2 else "full"
-        ax.plot(shares[own], found.errors[own], **style, fillstyle=fill, linestyle="none", label=kernel_class)
+        ax.plot(along[own], found.errors[own], **style, fillstyle=fill, linestyle="none", label=kernel_class)
     ax.axhline(0, color="grey", linewidth=1, zorder=0)
-    ax.set(xlabel=f"share of {column}", xlim=(-0.02, 1.02))
+    ax.set_xlabel("\n".join(in_lines(what, letters)), fontsize=PRINTS[0][0])
+    farthest = 1.05 * max(abs(along).max(initial=0.0), 1e-12)
+    ax.set_xlim(-farthest if (along < 0).any() else -0.03 * farthest, farthest)
+    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
+    # Shares may be a millionth: no sum with an offset has room below a chart.
+    ax.xaxis.set_major_formatter(
+        lambda share, _: f"{100 * share:.2g} %" if abs(share) < 0.1 else f"{100 * share:.0f} %"
+    )
     _say_left_out(ax, found.left_out)
 
 

@@ -6,6 +6,8 @@ from loopyperf.models.on_device.advice import Advice
 from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, line_styles
 
 MILLISECOND = 1e-3
+MARGIN = 0.12
+"""of the longest time: the room for words above and below the points"""
 
 
 def plot_benefits(advice: Mapping[str, Advice], *, ax: Axes | None = None) -> Figure:
@@ -31,14 +33,13 @@ def plot_benefits(advice: Mapping[str, Advice], *, ax: Axes | None = None) -> Fi
         ax.plot([ideal[0]], [ideal[1]], **style, linestyle="none", fillstyle="none")
         largest = max(largest, whole, computation)
     ax.plot([0, largest], [0, largest], color="grey", linewidth=1, linestyle="--", zorder=0)
-    ax.annotate(
-        "computation is the bound", (0.4, 0.97), xycoords="axes fraction", ha="center", va="top", fontsize="small"
-    )
-    ax.annotate("memory is the bound", (0.98, 0.03), xycoords="axes fraction", ha="right", fontsize="small")
+    # Above the highest and below the lowest point, so that it covers none.
+    ax.set_ylim(-MARGIN * largest or None, (1 + MARGIN) * largest or None)
+    ax.annotate("computation is the bound", (0.02, 0.98), xycoords="axes fraction", va="top", fontsize="small")
+    ax.annotate("memory is the bound", (0.98, 0.02), xycoords="axes fraction", ha="right", fontsize="small")
     ax.plot([], [], "x", color="grey", label="without overlap")
     ax.plot([], [], "o", color="grey", fillstyle="none", label="ideally")
     ax.set(xlabel="memory, T'mem (ms)", ylabel="computation, Tcomp (ms)")
-    ax.set_xlim(left=0)
-    ax.set_ylim(bottom=0)
+    ax.set_xlim(-0.02 * largest or None, 1.05 * largest or None)
     legend_above(ax)
     return figure_of(ax)

@@ -4,11 +4,20 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
-from loopyperf.plots.figures import Axes, Figure, area_styles, axes, figure_of, ink, legend_above, name_rows
+from loopyperf.plots.figures import (
+    Axes,
+    Figure,
+    MaxNLocator,
+    area_styles,
+    axes,
+    figure_of,
+    ink,
+    legend_above,
+    name_rows,
+)
 from loopyperf.units import unit_of
 
 By = Literal["property", "source"]

@@ -1,8 +1,9 @@
 """What all pictures share: where they are drawn, and what tells their lines apart."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import cycle
-from textwrap import wrap
+from textwrap import TextWrapper
 from typing import TypedDict
 
 import numpy as np
@@ -14,6 +15,7 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.colors import to_hex
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator as MaxNLocator
 except ImportError as error:
     raise LoopyperfError(
         f"plots need matplotlib, which cannot be imported ({error}): pip install 'loopyperf[plots]'"
@@ -27,15 +29,17 @@ HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "oo", "--", "++", "||", "**")
 """of areas that lie beside each other, so that they differ where all is grey"""
 WIDTH, HEIGHT = 6.4, 4.0
 """inches"""
-PRINTS = (("small", 0.068, 0.17), ("x-small", 0.057, 0.14))
+PRINTS = (("small", 0.068, 0.17), ("x-small", 0.057, 0.14), ("xx-small", 0.048, 0.12))
 """sizes of print, each with the inches of a letter, and of a line"""
 MARK = 6
 """letters that the mark before an entry of a legend takes, with the space around it"""
 LONG = 8
 """entries of a legend from which on it is printed smaller"""
+TALL = 0.3
+"""of the figure's height: a legend that would be taller is printed smallest"""
 NARROW = 4.0
 """inches: one column of a page"""
-ROWS = (0.4, 0.55)
+ROWS = (0.4, 0.55, 0.55)
 """shares of the width that the names of rows have, in each print"""
 BESIDE = 1.25
 """times: how wide axes are with what stands beside them, before the layout is known"""
@@ -91,11 +95,22 @@ def width_of(ax: Axes) -> float:
     return float(ax.get_position().width * figure_of(ax).get_figwidth() * BESIDE)
 
 
+class _NameWrapper(TextWrapper):
+    """Breaks names where a reader would: after an underscore or a hyphen, too."""
+
+    wordsep_re = re.compile(r"(\s+|(?<=[_-])(?=\w))")
+
+
+def in_lines(name: str, letters: int) -> list[str]:
+    """Return *name* in lines of so many *letters* at most, one at least."""
+    return _NameWrapper(letters).wrap(name) or [""]
+
+
 def name_rows(ax: Axes, names: Sequence[str]) -> None:
     """Write *names* beside the rows 0, 1 and so on of *ax*: in lines, and in smaller print where these have no room."""
     height = ax.get_position().height * figure_of(ax).get_figheight() / max(1, len(names))
     for (size, letter, line), share in zip(PRINTS, ROWS, strict=True):
-        lines = [wrap(name, max(12, int(width_of(ax) * share / letter))) for name in names]
+        lines = [in_lines(name, max(12, int(width_of(ax) * share / letter))) for name in names]
         ax.set_yticks(range(len(names)), ["\n".join(each) for each in lines], fontsize=size)
         if max(map(len, lines), default=1) * line <= height:
             return
@@ -106,21 +121,30 @@ def legend_above(ax: Axes) -> None:
     handles, labels = ax.get_legend_handles_labels()
     if not handles:
         return
-    width = width_of(ax)
-    size, letter, _ = PRINTS[len(labels) > LONG or width < NARROW]
+    size, columns = legend_print(labels, width_of(ax), TALL * figure_of(ax).get_figheight())
     # From the right end, since to the left there may be the names of rows, above which there is room.
     ax.legend(
         handles,
         labels,
         loc="lower right",
         bbox_to_anchor=(1, 1),
-        ncols=_columns([len(label) + MARK for label in labels], int(width / letter)),
+        ncols=columns,
         frameon=False,
         fontsize=size,
         borderaxespad=0.2,
         columnspacing=1.0,
         handlelength=1.8,
     )
+
+
+def legend_print(labels: Sequence[str], width: float, height: float) -> tuple[str, int]:
+    """Return the print and the columns of a legend that has a *width* in inches and should have a *height* at most."""
+    entries = [len(label) + MARK for label in labels]
+    first = int(len(labels) > LONG or width < NARROW)
+    found = [(size, _columns(entries, int(width / letter)), line) for size, letter, line in PRINTS[first:]]
+    fitting = (each for each in found if -(-len(labels) // each[1]) * each[2] <= height)
+    size, columns, _ = next(fitting, found[-1])
+    return size, columns
 
 
 def _columns(entries: Sequence[int], letters: int) -> int:

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping
 
-from matplotlib.ticker import MaxNLocator
-
 from loopyperf.pipeline import GroupTimes
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, line_styles
+from loopyperf.plots.figures import Axes, Figure, MaxNLocator, axes, figure_of, legend_above, line_styles
 
 
 def plot_groups(groups: Mapping[int, GroupTimes], *, ax: Axes | None = None) -> Figure:

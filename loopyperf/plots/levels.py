@@ -1,7 +1,6 @@
 """Names of level lines, at their right ends: moved apart so far that none covers another, or a line."""
 
 from collections.abc import Mapping, Sequence
-from textwrap import wrap
 from typing import cast
 
 import numpy as np
@@ -11,9 +10,9 @@ from matplotlib.text import Annotation
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from loopyperf.plots.figures import PRINTS, Axes, figure_of, ink
+from loopyperf.plots.figures import PRINTS, Axes, figure_of, in_lines, ink
 
-PRINT, LETTER, _ = PRINTS[-1]
+PRINT, LETTER, _ = PRINTS[1]
 SHARE = 0.4
 """of the axes' width, at most, that names take before they go on in the next line"""
 SHORTEST = 10
@@ -31,7 +30,7 @@ POINTS = 72
 def names_in_lines(ax: Axes, names: Sequence[str]) -> tuple[list[str], float]:
     """Return *names* in lines that are short enough for *ax*, and what share of its width is to be kept for them."""
     width = ax.get_position().width * figure_of(ax).get_figwidth()
-    lines = [wrap(name, max(SHORTEST, int(width * SHARE / LETTER))) or [""] for name in names]
+    lines = [in_lines(name, max(SHORTEST, int(width * SHARE / LETTER))) for name in names]
     longest = max((len(line) for each in lines for line in each), default=0)
     share = (longest * LOWER_CASE * LETTER + 2 * GAP / POINTS) / width if longest else 0.0
     return ["\n".join(each) for each in lines], min(0.6, share)

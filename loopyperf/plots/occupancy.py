@@ -1,13 +1,18 @@
 """Performance against occupancy: whether more warps at once would help, and from how many on they do not."""
 
 from collections.abc import Mapping, Sequence
+from math import isclose
 
 from loopyperf.oracle.comparison import OccupancyComparison
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, ink, legend_above, line_styles
+from loopyperf.plots.figures import Axes, Figure, MaxNLocator, axes, figure_of, ink, legend_above, line_styles
 from loopyperf.plots.levels import name_levels, names_in_lines
 
 Points = Sequence[tuple[float, float]]
 """concurrent warps of a core, performance"""
+ALIKE = 0.005
+"""relative difference of lines that look the same"""
+WIDER, MOST = 2.0, 3
+"""points that a line is wider for each line that covers it, and for how many of them, so that it is seen below"""
 
 
 def plot_over_occupancy(
@@ -33,13 +38,16 @@ def plot_over_occupancy(
     names = [*lines, *(name for name in known if name not in lines)]
     for name, style in zip(names, line_styles(), strict=False):
         if lines.get(name):
-            ax.plot(*_sorted(lines[name]), **style, linewidth=1.5, markersize=4, label=name)
+            covered = sum(_is_alike(lines[name], lines.get(other, ())) for other in names[names.index(name) + 1 :])
+            wider = WIDER * min(covered, MOST)
+            ax.plot(*_sorted(lines[name]), **style, linewidth=1.5 + wider, markersize=4 + wider, label=name)
         if known.get(name):
             label = None if lines.get(name) else f"{name}, measured"
             ax.plot(*_sorted(known[name]), **style, linestyle="none", fillstyle="none", label=label)
     if any(lines.get(name) for name in known):
         ax.plot([], [], "o", color="grey", fillstyle="none", label="measured")
     ax.set(xlabel=xlabel, ylabel=ylabel or "performance")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlim(left=0)
     if bounds:
         _draw_bounds(ax, bounds)
@@ -58,6 +66,14 @@ def _draw_bounds(ax: Axes, bounds: Mapping[str, float]) -> None:
     name_levels(ax, dict(zip(names, bounds.values(), strict=True)), end)
     ax.set_xticks(ticks)
     ax.set_xlim(0, end / (1 - share))
+
+
+def _is_alike(one: Points, other: Points) -> bool:
+    first, second = sorted(one), sorted(other)
+    return len(first) == len(second) and all(
+        warps == others and isclose(found, seen, rel_tol=ALIKE)
+        for (warps, found), (others, seen) in zip(first, second, strict=True)
+    )
 
 
 def _sorted(points: Points) -> tuple[list[float], list[float]]:

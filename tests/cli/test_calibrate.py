@@ -217,6 +217,9 @@ def test_validate_draws_what_it_found(kernels: Path, tmp_path: Path):
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert sorted(path.name for path in folder.iterdir()) == ["predicted.svg", "residuals.svg"]
     assert all(path.read_text().startswith("<?xml") for path in folder.iterdir())
+    # A panel for every property of which the kernels have anything; long names go on in the next line.
+    shown = set(re.findall(r"<!-- share of (.*?) -->", (folder / "residuals.svg").read_text()))
+    assert {"f32 add", "f32 mul", "launches", "work-groups"} <= shown
     assert f"charts: {folder / 'predicted.svg'}, {folder / 'residuals.svg'}" in printed.stdout
 
 

@@ -58,6 +58,36 @@ def test_panels_are_the_columns_with_the_largest_shares_first() -> None:
     assert len(plot_residual_panels(rows, WEIGHTED, at_most=1).axes) == 1
 
 
+@pytest.mark.parametrize("number", [1, 5, 7, 13, 31])
+def test_each_property_that_is_measured_has_its_panel_and_no_other(number: int) -> None:
+    names = [f"property {place}" for place in range(number)]
+    rows = [Observation(f"class {each}", "x", {}, {each: 2, "f32 add": 0}, 3.0) for each in names]
+    weights = dict.fromkeys([*names, "barriers"], 1.0)
+    figure = plot_residual_panels(rows, Fit(model="linear", device="D", slug="d", counting="executed", weights=weights))
+    assert sorted(ax.get_xlabel() for ax in figure.axes) == sorted(f"share of {name}" for name in names)
+    # Who has nothing of a property is not in its panel.
+    assert [sum(len(line.get_xdata()) for line in ax.lines[:-1]) for ax in figure.axes] == [1] * number
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+
+
+@pytest.mark.parametrize("weights", [{"f32 add": 1.0}, {"f32 add": 1.0, "f32 div": 0.0}])
+def test_a_property_that_costs_nothing_has_a_panel_over_how_much_of_it_there_is(weights: dict[str, float]) -> None:
+    rows = [
+        Observation("a", "x", {}, {"f32 add": 4, "f32 div": 2}, 4.0),
+        Observation("b", "x", {}, {"f32 add": 4, "f32 div": 8}, 8.0),
+        Observation("c", "x", {}, {"f32 add": 4}, 8.0),
+    ]
+    found = Fit(model="linear", device="D", slug="d", counting="executed", weights=weights)
+    weighted, unweighted = plot_residual_panels(rows, found).axes
+    assert weighted.get_xlabel() == "share of f32 add"
+    assert " ".join(unweighted.get_xlabel().split()) == "f32 div in a second, of the most (no weight)"
+    # 2 in 4 s are half of 8 in 8 s.
+    assert [x for line in unweighted.lines[:-1] for x in line.get_xdata()] == [0.5, 1.0]
+
+
 def test_times_below_0_are_left_out_and_told() -> None:
     below = Fit(model="linear", device="D", slug="d", counting="executed", weights={"f32 add": 1.0, "f32 mul": -1.0})
     rows = [

@@ -10,6 +10,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Alternative, Breakdown, Estimate, Row
 from loopyperf.plots import plot_breakdown, plot_sizes
+from loopyperf.plots.figures import in_lines
 
 ROWS = (
     Row("adds", "s1", 10, 1e-4, 1e-3),
@@ -59,6 +60,12 @@ def test_sources_are_bars_too() -> None:
 def test_all_but_the_largest_are_one_bar() -> None:
     found = bars(plot_breakdown(ESTIMATE, most=1))
     assert found == pytest.approx({"all, 6.5 ms": 6.5, "barriers": 4.0, "2 others": 2.5})
+
+
+def test_long_names_are_parted_where_a_reader_would() -> None:
+    assert in_lines("insn_k_outer_k_inner_update", 22) == ["insn_k_outer_k_inner_", "update"]
+    assert in_lines("global load 32-bit stride 1/2", 20) == ["global load 32-bit", "stride 1/2"]
+    assert in_lines("", 20) == [""]
 
 
 def test_an_estimate_of_nothing_is_one_empty_bar() -> None:

@@ -114,3 +114,11 @@ def test_a_legend_stands_above_the_axes_over_no_data() -> None:
     assert legend.y0 >= inside.y1 - 1
     assert 0 <= legend.x0 < legend.x1 <= figure.bbox.x1
     assert legend.y1 <= figure.bbox.y1
+
+
+def test_a_legend_of_many_leaves_room_for_the_chart_in_a_narrow_column() -> None:
+    figure = Figure(figsize=(4, 3), layout="constrained")
+    ax = figure.subplots()
+    plot_over_occupancy({f"stride-{number} filled global access": [(1, 1.0 * number)] for number in range(20)}, ax=ax)
+    figure.draw_without_rendering()
+    assert ax.get_window_extent().height > 0.28 * figure.bbox.height

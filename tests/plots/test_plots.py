@@ -48,6 +48,15 @@ def test_lines_are_drawn_by_warps_and_measurements_as_points_of_their_colour() -
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("concurrent warps of a core", "Gflop/s")
 
 
+def test_lines_that_cover_each_other_are_all_seen() -> None:
+    (ax,) = plot_over_occupancy(
+        {"a": POINTS, "b": POINTS[::-1], "c": [(4, 1.0), (8, 2.1), (16, 2.5)], "d": POINTS}
+    ).axes
+    widths = {line.get_label(): line.get_linewidth() for line in ax.lines}
+    assert widths["a"] > widths["b"] > widths["d"] == widths["c"]
+    assert all(float(tick).is_integer() for tick in ax.get_xticks())
+
+
 def test_what_was_measured_alone_is_drawn_too() -> None:
     (ax,) = plot_over_occupancy({}, measured={"a": POINTS}).axes
     assert [list(line.get_xdata()) for line in ax.lines] == [[4, 8, 16]]
@@ -79,6 +88,12 @@ def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
     assert list(diagonal.get_ydata()) == [0, 1.0]
     assert (solid.get_fillstyle(), hollow.get_fillstyle()) == ("full", "none")
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["k", "without overlap", "ideally"]
+    # The words above the diagonal and below it stand where no point is.
+    figure = ax.figure
+    figure.draw_without_rendering()
+    above, below = (text.get_window_extent() for text in ax.texts)
+    highest = max(ax.transData.transform((0, y))[1] for line in ax.lines for y in line.get_ydata())
+    assert below.y1 < ax.transData.transform((0, 0))[1] < highest < above.y0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """The timeline of a core: its areas are the profile's waits, and the time in which subsystems are taken."""
 
+from itertools import pairwise
+
 import pytest
+from matplotlib.figure import Figure
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import ParameterError
@@ -61,3 +64,18 @@ def test_a_window_has_the_warps_that_are_seen_in_it() -> None:
 def test_in_the_order_of_dataflow_there_are_subsystems_alone() -> None:
     (ax,) = plot_profile(profile(issue_order="dataflow")).axes
     assert [text.get_text().split(",")[0] for text in ax.get_yticklabels()] == ["alu", "mem"]
+
+
+@pytest.mark.parametrize("size", [(4, 3), (9, 5.6)])
+def test_no_name_beside_the_rows_covers_another(size: tuple[float, float]) -> None:
+    graph = Idg.from_edges(["alu", "mem"], [(0, 1)])
+    timing = {"alu": Lambdas(1, 4), "mem": Lambdas(2, 6)}
+    many = profile_of(simulate(graph, timing, Execution(10, 1, 4)))
+    figure = Figure(figsize=size, layout="constrained")
+    ax = figure.subplots()
+    plot_profile(many, ax=ax)
+    figure.draw_without_rendering()
+    boxes = sorted((text.get_window_extent() for text in ax.get_yticklabels()), key=lambda box: box.y0)
+    assert len(boxes) > 5
+    # Letters leave some of the height of their line free.
+    assert all(above.y0 - below.y1 > -0.1 * below.height for below, above in pairwise(boxes))
