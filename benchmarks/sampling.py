@@ -4,12 +4,13 @@
 
 The kernels are those of measurement_kernels/, test_kernels/ and benchmarks/ranking_sets/, two variants of each file, at
 the first size that takes long enough, where microbenchmarks have many groups. Each is measured by the time that the
-processor spends on it, sampled as the model does it, and at 1 to 6 times Psat; with an archive, the samples are
-appended to it, a JSON line for each kernel:
+processor spends on it, sampled as the model does it, and at 1 to 6 times Psat, and measured again; where both times
+differ, the machine did something else meanwhile, and samples are taken anew. With an archive, the samples are appended
+to it, a JSON line for each kernel:
 
-    kernel_class, label, sizes, device, seconds (of a full run), predicted, launching (on the host), sampled: for each
-    device program its name, saturation, total_groups, groups and seconds as the model took them, work of these groups
-    and of all; programs: the same at 1 to 6 times Psat
+    kernel_class, label, sizes, device, seconds (of a full run), apart (by how much it differed before and after),
+    predicted, launching (on the host), sampled: for each device program its name, saturation, total_groups, groups and
+    seconds as the model took them, work of these groups and of all; programs: the same at 1 to 6 times Psat
 
 An archive of ``loopyperf calibrate --samples`` has neither these multiples nor the processor's time, which what runs
 beside does not change; so this is no such archive.
@@ -58,6 +59,9 @@ FEWEST = 16
 """groups that a kernel has at least: of Dao's, hundreds"""
 MULTIPLES = (1, 2, 3, 4, 5, 6)
 FULL_RUNS = 5
+STEADY = 0.03
+"""relative difference of full runs before the samples and after, up to which nothing else is taken to have gone on"""
+TRIES = 6
 PROTOCOL = Protocol(runs=13, dropped=1, fewest=5, stable=0.02, budget=0.3)
 CLASSES = ((0.0, 0.05), (0.05, 0.1), (0.1, float("inf")))
 
@@ -68,6 +72,8 @@ class Result:
 
     case: Case
     seconds: float
+    apart: float
+    """relative difference of full runs before the samples and after"""
     sampled: SampledKernel
     at_multiples: SampledKernel
 
@@ -138,14 +144,19 @@ def long_enough(backend: Backend, case: Case) -> Iterator[Case]:
 
 
 def measure(backend: Any, case: Case) -> Result | None:
+    """Return the steadiest of some tries, or the first one that is steady; None for a kernel of too few groups."""
     asked = question(backend, case)
+    tries: list[Result] = []
     before = processor_seconds(backend, asked.case)
-    sampled = take_samples(asked)
-    at_multiples = take_samples(asked, multiples=MULTIPLES, protocol=PROTOCOL)
-    after = processor_seconds(backend, asked.case)
-    if max(each.samples.total_groups for each in sampled.programs) < FEWEST:
-        return None
-    return Result(case, min(before, after), sampled, at_multiples)
+    while len(tries) < TRIES and not any(each.apart <= STEADY for each in tries):
+        sampled = take_samples(asked)
+        if max(each.samples.total_groups for each in sampled.programs) < FEWEST:
+            return None
+        at_multiples = take_samples(asked, multiples=MULTIPLES, protocol=PROTOCOL)
+        after = processor_seconds(backend, asked.case)
+        tries.append(Result(case, min(before, after), abs(after / before - 1), sampled, at_multiples))
+        before = after
+    return min(tries, key=lambda each: each.apart)
 
 
 def processor_seconds(backend: Backend, case: Case) -> float:
@@ -169,6 +180,7 @@ def line(result: Result, device: str) -> str:
             "sizes": {name: int(size) for name, size in result.case.sizes.items()},
             "device": device,
             "seconds": result.seconds,
+            "apart": result.apart,
             "predicted": result.predicted,
             "launching": result.sampled.launching,
             "sampled": [program_of(each) for each in result.sampled.programs],
@@ -248,6 +260,10 @@ def show(results: Sequence[Result]) -> None:
         print(f"{each.error:7.1%} overhead {share:6.2%} {1e3 * each.seconds:8.2f} ms {groups:>8} groups  {each.case}")
     parted = [each for each in results if not all(program.samples.is_whole for program in each.sampled.programs)]
     print(f"\n{len(results)} kernels, {len({each.case.kernel_class for each in results})} classes")
+    apart, unsteady = [each.apart for each in results], sum(each.apart > STEADY for each in results)
+    print(
+        f"noise floor: full runs before and after differ by {median(apart):.1%} in the median; {unsteady} never settled"
+    )
     for name, several in (("all", results), ("those of which a part was run", parted)):
         errors = [each.error for each in several]
         overhead = median(each.sampled.seconds / each.predicted for each in several)

@@ -35,6 +35,21 @@ def chosen_device(device: DeviceChoice | None) -> Device:
     return _devices.answer(name, lambda: load_device(name))
 
 
+def device_or_reason(device: DeviceChoice | None) -> tuple[str, Device | str]:
+    """Return the short name of the device that is meant, with its description, or why there is none.
+
+    A device without a description may have fits of counts, which ask for none. Raises :class:`UnknownDeviceError` for a
+    path, and where no device is meant.
+    """
+    try:
+        found = chosen_device(device)
+    except UnknownDeviceError as unknown:
+        if isinstance(device, os.PathLike):
+            raise
+        return meant_device() if device is None else device_slug(str(device)), str(unknown)
+    return found.slug, found
+
+
 def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, backend: str | None = None) -> Fit:
     """Return *fit* (read, if it is a path), else the fit of *model* for the device that is meant, by default the best.
 

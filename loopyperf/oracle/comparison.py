@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -10,14 +9,14 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.learned import Learned
 from loopyperf.device.description import Device
-from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError
+from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError, UnknownDeviceError
 from loopyperf.models import MODELS, find_model
 from loopyperf.models.interface import DeviceModel, SampledModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.alternatives import with_alternatives
-from loopyperf.oracle.analysis import Program
-from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device
+from loopyperf.oracle.analysis import Program, prepared
+from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, device_or_reason
 from loopyperf.oracle.device_estimate import device_estimate
 from loopyperf.oracle.explanation.reasons import unanswered
 from loopyperf.oracle.instruction_graph import instruction_graph
@@ -39,8 +38,8 @@ class Comparison(Shown):
     kernel: str
     sizes: Mapping[str, Any]
     device: str
-    clock: float
-    """of a core, in Hz"""
+    clock: float | None
+    """of a core, in Hz; None for a device that is not described"""
     estimates: Mapping[str, Estimate]
     """by model, in the order of the table of models"""
     refusals: Refusals
@@ -52,8 +51,8 @@ class Comparison(Shown):
 
     @property
     def cycles(self) -> dict[str, float]:
-        """Return model -> run time in cycles of a core."""
-        return {name: seconds * self.clock for name, seconds in self.seconds.items()}
+        """Return model -> run time in cycles of a core; empty where its clock is not known."""
+        return {} if self.clock is None else {name: seconds * self.clock for name, seconds in self.seconds.items()}
 
     @property
     def bounds(self) -> dict[str, str]:
@@ -62,8 +61,9 @@ class Comparison(Shown):
 
     def sheet(self) -> Sheet:
         """Return a row for each model that has an answer, and why others have none."""
+        cycles = {name: f"{each:,.0f}" for name, each in self.cycles.items()}
         rows = [
-            (name, f"{each.bound}{_others(each)}", each.time_in_words, f"{self.cycles[name]:,.0f}")
+            (name, f"{each.bound}{_others(each)}", each.time_in_words, cycles.get(name, ""))
             for name, each in self.estimates.items()
         ]
         return Sheet(
@@ -156,20 +156,34 @@ def compare(
     the one that is meant, and no other is taken. Sizes, *typical* and *parameters* are those of
     :func:`loopyperf.estimate`. Raises what that raises for a kernel, a size, a device or a fit that makes no sense;
     what one model lacks is in :attr:`Comparison.refusals`: its description of the device may lack a number, or there
-    may be no fit.
+    may be none, or no fit.
     """
     names, merged = asked_models(models), merged_sizes(parameters, sizes)
+    _check_one_size(merged)
     stated = None if fit is None else stated_fit(fit, names)
-    described = chosen_device(stated.slug if stated is not None and device is None else device)
+    slug, known = device_or_reason(stated.slug if stated is not None and device is None else device)
     if stated is not None:
-        stated.check_device([described.slug])
-    kernel = timed(program, described, typical, merged)
+        stated.check_device([slug])
+    kernel = known if isinstance(known, str) else timed(program, known, typical, merged)
+
+    def by_graphs(model: DeviceModel) -> Estimate:
+        return on_device(there(kernel), model, merged)
 
     def by_fit(name: str) -> Estimate:
-        return estimate_by(stated, program, name, described.slug, typical, merged)
+        return estimate_by(stated, program, name, slug, typical, merged)
 
-    estimates, refusals = answers(names, partial(on_device, kernel, sizes=merged), by_fit)
-    return Comparison(kernel.graphs.kernel, dict(merged), kernel.device.slug, kernel.device.clock, estimates, refusals)
+    estimates, refusals = answers(names, by_graphs, by_fit)
+    if isinstance(known, str) and not estimates:
+        raise UnknownDeviceError(known)
+    clock = None if isinstance(known, str) else known.clock
+    return Comparison(prepared(program).name, dict(merged), slug, clock, estimates, refusals)
+
+
+def there(kernel: TimedKernel | str) -> TimedKernel:
+    """Return *kernel*; raises :class:`LoopyperfError` where in its place stands why there is none."""
+    if isinstance(kernel, str):
+        raise LoopyperfError(kernel)
+    return kernel
 
 
 def on_device(kernel: TimedKernel, model: DeviceModel, sizes: Mapping[str, Any]) -> Estimate:
@@ -259,11 +273,15 @@ def _checked(concurrent_groups: Sequence[int]) -> tuple[int, ...]:
 
 def timed(program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> TimedKernel:
     """Return the graphs of the kernel on the device: what all models of a device begin with."""
+    _check_one_size(sizes)
+    graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
+    return TimedKernel(graphs, device)
+
+
+def _check_one_size(sizes: Mapping[str, Any]) -> None:
     arrays = [name for name, size in sizes.items() if isinstance(size, np.ndarray)]
     if arrays:
         raise ParameterError(f"models are compared at one size: {arrays[0]} is an array; ask estimate for all of it")
-    graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-    return TimedKernel(graphs, device)
 
 
 def _others(estimate: Estimate) -> str:

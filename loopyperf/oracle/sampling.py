@@ -34,8 +34,9 @@ LONG = 0.01
 """seconds of a sample that are enough, whatever the whole run takes"""
 MOST_AT_ONCE = 16
 """by this factor samples are made larger at most, before they are taken again"""
-PROTOCOL = Protocol(runs=16, dropped=1, fewest=5, stable=0.02, budget=0.05)
-"""how often a sample is run"""
+PROTOCOL = Protocol(runs=64, dropped=1, fewest=10, stable=0.01, budget=0.5)
+"""how often a sample is run: until its fastest runs agree, since the slope between two samples multiplies what either
+is off by four"""
 SLACK = 4096
 """bytes behind those that are touched: what compilers load for more work-items at once than there are"""
 LEAST_EVICTED, MOST_EVICTED = 2**16, 2**28

@@ -183,3 +183,13 @@ def test_what_estimate_refuses_is_refused():
 
 
 # }}}
+
+
+def test_a_device_that_is_not_described_answers_by_its_fits(make_fit):
+    fit = make_fit(weights={"work-groups": 1e-9, "launches": 1e-6}, device="Nobody's GPU", slug="nobody-s-gpu")
+    found = lpp.compare(doubled(), n=N, fit=fit)
+    assert (found.device, list(found.estimates), found.clock, found.cycles) == ("nobody-s-gpu", ["linear"], None, {})
+    assert found.estimates["linear"] == lpp.estimate(doubled(), n=N, fit=fit)
+    assert "nobody-s-gpu" in found.refusals["roofline"]
+    with pytest.raises(ParameterError, match="at one size"):
+        lpp.compare(doubled(), n=np.array([N, 2 * N]), fit=fit)

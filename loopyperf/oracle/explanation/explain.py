@@ -9,7 +9,6 @@ import numpy as np
 
 from loopyperf.calibration.learned import Learned
 from loopyperf.device.description import Device
-from loopyperf.device.names import device_slug
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
 from loopyperf.models import find_model
 from loopyperf.models.interface import DeviceModel
@@ -18,8 +17,8 @@ from loopyperf.models.on_device.roofs import roofline_of
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, admitted_sizes, prepared
-from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, meant_device
-from loopyperf.oracle.comparison import answers, asked_models, on_device, timed
+from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_fit, device_or_reason
+from loopyperf.oracle.comparison import answers, asked_models, on_device, there, timed
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import listing_of
@@ -67,7 +66,7 @@ def explain(
     question = _Question(program, typical, merged, names, first, stated)
     asked = _several(stated.slug if stated is not None and device is None else device)
     if stated is not None:
-        stated.check_device(map(_slug, asked))
+        stated.check_device(device_or_reason(choice)[0] for choice in asked)
     found: list[OnDevice] = []
     refusals: dict[str, str] = {}
     failures: list[LoopyperfError] = []
@@ -104,14 +103,6 @@ def _called(choice: DeviceChoice | None) -> str:
     return choice.slug if isinstance(choice, Device) else fspath(choice)
 
 
-def _slug(choice: DeviceChoice | None) -> str:
-    """Return the short name of the device that is meant, whether it is described or not."""
-    try:
-        return chosen_device(choice).slug
-    except LoopyperfError:
-        return meant_device() if choice is None else device_slug(_called(choice))
-
-
 @dataclass(frozen=True, slots=True)
 class _Question:
     """What is asked of each device."""
@@ -125,15 +116,11 @@ class _Question:
 
     def on(self, choice: DeviceChoice | None) -> OnDevice:
         """Return what there is to say on a device; raises :class:`LoopyperfError` where no model has an answer."""
-        try:
-            device = chosen_device(choice)
-        except UnknownDeviceError as unknown:
-            if isinstance(choice, PathLike):
-                raise
-            # Fits of counts ask for no description.
-            found = self._on(_slug(choice), None, str(unknown))
+        slug, device = device_or_reason(choice)
+        if isinstance(device, str):
+            found = self._on(slug, None, device)
             if not found.estimates:
-                raise
+                raise UnknownDeviceError(device)
             return found
         found = self._on(device.slug, device, _or_reason(lambda: timed(self.program, device, self.typical, self.sizes)))
         if not found.estimates:
@@ -146,14 +133,14 @@ class _Question:
         """Return the answers on a device; *kernel* is its graphs there, or why there are none."""
 
         def by_graphs(model: DeviceModel) -> Estimate:
-            return on_device(_there(kernel), model, self.sizes)
+            return on_device(there(kernel), model, self.sizes)
 
         def by_fit(name: str) -> Estimate:
             return estimate_by(self.stated, self.program, name, slug, self.typical, self.sizes)
 
         estimates, refusals = answers(self.models, by_graphs, by_fit)
-        roofline = _or_reason(lambda: roofline_of(_there(kernel), self.sizes))
-        advice = _or_reason(lambda: tuple(advice_on(launch) for launch in _there(kernel).launches))
+        roofline = _or_reason(lambda: roofline_of(there(kernel), self.sizes))
+        advice = _or_reason(lambda: tuple(advice_on(launch) for launch in there(kernel).launches))
         reasons = {"roofline": roofline, "advice": advice}
         return OnDevice(
             device=slug,
@@ -182,9 +169,3 @@ def _or_reason(find: Callable[[], Found]) -> Found | str:
         return find()
     except LoopyperfError as error:
         return str(error)
-
-
-def _there(kernel: TimedKernel | str) -> TimedKernel:
-    if isinstance(kernel, str):
-        raise LoopyperfError(kernel)
-    return kernel
