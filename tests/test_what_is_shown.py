@@ -13,12 +13,14 @@ from kernels import doubled, triangle
 from reports.questions import two_launches
 
 import loopyperf as lpp
+from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import ResidualSummary
 from loopyperf.calibration.learned import Record, Score, Taught
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.idg import Idg
 from loopyperf.models.result import Breakdown, ModelTime
 from loopyperf.oracle.explanation.reasons import unanswered
+from loopyperf.oracle.validate import Validation
 from loopyperf.sheet import Shown, Table
 
 V100 = {"device": "nvidia-v100"}
@@ -109,6 +111,16 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     "a comparison over the occupancy": (
         lambda: lpp.compare_occupancies(doubled(), n=4096, models=["roofline", "linear"], **V100),
         ["warps", "32", "no answer: linear: does not know how many groups reside at once"],
+    ),
+    "a validation": (
+        lambda: Validation(
+            (Prediction("a < b", {"n": 1}, 1.1e-3, 1e-3, (1e-3, 2e-3)), Prediction("c", {"n": 1}, 1e-3, 2e-3)),
+            (),
+            fit(),
+            0.024,
+            None,
+        ),
+        ["2 measurements on made-up, model linear", "a < b", "10%", "50%", "noise floor: 2.4%"],
     ),
     "advice": (lambda: lpp.advise(doubled(), n=4096, **V100)[0], ["B_memlp", "requests", "try prefetch"]),
     "advice on launches": (

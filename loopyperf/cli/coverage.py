@@ -53,7 +53,8 @@ def coverage(
     if as_json:
         print_json([{**msgspec.to_builtins(row), "gap": row.gap} for row in rows])
         return
-    show_coverage(rows, standard_output())
+    if any(row.configurations for row in rows):
+        show_coverage(rows, standard_output())
     show_gaps(rows, standard_output(), at_most=len(rows))
 
 

@@ -1,6 +1,7 @@
 """Predicting kernels that were never fitted, and measuring them: how good a fit is."""
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,14 +25,15 @@ from loopyperf.oracle.calibrate import observations, pace
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.choice import FitChoice, chosen_fit
 from loopyperf.oracle.intervals import interval
+from loopyperf.sheet import Sheet, Shown, Table
 
 PATIENT = Protocol(longest_run=0.2)
 """The test kernels are few, and each is to be seen at four sizes: a slow one may take longer than in a calibration.
 The caches are as they were when the fit was made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Validation(Sequence[Prediction]):
+@dataclass(frozen=True, slots=True, repr=False)
+class Validation(Shown, Sequence[Prediction]):
     """Predicted run times beside measured ones, by kernel and size: a sequence of :class:`Prediction`."""
 
     predictions: tuple[Prediction, ...]
@@ -56,6 +58,19 @@ class Validation(Sequence[Prediction]):
     def __len__(self) -> int:
         """Return how many predictions there are."""
         return len(self.predictions)
+
+    def sheet(self) -> Sheet:
+        """Return the error of each kernel and of all, as the paper's Table 1 has them, beside the noise floor."""
+        accuracy, sizes = assess(self.predictions), Counter(each.kernel for each in self.predictions)
+        inside = "" if accuracy.coverage is None else f", {accuracy.coverage:.0%} in their 80 % interval"
+        rows = [(kernel, str(sizes[kernel]), f"{error:.0%}") for kernel, error in accuracy.per_kernel.items()]
+        floor = "not known" if self.noise_floor is None else f"{self.noise_floor:.1%}"
+        return Sheet(
+            asked=f"{len(self)} measurements on {self.fit.slug}, model {self.fit.model}",
+            answer=f"{accuracy.cross_kernel:.0%} off (geometric mean){inside}",
+            tables=[Table(("kernel", "sizes", "error"), rows)],
+            remarks=[f"noise floor: {floor}; no model predicts times better than they repeat"],
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the validation as plain values that JSON can hold; errors are dimensionless, times in seconds."""
