@@ -277,3 +277,14 @@ def test_a_graph_may_have_parts_of_executions() -> None:
     # Where the condition holds, which is in a quarter of the cases, a load and a store are executed.
     assert "store b32  ×0.25" in str(graph)
     assert "0.25" in "".join(ElementTree.fromstring(graph._repr_html_()).itertext())
+
+
+def test_what_a_unit_costs_is_said_where_all_cost_the_same():
+    alone = lpp.estimate(two_launches(), n=4096, model="pipeline", **V100)
+    (ranked,) = lpp.rank({"one": two_launches()}, n=4096, model="pipeline", **V100).estimates.values()
+    each = {cost.property: cost.each for cost in alone.breakdown.costs()}
+    assert {cost.property: cost.each for cost in ranked.breakdown.costs()} == each
+    assert None in each.values()
+    both = lpp.estimate(two_launches(), n=np.array([4096, 4096]), model="pipeline", **V100)
+    assert {cost.property: cost.each for cost in both.breakdown.costs()} == each
+    assert "0 s" not in lpp.estimate(two_launches(), n=np.array([4096, 8192]), model="pipeline", **V100)._repr_html_()

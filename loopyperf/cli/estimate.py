@@ -11,7 +11,6 @@ from loopyperf.cli.progress import working
 from loopyperf.counts.execution import COUNTINGS, Counting
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.estimate import estimate as ask
-from loopyperf.oracle.explanation.costs import property_costs
 from loopyperf.units import amount, duration
 
 
@@ -64,7 +63,7 @@ def show_estimate(answer: Estimate, console: Console) -> None:
 def property_table(answer: Estimate) -> Table:
     """Return the costs by property of *answer* as a table."""
     table = table_of("property", "count", "each", "time")
-    for cost in property_costs(answer):
+    for cost in answer.breakdown.costs():
         each = "differs" if cost.each is None else duration(cost.each)
-        table.add_row(cost.property, amount(cost.count), each, duration(cost.seconds))
+        table.add_row(cost.property, amount(cost.count), each, duration(float(cost.seconds)))
     return table

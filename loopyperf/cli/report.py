@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show
+from loopyperf.cli.console import print_json, show, standard_error
 from loopyperf.cli.explain import explained
 
 
@@ -37,3 +37,5 @@ def report(
         print_json({"path": str(saved), **explanation.to_dict()})
     else:
         show(f"report: {saved}")
+        for device, reason in explanation.refusals.items():
+            show(f"no answer: {device}: {reason}", standard_error())

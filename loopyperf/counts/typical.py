@@ -44,8 +44,8 @@ class Typical:
     def size(self, name: str, why: str) -> int:
         """Return the integer that *name*, which is loaded, typically is; raises :class:`UncountableError`."""
         value = self._number(self._stated((name,), f"{why}; state what {name} typically is", "10"), name)
-        if value.denominator != 1:
-            raise ParameterError(f"typical {name!r} bounds loops, so it must be an integer, received {value}")
+        if value.denominator != 1 or value < 0:
+            raise ParameterError(f"typical {name!r} bounds loops: it is an integer, 0 or more; received {value}")
         return int(value)
 
     def share(self, condition: str, instruction: str | None, why: str) -> Fraction:

@@ -1,6 +1,6 @@
 """What every model answers: an :class:`Estimate` whose explanation adds up to it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -23,8 +23,19 @@ class Row(msgspec.Struct, frozen=True):
     source: str
     """instruction id, barrier or launch; empty where a batch of sizes is not attributed to instructions"""
     count: Any
-    weight: float
-    """seconds per unit"""
+    weight: float | None
+    """seconds per unit; None for several instructions or sizes together whose units do not cost the same"""
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyCost:
+    """What all units of a property cost."""
+
+    property: str
+    count: Any
+    each: float | None
+    """seconds per unit; None where they differ from instruction to instruction, or from size to size"""
     seconds: Seconds
 
 
@@ -41,6 +52,16 @@ class Breakdown:
     def by_source(self) -> dict[str, Seconds]:
         """Return instruction, barrier or launch -> seconds; adds up like :meth:`by_property`."""
         return self._grouped(lambda row: row.source)
+
+    def costs(self) -> tuple[PropertyCost, ...]:
+        """Return what each property costs, the largest first by its magnitude, in a batch of all sizes together."""
+        found: list[PropertyCost] = []
+        for name, seconds in self.by_property().items():
+            rows = [row for row in self.rows if row.property == name]
+            found.append(
+                PropertyCost(name, sum(row.count for row in rows), common(row.weight for row in rows), seconds)
+            )
+        return tuple(sorted(found, key=lambda cost: -abs(float(np.sum(cost.seconds)))))
 
     def _grouped(self, key: Callable[[Row], str]) -> dict[str, Seconds]:
         sums: dict[str, Seconds] = {}
@@ -214,30 +235,16 @@ class Estimate(_ExplainedLater):
         return f"<Estimate {self._asked()}: {self._times()}{self.without}>"
 
     def _repr_html_(self) -> str:
-        costs = self.breakdown.by_property()
-        greatest_first = sorted(costs, key=lambda name: -abs(float(np.sum(costs[name]))))
-        rows = [(name, *self._cells(name, costs[name])) for name in greatest_first]
+        rows = [_cells(cost) for cost in self.breakdown.costs()]
         head, *rest = str(self).splitlines()
         table = hypertext.table(("property", "count", "each", "time"), rows, caption=head)
         return hypertext.shown(table, hypertext.lines(line.strip() for line in rest))
 
-    def _cells(self, name: str, cost: Seconds) -> tuple[str, str, str]:
-        """Return of a property its count, what each costs, and the time of all; in a batch from least to most."""
-        rows = [row for row in self.breakdown.rows if row.property == name]
-        count = sum(row.count for row in rows)
-        weights = {row.weight for row in rows}
-        each = np.ravel(count)
-        ends = sorted({each.min(), each.max()}) if each.size else ()
-        time = _range(cost).strip() if isinstance(cost, np.ndarray) else duration(float(cost))
-        return " to ".join(map(amount, ends)), duration(weights.pop()) if len(weights) == 1 else "differs", time
-
     def without_sources(self) -> "Estimate":
         """Return the estimate with one row for each property, as that of a batch has: a search keeps thousands."""
-        counts: dict[str, Any] = {}
-        for row in self.breakdown.rows:
-            counts[row.property] = counts.get(row.property, 0) + row.count
-        weights = {row.property: row.weight for row in self.breakdown.rows}
-        rows = (Row(name, "", counts[name], weights[name], each) for name, each in self.breakdown.by_property().items())
+        costs = {cost.property: cost for cost in self.breakdown.costs()}
+        found = (costs[name] for name in self.breakdown.by_property())  # in their order the seconds add up exactly
+        rows = (Row(cost.property, "", cost.count, cost.each, cost.seconds) for cost in found)
         return replace(self, breakdown=Breakdown(tuple(rows)))
 
     def _between(self) -> str:
@@ -275,6 +282,21 @@ class Estimate(_ExplainedLater):
 
 def _range(values: NDArray[np.floating[Any]]) -> str:
     return f" from {duration(float(values.min()))} to {duration(float(values.max()))}" if values.size else ""
+
+
+def common(weights: Iterable[float | None]) -> float | None:
+    """Return what all *weights* are, None where they differ."""
+    found = set(weights)
+    return found.pop() if len(found) == 1 else None
+
+
+def _cells(cost: PropertyCost) -> tuple[str, str, str, str]:
+    """Return a property, its count, what each costs, and the time of all; in a batch from least to most."""
+    counts = np.ravel(cost.count)
+    ends = sorted({counts.min(), counts.max()}) if counts.size else ()
+    time = _range(cost.seconds).strip() if isinstance(cost.seconds, np.ndarray) else duration(float(cost.seconds))
+    each = "differs" if cost.each is None else duration(cost.each)
+    return cost.property, " to ".join(map(amount, ends)), each, time
 
 
 def _in_words(size: Any) -> str:

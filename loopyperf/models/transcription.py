@@ -18,7 +18,7 @@ class _Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     property: str
     source: str
     count: Number
-    weight: Number
+    weight: Number | None
     seconds: Number
 
 

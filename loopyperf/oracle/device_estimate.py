@@ -22,7 +22,7 @@ from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.models.result import Breakdown, Estimate, ModelTime, Row
+from loopyperf.models.result import Breakdown, Estimate, ModelTime, Row, common
 from loopyperf.models.transcription import Answer, read, transcribed
 from loopyperf.oracle.alternatives import Time, together, with_alternatives
 from loopyperf.oracle.analysis import Program, found_once
@@ -141,17 +141,18 @@ def answered_at(sizes: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], 
 def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime:
     names = dict.fromkeys(row.property for answer in answers for row in answer.breakdown.rows)
     costs = [answer.breakdown.by_property() for answer in answers]
-    counts = [_counts(answer.breakdown) for answer in answers]
+    of_each = [{cost.property: cost for cost in answer.breakdown.costs()} for answer in answers]
 
     def over(values: list[Any]) -> NDArray[Any]:
         return np.array(values, dtype=np.float64).reshape(shape)
 
     parts = [over([cost.get(name, 0.0) for cost in costs]) for name in names]
     seconds, parts = adding_up(parts)
-    rows = [
-        Row(name, "", over([count.get(name, 0) for count in counts]), 0.0, part)
-        for name, part in zip(names, parts, strict=True)
-    ]
+    rows: list[Row] = []
+    for name, part in zip(names, parts, strict=True):
+        found = [known.get(name) for known in of_each]
+        counts = over([0 if cost is None else cost.count for cost in found])
+        rows.append(Row(name, "", counts, common(cost.each for cost in found if cost is not None), part))
     notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
     ends = [answer.interval for answer in answers if answer.interval is not None]
     spread = (over([low for low, _ in ends]), over([high for _, high in ends])) if len(ends) == len(answers) else None
@@ -164,10 +165,3 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
         unsure=unsure,
         alternatives=together(answers, shape),
     )
-
-
-def _counts(breakdown: Breakdown) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for row in breakdown.rows:
-        found[row.property] = found.get(row.property, 0) + row.count
-    return found

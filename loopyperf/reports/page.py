@@ -15,7 +15,7 @@ from loopyperf.errors import LoopyperfError
 from loopyperf.models import MODELS
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.about import paragraphs
-from loopyperf.oracle.explanation.costs import LineCost, property_costs
+from loopyperf.oracle.explanation.costs import LineCost
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import Line
 from loopyperf.oracle.explanation.reasons import by_reason, in_short
@@ -58,7 +58,6 @@ def page_of(explanation: Explanation) -> str:
         cell=_cell,
         amount=prefixed,
         by_reason=by_reason,
-        property_costs=property_costs,
         roofline_chart=_roofline_chart,
         summaries={name: model.summary for name, model in MODELS.items()},
         models=[name for name in MODELS if any(name in on.estimates for on in explanation.devices)],

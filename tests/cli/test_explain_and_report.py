@@ -53,6 +53,13 @@ def test_explain_prints_json_that_is_the_explanation():
     assert said == {name: value for name, value in expected.to_dict().items() if name != "about"}
 
 
+def test_report_says_which_devices_are_not_on_the_page(tmp_path: Path):
+    devices = ("--device", "nvidia-a100", "--device", "nobodys-device")
+    said = run("report", CHAIN, "--set", "n=4096", *devices, "--only", "volkov", "-o", tmp_path / "page.html")
+    assert said.exit_code == 0
+    assert "no answer: nobodys-device: no device called 'nobodys-device'" in said.stderr
+
+
 def test_report_writes_a_page_with_the_functions_own_words(tmp_path: Path):
     page = tmp_path / "page.html"
     said = run("report", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "-o", page)

@@ -231,7 +231,8 @@ def test_a_typical_value_that_makes_no_sense_is_refused(typical: Any, message: s
     ("build", "typical", "message"),
     [
         (sparse_rows, {"j": -1}, "typical 'j' is a number of passes, received -1"),
-        (sparse_rows, {"s": 0, "e": 2.5}, "typical 'e' bounds loops, so it must be an integer, received 5/2"),
+        (sparse_rows, {"s": 0, "e": 2.5}, "typical 'e' bounds loops: it is an integer, 0 or more; received 5/2"),
+        (sparse_rows, {"s": 0, "e": -2}, "typical 'e' bounds loops: it is an integer, 0 or more; received -2"),
         (sparse_rows, {"j": 2, "a": "5"}, "typical 'a' is a stride class, one of 0, 1, 1/2, .*; received '5'"),
         (foreign_code, {"text": {"f32 add": -1}}, "does nothing a negative number of times"),
         (foreign_code, {"text": 3}, "typical 'text' is a mapping from properties to numbers, received 3"),

@@ -191,10 +191,10 @@ def _requests(seen: LaunchInputs) -> Iterator[str]:
             if key not in of_array or seen.cost(each) > seen.cost(of_array[key]):
                 of_array[key] = each
         for (kind, array), each in of_array.items():
-            farthest = [f"{share:.0%} of {name}" for name, share in each.served.asked.items() if share > 0]
+            reached = [f"{name} {share:.0%}" for name, share in each.served.asked.items() if share > 0]
             yield (
                 f"{source}: {kind} {array}, {each.sectors:.3g} sectors per request where "
-                f"{each.fewest_sectors:.3g} would do; served by {', '.join(farthest)}"
+                f"{each.fewest_sectors:.3g} would do; of what is asked for reach {', '.join(reached)}"
             )
 
 

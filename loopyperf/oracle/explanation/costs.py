@@ -1,25 +1,13 @@
-"""What the parts of an estimate cost: by property, and by line of the kernel's listing."""
+"""What the parts of an estimate cost, by line of the kernel's listing."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.listing import Line
 
 NOWHERE = "not told apart by source"
 """what a row without a source is called"""
-
-
-@dataclass(frozen=True, slots=True)
-class PropertyCost:
-    """What all units of a property cost."""
-
-    property: str
-    count: Any
-    each: float | None
-    """seconds per unit; None where they differ from instruction to instruction"""
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +22,6 @@ class LineCost:
     def seconds(self) -> float:
         """Return the seconds of all parts together."""
         return sum(self.parts.values())
-
-
-def property_costs(estimate: Estimate) -> tuple[PropertyCost, ...]:
-    """Return what each property costs in *estimate*, of one size, the largest first by its magnitude."""
-    costs = {name: float(seconds) for name, seconds in estimate.breakdown.by_property().items()}
-    found: list[PropertyCost] = []
-    for name in sorted(costs, key=lambda name: -abs(costs[name])):
-        rows = [row for row in estimate.breakdown.rows if row.property == name]
-        alike = len({row.weight for row in rows}) == 1
-        each = rows[0].weight if alike else None
-        found.append(PropertyCost(name, sum(row.count for row in rows), each, costs[name]))
-    return tuple(found)
 
 
 def line_costs(estimate: Estimate, listing: Sequence[Line]) -> Iterator[LineCost]:

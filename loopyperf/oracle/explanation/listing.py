@@ -108,10 +108,16 @@ class _Listing:
 
 def _launch(launch: Launch) -> str:
     groups, work_items = (
-        " × ".join(_in_words(axes[axis]) for axis in sorted(axes)) or "1"
+        " × ".join(_factor(axes[axis], len(axes)) for axis in sorted(axes)) or "1"
         for axes in (launch.group_axes, launch.local_axes)
     )
     return f"launch {launch.name}: {groups} groups of {work_items} work-items"
+
+
+def _factor(number: isl.PwAff, factors: int) -> str:
+    """Return *number* as one of so many *factors*: a sum is in parentheses."""
+    words = _in_words(number)
+    return f"({words})" if factors > 1 and " " in words else words
 
 
 def _in_words(number: isl.PwAff) -> str:

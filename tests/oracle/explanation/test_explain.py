@@ -13,7 +13,6 @@ import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
-from loopyperf.oracle.explanation.costs import property_costs
 
 SIZE = 2**20
 
@@ -37,7 +36,7 @@ def test_lines_and_properties_add_up_to_each_estimate():
     for each in estimates:
         # Lines are sums of rows in another order: a few units in the last place.
         assert sum(line.seconds for line in found.lines(each)) == pytest.approx(each.seconds, rel=1e-12)
-        assert sum(cost.seconds for cost in property_costs(each)) == pytest.approx(each.seconds, rel=1e-12)
+        assert sum(cost.seconds for cost in each.breakdown.costs()) == pytest.approx(each.seconds, rel=1e-12)
 
 
 def test_the_first_model_is_the_one_asked_for_else_the_fits_else_pipeline():

@@ -5,7 +5,7 @@ from itertools import pairwise
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import triangle
+from kernels import outer_product, triangle
 from reports.questions import two_launches
 
 from loopyperf.kernel import load_kernel
@@ -21,6 +21,11 @@ def test_a_loop_has_the_bounds_that_its_surroundings_leave_it():
     heads = [line.text for line in listing_of(load_kernel(triangle())) if line.kind == "loop"]
     # j ≤ i, and i is 16 times the group, and the lane.
     assert heads == ["for j in 0 .. 16*i_outer + i_inner"]
+
+
+def test_of_several_axes_a_sum_is_in_parentheses():
+    head = listing_of(load_kernel(outer_product()))[0]
+    assert head.text == "launch outer_product: (m // 16) × n groups of 16 work-items"
 
 
 def test_launches_are_listed_with_their_grids_and_hold_their_instructions():
