@@ -14,7 +14,7 @@ from loopyperf.models.interface import Count, Shares
 Floats = NDArray[np.float64]
 UNLIKE = 1.0
 """leverage from which the weights add more to the error of a kernel than the model itself does"""
-NO_SCORES = "no interval: the fit was not tried on enough kernels that it had not seen"
+TOO_FEW = "no interval: the fit was tried on too few kernels that it had not seen"
 
 
 def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds, Seconds] | None, tuple[str, ...]]:
@@ -25,7 +25,7 @@ def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds,
     where it has no weight for what is more than a negligible part of the counts.
     """
     if fit.uncertainty is None:
-        return None, (NO_SCORES,)
+        return None, ()
     found = widths(fit, *totals(shares))
     if found.priceless:
         return None, (f"no interval: nothing is known of what {', '.join(found.priceless)} cost",)
@@ -33,7 +33,7 @@ def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds,
     unlike = float(found.leverage.max(initial=0.0))
     notes = () if unlike <= UNLIKE else (f"unlike the kernels of the fit: leverage {unlike:.2g}, where 1 is much",)
     if not np.isfinite(factor).all():
-        return None, (NO_SCORES, *notes)
+        return None, (TOO_FEW, *notes)
     if not isinstance(seconds, np.ndarray):
         return (seconds / float(factor[0]), seconds * float(factor[0])), notes
     spread = factor.reshape(seconds.shape)

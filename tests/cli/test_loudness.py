@@ -53,7 +53,7 @@ def test_an_error_has_its_traceback_with_verbose() -> None:
     wrong = ("estimate", DOUBLED, "--set", "n=64", "--device", "furry")
     plain, verbose, quiet = run(*wrong), run(*wrong, "--verbose"), run(*wrong, "--quiet")
     assert plain.stderr == quiet.stderr
-    assert re.match(r"Error: there is no fit .*\n$", plain.stderr)
+    assert re.match(r"Error: no device called .*\n$", plain.stderr)
     assert verbose.stderr.startswith("Traceback (most recent call last):\n")
     assert verbose.stderr.endswith(plain.stderr)
     assert {plain.exit_code, verbose.exit_code, quiet.exit_code} == {1}
