@@ -313,7 +313,7 @@ def test_a_validation_with_an_archive_is_resumed(calibrated, kernels, tmp_path):
 
 
 def test_a_device_that_was_not_calibrated_is_not_validated(backend, kernels):
-    with pytest.raises(UnknownDeviceError, match=f"no fit for the device '{SLUG}'"):
+    with pytest.raises(UnknownDeviceError, match=f"no device called '{SLUG}' has a fit"):
         validate(backend, kernels)
 
 
