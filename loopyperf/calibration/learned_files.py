@@ -78,6 +78,6 @@ def find_learned(device: str, backend: str = "", alike: Callable[[str, str], boo
     known = sorted(own_learned(slug).parent.glob("*.json"))
     found = [each for each in known if alike(each.name.partition(".")[0], slug)]
     best = [own_learned(slug, backend).name, own_learned(slug).name]
-    for path in sorted(found, key=lambda each: best.index(each.name) if each.name in best else len(best)):
-        return load_learned(path)
-    raise FitFileError(f"there is no learned model of the device {slug!r}; {_TRAIN}")
+    if not found:
+        raise FitFileError(f"there is no learned model of the device {slug!r}; {_TRAIN}")
+    return load_learned(min(found, key=lambda each: best.index(each.name) if each.name in best else len(best)))

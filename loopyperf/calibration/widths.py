@@ -41,8 +41,8 @@ def widths(fit: Fit, names: Sequence[str], amounts: Matrix, level: float = LEVEL
     found = sensitivity_of(fit, names, amounts)
     leverage = fit.uncertainty.leverage(fit, found)
     half = fit.uncertainty.half_width(leverage + _novelty(fit, names, amounts, found), level)
-    unknown = _priceless(fit, names, amounts).any(axis=1)
-    return Widths(np.where(unknown, np.inf, half), leverage, priceless(fit, names, amounts))
+    unknown = _priceless(fit, names, amounts)
+    return Widths(np.where(unknown.any(axis=1), np.inf, half), leverage, _columns(names, unknown))
 
 
 def novelty(fit: Fit, names: Sequence[str], amounts: Matrix) -> Vector:
@@ -72,7 +72,11 @@ def priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> tuple[str, ...
 
     Kernels have *amounts* (kernels × names) of the columns called *names*.
     """
-    return tuple(sorted({names[place] for place in np.nonzero(_priceless(fit, names, amounts))[1].tolist()}))
+    return _columns(names, _priceless(fit, names, amounts))
+
+
+def _columns(names: Sequence[str], marked: NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(sorted({names[place] for place in np.nonzero(marked)[1].tolist()}))
 
 
 def _priceless(fit: Fit, names: Sequence[str], amounts: Matrix) -> NDArray[np.bool_]:

@@ -1,6 +1,7 @@
 """``loopyperf explain``: in a terminal, what a report shows."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import click
 from rich.console import Console, RenderableType
@@ -29,21 +30,12 @@ PARTS = 24
 @click.command(epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
 @settings.explaining
 @settings.as_json
-def explain(
-    kernel: str,
-    sizes: dict[str, int],
-    typical: dict[str, float] | None,
-    devices: tuple[str, ...],
-    model: str | None,
-    models: tuple[str, ...],
-    fit: str | None,
-    as_json: bool,
-) -> None:
+def explain(as_json: bool, **asked: Any) -> None:
     """Say why the Loopy kernel that FUNCTION in FILE.py builds takes so long: line by line, by all models.
 
     `loopyperf report` makes a page of the same.
     """
-    answer = explained(kernel, sizes, typical, devices, model, models, fit)
+    answer = explained(**asked)
     if as_json:
         print_json(answer.to_dict())
     else:
@@ -51,6 +43,7 @@ def explain(
 
 
 def explained(
+    *,
     kernel: str,
     sizes: dict[str, int],
     typical: dict[str, float] | None,
@@ -59,7 +52,7 @@ def explained(
     models: tuple[str, ...],
     fit: str | None,
 ) -> Explanation:
-    """Return what there is to say of the kernel that the options of a command name."""
+    """Return what there is to say of the kernel that the options of :func:`loopyperf.cli.settings.explaining` name."""
     program = load_program(kernel)
     with working("asking all models"):
         return ask(

@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,24 +15,14 @@ from loopyperf.cli.explain import explained
 @settings.explaining
 @settings.output("Where the page goes.", Path("report.html"))
 @settings.as_json
-def report(
-    kernel: str,
-    sizes: dict[str, int],
-    typical: dict[str, float] | None,
-    devices: tuple[str, ...],
-    model: str | None,
-    models: tuple[str, ...],
-    fit: str | None,
-    output: Path,
-    as_json: bool,
-) -> None:
+def report(output: Path, as_json: bool, **asked: Any) -> None:
     """Write a page about the Loopy kernel that FUNCTION in FILE.py builds: its time, what of, and what would help.
 
     The page is one file that needs no network. What FUNCTION says of itself, its docstring, is on it.
     """
     # Where Jinja2 or matplotlib is missing, nobody should have to hear of it after the analysis.
     reports = import_module("loopyperf.reports")
-    explanation = explained(kernel, sizes, typical, devices, model, models, fit)
+    explanation = explained(**asked)
     saved = reports.Report(explanation).save(output)
     if as_json:
         print_json({"path": str(saved), **explanation.to_dict()})

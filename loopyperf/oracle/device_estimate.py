@@ -140,17 +140,15 @@ def answered_at(sizes: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], 
 
 def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime:
     names = dict.fromkeys(row.property for answer in answers for row in answer.breakdown.rows)
-    costs = [answer.breakdown.by_property() for answer in answers]
-    of_each = [{cost.property: cost for cost in answer.breakdown.costs()} for answer in answers]
+    costs = [{cost.property: cost for cost in answer.breakdown.costs()} for answer in answers]
 
     def over(values: list[Any]) -> NDArray[Any]:
         return np.array(values, dtype=np.float64).reshape(shape)
 
-    parts = [over([cost.get(name, 0.0) for cost in costs]) for name in names]
-    seconds, parts = adding_up(parts)
+    of_each = [[known.get(name) for known in costs] for name in names]
+    seconds, parts = adding_up([over([0.0 if cost is None else cost.seconds for cost in each]) for each in of_each])
     rows: list[Row] = []
-    for name, part in zip(names, parts, strict=True):
-        found = [known.get(name) for known in of_each]
+    for name, found, part in zip(names, of_each, parts, strict=True):
         counts = over([0 if cost is None else cost.count for cost in found])
         rows.append(Row(name, "", counts, common(cost.each for cost in found if cost is not None), part))
     notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))

@@ -17,15 +17,13 @@ from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.access.gathers import axes_of_data, data_of
 from loopyperf.idg.access.index_values import index_values, periods
 from loopyperf.idg.access.residues import Progress
-from loopyperf.idg.access.rows import Row, Visit, is_data, row_of
+from loopyperf.idg.access.rows import APART, Row, Visit, is_data, row_of
 from loopyperf.idg.access.sectors import LINE
 from loopyperf.idg.warps.passes import WarpPasses
 from loopyperf.idg.warps.warp import Integers
 
 ALWAYS_NUMBERED = 2**15
 """sizes below it may be multiplied with each other three times"""
-APART = 2**40
-"""bytes: lanes so far apart share nothing; a multiple of a line"""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from loopyperf.kernel import Kernel
 from loopyperf.registers import written_out
 
 APART = 2**40
-"""bytes between rows that lie apart; a multiple of a line, so that one element more makes them begin anywhere in it"""
+"""bytes between rows, or lanes, that share nothing; a multiple of a line, so that one element more makes rows begin
+anywhere in it"""
 Starts = Mapping[str, frozenset[str]]
 """loop -> the data that it starts from"""
 
