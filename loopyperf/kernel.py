@@ -28,6 +28,7 @@ from loopyperf.called_kernels import inlined
 from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError
 from loopyperf.factors import between_ends, interval
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
+from loopyperf.own_sets import with_own_sets
 from loopyperf.plain_scalars import plain_scalars
 from loopyperf.registers import values_of_registers
 
@@ -282,6 +283,7 @@ def load_kernel(program: Program) -> Kernel:
     try:
         unit = inlined(unit)
         if unit.default_entrypoint.linearization is None:
+            unit = unit.with_kernel(with_own_sets(unit.default_entrypoint))
             unit = lp.set_options(unit, enforce_array_accesses_within_bounds=UNCHECKED)
             # Preprocessing writes reductions out with temporaries whose types are left to code generation to infer.
             unit = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(unit), expect_completion=False))

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
-    {"errors", "units", "hypertext", "sheet", "set_memory", "factors", "user_data"},
+    {"errors", "units", "hypertext", "sheet", "set_memory", "own_sets", "factors", "user_data"},
     {"launches", "group", "called_kernels", "registers", "plain_scalars", "kernel", "device"},
     {"counts"},
     {"properties"},

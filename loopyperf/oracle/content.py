@@ -28,6 +28,7 @@ from pytools.tag import Tag
 
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
+from loopyperf.own_sets import minimal
 
 TRUSTED = {"builtins", "constantdict", "fractions", "loopy", "loopyperf", "numpy", "pymbolic", "pytools"}
 """packages whose classes do the same in every process that has the same versions of them"""
@@ -182,10 +183,13 @@ def _of_kernel(kernel: LoopKernel) -> str:
 
 @content.register(isl.BasicSet)
 def _of_basic_set(basic_set: isl.BasicSet) -> str:
-    """Return the set with its parameters and constraints in alphabetical order; isl's follow PYTHONHASHSEED."""
+    """Return the set by its minimal constraints, which and the parameters of which are in alphabetical order.
+
+    isl's order follows PYTHONHASHSEED, and isl leaves out constraints in place, whenever Loopy generates code, say.
+    """
     names = sorted(basic_set.get_var_names_not_none(isl.dim_type.param))
     space = isl.Space.create_from_names(basic_set.get_ctx(), set=[], params=names).params()
-    aligned = basic_set.align_params(space)
+    aligned = minimal(basic_set).align_params(space)
     constraints = sorted(str(constraint) for constraint in aligned.get_constraints())
     return _called("isl", [repr(str(aligned.get_space())), *map(repr, constraints)])
 
