@@ -11,8 +11,9 @@ from loopy.kernel import LoopKernel
 def own(points: isl.BasicSet) -> isl.BasicSet:
     """Return *points* as they are written, in memory that is not shared with anybody."""
     for kind in (isl.dim_type.set, isl.dim_type.param):
-        if points.dim(kind):
-            return points.set_dim_name(kind, 0, points.get_dim_name(kind, 0))  # isl copies what it renames
+        name = points.get_dim_name(kind, 0) if points.dim(kind) else None
+        if name is not None:
+            return points.set_dim_name(kind, 0, name)  # isl copies what it renames
     return points
 
 
