@@ -1,5 +1,6 @@
 """What is simulated: graphs, latencies, an execution configuration, and how the core issues."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -68,8 +69,15 @@ class Scenario:
 
     @cached_property
     def subsystems(self) -> tuple[str, ...]:
-        """Return the subsystems that the instructions run on."""
-        return tuple(dict.fromkeys(each.subsystem for graph in self.graphs for each in graph.instructions))
+        """Return the subsystems that the instructions run on, in the order in which they first do.
+
+        Those that a core has in several partitions, as ``alu 0`` and ``alu 1``, are beside each other.
+        """
+        found = tuple(dict.fromkeys(each.subsystem for graph in self.graphs for each in graph.instructions))
+        first: dict[str, int] = {}
+        for place, name in enumerate(found):
+            first.setdefault(_without_number(name), place)
+        return tuple(sorted(found, key=lambda name: (first[_without_number(name)], len(name), name)))
 
     @property
     def gap(self) -> Fraction | None:
@@ -110,3 +118,8 @@ def _check_order(graph: Idg) -> None:
 def warp_graphs(graphs: Idg | Sequence[Idg]) -> tuple[Idg, ...]:
     """Return the graphs of warps one after the other, of one for all or of one for each."""
     return (graphs,) if isinstance(graphs, Idg) else tuple(graphs)
+
+
+def _without_number(subsystem: str) -> str:
+    """Return the name of *subsystem* without the number of the partition that it is in, if any."""
+    return re.sub(r" \d+$", "", subsystem)

@@ -17,13 +17,13 @@ from loopyperf.plots.figures import (
     PRINTS,
     Axes,
     Figure,
-    MaxNLocator,
     axes,
     figure_of,
     in_lines,
     legend_above,
     legend_print,
     line_styles,
+    ticker,
 )
 
 BAND = 0.2
@@ -187,7 +187,7 @@ def _scatter(ax: Axes, found: _Errors, column: str, letters: int = 80) -> None:
     ax.set_xlabel("\n".join(in_lines(what, letters)), fontsize=PRINTS[0][0])
     farthest = 1.05 * max(abs(along).max(initial=0.0), 1e-12)
     ax.set_xlim(-farthest if (along < 0).any() else -0.03 * farthest, farthest)
-    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
+    ax.xaxis.set_major_locator(ticker.MaxNLocator(TICKS))
     # Shares may be a millionth: no sum with an offset has room below a chart.
     ax.xaxis.set_major_formatter(
         lambda share, _: f"{100 * share:.2g} %" if abs(share) < 0.1 else f"{100 * share:.0f} %"

@@ -7,17 +7,7 @@ import numpy as np
 
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
-from loopyperf.plots.figures import (
-    Axes,
-    Figure,
-    MaxNLocator,
-    area_styles,
-    axes,
-    figure_of,
-    ink,
-    legend_above,
-    name_rows,
-)
+from loopyperf.plots.figures import Axes, Figure, area_styles, axes, figure_of, ink, legend_above, name_rows, ticker
 from loopyperf.units import unit_of
 
 By = Literal["property", "source"]
@@ -52,7 +42,7 @@ def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST,
     _mark_whole(ax, estimate, unit)
     ax.axvline(0, color=ink(ax), linewidth=0.8)
     name_rows(ax, [f"{WHOLE}, {whole / unit:.3g} {name}", *parts])
-    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
+    ax.xaxis.set_major_locator(ticker.MaxNLocator(TICKS))
     ax.margins(x=0.25)
     ax.set(xlabel=f"time ({name})")
     ax.invert_yaxis()

@@ -12,10 +12,10 @@ from loopyperf.errors import LoopyperfError
 
 try:
     import matplotlib as mpl
+    from matplotlib import ticker as ticker
     from matplotlib.axes import Axes
     from matplotlib.colors import to_hex
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator as MaxNLocator
 except ImportError as error:
     raise LoopyperfError(
         f"plots need matplotlib, which cannot be imported ({error}): pip install 'loopyperf[plots]'"

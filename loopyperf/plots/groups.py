@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from loopyperf.pipeline import GroupTimes
-from loopyperf.plots.figures import Axes, Figure, MaxNLocator, axes, figure_of, legend_above, line_styles
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, line_styles, ticker
 
 
 def plot_groups(groups: Mapping[int, GroupTimes], *, ax: Axes | None = None) -> Figure:
@@ -31,7 +31,7 @@ def plot_groups(groups: Mapping[int, GroupTimes], *, ax: Axes | None = None) -> 
         ax.plot(at, numbers, "o", color=point, markersize=2, label="shares of its instructions issued")
         legend_above(ax)
     ax.set(xlabel="time (cycles)", ylabel="group")
-    ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.yaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     ax.set_xlim(left=0)
     ax.invert_yaxis()
     return figure_of(ax)

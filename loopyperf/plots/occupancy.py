@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import isclose
 
 from loopyperf.oracle.comparison import OccupancyComparison
-from loopyperf.plots.figures import Axes, Figure, MaxNLocator, axes, figure_of, ink, legend_above, line_styles
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, ink, legend_above, line_styles, ticker
 from loopyperf.plots.levels import name_levels, names_in_lines
 
 Points = Sequence[tuple[float, float]]
@@ -47,7 +47,7 @@ def plot_over_occupancy(
     if any(lines.get(name) for name in known):
         ax.plot([], [], "o", color="grey", fillstyle="none", label="measured")
     ax.set(xlabel=xlabel, ylabel=ylabel or "performance")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     ax.set_xlim(left=0)
     if bounds:
         _draw_bounds(ax, bounds)

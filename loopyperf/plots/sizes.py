@@ -10,9 +10,15 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.intervals import extrapolates
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, ink, legend_above, line_styles
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, ink, legend_above, line_styles, ticker, width_of
 
 Floats = NDArray[np.float64]
+LETTER = 0.09
+"""inches of a letter below the axis"""
+FEW = 4
+"""times the least size: up to there, numbers are as far apart as they are below a linear axis"""
+DECADES = 200
+"""times the least size: from there on, only powers of ten are written"""
 
 
 def plot_sizes(
@@ -46,6 +52,8 @@ def plot_sizes(
         at, times = zip(*sorted(measured), strict=True)
         ax.plot(at, times, "x", color=ink(ax), linestyle="none", label="measured")
     ax.set(xscale="log", yscale="log", xlabel=size, ylabel="run time (s)")
+    if len(values):
+        _number(ax, values)
     if fit is not None:
         _hatch(ax, values, _beyond(estimate, fit)[order])
     legend_above(ax)
@@ -65,6 +73,18 @@ def _ascending(estimate: Estimate, size: str) -> tuple[Floats, NDArray[np.intp]]
         )
     order = np.argsort(values)
     return values[order], order
+
+
+def _number(ax: Axes, values: Floats) -> None:
+    """Write numbers below *ax*: the *values* where they have room, else round ones, and none between them."""
+    span = np.ptp(np.log(values))
+    room = LETTER * (2 + len(f"{values[-1]:,.0f}"))
+    ax.xaxis.set_minor_formatter(ticker.NullFormatter())
+    if (np.diff(np.log(values)) * width_of(ax) >= room * span).all():
+        ax.set_xticks(values, [f"{value:,.0f}" for value in values])
+    elif span < np.log(DECADES):
+        ax.xaxis.set_major_locator(ticker.MaxNLocator(3) if span < np.log(FEW) else ticker.LogLocator(subs=(1, 2, 5)))
+        ax.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
 
 
 def _at(times: Any, order: NDArray[np.intp]) -> Floats:

@@ -82,6 +82,12 @@ def test_changing_what_does_not_occur_is_refused() -> None:
         what_if(simulate(CHAIN, TIMING, ONE), lambdas={"sfu": Lambdas(1, 2)})
 
 
+@pytest.mark.parametrize("rate", [0, -1, float("nan")])
+def test_rates_are_above_nothing(rate: float) -> None:
+    with pytest.raises(SimulationError, match="above 0"):
+        what_if(simulate(CHAIN, TIMING, ONE), rates={CHAIN.instructions[0].subsystem: rate})
+
+
 @pytest.mark.parametrize("trips", ["2**i", "i // j", "k"])
 def test_passes_that_cannot_be_evaluated_are_refused(trips: str) -> None:
     inner = Loop("j", parse(trips), (0,))

@@ -4,11 +4,19 @@ from fractions import Fraction
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
+from loopyperf.idg.program import Instruction
 from loopyperf.pipeline import Execution, profile_of, simulate, what_if
 
 EXAMPLE = Idg.from_edges(["comp", "comp", "mem", "comp", "comp", "mem"], [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5)])
 TIMING = {"comp": Lambdas(1, 4), "mem": Lambdas(2, 6)}
 ONE = simulate(EXAMPLE, TIMING, Execution(1, 1, 1))
+
+
+def test_parts_of_partitions_are_beside_each_other() -> None:
+    names = ("alu 1", "L2", "alu 10", "control 0", "L1", "alu 2", "control 1")
+    graph = Idg.from_edges(names, [])
+    found = simulate(graph, dict.fromkeys(names, Lambdas(1, 1)), Execution(1, 1, 1)).scenario.subsystems
+    assert found == ("alu 1", "alu 2", "alu 10", "L2", "control 0", "control 1", "L1")
 
 
 def test_why_not_earlier() -> None:
@@ -80,6 +88,14 @@ def test_bank_conflicts_take_issue_latency_longer() -> None:
     # λ' = (1 + D)·λ = 6 throttles two warps: the second mem issues 6 after the first
     two = simulate(Idg.from_edges(["mem"], []), TIMING, Execution(2, 1, 1))
     assert (two.cycles, what_if(two, conflicts={"mem": 2}).cycles) == (2 + 6, 6 + 10)
+
+
+def test_a_rate_is_of_every_instruction_of_its_subsystem() -> None:
+    # two warps of a mem of 2 cycles and one of 6: the last issues after 2 + 2 + 6 cycles, at twice the rate after 5
+    timing = {"short": Lambdas(2, 4), "long": Lambdas(6, 6)}
+    graph = Idg((Instruction("short", subsystem="mem"), Instruction("long", subsystem="mem")), (), (0, 1))
+    two = simulate(graph, lambda each: timing[each.kind], Execution(2, 1, 1))
+    assert (two.cycles, what_if(two, rates={"mem": 2}).cycles) == (16, 5 + 6)
 
 
 def test_occupancy_hides_latency() -> None:

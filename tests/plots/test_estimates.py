@@ -1,9 +1,11 @@
 """Charts of an estimate: what it is made of, and how it grows with a size."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from msgspec import structs
 
 from loopyperf.calibration.fits import Fit
@@ -97,6 +99,30 @@ def test_times_stand_over_sizes_in_their_order_with_the_interval_as_a_band() -> 
     assert {(1.0, 0.5e-3), (4.0, 8e-3)} <= corners
     assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_xscale(), ax.get_yscale()) == ("n", "run time (s)", "log", "log")
     assert not ax.patches
+
+
+@pytest.mark.parametrize(
+    "sizes", [2 ** np.arange(8, 14), 16 * np.arange(10, 30), 2 ** np.arange(10, 30), [4096], [7, 8, 9]]
+)
+def test_numbers_of_sizes_are_apart(sizes: np.ndarray) -> None:
+    seconds = np.asarray(sizes) * 1e-6
+    breakdown = Breakdown((Row("adds", "", sizes, 1e-6, seconds),))
+    batch = replace(BATCH, sizes={"n": sizes}, seconds=seconds, interval=None, breakdown=breakdown)
+    figure = plot_sizes(batch, "n")
+    (ax,) = figure.axes
+    FigureCanvasAgg(figure).draw()
+    low, high = ax.get_xlim()
+    labels = [
+        each for each in ax.get_xticklabels(which="both") if each.get_text() and low <= each.get_position()[0] <= high
+    ]
+    boxes = sorted((each.get_window_extent() for each in labels), key=lambda box: box.x0)
+    assert labels
+    assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+
+
+def test_sizes_that_have_room_are_written_as_they_are() -> None:
+    (ax,) = plot_sizes(BATCH, "n").axes
+    assert [each.get_text() for each in ax.get_xticklabels()] == ["1", "2", "4"]
 
 
 def test_times_that_it_has_otherwise_are_a_dashed_line() -> None:
