@@ -31,8 +31,12 @@ def opened(backend: str | Backend, device: str | None) -> Backend:
 
 
 def unfinished_archive(machine: Backend, purpose: str) -> Path:
-    """Return where a person's own measurements for *purpose* go until they are finished; it may not exist."""
-    return user_data() / "archives" / machine.environment.slug / f"{UNFINISHED}-{purpose}.jsonl"
+    """Return where a person's own measurements for *purpose* go until they are finished; it may not exist.
+
+    A device that OpenCL and CUDA both know has one for each: what one began, the other must not go on with.
+    """
+    here = machine.environment
+    return user_data() / "archives" / here.slug / f"{UNFINISHED}-{here.backend}-{purpose}.jsonl"
 
 
 def keep(archive: Path) -> None:

@@ -122,12 +122,23 @@ def test_an_interrupted_calibration_is_resumed(kernels, own_data):
     first, second = Mortal(seconds), SyntheticBackend(seconds)
     with pytest.raises(InterruptedCampaignError):
         calibrate(first, kernels)
-    assert [path.name for path in archives(own_data)] == ["unfinished-calibration.jsonl"]
+    assert [path.name for path in archives(own_data)] == ["unfinished-synthetic-calibration.jsonl"]
     assert SLUG not in lpp.devices()
     fit = calibrate(second, kernels)
     whole = SyntheticBackend(seconds)
     assert calibrate(whole, kernels).weights == fit.weights
     assert whole.calls == first.calls + second.calls
+
+
+def test_what_one_backend_began_another_does_not_go_on_with(kernels, own_data):
+    first, other = Mortal(seconds), SyntheticBackend(seconds)
+    other.environment = structs.replace(other.environment, backend="another")
+    with pytest.raises(InterruptedCampaignError):
+        calibrate(first, kernels)
+    calibrate(other, kernels)
+    unfinished, finished = sorted((path.name for path in archives(own_data)), reverse=True)
+    assert unfinished == "unfinished-synthetic-calibration.jsonl"
+    assert finished.endswith("-another-calibration.jsonl")
 
 
 def test_an_archive_and_a_fit_go_where_they_are_told(backend, kernels, own_data, tmp_path):
