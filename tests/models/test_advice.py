@@ -169,6 +169,15 @@ def test_without_conflicts_there_is_nothing_to_gain_of_serialization():
     assert (serial.seconds, serial.evidence) == (0, ())
 
 
+def test_instructions_beside_floating_point_ones_are_told_apart():
+    # each of 200 passes converts k and multiplies; what is loaded is the same in all
+    (advice,) = lpp.advise(by_banks(1), n=4096, device=V100)
+    (others,) = (each for each in advice.benefits if each.name == "B_fp")
+    assert "use_k_update: 201 of 401 instructions of a warp, 200 convert, 1 load local" in others.evidence
+    assert "fetch: 2 instructions of a warp, 1 load global, 1 store local" in others.evidence
+    assert "integer: 10 instructions of a warp" in others.evidence
+
+
 def test_a_lone_warp_lacks_parallelism():
     (advice,) = lpp.advise(by_banks(1), n=1, device=V100)
     (parallelism,) = (each for each in advice.benefits if each.name == "B_itilp")

@@ -212,9 +212,10 @@ def _instructions(seen: LaunchInputs) -> Iterator[str]:
             kinds[kind] = kinds.get(kind, 0.0) + executions
     for source in _costliest({name: sum(kinds.values()) for name, kinds in others.items()}):
         kinds = others[source]
-        listed = ", ".join(f"{amount(kinds[kind])} {kind}" for kind in _costliest(kinds))
-        few, whole = sum(kinds.values()), sum(kinds.values()) + floating.get(source, 0.0)
-        yield f"{source}: {amount(few)} of {amount(whole)} instructions of a warp, e.g. {listed}"
+        few, useful = sum(kinds.values()), floating.get(source, 0.0)
+        number = f"{amount(few)} of {amount(few + useful)}" if useful else amount(few)
+        listed = "".join(f", {amount(kinds[kind])} {kind}" for kind in _costliest(kinds) if kind != source)
+        yield f"{source}: {number} instructions of a warp{listed}"
 
 
 def _serialization(seen: LaunchInputs, found: Analysis) -> Iterator[str]:
