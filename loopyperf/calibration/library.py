@@ -247,7 +247,7 @@ def without_fit(device: str) -> str:
         load_device(device)
     except LoopyperfError:
         return ""
-    return '. Without one, its description will do: model="pipeline", or --model pipeline'
+    return '. Without one, its description will do: model="pipeline"'
 
 
 # }}}

@@ -85,7 +85,7 @@ only = click.option(
 model = click.option(
     "--model",
     shell_complete=_beginning(lambda: MODELS),
-    help="Which model answers; by default that of the best fit.",
+    help="Which model answers; by default that of the best fit, else pipeline.",
 )
 models = click.option(
     "--model",
