@@ -8,7 +8,7 @@ from functools import cache
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
-from loopyperf.device.library import known_descriptions, load_device
+from loopyperf.device.library import known_descriptions, load_device, slug_of
 from loopyperf.device.names import device_slug
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
@@ -171,7 +171,7 @@ def _check_asked_for(fit: Fit, model: str | None, device: str | None, backend: s
             f"the fit is of the model {fit.model!r}, but {model!r} was asked for; ask for the fit's model, or give "
             f"a fit of {model!r}"
         )
-    if device is not None and device_slug(device) != fit.slug:
+    if device is not None and slug_of(device) != fit.slug:
         raise FitFileError(
             f"the fit is for the device {fit.slug!r}, but {device!r} was asked for; give the fit alone, or the "
             "device alone"

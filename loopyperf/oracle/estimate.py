@@ -91,11 +91,7 @@ def estimate(
         take = None if machine is None else sampler(program, machine, arguments, typical)
         return estimate_learned(program, _learned(asked, device, fit, machine), typical, merged, take)
     chosen, said = _chosen(asked, device, fit, backend)
-    if isinstance(chosen, Device):
-        _check_looks_at_graphs(f"{WITHOUT_FIT!r}, which answers where there is no fit,", counting, on_unknown)
-        answer = _estimate_without_fit(program, chosen, typical, alternatives, merged)
-    else:
-        answer = _estimate_fitted(program, chosen, counting, typical, on_unknown, alternatives, merged)
+    answer = _estimate_by(program, chosen, counting, typical, on_unknown, alternatives, merged)
     return replace(answer, notes=(*said, *answer.notes)) if said else answer
 
 
@@ -139,23 +135,26 @@ def _estimate_without_fit(
         ) from missing
 
 
-def _estimate_fitted(
+def _estimate_by(
     program: Program,
-    fit: Fit,
+    chosen: Fit | Device,
     counting: Counting | None,
     typical: Mapping[str, Any] | None,
     on_unknown: OnUnknown,
     alternatives: bool,
     sizes: Mapping[str, Any],
 ) -> Estimate:
-    if fit.basis == "pipelines":
+    if isinstance(chosen, Device):
+        _check_looks_at_graphs(f"{WITHOUT_FIT!r}, which answers where there is no fit,", counting, on_unknown)
+        return _estimate_without_fit(program, chosen, typical, alternatives, sizes)
+    if chosen.basis == "pipelines":
         _check_looks_at_graphs("this fit, of pipelines,", counting, on_unknown)
-        return estimate_by_pipelines(program, fit, typical, sizes, alternatives=alternatives)
+        return estimate_by_pipelines(program, chosen, typical, sizes, alternatives=alternatives)
     if counting is None and typical is None and on_unknown == "refuse":
-        options = usual_options(fit.counting)
+        options = usual_options(chosen.counting)
     else:
-        options = CountingOptions(counting or fit.counting, typical, on_unknown=on_unknown)
-    return estimate_counted(count_at(program, options, sizes), fit, sizes)
+        options = CountingOptions(counting or chosen.counting, typical, on_unknown=on_unknown)
+    return estimate_counted(count_at(program, options, sizes), chosen, sizes)
 
 
 def _learned(
