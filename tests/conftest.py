@@ -1,6 +1,7 @@
 """Settings of all tests: no test reads or writes a person's own data, and none fails because a machine is busy."""
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,16 @@ from loopyperf.oracle import recollection
 # Machines are shared: how long one example takes says nothing.
 settings.register_profile("loopyperf", deadline=None)
 settings.load_profile("loopyperf")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say below the last line of all what was not tried, and why: a skipped test is no test that has passed."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    skipped = [] if reporter is None else reporter.stats.get("skipped", [])
+    reasons = Counter(each.longrepr[2].removeprefix("Skipped: ") for each in skipped)
+    for reason, number in reasons.items():
+        reporter.write_line(f"NOT TRIED: {number} test{'' if number == 1 else 's'}: {reason}", yellow=True, bold=True)
 
 
 @pytest.fixture(autouse=True)

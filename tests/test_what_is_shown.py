@@ -213,7 +213,7 @@ def test_a_wide_cell_goes_on_in_the_next_line_beside_its_row() -> None:
 
 def test_a_reason_is_said_once_with_all_whom_it_concerns() -> None:
     fury = lpp.compare(doubled(), n=4096, device="amd-r9-fury")
-    assert len(fury.refusals) == 15
+    assert len(fury.refusals) == 14
     text = " ".join(str(fury).split())
     assert text.count("does not state memory.DRAM.latency") == 1
     assert all(name in text for name in fury.refusals)

@@ -17,7 +17,7 @@ from typing import Literal
 
 from loopyperf.calibration.fit_files import load_fit, path_of
 from loopyperf.calibration.fits import Fit
-from loopyperf.device.library import known_descriptions, load_device
+from loopyperf.device.library import known_descriptions, load_device, slug_of
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.user_data import user_data, user_data_name
@@ -81,16 +81,16 @@ def find_fit(
     the linear one where none says so; else of the bundled ones. *backend* is what it was measured through; where there
     are several and none is asked for, it is :data:`PREFERRED`, else the first one of the alphabet.
 
-    *device* is a slug, a name that becomes one (:func:`loopyperf.device.names.device_slug`), or the full
-    name that a fit states. A person's own fit that cannot be read is an error; it is never passed over for a bundled
-    one.
+    *device* is a slug, a name that becomes one (:func:`loopyperf.device.names.device_slug`), the full name that a fit
+    states, or the path of the device's description. A person's own fit that cannot be read is an error; it is never
+    passed over for a bundled one.
 
     :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
     :raises FitFileError: there is none of that model or backend, the file cannot be read, or it holds another model's
         fit.
     """
     if path is None:
-        return _found(device_slug(device), model, backend)
+        return _found(slug_of(device), model, backend)
     file = path_of(path)
     fit = _read(file)
     if model is not None and fit.model != model:
@@ -247,7 +247,7 @@ def without_fit(device: str) -> str:
         load_device(device)
     except LoopyperfError:
         return ""
-    return '. Without one, its description will do: model="pipeline", or --model pipeline'
+    return '. Without one, its description will do: model="pipeline"'
 
 
 # }}}

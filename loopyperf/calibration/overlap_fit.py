@@ -79,45 +79,52 @@ def solve_overlap(problem: Problem, *, tolerance: float = TOLERANCE) -> Solution
 
     :raises CalibrationError: as :func:`loopyperf.calibration.solver.solve` does.
     """
-    basis = problem.basis
     kept, undetermined = _kept(problem, tolerance)
     columns = tuple(problem.properties[column] for column in kept)
-    measured = np.array([row.seconds for row in problem.observations], dtype=np.float64)
     rates = problem.matrix[:, kept]
-    scales = _scales(rates, columns, basis)
-    task = _Fitted(
-        amounts=rates * scales * measured[:, None],
-        measured=measured,
-        sides=tuple(side(name, basis) for name in columns),
-        centre=DESCRIBED if basis == "pipelines" else 0.0,
-        ridge=DRAWN if basis == "pipelines" else RIDGE,
-    )
+    scales = _scales(rates, columns, problem.basis)
+    task = _task(problem, columns, rates * scales)
     first = _begin(problem, columns, scales)
     found = min((task.minimum(np.append(first, p)) for p in STARTS), key=lambda found: found.cost)
-    best, slopes = found.parameters, found.evaluation.jacobian()
-    factors = np.append(scales, 1.0)
-    information = slopes.T @ slopes
-    # Where nothing depends on the sharpness, nothing is known of it, and nothing is to be multiplied by that.
-    covariance = cast("Matrix", np.linalg.pinv(information, hermitian=True)) * np.outer(factors, factors)
-    weights = best[:-1] * scales
+    *best, sharpness = found.parameters.tolist()
     singular = np.linalg.svd(rates * scales, compute_uv=False)
-    predicted = measured * np.exp(found.evaluation.residuals[: len(measured)])
+    errors = found.evaluation.residuals[: len(task.measured)]
     return Solution(
         model="overlap",
-        weights=dict(zip(columns, weights.tolist(), strict=True)),
-        covariance=covariance,
+        weights=dict(zip(columns, (best * scales).tolist(), strict=True)),
+        covariance=_covariance(found, scales),
         undetermined=undetermined,
         absent=problem.absent,
         rank=len(kept),
         condition=float(singular[0] / singular[-1]),
-        residuals=tuple((1.0 - predicted / measured).tolist()),
-        at_bound=tuple(name for name, value in zip(columns, best, strict=False) if value == 0),
+        residuals=tuple((1.0 - np.exp(errors)).tolist()),
+        at_bound=tuple(name for name, value in zip(columns, best, strict=True) if value == 0),
         non_negative=True,
         ridge=task.ridge,
         tolerance=tolerance,
-        sharpness=float(best[-1]),
-        basis=basis,
+        sharpness=sharpness,
+        basis=problem.basis,
     )
+
+
+def _task(problem: Problem, columns: tuple[str, ...], scaled: Matrix) -> _Fitted:
+    """Return what is fitted: *scaled* are the rates of *columns*, each over the time of its row, in scales."""
+    measured = np.array([row.seconds for row in problem.observations], dtype=np.float64)
+    by_pipelines = problem.basis == "pipelines"
+    return _Fitted(
+        amounts=scaled * measured[:, None],
+        measured=measured,
+        sides=tuple(side(name, problem.basis) for name in columns),
+        centre=DESCRIBED if by_pipelines else 0.0,
+        ridge=DRAWN if by_pipelines else RIDGE,
+    )
+
+
+def _covariance(found: Minimum, scales: Vector) -> Matrix:
+    """Return the covariance of the weights and the sharpness, but for the factor of the scatter."""
+    slopes, factors = found.evaluation.jacobian(), np.append(scales, 1.0)
+    # Where nothing depends on the sharpness, nothing is known of it, and nothing is to be multiplied by that.
+    return cast("Matrix", np.linalg.pinv(slopes.T @ slopes, hermitian=True)) * np.outer(factors, factors)
 
 
 def _kept(problem: Problem, tolerance: float) -> tuple[list[int], tuple[Indistinguishable, ...]]:

@@ -40,22 +40,19 @@ def widths(fit: Fit, names: Sequence[str], amounts: Matrix, level: float = LEVEL
         raise CalibrationError("a fit without measurements of two classes or more does not know how far it is off")
     found = sensitivity_of(fit, names, amounts)
     leverage = fit.uncertainty.leverage(fit, found)
-    half = fit.uncertainty.half_width(leverage + _novelty(fit, names, amounts, found), level)
+    half = fit.uncertainty.half_width(leverage + novelty(fit, names, amounts, found), level)
     unknown = _priceless(fit, names, amounts)
     return Widths(np.where(unknown.any(axis=1), np.inf, half), leverage, _columns(names, unknown))
 
 
-def novelty(fit: Fit, names: Sequence[str], amounts: Matrix) -> Vector:
+def novelty(fit: Fit, names: Sequence[str], amounts: Matrix, found: Sensitivity) -> Vector:
     """Return the variance of ln T from what no measurement of the fit tells, in units of that of a measurement.
 
-    Of kernels that have *amounts* (kernels × names) of the columns called *names*. A decade beyond the range that was
-    measured of a column counts as much as all that the model gets wrong within it, in the share that the column has in
-    the time. A pipeline without a weight is as unsure as what draws weights to the description leaves it.
+    Of kernels that have *amounts* (kernels × names) of the columns called *names*, on which T depends as is *found*. A
+    decade beyond the range that was measured of a column counts as much as all that the model gets wrong within it, in
+    the share that the column has in the time. A pipeline without a weight is as unsure as what draws weights to the
+    description leaves it.
     """
-    return _novelty(fit, names, amounts, sensitivity_of(fit, names, amounts))
-
-
-def _novelty(fit: Fit, names: Sequence[str], amounts: Matrix, found: Sensitivity) -> Vector:
     places = {name: place for place, name in enumerate(names)}
     decades = np.zeros_like(found.shares)
     for column, name in enumerate(found.columns):

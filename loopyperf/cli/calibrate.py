@@ -48,8 +48,7 @@ def calibrate(
     as_json: bool,
 ) -> None:
     """Measure the measurement kernels on a device, and fit the model that predicts unseen classes of them best."""
-    started = time.monotonic()
-    protocol = Protocol(caches=caches)
+    started, protocol = time.monotonic(), Protocol(caches=caches)
     with campaign_bar("measuring") as report:
         fit = run_calibration(
             backend,
@@ -68,12 +67,17 @@ def calibrate(
         print_json(fit_document(fit))
         return
     console = standard_output()
+    _show_calibration(fit, protocol, whole_coverage, console)
+    show(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s", console)
+
+
+def _show_calibration(fit: Fit, protocol: Protocol, whole_coverage: bool, console: Console) -> None:
+    """Print *fit*, what exercises its properties, and how well its times are known."""
     show_fit(fit, console)
     if whole_coverage:
         show_coverage(fit.coverage, console)
     show_gaps(fit.coverage, console)
     show(f"timed by the wall clock, {protocol}; {noise(fit)}", console)
-    show(f"calibrated {fit.slug} in {time.monotonic() - started:.0f} s", console)
 
 
 def noise(fit: Fit) -> str:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from loopyperf.cli.shell_terms import in_shell_terms
 from loopyperf.cli.table import WholeWords
 
 PLAIN_WIDTH = 120
@@ -38,10 +39,10 @@ def show(text: str, console: Console | None = None, *, mark: str = "", colour: s
     """Print *text*, whose lines go on in the next one where the terminal ends; a word is never broken.
 
     In a file or a pipe lines stay as they are, so that each can be searched for. A *mark* of some *colour* stands
-    before it.
+    before it. What it says to write in Python is in the words of the shell.
     """
     console = console or standard_output()
-    for line in f"{mark}{text}".splitlines() or [""]:
+    for line in f"{mark}{in_shell_terms(text)}".splitlines() or [""]:
         printed = Text(_wrapped(line, console.width) if _has_width() else line)
         if line.startswith(mark):
             printed.stylize(colour, 0, len(mark))

@@ -9,6 +9,7 @@ import click
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, standard_error, standard_output
 from loopyperf.cli.devices import as_plain_values, show_device
+from loopyperf.cli.output import free
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.device.device_text import description_text
 from loopyperf.errors import DeviceFileError
@@ -21,7 +22,7 @@ from loopyperf.oracle.microbenchmark import microbenchmark as run_microbenchmark
     epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf microbenchmark --quick -o my-device.toml",
 )
 @settings.measuring
-@settings.output("Where the description goes; by default SHORT-NAME.toml.")
+@settings.output("Where the description goes; by default SHORT-NAME.toml, or SHORT-NAME-2.toml if it is there.")
 @settings.archive
 @settings.from_archive
 @click.option("--clock", type=click.FloatRange(min=0, min_open=True), help="Clock in MHz; by default the driver's.")
@@ -49,7 +50,7 @@ def microbenchmark(
             described = run_microbenchmarks(
                 backend, device=device, archive=archive, clock=hertz, quick=quick, progress=report
             )
-    path = output or Path(f"{described.device.slug}.toml")
+    path = output or free(Path(f"{described.device.slug}.toml"))
     _save(described, path)
     if as_json:
         print_json({"path": str(path), **_plain(described)})

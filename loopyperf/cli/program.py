@@ -22,6 +22,7 @@ from loopyperf.cli.loudness import is_quiet, is_verbose, loudness
 from loopyperf.cli.microbenchmark import microbenchmark
 from loopyperf.cli.rank import rank
 from loopyperf.cli.report import report
+from loopyperf.cli.shell_terms import in_shell_terms
 from loopyperf.cli.summaries import Summaries
 from loopyperf.cli.trace import trace
 from loopyperf.cli.train import train
@@ -74,12 +75,13 @@ class Program(Summaries):
             except LoopyperfError as error:
                 if is_verbose():
                     standard_error().print("".join(traceback.format_exception(error)), end="")
-                raise click.ClickException(" ".join(str(error).split())) from error
+                said = in_shell_terms(" ".join(str(error).split()), self.commands.get(ctx.invoked_subcommand or ""))
+                raise click.ClickException(said) from error
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     if is_verbose() or (issubclass(category, LoopyperfWarning) and not is_quiet()):
-        standard_error().print(Text("Warning:", "yellow"), message)
+        standard_error().print(Text("Warning:", "yellow"), in_shell_terms(str(message)))
 
 
 @click.group("loopyperf", cls=Program, commands=COMMANDS, epilog=EPILOG, context_settings=SETTINGS)

@@ -10,10 +10,13 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, standard_error
 from loopyperf.cli.explain import explained
 
+MARK = 'name="generator" content="loopyperf '
+"""is in every page of ours"""
+
 
 @click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100 -o report.html")
 @settings.explaining
-@settings.output("Where the page goes.", Path("report.html"))
+@settings.output("Where the page goes, over what is there.", Path("report.html"), mark=MARK)
 @settings.as_json
 def report(output: Path, as_json: bool, **asked: Any) -> None:
     """Write a page about the Loopy kernel that FUNCTION in FILE.py builds: its time, what of, and what would help.

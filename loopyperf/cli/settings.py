@@ -85,7 +85,7 @@ only = click.option(
 model = click.option(
     "--model",
     shell_complete=_beginning(lambda: MODELS),
-    help="Which model answers; by default that of the best fit.",
+    help="Which model answers; by default that of the best fit, else pipeline.",
 )
 models = click.option(
     "--model",
@@ -111,9 +111,12 @@ archive = click.option("--archive", type=FILE, help="Where raw samples go; an ex
 from_archive = click.option("--from-archive", type=FILE, help="Take what this archive holds; measure nothing.")
 
 
-def output(what: str, default: Path | None = None, *, makes_folders: bool = False) -> Callable[[Declared], Declared]:
-    """Declare the file that a command writes, for *what*, and makes the folders for, if it *makes_folders*."""
-    return click.option("--output", "-o", type=Output(makes_folders=makes_folders), default=default, help=what)
+def output(
+    what: str, default: Path | None = None, *, mark: str = "", makes_folders: bool = False
+) -> Callable[[Declared], Declared]:
+    """Declare the file that a command writes, for *what*; see :class:`Output` for the others."""
+    where = Output(makes_folders=makes_folders, mark=mark)
+    return click.option("--output", "-o", type=where, default=default, help=what)
 
 
 # }}}

@@ -8,7 +8,7 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
-from loopyperf.oracle.trace import EVENTS, FEWEST
+from loopyperf.oracle.trace import EVENTS, FEWEST, GENERATOR
 from loopyperf.oracle.trace import trace as ask
 
 
@@ -20,7 +20,7 @@ from loopyperf.oracle.trace import trace as ask
 @settings.sizes
 @settings.typical
 @settings.device
-@settings.output("Where the trace goes.", Path("trace.json"))
+@settings.output("Where the trace goes, over what is there.", Path("trace.json"), mark=GENERATOR)
 @click.option("--events", type=click.IntRange(min=FEWEST), default=EVENTS, help="Events of all launches, at most.")
 @click.option("--cycles", is_flag=True, help="Draw a cycle as a microsecond, so that none is too short to be seen.")
 @settings.as_json

@@ -83,7 +83,7 @@ class Evaluator:
         missing = [name for name in self.parameters if name not in names]
         if missing:
             needed = ", ".join(self.parameters)
-            raise ParameterError(f"missing size {', '.join(missing)}; the sizes needed are: {needed}")
+            raise missing_sizes(missing, f"; the sizes needed are: {needed}")
         strangers = sorted(names - self.assumptions.parameters)
         if strangers:
             known = ", ".join(sorted(self.assumptions.parameters)) or "none"
@@ -171,6 +171,11 @@ class _Function:
 
 
 # {{{ sizes
+
+
+def missing_sizes(names: Sequence[str], why: str) -> ParameterError:
+    """Return the error that the sizes *names* are not stated, and *why* they are needed: each is a keyword."""
+    return ParameterError(f"missing size {', '.join(names)}{why}; give {', '.join(f'{name}=...' for name in names)}")
 
 
 def _as_integer(name: str, value: Any) -> int:

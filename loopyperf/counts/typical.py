@@ -5,7 +5,8 @@ neighbouring lanes are that were loaded, what foreign code costs: the user state
 names.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from fractions import Fraction
 from math import isfinite
 from sys import float_info
@@ -63,9 +64,9 @@ class Typical:
 
     def stride(self, array: str, classes: Iterable[str]) -> str | None:
         """Return the stride class of those *array* accesses whose addresses are data; None where it is not stated."""
+        self._asked.add(array)
         if array not in self.values:
             return None
-        self._asked.add(array)
         known = tuple(classes)
         value = str(self.values[array])
         if value not in known:
@@ -89,7 +90,13 @@ class Typical:
             if keyword in self.values:
                 return self.values[keyword]
         ways = " or ".join(f"typical={{{keyword!r}: {example}}}" for keyword in keywords)
-        raise UncountableError(f"{why}, e.g. {ways}", keyword=keywords[0])
+        idle = self._idle()
+        said = f"; {_listed(idle)} {'is' if len(idle) == 1 else 'are'} stated, and not asked for so far" if idle else ""
+        raise UncountableError(f"{why}, e.g. {ways}{said}{_meant(idle, keywords)}", keyword=keywords[0])
+
+    def _idle(self) -> list[str]:
+        """Return what is stated and was not asked for."""
+        return sorted(self.values.keys() - self._asked)
 
     @staticmethod
     def _number(value: Any, keyword: str) -> Fraction:
@@ -105,12 +112,22 @@ class Typical:
 
     def check_all_asked(self, kernel: str) -> None:
         """Raise :class:`ParameterError` for a value that nothing in *kernel* asked for: its keyword is misspelt."""
-        idle = sorted(self.values.keys() - self._asked)
+        idle, asked = self._idle(), sorted(self._asked)
         if idle:
-            asked = ", ".join(map(repr, sorted(self._asked))) or "nothing"
             raise ParameterError(
-                f"typical {', '.join(map(repr, idle))} settles nothing in kernel {kernel!r}, which asks for {asked}"
+                f"typical {_listed(idle)} settles nothing in kernel {kernel!r}, which asks for "
+                f"{_listed(asked) or 'nothing'}{_meant(idle, asked)}"
             )
+
+
+def _listed(keywords: Iterable[str]) -> str:
+    return ", ".join(map(repr, keywords))
+
+
+def _meant(idle: Iterable[str], asked: Sequence[str]) -> str:
+    """Return, as the end of a sentence, which of *asked* may be meant by keywords that are *idle*, being misspelt."""
+    pairs = ((keyword, *get_close_matches(keyword, asked, n=1)) for keyword in idle)
+    return "".join(f"; is {pair[0]!r} to be {pair[1]!r}?" for pair in pairs if len(pair) > 1)
 
 
 def check_stated(values: object) -> None:

@@ -13,8 +13,8 @@ from typing import Literal
 
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
-from loopyperf.device.names import device_slug
-from loopyperf.errors import UnknownDeviceError
+from loopyperf.device.names import SUFFIX, device_slug, is_path
+from loopyperf.errors import DeviceFileError, UnknownDeviceError
 from loopyperf.user_data import user_data
 
 BUNDLED = Path(__file__).parent / "catalog"
@@ -60,8 +60,10 @@ def load_device(name: str | os.PathLike[str]) -> Device:
         raise UnknownDeviceError(
             f"the name of a device or the path of its description is needed, received {name!r}"
         ) from error
-    if isinstance(name, os.PathLike) or words.endswith(".toml"):
+    if isinstance(name, os.PathLike):
         return load_description(words)
+    if is_path(words):
+        return load_description(_of_description(words))
     slug = device_slug(words)
     known = known_descriptions()
     for each in known:
@@ -71,6 +73,24 @@ def load_device(name: str | os.PathLike[str]) -> Device:
         if without_brand(slug) in names_without_brand(device):
             return device
     raise UnknownDeviceError(_no_such_device(slug, [each.slug for each in known]))
+
+
+def slug_of(name: str) -> str:
+    """Return the short name of the device called *name*, or described by the file at that path.
+
+    Raises :class:`DeviceFileError` for a path of what is no description.
+    """
+    return load_device(name).slug if is_path(name) else device_slug(name)
+
+
+def _of_description(path: str) -> Path:
+    """Return *path*; raises :class:`DeviceFileError` where it is one of something else."""
+    if not path.endswith(SUFFIX):
+        raise DeviceFileError(
+            f"{path} is no description of a device, whose name ends with {SUFFIX}: give the path of one, or the short "
+            "name of a device, as `loopyperf devices` lists them"
+        )
+    return Path(path).expanduser()
 
 
 @cache

@@ -114,10 +114,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         """
         return protocol.summary(self.samples)
 
-    def device_summary(self, protocol: Protocol) -> Summary | None:
-        """Return the same of the samples by the device's clock, None where there are none."""
-        return None if self.device_samples is None else protocol.summary(self.device_samples)
-
 
 class Sampled(msgspec.Struct, frozen=True, kw_only=True, tag="sampled", tag_field="record"):
     """What the first groups of a measured kernel took, from which the sampled model tells what all of them take."""

@@ -24,25 +24,11 @@ from math import exp, log1p
 from loopyperf.errors import ModelInputError
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.features import TICK, Features
-from loopyperf.models.ranges import check_range
 from loopyperf.models.result import Breakdown, ModelTime, Row
 from loopyperf.models.sampling import SampledProgram, Samples, extrapolated
 
 CORRECTION = "learned correction"
 """the row of what is learned: seconds more than the base says, or less"""
-
-
-def throughput_time(instructions: float, sampled: int, groups: int, throughput: float) -> float:
-    """Return t_ML in seconds: *sampled* groups have so many *instructions*, all *groups* have as many each.
-
-    *throughput* is IPS_est, in instructions a second. Raises :class:`ModelInputError` for numbers that make no sense.
-    Source: Dao, section 5.2, with N and Psat2 in the same unit.
-    """
-    check_range("instructions", instructions, 0)
-    check_range("sampled", sampled, 1)
-    check_range("groups", groups, 1)
-    check_range("throughput", throughput, 0, above=True)
-    return instructions * groups / (sampled * throughput)
 
 
 def corrected(base: ModelTime, logarithm: float) -> ModelTime:

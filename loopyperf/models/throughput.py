@@ -197,7 +197,7 @@ class _Terms:
                 self.left_out[f"{dtype} {item.kind} is in no bound"] = None
             case Access(space="local"):
                 one = Timing(self.device).local_memory(1)
-                yield one.pipeline, float(one.lambdas.issue) * max(1, item.bits // 32)
+                yield one.pipeline, float(one.issue) * max(1, item.bits // 32)
             case _:
                 return
 

@@ -89,16 +89,21 @@ class TwoPipelines:
                 check_range(name, limit, 0, above=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Share:
     """Instructions of one warp on one side of a core of two pipelines."""
 
-    instructions: float = 0.0
+    instructions: float
     """α"""
-    issue: float = 0.0
+    issue: float
     """Σλ"""
-    completion: float = 0.0
-    """ΣΛ"""
+    waited: Callable[[], float]
+    """tells ΣΛ, which not all models ask for, nor all devices have"""
+
+    @cached_property
+    def completion(self) -> float:
+        """Return ΣΛ; raises :class:`MissingNumberError` where nobody has published one of them."""
+        return self.waited()
 
 
 class WarpDemand:
@@ -247,7 +252,7 @@ class PlainDemand(WarpDemand):
 
 
 def _share(instructions: float, lambdas: Lambdas) -> Share:
-    return Share(instructions, instructions * float(lambdas.issue), instructions * float(lambdas.completion))
+    return Share(instructions, instructions * float(lambdas.issue), lambda: instructions * float(lambdas.completion))
 
 
 def on_plain_numbers(

@@ -11,6 +11,7 @@ import loopy as lp
 import msgspec
 import numpy as np
 
+from loopyperf.counts.evaluation import missing_sizes
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.counts.magnitude import check_numbered
@@ -162,7 +163,7 @@ def _counted(program: Program, options: CountingOptions) -> KernelCounts:
 def _integers(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
     missing = sorted(kernel.sizes - set(sizes))
     if missing:
-        raise ParameterError(f"missing size {', '.join(missing)}; kernel {kernel.name!r} takes it")
+        raise missing_sizes(missing, f"; kernel {kernel.name!r} takes it")
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
             raise ParameterError(f"size {name} must be an integer, received {size!r} ({type(size).__name__})")

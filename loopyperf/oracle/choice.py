@@ -1,4 +1,4 @@
-"""Which device is meant, and which fit answers for it."""
+"""Which device is meant, and who answers for it: a fit, or its description where there is none."""
 
 import os
 import warnings
@@ -8,13 +8,16 @@ from functools import cache
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
-from loopyperf.device.library import known_descriptions, load_device
+from loopyperf.device.library import known_descriptions, load_device, slug_of
 from loopyperf.device.names import device_slug
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.oracle.moment import Moment
 
 DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
+
+WITHOUT_FIT = "pipeline"
+"""the model that answers by the description of a device: of those that need no more, the one that sees most"""
 
 FitChoice = Fit | str | os.PathLike[str]
 """a fit, or the path of one"""
@@ -83,6 +86,57 @@ def meant_fit(model: str | None, device: str | None, backend: str | None) -> tup
     return _fits.answer((model, named, backend), find)
 
 
+def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tuple[Fit | Device, tuple[str, ...]]:
+    """Return by what is answered for *device* where no model is named, and what is to be said of that choice.
+
+    It is the best fit for the device, else its description, by which :data:`WITHOUT_FIT` answers. Where a *backend* is
+    named it is a fit, and so it is where no device is named, of which :func:`chosen_fit` tells what is meant then.
+    Raises :class:`UnknownDeviceError` for what has neither.
+    """
+    if isinstance(device, str | None):
+        named = device if device is not None else (os.environ.get(DEVICE_VARIABLE), os.environ.get("PYOPENCL_CTX"))
+        return _usual.answer((named, backend), lambda: _usual_by_name(device, backend))
+    described = chosen_device(device)
+    found, said = _usual_of(described, backend)
+    if isinstance(found, Device):
+        return found, said
+    return found, (*said, f"by the fit for {found.slug!r}: model={WITHOUT_FIT!r} asks the description that was given")
+
+
+_usual = Moment[tuple[Fit | Device, tuple[str, ...]]]()
+
+
+def _usual_by_name(name: str | None, backend: str | None) -> tuple[Fit | Device, tuple[str, ...]]:
+    try:
+        return meant_fit(None, name, backend)
+    except UnknownDeviceError:
+        named = os.environ.get(DEVICE_VARIABLE) if name is None else name
+        described = _described(named) if named and backend is None else None
+        if described is None:
+            raise
+    return _usual_of(described, backend)
+
+
+def _usual_of(device: Device, backend: str | None) -> tuple[Fit | Device, tuple[str, ...]]:
+    """Return by what is answered for *device*, which may be called otherwise where there is a fit for it."""
+    try:
+        return meant_fit(None, device.slug, backend)
+    except UnknownDeviceError:
+        if backend is not None:
+            raise
+        return device, (
+            f"there is no fit for {device.slug!r}: the model {WITHOUT_FIT!r} answers by its description; "
+            "model=... asks another one",
+        )
+
+
+def _described(name: str) -> Device | None:
+    try:
+        return load_device(name)
+    except UnknownDeviceError:
+        return None
+
+
 def _said_of_choice(fit: Fit) -> tuple[str, ...]:
     """Return which backend *fit*, which was found without naming one, was measured through, if there are others."""
     others = " and ".join(map(repr, other_backends(fit)))
@@ -117,7 +171,7 @@ def _check_asked_for(fit: Fit, model: str | None, device: str | None, backend: s
             f"the fit is of the model {fit.model!r}, but {model!r} was asked for; ask for the fit's model, or give "
             f"a fit of {model!r}"
         )
-    if device is not None and device_slug(device) != fit.slug:
+    if device is not None and slug_of(device) != fit.slug:
         raise FitFileError(
             f"the fit is for the device {fit.slug!r}, but {device!r} was asked for; give the fit alone, or the "
             "device alone"

@@ -237,6 +237,17 @@ def compare_occupancies(
     kernels = [TimedKernel(full.graphs, full.device, groups) for groups in asked]
     for kernel in kernels:
         _ = kernel.launches  # refused before any model is asked
+    seconds, refusals = _over_occupancy(names, kernels)
+    warps = tuple(groups * longest.launch.warps_per_group for groups in asked)
+    return OccupancyComparison(
+        full.graphs.kernel, dict(merged), full.device.slug, asked, warps, seconds, refusals
+    )  # fmt: skip
+
+
+def _over_occupancy(
+    names: Iterable[str], kernels: Sequence[TimedKernel]
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, str]]:
+    """Return the seconds of each of *kernels* by the models called *names*, and why others have none."""
     seconds: dict[str, NDArray[np.float64]] = {}
     refusals: dict[str, str] = {}
     for name in names:
@@ -248,10 +259,7 @@ def compare_occupancies(
             seconds[name] = np.array([float(model.time(kernel).seconds) for kernel in kernels])
         except LoopyperfError as error:
             refusals[name] = str(error)
-    warps = tuple(groups * longest.launch.warps_per_group for groups in asked)
-    return OccupancyComparison(
-        full.graphs.kernel, dict(merged), full.device.slug, asked, warps, seconds, refusals
-    )  # fmt: skip
+    return seconds, refusals
 
 
 def asked_models(models: object) -> list[str]:

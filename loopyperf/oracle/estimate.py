@@ -10,13 +10,22 @@ from loopyperf.calibration.learned import Learned
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
-from loopyperf.errors import ParameterError
+from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.measurement.backends.parts import RunsParts
-from loopyperf.models import find_model
+from loopyperf.models import DEVICE_MODELS, find_model
 from loopyperf.models.interface import DeviceModel, LearnedModel, Model, SampledModel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at, usual_options
-from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, chosen_fit, meant_device, meant_fit
+from loopyperf.oracle.choice import (
+    WITHOUT_FIT,
+    DeviceChoice,
+    FitChoice,
+    chosen_device,
+    chosen_fit,
+    meant_device,
+    meant_fit,
+    usual_answer,
+)
 from loopyperf.oracle.counted_estimate import estimate_counted
 from loopyperf.oracle.device_estimate import estimate_by_pipelines, estimate_on_device
 from loopyperf.oracle.learned_estimate import chosen_learned, estimate_learned, sampler
@@ -45,7 +54,8 @@ def estimate(
     Sizes are the kernel's integer parameters as keywords; one that collides with an option goes through *parameters*.
     Arrays of sizes broadcast together and give arrays of seconds. *fit* is a fit or the path of one; without it the
     fit of *model* for *device* is looked up (see :func:`loopyperf.oracle.choice.chosen_fit`), by default of the model
-    that generalises best. *backend* is what it was measured through; where there are several, by default OpenCL, and
+    that generalises best; for a device that is named, is described and has no fit, ``"pipeline"`` answers, and the
+    notes say so. *backend* is what a fit was measured through; where there are several, by default OpenCL, and
     the notes say so. ``interval`` holds the run time with a probability of 80 %, if the fit has what that takes.
     *counting* is the fit's own unless stated; *typical* and *on_unknown* say what to do about what the source does not
     tell (see :func:`loopyperf.count`). What was assumed or left out is in the ``notes`` of the answer.
@@ -80,49 +90,71 @@ def estimate(
         machine = None if backend is None else opened(backend)
         take = None if machine is None else sampler(program, machine, arguments, typical)
         return estimate_learned(program, _learned(asked, device, fit, machine), typical, merged, take)
-    chosen, said = _chosen_fit(asked, device, fit, backend)
-    answer = _estimate_fitted(program, chosen, counting, typical, on_unknown, alternatives, merged)
+    chosen, said = _chosen(asked, device, fit, backend)
+    answer = _estimate_by(program, chosen, counting, typical, on_unknown, alternatives, merged)
     return replace(answer, notes=(*said, *answer.notes)) if said else answer
 
 
 def chosen_record(
-    asked: Model | None, device: DeviceChoice | None, fit: FitChoice | Learned | None, backend: object = None
-) -> Fit | Learned:
-    """Return the fit, or the learned model, that is meant; raises what :func:`estimate` raises where there is none."""
+    asked: Model | None, device: DeviceChoice | None, fit: FitChoice | Learned | None
+) -> tuple[Fit | Learned | Device, tuple[str, ...]]:
+    """Return the fit, or the learned model, that is meant, and what is to be said of the choice.
+
+    It is a description where no model is named, which :data:`loopyperf.oracle.choice.WITHOUT_FIT` answers by then.
+    Raises what :func:`estimate` raises where there is none.
+    """
     if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
-        return _learned(asked, device, fit)
-    return _chosen_fit(asked, device, fit, backend)[0]
+        return _learned(asked, device, fit), ()
+    return _chosen(asked, device, fit, None)
 
 
-def _chosen_fit(
+def _chosen(
     asked: Model | None, device: DeviceChoice | None, fit: FitChoice | None, backend: object
-) -> tuple[Fit, tuple[str, ...]]:
-    """Return the fit that is meant, and what is to be said of the choice."""
-    if device is not None and not isinstance(device, str):
-        raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
+) -> tuple[Fit | Device, tuple[str, ...]]:
+    """Return the fit that is meant, or the description, and what is to be said of the choice."""
     if backend is not None:
         _check_type("backend", "a name", backend, str)
-    model, through = None if asked is None else asked.name, cast("str | None", backend)
+    through = cast("str | None", backend)
+    if asked is None and fit is None:
+        return usual_answer(device, through)
+    if device is not None and not isinstance(device, str):
+        raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
+    model = None if asked is None else asked.name
     return meant_fit(model, device, through) if fit is None else (chosen_fit(model, device, fit, through), ())
 
 
-def _estimate_fitted(
+def _estimate_without_fit(
+    program: Program, device: Device, typical: Mapping[str, Any] | None, alternatives: bool, sizes: Mapping[str, Any]
+) -> Estimate:
+    model = DEVICE_MODELS[WITHOUT_FIT]
+    try:
+        return estimate_on_device(program, model, device, typical, sizes, alternatives=alternatives)
+    except MissingNumberError as missing:
+        raise MissingNumberError(
+            f"{missing}. No model was named, and {WITHOUT_FIT!r} was asked; model='roofline' needs fewer numbers"
+        ) from missing
+
+
+def _estimate_by(
     program: Program,
-    fit: Fit,
+    chosen: Fit | Device,
     counting: Counting | None,
     typical: Mapping[str, Any] | None,
     on_unknown: OnUnknown,
     alternatives: bool,
     sizes: Mapping[str, Any],
 ) -> Estimate:
-    if fit.basis == "pipelines":
+    if isinstance(chosen, Device):
+        _check_looks_at_graphs(f"{WITHOUT_FIT!r}, which answers where there is no fit,", counting, on_unknown)
+        return _estimate_without_fit(program, chosen, typical, alternatives, sizes)
+    if chosen.basis == "pipelines":
         _check_looks_at_graphs("this fit, of pipelines,", counting, on_unknown)
-        return estimate_by_pipelines(program, fit, typical, sizes, alternatives=alternatives)
+        return estimate_by_pipelines(program, chosen, typical, sizes, alternatives=alternatives)
     if counting is None and typical is None and on_unknown == "refuse":
-        options = usual_options(fit.counting)
+        options = usual_options(chosen.counting)
     else:
-        options = CountingOptions(counting or fit.counting, typical, on_unknown=on_unknown)
-    return estimate_counted(count_at(program, options, sizes), fit, sizes)
+        options = CountingOptions(counting or chosen.counting, typical, on_unknown=on_unknown)
+    return estimate_counted(count_at(program, options, sizes), chosen, sizes)
 
 
 def _learned(

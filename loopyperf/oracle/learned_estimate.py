@@ -9,7 +9,7 @@ from typing import Any
 from loopyperf.calibration.learned import SAMPLED, Learned
 from loopyperf.calibration.learned_files import find_learned, load_learned
 from loopyperf.device.description import Device
-from loopyperf.device.names import device_slug
+from loopyperf.device.library import slug_of
 from loopyperf.errors import FitFileError, ParameterError
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import DEVICE_MODELS, find_fitted_model
@@ -38,7 +38,7 @@ def chosen_learned(
     Of several of a device, under whichever of its names they were trained, that of *backend* is taken. Raises
     :class:`FitFileError` for a file that is none, and for a model of another device than was asked for.
     """
-    slug = device.slug if isinstance(device, Device) else None if device is None else device_slug(device)
+    slug = device.slug if isinstance(device, Device) else None if device is None else slug_of(device)
     if choice is None:
         return find_learned(slug or meant, backend, is_one_device)
     learned = choice if isinstance(choice, Learned) else load_learned(choice)

@@ -23,6 +23,8 @@ EVENTS = 30_000
 """of a trace, unless another number is asked for: some ten megabytes"""
 FEWEST = 100
 """events that a launch is to have: with fewer there is nothing to see"""
+GENERATOR = "loopyperf.trace"
+"""is said in every trace of ours"""
 EACH = 4
 """events that an issue has, about: on its pipeline, of its warp, and what that waits for"""
 
@@ -116,6 +118,7 @@ class Trace(Shown):
 
     def _said(self) -> dict[str, Any]:
         return {
+            "generator": GENERATOR,
             "kernel": self.kernel,
             "sizes": dict(self.sizes),
             "device": self.device,

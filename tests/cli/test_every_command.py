@@ -351,7 +351,7 @@ def test_tables_are_as_wide_as_they_need_in_a_pipe_and_as_told_otherwise(monkeyp
 def test_a_model_that_runs_the_kernel_needs_a_backend():
     refused = run("estimate", DOUBLED, "--set", "n=1000", "--model", "sampled")
     assert refused.exit_code == 1
-    assert "needs a device to run it on: give backend='cuda' or backend='opencl'" in refused.stderr
+    assert "needs a device to run it on: give --backend cuda or --backend opencl" in refused.stderr
 
 
 @pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")

@@ -66,3 +66,62 @@ def test_charts_go_into_a_folder(tmp_path: Path) -> None:
         refused.stderr == f"Error: --plots {tmp_path / 'file'} cannot be written: it is no folder; give another path\n"
     )
     assert "no backend" in run("validate", "--backend", "none of that name", "--plots", tmp_path / "new").stderr
+
+
+# {{{ what is there already
+
+DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
+ASKED = (DOUBLED, "--set", "n=4096", "--device", "nvidia-v100")
+DEFAULT = {"report": "report.html", "trace": "trace.json"}
+by_default = pytest.mark.parametrize(("name", "file"), DEFAULT.items())
+
+
+def test_every_command_with_a_default_name_is_tested_here() -> None:
+    named = {
+        name: str(each.default)
+        for name, command in COMMANDS.items()
+        for each in command.params
+        if each.name == "output" and each.default is not None
+    }
+    assert {name: file for name, file in named.items() if not file.startswith("Sentinel")} == DEFAULT
+
+
+@by_default
+def test_a_file_of_the_default_name_that_is_none_of_ours_is_left_alone(
+    name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(file).write_text("my own")
+    refused = run(name, *ASKED)
+    assert (refused.exit_code, refused.stdout, Path(file).read_text()) == (1, "", "my own")
+    assert refused.stderr == (
+        f"Error: {file} is there, and it is none of ours: --output {file} writes over it; or give another path\n"
+    )
+
+
+@by_default
+def test_a_file_that_is_named_and_one_of_ours_are_written_over(
+    name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(file).write_text("my own")
+    assert run(name, *ASKED, "-o", file).exit_code == 0
+    first = Path(file).read_text()
+    assert "my own" not in first
+    assert run(name, DOUBLED, "--set", "n=8192", "--device", "nvidia-v100").exit_code == 0
+    assert Path(file).read_text() != first
+
+
+def test_a_description_that_was_measured_is_written_beside_one_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
+    monkeypatch.chdir(tmp_path)
+    for _ in range(3):
+        assert run("microbenchmark", "--from-archive", recorded).exit_code == 0
+    written = {path.stem for path in tmp_path.glob("*.toml")}
+    first = min(written, key=len)
+    assert written == {first, f"{first}-2", f"{first}-3"}
+
+
+# }}}

@@ -6,6 +6,7 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
+from kernels import gathered
 from small_kernels import array, kernel, lanes, sizes
 from small_unknowns import (
     complex_minimum,
@@ -210,6 +211,28 @@ def test_values_beyond_the_largest_float_are_refused(build: Any, stated: Any, di
         lpp.count(build(), typical=stated(10**digits))
     with pytest.raises(ParameterError, match=r"must be at most 1.8e\+308 in magnitude"):
         count_properties(load_kernel(build()), typical=stated(10**digits))
+
+
+@pytest.mark.parametrize(
+    ("build", "typical", "message"),
+    [
+        (
+            data_dependent_predicate,
+            {"sone": 0.5},
+            r"; 'sone' is stated, and not asked for so far; is 'sone' to be 'some'\?",
+        ),
+        (sparse_rows, {"k": 3}, "; 'k' is stated, and not asked for so far$"),
+        (sparse_rows, {"k": 3, "zz": 3}, "; 'k', 'zz' are stated, and not asked for so far$"),
+    ],
+)
+def test_a_keyword_that_is_misspelt_alone_is_named_by_the_refusal(build: Any, typical: Any, message: str) -> None:
+    with pytest.raises(UncountableError, match=message):
+        count_properties(load_kernel(build()), typical=typical)
+
+
+def test_a_misspelt_array_is_named_with_the_array_that_a_stride_may_be_stated_of() -> None:
+    with pytest.raises(ParameterError, match=r"asks for 'a'; is 'aa' to be 'a'\?"):
+        count_properties(load_kernel(gathered()), typical={"aa": "1"})
 
 
 @pytest.mark.parametrize(

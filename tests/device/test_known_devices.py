@@ -1,12 +1,14 @@
 """Which description is meant."""
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.device.library import BUNDLED, known_descriptions, without_brand
+from loopyperf.device.library import BUNDLED, known_descriptions, slug_of, without_brand
 from loopyperf.errors import DeviceFileError, UnknownDeviceError
 
 
@@ -45,6 +47,22 @@ def test_a_device_is_found_by_the_path_of_its_description(tmp_path: Path):
     for path in (tmp_path / "My V100.toml", str(tmp_path / "My V100.toml")):
         device = lpp.load_device(path)
         assert (device.slug, device.cores) == ("my-v100", 80)
+
+
+@pytest.mark.parametrize("written", ["./my-v100.toml", "my-v100.toml", "../desk/my-v100.toml", "~/my-v100.toml"])
+def test_a_path_as_it_is_written_in_a_shell_is_one(written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "desk").mkdir()
+    shutil.copy(BUNDLED / "nvidia-v100.toml", tmp_path / "desk" / "my-v100.toml")
+    monkeypatch.chdir(tmp_path / "desk")
+    monkeypatch.setenv("HOME", str(tmp_path / "desk"))
+    assert lpp.load_device(written).slug == slug_of(written) == "my-v100"
+
+
+@pytest.mark.parametrize("written", ["./mine.py", "mine.py", "/tmp/fit.json", "../mine"])
+@pytest.mark.parametrize("model", [None, "linear", "pipeline", "learned"])
+def test_the_path_of_something_else_is_refused_as_it_was_written(written: str, model: str | None):
+    with pytest.raises(DeviceFileError, match=f"^{re.escape(written)} is no description of a device, whose name ends"):
+        lpp.estimate(doubled(), n=64, device=written, model=model)
 
 
 def test_ones_own_description_is_found_by_name_and_beats_the_bundled_one(own_data: Path):

@@ -214,6 +214,25 @@ def test_no_more_is_touched_than_the_whole_array() -> None:
     assert [sentence for sentence in sets.assumed if "'x'" in sentence] == []
 
 
+@pytest.mark.parametrize(("spare", "is_said"), [(-1, True), (0, False), (1, False), (10**6, False)])
+@pytest.mark.parametrize("build", [by_bounds, by_length, by_gathered_columns, by_warps])
+def test_rows_that_an_array_has_no_room_for_are_said(
+    build: Callable[[], lp.TranslationUnit], spare: int, is_said: bool
+) -> None:
+    unit, typical = build(), {"t": 1} if build is by_warps else {"j": 27}
+    kernel, elements = unit.default_entrypoint, ROWS * (32 if build is by_warps else 27)
+    sized = [arg.copy(shape=(elements + spare,)) if arg.name in ("a", "column") else arg for arg in kernel.args]
+    found = lpp.estimate(
+        unit.with_kernel(kernel.copy(args=sized)), n=ROWS, device="nvidia-v100", model="roofline", typical=typical
+    )
+    said = sorted(note for note in found.notes if "one of the two is not so" in note)
+    assert said == [
+        f"the rows of {array!r} have {elements:,} elements by what is typical, and the array has {elements + spare:,} "
+        "by its shape: no more than these are taken to be touched; one of the two is not so"
+        for array in (("a", "column") if is_said else ())
+    ]
+
+
 def by_order() -> lp.TranslationUnit:
     """Rows are taken in an order that is loaded."""
     return made(

@@ -146,12 +146,9 @@ def test_what_could_not_be_read_back_is_not_written(path, samples):
     assert len(read_archive(path).measurements) == 1
 
 
-def test_a_measurement_tells_minimum_median_and_spread_by_both_clocks():
-    samples = (9.0, 9.0, 9.0, 9.0, 2.0, 1.0, 4.0)
-    record = measurement(samples=samples, device_samples=tuple(each / 2 for each in samples))
+def test_a_measurement_tells_minimum_median_and_spread():
+    record = measurement(samples=(9.0, 9.0, 9.0, 9.0, 2.0, 1.0, 4.0))
     assert record.summary(Protocol()) == (1.0, 2.0, 1.0, 3)
-    assert record.device_summary(Protocol()) == (0.5, 1.0, 1.0, 3)
-    assert measurement(samples=samples).device_summary(Protocol()) is None
 
 
 def test_keys_do_not_depend_on_the_order_of_sizes():

@@ -4,7 +4,7 @@ from functools import cache
 
 import loopyperf as lpp
 from loopyperf.models.gpuperf import Analysis
-from loopyperf.models.on_device.gpuperf_rows import analysis_of
+from loopyperf.models.on_device.gpuperf_inputs import LaunchInputs
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from test_kernels.optimization_steps.fast_multipole import fast_multipole
 
@@ -16,7 +16,7 @@ STEPS = ((), ("vecpack",), ("vecpack", "rsqrt"), ("vecpack", "rsqrt", "shmem"), 
 @cache
 def analysis(step: tuple[str, ...]) -> Analysis:
     graphs = lpp.instruction_graph(fast_multipole(frozenset(step)), leaves=256)
-    return analysis_of(TimedKernel(graphs, C2050).launches[0])
+    return LaunchInputs(TimedKernel(graphs, C2050).launches[0]).analysis
 
 
 def test_each_step_is_faster_than_the_one_before() -> None:

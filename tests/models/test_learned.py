@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.errors import ModelInputError
-from loopyperf.models.learned import CORRECTION, corrected, sampled_features, throughput_time
+from loopyperf.models.learned import CORRECTION, corrected, sampled_features
 from loopyperf.models.result import Breakdown, ModelTime, Row
 from loopyperf.models.sampling import SampledProgram, Samples, linear_time
 
@@ -43,16 +43,8 @@ def test_it_is_the_equation_of_the_paper_with_the_throughput_learned_relative_to
     # IPS₀ = I N/(P₂ t_linear), IPS = IPS₀ exp(-f): the instructions cancel.
     linear = linear_time(SAMPLES)
     throughput = instructions * 1000 / (96 * linear) * exp(-logarithm)
-    seconds = throughput_time(instructions, 96, 1000, throughput)
+    seconds = instructions * 1000 / (96 * throughput)  # t_ML = I N/(P₂ IPS)
     assert seconds == pytest.approx(float(corrected(base(linear), logarithm).seconds), rel=1e-9)
-
-
-def test_the_equation_by_hand():
-    # 960 instructions in 96 groups, 10 in each; 1000 groups at 5000 a second.
-    assert throughput_time(960, 96, 1000, 5000) == 2.0
-    for numbers in ((-1, 96, 1000, 5000), (960, 0, 1000, 5000), (960, 96, 0, 5000), (960, 96, 1000, 0)):
-        with pytest.raises(ModelInputError):
-            throughput_time(*numbers)
 
 
 def test_samples_tell_how_time_grows():

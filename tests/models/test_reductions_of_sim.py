@@ -9,7 +9,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.models.gpuperf import Analysis
-from loopyperf.models.on_device.gpuperf_rows import analysis_of
+from loopyperf.models.on_device.gpuperf_inputs import LaunchInputs
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from test_kernels.optimization_steps.reduction import STEPS, reduction
 
@@ -21,7 +21,7 @@ CASES = pytest.mark.parametrize(("group", "n"), [(128, 2**22), (256, 2**24)])
 @cache
 def analysis(step: str, group: int, n: int) -> Analysis:
     graphs = lpp.instruction_graph(reduction(step, group), **STEPS[step].sizes(group, n))
-    return analysis_of(TimedKernel(graphs, C2050).launches[0])
+    return LaunchInputs(TimedKernel(graphs, C2050).launches[0]).analysis
 
 
 @CASES

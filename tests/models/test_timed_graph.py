@@ -15,7 +15,7 @@ from loopyperf.models.on_device.timing import Asked, Timed, Timing
 from loopyperf.models.on_device.traffic import Served
 from loopyperf.pipeline import Execution, simulate
 
-ALU, NEAR, FAR = (Timed(name, Lambdas(issue, 20)) for name, issue in (("alu", 1), ("near", 2), ("far", 10)))
+ALU, NEAR, FAR = (Timed(name, issue, 20) for name, issue in (("alu", 1), ("near", 2), ("far", 10)))
 SERVED = Served({"L1": 1.0, "L2": 0.5, "DRAM": 0.25}, {"L1": 1.0, "L2": 1.0, "DRAM": 0.5})
 
 

@@ -9,8 +9,15 @@ from kernels import doubled
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.library import find_fit, own_path
-from loopyperf.device.library import known_descriptions, load_device
-from loopyperf.errors import BackendError, FitFileError, ParameterError, UnknownDeviceError, UnknownModelError
+from loopyperf.device.library import BUNDLED, known_descriptions, load_device
+from loopyperf.errors import (
+    BackendError,
+    FitFileError,
+    MissingNumberError,
+    ParameterError,
+    UnknownDeviceError,
+    UnknownModelError,
+)
 from loopyperf.oracle import choice, moment
 from loopyperf.oracle.choice import chosen_fit
 
@@ -108,7 +115,7 @@ def test_without_any_device_the_known_ones_are_listed(fits, no_local_device):
 def test_a_device_without_a_fit_is_refused_and_no_other_takes_its_place(name, message, fits, local_device, monkeypatch):
     monkeypatch.setenv("LOOPYPERF_DEVICE", "variable")
     with pytest.raises(UnknownDeviceError, match=message):
-        estimated_device(device=name)
+        estimated_device(device=name, model="linear")
 
 
 def test_a_device_may_be_given_by_the_name_its_driver_uses():
@@ -121,23 +128,17 @@ def test_devices_are_those_with_a_fit_and_those_described(fits):
     assert lpp.devices() == tuple(sorted({"argument", "local", "variable"} | described))
 
 
-def test_a_device_that_is_only_described_has_no_estimate_yet(fits, local_device):
-    with pytest.raises(UnknownDeviceError, match="no fit for the device 'nvidia-h100'; known devices, nearest first"):
-        estimated_device(device="nvidia-h100")
-
-
 @pytest.mark.parametrize("device", ["nvidia-h200", "Titan V"])
-def test_a_described_device_without_a_fit_is_told_what_answers_without_one(fits, device: str):
-    with pytest.raises(UnknownDeviceError, match='model="pipeline", or --model pipeline') as refused:
-        estimated_device(device=device)
+def test_a_described_device_has_no_fit_where_a_fitted_model_is_asked_and_is_told_what_answers(fits, device: str):
+    with pytest.raises(UnknownDeviceError, match='model="pipeline"') as refused:
+        estimated_device(device=device, model="overlap")
     assert "loopyperf calibrate" in str(refused.value)
-    assert lpp.estimate(KERNEL, n=64, device=device, model="pipeline").seconds > 0
 
 
 def test_the_local_device_is_told_so_too_where_it_is_described(fits, monkeypatch):
     machine = SimpleNamespace(environment=SimpleNamespace(slug="nvidia-h200"))
     monkeypatch.setattr(choice, "open_backend", lambda name: machine)
-    with pytest.raises(UnknownDeviceError, match=r"no fit for this machine's 'nvidia-h200'; .* --model pipeline"):
+    with pytest.raises(UnknownDeviceError, match=r"no fit for this machine's 'nvidia-h200'; .* model=\"pipeline\""):
         estimated_device()
 
 
@@ -145,6 +146,71 @@ def test_a_device_that_nobody_described_is_not_told_so(fits):
     with pytest.raises(UnknownDeviceError) as refused:
         estimated_device(device="nobodys-device")
     assert "pipeline" not in str(refused.value)
+
+
+# }}}
+
+
+# {{{ no model is named
+
+
+BY_ITS_DESCRIPTION = "there is no fit for 'nvidia-v100': the model 'pipeline' answers by its description"
+NAMES = ("nvidia-v100", "Tesla V100", load_device("nvidia-v100"), BUNDLED / "nvidia-v100.toml")
+
+
+@pytest.mark.parametrize("device", NAMES, ids=["short name", "another name", "description", "path"])
+def test_a_described_device_without_a_fit_answers_by_its_description_and_says_so(device):
+    found = lpp.estimate(KERNEL, n=64, device=device)
+    asked = lpp.estimate(KERNEL, n=64, device=device, model="pipeline")
+    assert (found.model, found.device, found.seconds) == ("pipeline", "nvidia-v100", asked.seconds)
+    assert found.notes[0].startswith(BY_ITS_DESCRIPTION)
+    assert found.notes[1:] == asked.notes
+
+
+def test_so_it_is_with_the_device_that_the_variable_names(local_device, monkeypatch):
+    monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
+    assert lpp.estimate(KERNEL, n=64).notes[0].startswith(BY_ITS_DESCRIPTION)
+    assert local_device == []
+
+
+def test_variants_are_ranked_by_the_model_that_estimates_them_and_the_ranking_says_so():
+    ranking = lpp.rank({"a": KERNEL}, n=64, device="nvidia-v100")
+    assert ranking.model == lpp.explain(KERNEL, n=64, device="nvidia-v100").devices[0].first == "pipeline"
+    assert ranking.notes[0].startswith(BY_ITS_DESCRIPTION)
+
+
+@pytest.mark.parametrize("device", NAMES, ids=["short name", "another name", "description", "path"])
+def test_a_fit_goes_before_the_description_by_whatever_name(device, own_data, make_fit):
+    save_fit(make_fit(slug="nvidia-v100"), own_data / "fits" / "nvidia-v100" / "linear.json")
+    found = lpp.estimate(KERNEL, n=64, device=device)
+    assert (found.model, found.device) == ("linear", "nvidia-v100")
+    assert lpp.rank({"a": KERNEL}, n=64, device=device).model == "linear"
+    told = any("model='pipeline' asks the description that was given" in note for note in found.notes)
+    assert told is not isinstance(device, str)
+
+
+def test_what_a_description_does_not_tell_is_refused_naming_a_model_that_needs_less():
+    with pytest.raises(MissingNumberError, match=r"memory\.DRAM\.latency.* model='roofline' needs fewer numbers"):
+        lpp.estimate(KERNEL, n=64, device="nvidia-gtx-280")
+    assert lpp.estimate(KERNEL, n=64, device="nvidia-gtx-280", model="roofline").seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"counting": "paper"}, "'pipeline', which answers where there is no fit, looks at what is executed"),
+        ({"on_unknown": "report"}, "'pipeline', which answers where there is no fit, leaves nothing out"),
+        ({"arguments": {}}, "a fitted model runs nothing"),
+    ],
+)
+def test_options_of_fits_are_refused_where_there_is_none(option, message):
+    with pytest.raises(ParameterError, match=message):
+        lpp.estimate(KERNEL, n=64, device="nvidia-v100", **option)
+
+
+def test_who_names_a_backend_means_a_fit():
+    with pytest.raises(UnknownDeviceError, match="no fit for the device 'nvidia-v100'"):
+        lpp.estimate(KERNEL, n=64, device="nvidia-v100", backend="cuda")
 
 
 # }}}

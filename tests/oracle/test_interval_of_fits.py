@@ -3,12 +3,18 @@
 import numpy as np
 import pytest
 
+from loopyperf.calibration import widths
 from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.widths import novelty
+from loopyperf.models.sensitivity import sensitivity_of
 from loopyperf.oracle.intervals import extrapolations, interval
+
+
+def novelty(fit: Fit, names: tuple[str, ...], amounts: np.ndarray) -> np.ndarray:
+    return widths.novelty(fit, names, amounts, sensitivity_of(fit, names, amounts))
+
 
 PROVENANCE = Provenance(model="", device="D", slug="d", counting="executed")
 LOADS = "global load 32-bit stride 1"

@@ -38,5 +38,5 @@ def two_launches() -> lp.TranslationUnit:
 
 
 def page_on_several_devices() -> str:
-    """Return the page of two launches on three devices, one of which answers by its fit alone, and on one unknown."""
+    """Return the page of two launches on three devices, one told by its fit and its roofline, and on one unknown."""
     return lpp.report(two_launches(), n=2**20, device=DEVICES, models=MODELS, about="b, then c").html()

@@ -146,24 +146,34 @@ class WorkingSets:
 
     def _whole(self, reference: Reference) -> Touched | None:
         """Return the whole array that *reference* accesses; None where its shape is not stated."""
+        elements = self._elements(reference)
+        if elements is None:
+            return None
+        size = elements * reference.bits // 8
+        return Touched(Fraction(-(-size // SECTOR)), Fraction(-(-size // LINE)))
+
+    def _elements(self, reference: Reference) -> int | None:
         array = self.program.kernel.array(reference.array)
         shape = None if array is None else array.shape
         if not isinstance(shape, tuple):
             return None
-        size = prod(value_at(length, self.sizes, "the length of an axis") for length in shape) * reference.bits // 8
-        return Touched(Fraction(-(-size // SECTOR)), Fraction(-(-size // LINE)))
+        return prod(value_at(length, self.sizes, "the length of an axis") for length in shape)
 
     @property
     def assumed(self) -> Iterator[str]:
-        """Yield what had to be assumed of arrays, in sentences."""
-        for accesses in self._accesses.values():
-            for access in accesses:
-                if access.cells is None and self._whole(access.reference) is None:
-                    name = access.reference.array
-                    yield (
-                        f"how much of {name!r} is touched is data, and its shape is not stated: every access of it is "
-                        "taken to touch another sector"
-                    )
+        """Yield what had to be assumed of arrays, in sentences; sizes that contradict what is typical among it."""
+        for access in (access for accesses in self._accesses.values() for access in accesses):
+            name, elements = access.reference.array, self._elements(access.reference)
+            if access.cells is None and elements is None:
+                yield (
+                    f"how much of {name!r} is touched is data, and its shape is not stated: every access of it is "
+                    "taken to touch another sector"
+                )
+            elif elements is not None and (reached := _reached(access)) > elements:
+                yield (
+                    f"the rows of {name!r} have {reached:,} elements by what is typical, and the array has "
+                    f"{elements:,} by its shape: no more than these are taken to be touched; one of the two is not so"
+                )
 
     # {{{ accesses
 
@@ -242,6 +252,21 @@ def _restricted(access: _Access, window: Window) -> isl.Set:
 def _cells(access: _Access, window: Window) -> isl.Set:
     assert access.cells is not None
     return _restricted(access, window).apply(access.cells)
+
+
+def _reached(access: _Access) -> int:
+    """Return how many elements there are up to the end of the rows, one after the other, that *access* goes through.
+
+    0 where it goes through no such rows, or through none at all.
+    """
+    if access.cells is None or not access.by_data or max(map(abs, access.axes), default=0) >= APART:
+        return 0
+    cells = access.points.apply(access.cells)
+    if cells.is_empty():
+        return 0
+    width = access.reference.bits // 8
+    ends = (axis * cells.dim_max_val(place).to_python() for place, axis in enumerate(access.axes))
+    return sum(ends) // width + 1
 
 
 def _of_cells(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:

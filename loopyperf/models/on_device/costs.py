@@ -69,7 +69,7 @@ def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]
     for executions, instruction, times in launch.executed():
         for time in times:
             costs = busy.setdefault(time.pipeline, {})
-            key = (instruction.source or instruction.kind, float(time.lambdas.issue))
+            key = (instruction.source or instruction.kind, float(time.issue))
             costs[key] = costs.get(key, 0.0) + executions * launch.warps_of_core
     if launch.start is not None:
         busy[START] = {("the begin of a group", float(launch.start.issue)): launch.warps_of_core}

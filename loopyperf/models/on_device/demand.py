@@ -5,7 +5,7 @@ as MWP-CWP and the WFG model have it. Where warps are of several kinds, sums are
 mean, over the groups, of the warp that takes longest.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import fmean
 
@@ -58,7 +58,7 @@ class LaunchDemand(WarpDemand):
         found: dict[str, float] = {}
         for executions, instruction, times in self.launch.executed():
             for time in times if is_counted(instruction) else ():
-                found[time.pipeline] = found.get(time.pipeline, 0.0) + executions * float(time.lambdas.issue)
+                found[time.pipeline] = found.get(time.pipeline, 0.0) + executions * float(time.issue)
         return found
 
     @cached_property
@@ -70,23 +70,19 @@ class LaunchDemand(WarpDemand):
     def compute(self) -> Share:
         """Return all instructions but barriers and those of :attr:`memory`, as if one pipeline executed them."""
         counted = [
-            (executions, _single(instruction, times))
+            (executions, instruction, times)
             for executions, instruction, times in self.launch.executed()
             if not is_memory(instruction) and instruction.kind != "barrier"
         ]
-        issue = sum(executions * float(each.issue) for executions, each in counted)
-        completion = sum(executions * float(each.completion) for executions, each in counted)
-        return Share(sum(executions for executions, _ in counted), issue, completion)
+        issue = sum(executions * _issue(times) for executions, _, times in counted)
+        return Share(sum(executions for executions, _, _ in counted), issue, lambda: _waited(counted))
 
     @cached_property
     def memory(self) -> Share:
         """Return the accesses of global and private memory; their Σλ are those of the busiest of its levels."""
-        number = completion = 0.0
-        for executions, instruction, times in self.launch.executed():
-            if is_memory(instruction):
-                waited = _single(instruction, times).completion
-                number, completion = number + executions, completion + executions * float(waited)
-        return Share(number, max(self._busy(is_memory).values(), default=0.0), completion)
+        counted = [each for each in self.launch.executed() if is_memory(each[1])]
+        busiest = max(self._busy(is_memory).values(), default=0.0)
+        return Share(sum(executions for executions, _, _ in counted), busiest, lambda: _waited(counted))
 
     @cached_property
     def barriers(self) -> float:
@@ -120,9 +116,8 @@ class LaunchDemand(WarpDemand):
         found: list[Interval] = []
         for kind, share in self.launch.shares.items():
             graph, timed = self.launch.machine[kind], self.launch.timed[kind]
-            lambdas = {id(each): _single(each, times) for each, times in zip(graph.instructions, timed, strict=True)}
-            timing = _by_identity(lambdas)
-            own = intervals(graph, timing, memory=MEMORY)
+            times = {id(each): every for each, every in zip(graph.instructions, timed, strict=True)}
+            own = intervals(graph, lambda each, times=times: _single(each, times[id(each)]), memory=MEMORY)
             found += [Interval(each.instructions, each.stall, each.number * share) for each in own]
         return found
 
@@ -134,18 +129,23 @@ def is_memory(instruction: Instruction) -> bool:
     return instruction.subsystem in MEMORY and not instruction.is_idle
 
 
-def _by_identity(lambdas: Mapping[int, Lambdas]) -> Callable[[Instruction], Lambdas]:
-    return lambda instruction: lambdas[id(instruction)]
-
-
 def _single(instruction: Instruction, times: Sequence[Timed]) -> Lambdas:
     """Return the latencies of *instruction* as if the pipeline that it takes longest were the only one."""
-    every = [each.lambdas for each in times]
-    return waited_for(instruction, Lambdas(max(each.issue for each in every), max(each.completion for each in every)))
+    return waited_for(instruction, Lambdas(_issue(times), max(each.completion for each in times)))
+
+
+def _issue(times: Sequence[Timed]) -> float:
+    """Return λ of an instruction on the pipeline that it takes longest."""
+    return float(max(each.issue for each in times))
+
+
+def _waited(counted: Iterable[tuple[float, Instruction, Sequence[Timed]]]) -> float:
+    """Return ΣΛ of instructions that are executed so often, of stores Σλ."""
+    return sum(executions * float(_single(each, times).completion) for executions, each, times in counted)
 
 
 def _alone(warp: TimedGraph) -> float:
-    return float(warp_latency(warp.graph, _by_identity(warp.lambdas)).cycles)
+    return float(warp_latency(warp.graph, lambda each: warp.lambdas[id(each)]).cycles)
 
 
 def _work_flow(graph: Idg, timed: Sequence[Sequence[Timed]]) -> WorkFlow:

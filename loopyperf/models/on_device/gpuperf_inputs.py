@@ -100,11 +100,11 @@ class LaunchInputs:
 
     def _executed(self, executions: float, instruction: Instruction, time: Timed) -> Executed:
         """Return the instruction, with what its bank conflicts take told apart: beyond a pass for each 32 bits."""
-        issue, completion = float(time.lambdas.issue), float(time.lambdas.completion)
+        issue, completion = float(time.issue), float(time.completion)
         conflicts = 0.0
         if instruction.subsystem == "local" and not instruction.is_idle:
             words = max(1, int(instruction.dtype.removeprefix("b")) // 32)
-            alone = self.launch.timing.local_memory(words).lambdas
+            alone = self.launch.timing.local_memory(words)
             conflicts = max(0.0, issue - float(alone.issue))
         return Executed(executions, instruction, issue - conflicts, completion - conflicts, conflicts)
 

@@ -2,21 +2,12 @@
 
 from collections.abc import Iterator
 
-from loopyperf.models.gpuperf import Analysis
 from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.result import Row
 
 Costs = dict[tuple[str, str], tuple[float, float]]
 """property and source -> how often a core executes it, and the cycles that it costs"""
-
-
-def analysis_of(launch: TimedLaunch) -> Analysis:
-    """Return every quantity of GPUPerf for *launch*, in cycles of all its executions.
-
-    Raises :class:`MissingNumberError` for what the device's description does not state.
-    """
-    return launch.once(LaunchInputs).analysis
 
 
 def rows(launch: TimedLaunch) -> Iterator[Row]:

@@ -34,13 +34,13 @@ def cycles_of_work_items(launch: TimedLaunch) -> Iterator[tuple[str, str, float]
             if place not in alone:
                 yield ISSUE, name, executed / launch.device.issue_limit
                 for time in times:
-                    yield column_of(time.pipeline, instruction, launch), source, executed * float(time.lambdas.issue)
+                    yield column_of(time.pipeline, instruction, launch), source, executed * float(time.issue)
                 continue
             numbers = executed * work_items * alone[place]
             yield f"{ISSUE}: {ONE_BY_ONE}", name, numbers / launch.device.issue_limit
             for time in times:
                 if is_of_device(time.pipeline, launch):
-                    yield time.pipeline, source, executed * float(time.lambdas.issue)
+                    yield time.pipeline, source, executed * float(time.issue)
                 else:
                     yield (
                         f"{in_files(time.pipeline)}: {ONE_BY_ONE}",
@@ -58,7 +58,7 @@ def cycles_of_work_items(launch: TimedLaunch) -> Iterator[tuple[str, str, float]
 def _of_one(launch: TimedLaunch, instruction: Instruction, time: Timed) -> float:
     """Return the cycles of a port that *instruction* takes for one work-item."""
     if instruction.reference is None or instruction.is_idle:
-        return float(time.lambdas.issue)
+        return float(time.issue)
     return launch.device.issue_latency(f"{instruction.kind} global", "b32")
 
 
@@ -69,4 +69,4 @@ def _kind(instruction: Instruction) -> str:
 
 
 def _completion(times: tuple[Timed, ...]) -> float:
-    return max(float(time.lambdas.completion) for time in times)
+    return max(float(time.completion) for time in times)

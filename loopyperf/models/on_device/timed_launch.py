@@ -93,7 +93,17 @@ class TimedLaunch:
         """what was assumed, in sentences"""
         self.order = tuple(dealt_out(launch))
         """the kinds of the warps of one or more groups one after the other; one alone where all are of one kind"""
-        capability = _capability(device)
+        self._compile(placement, concurrent_groups)
+        self._serve()
+        self.notes.update(self.timing.missing)
+        self.notes.update((sentence, None) for each in self.accesses.values() for sentence in each.assumed)
+        self.notes.update(dict.fromkeys(launch.representative.working_sets().assumed))
+
+    # {{{ the machine graphs, and the room that they take
+
+    def _compile(self, placement: Placement, concurrent_groups: int | None) -> None:
+        """Find what the compiler makes of the launch, and how many groups of that reside at once."""
+        launch, capability = self.launch, _capability(self.device)
         arrays = private_arrays_of((kind.graph for kind in launch.kinds), capability)
         self.unsure = {each.name: each for each in arrays if each.is_unsure}
         """the private arrays of which it is unsure where they live, by name"""
@@ -108,22 +118,6 @@ class TimedLaunch:
             kind: with_early_loads(graph, registers=registers[kind].left) for kind, graph in programs.items()
         }
         """kind of warps -> what the compiler makes of its graph"""
-        at_once = min(self.execution.concurrent_groups, self.execution.total_groups)
-        self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
-        self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
-        """kind of warps -> what its loads and stores ask of memory"""
-        self.timing = Timing(device)
-        self.served = levels_that_serve(launch, device, self.residence, self._sectors())
-        """array -> how far its accesses go"""
-        self.timed: Mapping[int, tuple[tuple[Timed, ...], ...]] = {kind: self._timed(kind) for kind in self.machine}
-        """kind of warps -> for each instruction of its graph, how long it takes on each pipeline that it needs"""
-        self.start = self.timing.start(launch.warps_per_group)
-        """how long a warp takes to begin; None if nothing is known"""
-        self.notes.update(self.timing.missing)
-        self.notes.update((sentence, None) for each in self.accesses.values() for sentence in each.assumed)
-        self.notes.update(dict.fromkeys(launch.representative.working_sets().assumed))
-
-    # {{{ the machine graphs, and the room that they take
 
     def _machine(self, source: Idg, capability: Capability, in_memory: Collection[str]) -> Idg:
         """Return what the compiler makes of a graph: what it has no registers to keep, it loads again."""
@@ -177,6 +171,21 @@ class TimedLaunch:
     # }}}
 
     # {{{ how long instructions take
+
+    def _serve(self) -> None:
+        """Find how far accesses go, and how long all instructions take."""
+        launch, device = self.launch, self.device
+        at_once = min(self.execution.concurrent_groups, self.execution.total_groups)
+        self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
+        self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
+        """kind of warps -> what its loads and stores ask of memory"""
+        self.timing = Timing(device)
+        self.served = levels_that_serve(launch, device, self.residence, self._sectors())
+        """array -> how far its accesses go"""
+        self.timed: Mapping[int, tuple[tuple[Timed, ...], ...]] = {kind: self._timed(kind) for kind in self.machine}
+        """kind of warps -> for each instruction of its graph, how long it takes on each pipeline that it needs"""
+        self.start = self.timing.start(launch.warps_per_group)
+        """how long a warp takes to begin; None if nothing is known"""
 
     def _timed(self, kind: int) -> tuple[tuple[Timed, ...], ...]:
         graph = self.machine[kind]

@@ -3,22 +3,18 @@
 Global memory: an instruction moves its sectors through all levels down to the one that serves them, and takes the
 pipeline of each for its part; it completes after the mean latency of the levels that serve it.
 Local memory: a pass through the banks for each wavefront. Arithmetic: as the device's description says.
+
+λ is needed by every model, Λ by those that know latencies: one that nobody has published is missed when it is asked
+for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from loopyperf.device.description import Device, MemoryLevel
-from loopyperf.device.lambdas import Lambdas
-from loopyperf.device.memory_lambdas import (
-    DRAM,
-    bytes_per_cycle,
-    global_levels,
-    level_issue,
-    level_lambdas,
-    level_latency,
-)
+from loopyperf.device.lambdas import Cycles, Lambdas
+from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, global_levels, level_issue, level_latency
 from loopyperf.device.throughput import row_of
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.access.sectors import SECTOR
@@ -63,13 +59,33 @@ class Timed:
     """How long an instruction takes, and on which pipeline."""
 
     pipeline: str
-    lambdas: Lambdas
+    issue: Cycles
+    """λ"""
+    latency: Cycles | MissingNumberError
+    """Λ, or why nobody knows it"""
     is_split: bool = False
     """each partition of the core has a part of the pipeline, for its own warps"""
 
+    @property
+    def completion(self) -> Cycles:
+        """Return Λ; raises :class:`MissingNumberError` where the device's description does not state it."""
+        if isinstance(self.latency, MissingNumberError):
+            raise self.latency
+        return self.latency
+
+    @property
+    def lambdas(self) -> Lambdas:
+        """Return both; raises what :attr:`completion` raises."""
+        return Lambdas(self.issue, self.completion)
+
+    def changed(self, issue: Callable[[Cycles], Cycles], latency: Callable[[Cycles], Cycles]) -> "Timed":
+        """Return it with other latencies: what *issue* makes of λ, and *latency* of Λ where that is known."""
+        waited = self.latency if isinstance(self.latency, MissingNumberError) else latency(self.latency)
+        return replace(self, issue=issue(self.issue), latency=waited)
+
     def times(self, share: float) -> "Timed":
         """Return a *share* of it: what it takes on average, if it is executed so often."""
-        return replace(self, lambdas=Lambdas(self.lambdas.issue * share, self.lambdas.completion * share))
+        return self.changed(lambda cycles: cycles * share, lambda cycles: cycles * share)
 
 
 class Timing:
@@ -109,9 +125,9 @@ class Timing:
             dtype = "i32"
         elif (kind, dtype) in BY_ADDITIONS:
             kind, pipeline = "add", "fp64"
-        lambdas = Lambdas(self.device.issue_latency(kind, dtype), self._completed(kind, dtype))
+        issue, latency = self.device.issue_latency(kind, dtype), _known(lambda: self._completed(kind, dtype))
         pipeline = "alu" if instruction.is_idle else pipeline
-        return Timed(self.pipeline_of(pipeline), lambdas, self._is_split(lambdas))
+        return Timed(self.pipeline_of(pipeline), issue, latency, self._is_split(issue))
 
     def _function(self, instruction: Instruction) -> str:
         """Return the function that *instruction* is, where the description tells of it by itself."""
@@ -137,25 +153,29 @@ class Timing:
     def _conversion(self) -> Timed:
         """Return how long a conversion takes: no published latency is known, and special functions' lanes do both."""
         self.missing["the latency of conversions is not described: taken as that of special functions"] = None
-        completion = self.device.completion_latency("special", "f32")
-        lambdas = Lambdas(self.device.issue_latency("convert", "f32"), completion)
-        return Timed(self.pipeline_of("sfu"), lambdas, self._is_split(lambdas))
+        issue = self.device.issue_latency("convert", "f32")
+        latency = _known(lambda: self.device.completion_latency("special", "f32"))
+        return Timed(self.pipeline_of("sfu"), issue, latency, self._is_split(issue))
 
-    def _is_split(self, lambdas: Lambdas) -> bool:
+    def _is_split(self, issue: Cycles) -> bool:
         """Return whether a pipeline of that throughput can be one in each partition, no lane shared, none too many.
 
         So it is from Maxwell on, for what has a lane in each partition or more; a Kepler's lanes are shared.
         """
-        results = self.device.warp_size / lambdas.issue
+        results = self.device.warp_size / issue
         return partitions(self.device) <= results <= partitions(self.device) * self.device.warp_size
 
     def local_memory(self, wavefronts: float) -> Timed:
         """Return how long an access of local memory takes with so many passes through the banks."""
+        device, again = self.device, max(0, wavefronts - 1)
         try:
-            one = Lambdas(self.device.issue_latency(*LOAD_LOCAL), self.device.completion_latency(*LOAD_LOCAL))
+            issue, latency = device.issue_latency(*LOAD_LOCAL), device.completion_latency(*LOAD_LOCAL)
         except MissingNumberError:
-            one = level_lambdas(self.device, "local", WAVEFRONT)
-        return Timed(self.pipeline_of("local"), one.with_conflicts(max(0, wavefronts - 1)))
+            issue = level_issue(device, "local", WAVEFRONT)
+            latency = _known(lambda: level_latency(device, "local"))
+        # Lemeire, section 6.3; see Lambdas.with_conflicts
+        one = Timed(self.pipeline_of("local"), issue, latency)
+        return one.changed(lambda cycles: (1 + again) * cycles, lambda cycles: cycles + again * issue)
 
     def memory(self, kind: str, served: Served, asked: Asked) -> tuple[Timed, ...]:
         """Return how long a load or store takes on each level that moves some of it, the nearest first.
@@ -163,7 +183,7 @@ class Timing:
         Global and private memory alike: what is stored goes through all caches, which write to device memory what they
         have gathered.
         """
-        return self._on_levels(reaching(kind, served), asked, self._completion(served))
+        return self._on_levels(reaching(kind, served), asked, _known(lambda: self._completion(served)))
 
     def _completion(self, served: Served) -> float:
         """Return the mean latency of the levels that serve accesses."""
@@ -171,14 +191,13 @@ class Timing:
         here = [this - farther for this, farther in zip(waited, [*waited[1:], 0.0], strict=True)]
         return sum(share * self.latency(name) for name, share in zip(served.waited, here, strict=True) if share > 0)
 
-    def _on_levels(self, reaching: Mapping[str, float], asked: Asked, completion: float) -> tuple[Timed, ...]:
+    def _on_levels(
+        self, reaching: Mapping[str, float], asked: Asked, latency: Cycles | MissingNumberError
+    ) -> tuple[Timed, ...]:
         """Return how long the share of an access takes that reaches each level; it is complete everywhere at once."""
         return tuple(
-            Timed(
-                self.pipeline_of(name),
-                Lambdas(
-                    max(self._issue(self.device.level(name), asked.times(share)), 1 / STEADY), max(completion, 1.0)
-                ),
+            Timed(self.pipeline_of(name), self._issue(self.device.level(name), asked.times(share)), latency).changed(
+                lambda cycles: max(cycles, 1 / STEADY), lambda cycles: max(cycles, 1.0)
             )
             for name, share in reaching.items()
             if share > 0
@@ -209,11 +228,10 @@ class Timing:
 
     def _barrier(self) -> Timed:
         try:
-            lambdas = Lambdas(self.device.issue_latency("barrier"), self.device.completion_latency("barrier"))
+            return Timed("barrier", self.device.issue_latency("barrier"), self.device.completion_latency("barrier"))
         except MissingNumberError:
             self.missing["the latency of a barrier is not described: taken as that of local memory"] = None
-            lambdas = Lambdas(1, self.local_memory(1).lambdas.completion)
-        return Timed("barrier", lambdas)
+            return Timed("barrier", 1, _known(lambda: self.local_memory(1).completion))
 
     def pipeline_of(self, name: str) -> str:
         """Return the pipeline of a subsystem or a level: local memory and the cache that it is part of share one."""
@@ -241,5 +259,16 @@ def partitions(device: Device) -> int:
 
 def steady(timed: Timed) -> Timed:
     """Return *timed* with its latencies told to :data:`STEADY` parts of a cycle."""
-    issue, completion = (max(1, round(each * STEADY)) for each in (timed.lambdas.issue, timed.lambdas.completion))
-    return replace(timed, lambdas=Lambdas(issue / STEADY, completion / STEADY))
+    return timed.changed(_steady, _steady)
+
+
+def _steady(cycles: Cycles) -> float:
+    return max(1, round(cycles * STEADY)) / STEADY
+
+
+def _known(find: Callable[[], Cycles]) -> Cycles | MissingNumberError:
+    """Return the latency that *find* finds, or why the device's description does not tell it."""
+    try:
+        return find()
+    except MissingNumberError as missing:
+        return missing

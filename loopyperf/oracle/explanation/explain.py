@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
@@ -17,7 +18,7 @@ from loopyperf.models.on_device.roofs import roofline_of
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, admitted_sizes, prepared
-from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_fit, device_or_reason
+from loopyperf.oracle.choice import WITHOUT_FIT, DeviceChoice, FitChoice, device_or_reason, usual_answer
 from loopyperf.oracle.comparison import answers, asked_models, on_device, there, timed
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
@@ -26,8 +27,6 @@ from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.oracle.stated_fit import StatedFit, estimate_by, stated_fit
 
 Found = TypeVar("Found")
-USUAL = "pipeline"
-"""the model that is shown first where there is no fit"""
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
 
 
@@ -124,7 +123,7 @@ class _Question:
             return found
         found = self._on(device.slug, device, _or_reason(lambda: timed(self.program, device, self.typical, self.sizes)))
         if not found.estimates:
-            told = (self.first or USUAL, USUAL, *found.refusals)
+            told = (self.first or WITHOUT_FIT, WITHOUT_FIT, *found.refusals)
             name = next(name for name in told if name in found.refusals)
             raise LoopyperfError(f"no model has an answer on {device.slug!r}; {name}: {found.refusals[name]}")
         return found
@@ -158,9 +157,9 @@ class _Question:
         if self.stated is not None and self.stated.answering(self.stated.model, slug) is not None:
             usual = self.stated.model
         else:
-            best = _or_reason(lambda: chosen_fit(None, slug, None))
-            usual = USUAL if isinstance(best, str) else best.model
-        return next((name for name in (self.first, usual, USUAL, *estimates) if name and name in estimates), "")
+            found = _or_reason(lambda: usual_answer(slug)[0])
+            usual = found.model if isinstance(found, Fit) else WITHOUT_FIT
+        return next((name for name in (self.first, usual, WITHOUT_FIT, *estimates) if name and name in estimates), "")
 
 
 def _or_reason(find: Callable[[], Found]) -> Found | str:

@@ -20,7 +20,7 @@ from loopyperf.models import MODELS, find_model
 from loopyperf.models.interface import DeviceModel, SampledModel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import count, prepared_group
-from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device
+from loopyperf.oracle.choice import WITHOUT_FIT, DeviceChoice, FitChoice, chosen_device
 from loopyperf.oracle.estimate import chosen_record, estimate
 from loopyperf.oracle.observation import described
 from loopyperf.oracle.ranking.answer import Bound, Unanswered, refused
@@ -54,6 +54,8 @@ class Judge:
     slug: str
     typical: Mapping[str, Any] | None
     sizes: Sizes
+    said: tuple[str, ...] = ()
+    """of the choice of the model, in sentences"""
 
     @property
     def limits(self) -> Device | None:
@@ -131,12 +133,14 @@ def judge_of(
             raise ParameterError(f"the model {asked.name!r} is not fitted: leave fit out, and name the device")
         chosen = chosen_device(device)
         return Judge(asked.name, None, chosen, chosen.slug, typical, sizes)
-    record = chosen_record(asked, device, fit)
+    record, said = chosen_record(asked, device, fit)
+    if isinstance(record, Device):
+        return Judge(WITHOUT_FIT, None, record, record.slug, typical, sizes, said)
     if isinstance(record, Learned):
         origin = record.record
         return Judge(origin.model, record, described(origin.slug), origin.slug, typical, sizes)
     slim = structs.replace(record, residuals=(), coverage=(), cross_validation=None)
-    return Judge(record.model, slim, described(record.slug), record.slug, typical, sizes)
+    return Judge(record.model, slim, described(record.slug), record.slug, typical, sizes, said)
 
 
 def _check(model: object, device: object, fit: object) -> None:

@@ -276,7 +276,7 @@ def ranking_of(
         estimates=estimates,
         failures=failures,
         beaten=beaten,
-        notes=tuple(notes),
+        notes=(*judge.said, *notes),
         variants={each.name: each for each in variants},
         errors=errors_of(judge.record) if isinstance(judge.record, Fit) else (),
         typical=judge.typical,

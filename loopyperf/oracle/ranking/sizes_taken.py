@@ -6,6 +6,7 @@ from typing import Any
 from loopy.kernel.data import ValueArg
 from loopy.types import LoopyType
 
+from loopyperf.counts.evaluation import missing_sizes
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.models.result import Estimate
@@ -77,9 +78,7 @@ class SizesSeen:
         idle = sorted(self._given - frozenset[str]().union(*self._taken))
         if missing:
             given = ", ".join(sorted(self._given)) or "none"
-            raise ParameterError(
-                f"missing size {', '.join(missing)}: {who} cannot do without it; the sizes given: {given}"
-            )
+            raise missing_sizes(missing, f": {who} cannot do without it; the sizes given: {given}")
         if idle:
             known = ", ".join(sorted(frozenset[str]().union(*self._taken))) or "none"
             raise ParameterError(

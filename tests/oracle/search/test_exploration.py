@@ -46,6 +46,7 @@ class Stated:
     slug: str = "d"
     typical: None = None
     record: None = None
+    said: tuple[str, ...] = ()
     sizes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

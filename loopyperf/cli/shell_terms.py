@@ -1,0 +1,54 @@
+"""What messages say to write in Python, in the words of the command line.
+
+Messages name what to state as a keyword with its value, ``device=...`` or ``typical={'j': 10}``, which is what a caller
+writes. Whoever typed a command writes ``--device ...`` and ``--typical j=10``. This is the one place where the one is
+made of the other, by the options that the command has, so that no message need know of both.
+"""
+
+import re
+import shlex
+from functools import cache
+from inspect import signature
+
+import click
+
+from loopyperf.oracle.comparison import compare
+from loopyperf.oracle.estimate import estimate
+from loopyperf.oracle.explanation.explain import explain
+from loopyperf.oracle.ranking.rank import rank
+
+TYPICAL = re.compile(r"typical=\{(?P<name>'[^']*'|\"[^\"]*\"): (?P<value>'[^']*'|[^{}'\"]+)\}")
+KEYWORD = re.compile(r"(?<![\w.-])(?<!--set )(?P<name>[A-Za-z_]\w*)=(?P<value>\.\.\.|'[^']*'|\"[^\"]*\")")
+
+
+def in_shell_terms(text: str, command: click.Command | None = None) -> str:
+    """Return *text* with keywords and their values as options of *command*, by default the one that is being run.
+
+    What it has no option for stays as it is. A keyword that is no option in Python either is a size, where its value is
+    left out.
+    """
+    context = click.get_current_context(silent=True)
+    asked = command or (None if context is None else context.command)
+    known = frozenset[str]() if asked is None else frozenset(each for param in asked.params for each in param.opts)
+    if "--typical" in known:
+        text = TYPICAL.sub(_typical, text)
+
+    def of_shell(found: re.Match[str]) -> str:
+        name, value = found["name"], found["value"]
+        if f"--{name}" in known:
+            return f"--{name} {value if value == '...' else shlex.quote(value[1:-1])}"
+        is_size = "--set" in known and value == "..." and name not in _keywords()
+        return f"--set {found[0]}" if is_size else found[0]
+
+    return KEYWORD.sub(of_shell, text)
+
+
+def _typical(found: re.Match[str]) -> str:
+    name, value = found["name"][1:-1], found["value"].strip("'")
+    return f"--typical {shlex.quote(f'{name}={value}')}"
+
+
+@cache
+def _keywords() -> frozenset[str]:
+    """Return the options that have names in Python: what else has one is a size."""
+    return frozenset(name for asked in (estimate, rank, compare, explain) for name in signature(asked).parameters)
