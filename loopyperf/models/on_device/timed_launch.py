@@ -5,7 +5,7 @@ device (:mod:`loopyperf.models.on_device.timing`). What a core then makes of it 
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -89,6 +89,7 @@ class TimedLaunch:
         """Time *launch*; see :class:`TimedKernel`."""
         self.launch, self.device = launch, device
         self._made: dict[Any, Any] = {}
+        self._times: dict[Hashable, tuple[Timed, ...]] = {}
         self.notes: dict[str, None] = {}
         """what was assumed, in sentences"""
         self.order = tuple(dealt_out(launch))
@@ -190,16 +191,26 @@ class TimedLaunch:
     def _timed(self, kind: int) -> tuple[tuple[Timed, ...], ...]:
         graph = self.machine[kind]
         accesses = self.accesses[kind]
-        return tuple(
-            tuple(map(steady, self._of(accesses, number, each))) for number, each in enumerate(graph.instructions)
-        )
+        return tuple(self._of(accesses, number, each) for number, each in enumerate(graph.instructions))
 
     def _of(self, accesses: WarpAccesses, number: int, instruction: Instruction) -> tuple[Timed, ...]:
+        """Return how long an instruction takes. Most are copies of others, which are not timed again."""
+        kind, subsystem = instruction.kind, instruction.subsystem
         if instruction.reference is None or instruction.is_idle:
-            return (self.timing.arithmetic(instruction),)
-        if instruction.subsystem == "local":
-            return (self.timing.local_memory(accesses.wavefronts(number)),)
-        return self.timing.memory(instruction.kind, self.serving(instruction), accesses.asked(number))
+            what = kind, instruction.dtype, subsystem, instruction.is_idle, instruction.text
+            return self._once_timed(what, lambda: [self.timing.arithmetic(instruction)])
+        if subsystem == "local":
+            wavefronts = accesses.wavefronts(number)
+            return self._once_timed((subsystem, wavefronts), lambda: [self.timing.local_memory(wavefronts)])
+        asked, array = accesses.asked(number), "" if subsystem == SPACE else instruction.reference.array
+        return self._once_timed(
+            (kind, subsystem, array, asked), lambda: self.timing.memory(kind, self.serving(instruction), asked)
+        )
+
+    def _once_timed(self, what: Hashable, find: Callable[[], Iterable[Timed]]) -> tuple[Timed, ...]:
+        if what not in self._times:
+            self._times[what] = tuple(map(steady, find()))
+        return self._times[what]
 
     def serving(self, instruction: Instruction) -> Served:
         """Return how far an access of global or private memory goes."""
