@@ -7,7 +7,7 @@ sum of magnitudes; the largest part takes what the others leave.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -31,7 +31,7 @@ def adding_up(costs: Sequence[Seconds]) -> tuple[Seconds, list[Seconds]]:
 
 def total(costs: Sequence[float]) -> float:
     """Return the total that :func:`adding_up` returns of numbers, without the parts."""
-    return _on_grid_of(costs, [abs(cost) for cost in costs])[0]
+    return _on_grid_of(costs, map(abs, costs))[0]
 
 
 def _added_in_order(costs: Sequence[Seconds]) -> Seconds:
@@ -50,7 +50,7 @@ def _on_one_grid(costs: Sequence[float]) -> tuple[float, list[float]]:
     return rounded, parts
 
 
-def _on_grid_of(costs: Sequence[float], sizes: Sequence[float]) -> tuple[float, float]:
+def _on_grid_of(costs: Sequence[float], sizes: Iterable[float]) -> tuple[float, float]:
     """Return the total, and the quantum that it is a multiple of."""
     magnitude = math.fsum(sizes)
     # Room for what all parts together move by.
