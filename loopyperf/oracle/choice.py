@@ -211,7 +211,10 @@ def _meant(device: str | None) -> str:
 def _fitted_local_device() -> str:
     """Return the short name of this machine's OpenCL device, if there is a fit for it."""
     known = fitted_devices()
-    how = f"{_name_one(known)}, or make a fit for this machine with `loopyperf calibrate`"
+    how = (
+        f"{_name_one(known)}, or one that is described, for the models that need no fit (`loopyperf devices` lists "
+        "them); or make a fit for this machine with `loopyperf calibrate`"
+    )
     return _local_device_among(known, "there is no fit for this machine's {!r}", how, without_fit)
 
 
