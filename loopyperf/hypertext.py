@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-STYLE = "<style>.loopyperf .text { text-align: left } .loopyperf .number { text-align: right }</style>"
+FLUSH = {"text": "left", "number": "right"}
 SHOWN_FIRST, SHOWN_LAST = 9, 3
 """rows of a long table that are shown"""
 
@@ -23,13 +23,13 @@ class Formula:
 Cell = str | Formula
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, caption: str = "", text: int = 1) -> str:
-    """Return a table, of whose columns so many, the first *text* ones, are text, and the others numbers."""
-    kinds = ["text" if place < text else "number" for place in range(len(headings))]
-    head = "".join(f'<th class="{kind}">{escape(word)}</th>' for kind, word in zip(kinds, headings, strict=True))
+def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, text: int = 1, last: int = 0) -> str:
+    """Return a table, of whose columns the first *text* ones and the *last* ones are text, and the others numbers."""
+    numbers = range(text, len(headings) - last)
+    kinds = ["number" if place in numbers else "text" for place in range(len(headings))]
+    head = "".join(f"<th{_like(kind)}>{escape(word)}</th>" for kind, word in zip(kinds, headings, strict=True))
     body = "\n".join(f"<tr>{_row(kinds, row)}</tr>" for row in rows)
-    title = f"<caption>{escape(caption)}</caption>\n" if caption else ""
-    return f"<table>\n{title}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
 
 def lines(words: Iterable[str]) -> str:
@@ -45,7 +45,7 @@ def folded(summary: str, inside: str) -> str:
 def shown(*parts: str) -> str:
     """Return *parts* one below the other, as ``_repr_html_`` gives them."""
     inside = "\n".join(part for part in parts if part)
-    return f'<div class="loopyperf">\n{STYLE}\n{inside}\n</div>'
+    return f'<div class="loopyperf">\n{inside}\n</div>'
 
 
 def ends(number: int) -> tuple[range, range]:
@@ -61,5 +61,10 @@ def _row(kinds: Sequence[str], row: Sequence[Cell]) -> str:
 
 def _cell(kind: str, cell: Cell) -> str:
     if isinstance(cell, Formula):
-        return f'<td class="{kind}" title="{escape(cell.text)}">${escape(cell.latex)}$</td>'
-    return f'<td class="{kind}">{escape(cell)}</td>'
+        return f'<td{_like(kind)} title="{escape(cell.text)}">${escape(cell.latex)}$</td>'
+    return f"<td{_like(kind)}>{escape(cell)}</td>"
+
+
+def _like(kind: str) -> str:
+    """Return the attributes of a cell: a style of its own, since notebooks' rules for cells are stronger than ours."""
+    return f' class="{kind}" style="text-align: {FLUSH[kind]}"'

@@ -3,13 +3,12 @@
 The fields are those of the files in ``fits/``, whose README describes them; units are seconds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
 
-from loopyperf import hypertext
 from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.exercised import Coverage
 from loopyperf.calibration.indistinguishable import Indistinguishable
@@ -17,6 +16,7 @@ from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.errors import IncompatibleRunsError
 from loopyperf.measurement.protocol import MUST_AGREE
 from loopyperf.models.interface import Basis
+from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import duration
 
 SCHEMA = 2
@@ -81,7 +81,7 @@ class ResidualSummary(msgspec.Struct, frozen=True):
     """largest magnitude"""
 
 
-class Fit(Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Weights with their provenance, as a fit file holds them; all but the provenance and the weights may be empty."""
 
     weights: Annotated[Mapping[str, float], msgspec.Meta(min_length=1)]
@@ -110,32 +110,31 @@ class Fit(Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     """which kernels exercise each property, and how well it is told apart; empty in fits from before it was recorded"""
     residuals: tuple[Residual, ...] = ()
 
-    def __str__(self) -> str:
-        made = f"{self.model} model of {self.device} ({self.slug}): {len(self.weights)} weights of {self.basis}"
-        if not self.residuals:
-            return made
-        summary = self.residual_summary
-        error = "" if summary is None else f", residuals of {summary.geometric_mean:.1%} (geometric mean)"
-        return f"{made}, from {len(self.residuals)} measurements{error}"
-
-    def __repr__(self) -> str:
-        return f"<Fit: {self}>"
-
-    def _repr_html_(self) -> str:
-        unit = duration if self.basis == "counts" else "{:.3g}".format
-        rows = (
+    def sheet(self) -> Sheet:
+        """Return the weights with what they were fitted to, and how well they do on kernels left out."""
+        answer = f"{len(self.weights)} weights of {self.basis}"
+        if self.residuals:
+            answer += f", from {len(self.residuals)} measurements"
+        if self.residuals and self.residual_summary is not None:
+            answer += f", residuals of {self.residual_summary.geometric_mean:.1%} (geometric mean)"
+        unit, columns = duration, ("property", "weight", "at most counted")
+        if self.basis == "pipelines":
+            unit, columns = "{:.3g} times".format, ("pipeline", "takes", "at most busy, in s")
+        rows = [
             (name, unit(weight), f"{self.ranges[name][1]:.3g}" if name in self.ranges else "")
             for name, weight in self.weights.items()
-        )
-        columns = ("property", "weight", "at most counted")
-        if self.basis == "pipelines":
-            columns = ("pipeline", "takes", "at most busy, in s")
+        ]
+        asked = f"{self.model} model of {self.device} ({self.slug})"
+        return Sheet(asked, answer, [Table(columns, rows)], list(self._remarks()))
+
+    def _remarks(self) -> Iterator[str]:
         validated = self.cross_validation
-        errors = [] if validated is None else [f"{name}: {each:.0%}" for name, each in validated.errors.items()]
-        said = [f"errors on kernel classes left out: {'; '.join(errors)}"] if errors else []
-        said += [f"not told apart: {', '.join(group.properties)}" for group in self.undetermined]
-        said += [f"source: {self.source}"] if self.source else []
-        return hypertext.shown(hypertext.table(columns, rows, caption=str(self)), hypertext.lines(said))
+        if validated is not None and validated.errors:
+            listed = "; ".join(f"{name}: {each:.0%}" for name, each in validated.errors.items())
+            yield f"errors on kernel classes left out: {listed}"
+        yield from (f"not told apart: {', '.join(group.properties)}" for group in self.undetermined)
+        if self.source:
+            yield f"source: {self.source}"
 
     @property
     def is_better(self) -> bool:

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from loopyperf import hypertext
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.regressors import RECIPES, Regressor, taught
 from loopyperf.calibration.uncertainty import LEVEL, quantile
 from loopyperf.models.features import Features
+from loopyperf.sheet import Sheet, Shown, Table
 
 BASE = "base"
 """the score of the base alone"""
@@ -82,8 +82,8 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ValueError(f"{row.kernel_class!r} has {len(row.features)} features, but {number} are named")
 
 
-@dataclass(frozen=True)
-class Learned:
+@dataclass(frozen=True, repr=False)
+class Learned(Shown):
     """A model that corrects another one by what it has learned; made by :func:`loopyperf.train`."""
 
     record: Record
@@ -136,25 +136,20 @@ class Learned:
         """Return what is pickled: the record alone."""
         return {"record": self.record}
 
-    def __str__(self) -> str:
-        scores = "; ".join(f"{name} {score.median_log_error:.1%}" for name, score in self.record.scores.items())
-        return f"{self._taught()}; median errors on classes left out: {scores}"
-
-    def __repr__(self) -> str:
-        return f"<Learned: {self._taught()}>"
-
-    def _repr_html_(self) -> str:
-        rows = (
+    def sheet(self) -> Sheet:
+        """Return what was learned of what, and how well it does on kernels left out."""
+        scores = [
             (name, f"{score.median_log_error:.1%}", f"{score.explained:.0%}")
             for name, score in self.record.scores.items()
+        ]
+        return Sheet(
+            asked=f"learned model of {self.record.slug}",
+            answer=self._taught(),
+            tables=[Table(("on classes left out", "median error", "explained"), scores)],
+            remarks=[f"source: {self.record.source}"] if self.record.source else [],
         )
-        table = hypertext.table(("on classes left out", "median error", "explained"), rows, caption=self._taught())
-        return hypertext.shown(table, hypertext.lines([f"source: {self.record.source}"] if self.record.source else []))
 
     def _taught(self) -> str:
         record = self.record
         classes = len({row.kernel_class for row in record.rows})
-        return (
-            f"learned model of {record.slug}: {record.recipe} on {record.base}, from {len(record.rows)} measurements "
-            f"of {classes} classes"
-        )
+        return f"{record.recipe} on {record.base}, from {len(record.rows)} measurements of {classes} classes"

@@ -5,7 +5,7 @@ from functools import partial
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show
+from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.oracle.comparison import compare as ask
@@ -41,4 +41,4 @@ def compare(
     if as_json:
         print_json(answer.to_dict())
     else:
-        show(str(answer))
+        show_answer(answer)

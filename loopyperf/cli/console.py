@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import textwrap
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from loopyperf.cli.shell_terms import in_shell_terms
 from loopyperf.cli.table import WholeWords
+from loopyperf.sheet import Shown
 
 PLAIN_WIDTH = 120
 """columns of a file or a pipe, which have no width of their own; the environment variable COLUMNS overrides it"""
@@ -47,6 +49,17 @@ def show(text: str, console: Console | None = None, *, mark: str = "", colour: s
         if line.startswith(mark):
             printed.stylize(colour, 0, len(mark))
         console.print(printed)
+
+
+def show_answer(answer: Shown, console: Console | None = None) -> None:
+    """Print *answer* as Python does, in the width of the terminal, and in the words of the shell.
+
+    In a file or a pipe sentences are a line each, as those of :func:`show`.
+    """
+    console, sheet = console or standard_output(), answer.sheet()
+    sheet = replace(sheet, remarks=[in_shell_terms(each) for each in sheet.remarks])
+    for line in sheet.text(console.width, prose=None if _has_width() else sys.maxsize).splitlines():
+        console.print(Text(line))
 
 
 def table_of(*columns: str, left: int = 1, whole: int = 0, title: str | None = None) -> Table:

@@ -1,17 +1,13 @@
 """``loopyperf estimate``: how long a kernel in a Python file takes."""
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, standard_output, table_of
+from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.counts.execution import COUNTINGS, Counting
-from loopyperf.models.result import Estimate
 from loopyperf.oracle.estimate import estimate as ask
-from loopyperf.units import amount, duration
 
 
 @click.command(epilog="\b\nExample: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")
@@ -51,19 +47,4 @@ def estimate(
     if as_json:
         print_json(answer.to_dict())
     else:
-        show_estimate(answer, standard_output())
-
-
-def show_estimate(answer: Estimate, console: Console) -> None:
-    """Print *answer* with its costs by property."""
-    show(str(answer), console)
-    console.print(property_table(answer))
-
-
-def property_table(answer: Estimate) -> Table:
-    """Return the costs by property of *answer* as a table."""
-    table = table_of("property", "count", "each", "time")
-    for cost in answer.breakdown.costs():
-        each = "differs" if cost.each is None else duration(cost.each)
-        table.add_row(cost.property, amount(cost.count), each, duration(float(cost.seconds)))
-    return table
+        show_answer(answer)

@@ -1,30 +1,29 @@
 """``loopyperf explain``: in a terminal, what a report shows."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import Any, NamedTuple
 
 import click
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, standard_output, table_of
-from loopyperf.cli.estimate import property_table
+from loopyperf.cli.console import print_json, standard_output
 from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.progress import working
-from loopyperf.models.on_device.roofs import LaunchUnderRoofs
+from loopyperf.cli.shell_terms import in_shell_terms
 from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.explain import explain as ask
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.reasons import by_reason, in_short
+from loopyperf.sheet import Table
 from loopyperf.units import duration, in_percent
 
 INDENT = 2
 """columns for each loop around a line"""
-PARTS = 24
-"""columns of what a line's time is for, at most"""
+ADVISOR = "gpuperf"
+"""the model whose advice it is"""
 
 
 @click.command(epilog="\b\nExample: loopyperf explain matmul.py:tiled --set n=4096 --device nvidia-v100")
@@ -69,37 +68,52 @@ def explained(
 
 def show_explanation(answer: Explanation, console: Console) -> None:
     """Print *answer*, device by device, in lines that are no longer than the console is wide."""
-    for part in _parts(answer, console.width):
-        console.print(part, soft_wrap=False)
+    for number, part in enumerate(part for part in _parts(answer, console.width) if part.lines):
+        if number:
+            console.print()
+        if part.title:
+            console.print(Text(part.title, "bold"))
+        for line in part.lines:
+            console.print(Text(line))
 
 
-def _parts(answer: Explanation, width: int) -> Iterator[RenderableType]:
-    for paragraph in paragraphs(answer.about):
-        yield Text(paragraph)
+class _Part(NamedTuple):
+    """Lines below a title."""
+
+    title: str
+    lines: Sequence[str]
+
+
+def _parts(answer: Explanation, width: int) -> Iterator[_Part]:
+    yield _Part("", [line for paragraph in paragraphs(answer.about) for line in wrap(paragraph, width)])
     for on in answer.devices:
-        yield Text(f"\n{str(on.estimate).partition(chr(10))[0]}", "bold")
-        yield _source_table(answer, on)
-        yield property_table(on.estimate)
-        yield from _items("Assumed", on.estimate.notes)
-        yield from _items("Or", map(str, on.estimate.alternatives))
-        yield _model_table(on)
-        yield from _items("No answer", _reasons(on.refusals))
-        launches = on.roofline.launches if on.roofline is not None else ()
-        yield from _items("Roofline", map(_under_roofs, launches))
-        advice = (each.sheet().text(width - INDENT) for each in on.advice)
-        yield from _items("What would help", (line for text in advice for line in text.splitlines()))
-        yield from _items("Missing", (f"{name}: {in_short(reason)}" for name, reason in on.gaps.items()))
-    yield from _items("No answer", _reasons(answer.refusals))
+        shown = on.estimate.sheet()
+        (costs, *_) = shown.tables
+        yield _Part("\n".join(wrap(shown.head, width)), list(_source_table(answer, on).lines(width)))
+        yield _Part("What the time is made of", list(costs.lines(width)))
+        yield _items("Notes", shown.remarks, width)
+        yield _Part("The models", list(_model_table(on).lines(width)))
+        yield _items("No answer", _reasons(on.refusals), width)
+        if on.roofline is not None:
+            lines = [*on.roofline.sheet().text(width).splitlines(), *wrap(on.under_the_roof, width)]
+            yield _Part("Roofline", lines)
+        advice = (line for each in on.advice for line in each.sheet().text(width).splitlines())
+        yield _Part(f"What would help, by {ADVISOR}{_beside(on)}", list(advice))
+        yield _items("Missing", (f"{name}: {in_short(reason)}" for name, reason in on.gaps.items()), width)
+    yield _items("No answer", _reasons(answer.refusals), width)
 
 
-def _items(title: str, sentences: Iterable[str]) -> Iterator[RenderableType]:
-    """Yield *sentences* below *title*, each as far in as it begins; nothing where there are none."""
-    listed = list(sentences)
-    if listed:
-        yield Text(f"\n{title}", "bold")
-        for sentence in listed:
-            words = sentence.lstrip()
-            yield Padding(Text(words), (0, 0, 0, INDENT + len(sentence) - len(words)), expand=False)
+def _items(title: str, sentences: Iterable[str], width: int) -> _Part:
+    """Return *sentences* below *title*, in the words of the shell."""
+    said = (in_shell_terms(sentence.removeprefix("note: ")) for sentence in sentences)
+    further = " " * 2 * INDENT
+    folded = (wrap(each, width, initial_indent=" " * INDENT, subsequent_indent=further) for each in said)
+    return _Part(title, [line for lines in folded for line in lines])
+
+
+def _beside(on: OnDevice) -> str:
+    """Return that advice is on another model's time than what is shown first, where it is."""
+    return "" if on.first == ADVISOR else f" and its time, which is not that of {on.first}"
 
 
 def _reasons(refusals: Mapping[str, str]) -> Iterator[str]:
@@ -107,32 +121,24 @@ def _reasons(refusals: Mapping[str, str]) -> Iterator[str]:
 
 
 def _source_table(answer: Explanation, on: OnDevice) -> Table:
-    table = table_of("source", "time", "share", "for")
-    table.columns[3].justify, table.columns[3].max_width = "left", PARTS
-    for column in table.columns[1:3]:
-        column.no_wrap = True
+    """Return the source, as Loopy writes it, with what each line costs: advice has the instructions' ids."""
     whole = float(on.estimate.seconds)
+    rows: list[tuple[str, str, str, str]] = []
     for cost in answer.lines(on.estimate):
-        if cost.line.kind == "other" and not cost.parts:
+        line = cost.line
+        if line.kind == "other" and not cost.parts:
             continue
-        text = Padding(Text(cost.line.text), (0, 0, 0, INDENT * cost.line.depth))
+        name = f"  {{id={line.source}}}" if line.kind == "instruction" else ""
         time = duration(cost.seconds) if cost.parts else ""
         share = in_percent(cost.seconds / whole) if cost.parts and whole else ""
-        table.add_row(text, time, share, ", ".join(cost.parts))
-    return table
+        rows.append((" " * INDENT * line.depth + line.text + name, time, share, ", ".join(cost.parts)))
+    return Table(("source", "time", "share", "most of it for"), rows, last=1)
 
 
 def _model_table(on: OnDevice) -> Table:
-    table = table_of("model", "time", "most of it for")
-    table.columns[2].justify = "left"
-    for name, estimate in on.estimates.items():
-        table.add_row(name, estimate.time_in_words, estimate.bound)
-    return table
-
-
-def _under_roofs(launch: LaunchUnderRoofs) -> str:
-    intensities = ", ".join(f"{value:.3g} flop/B for {memory}" for memory, value in launch.intensities.items())
-    return (
-        f"{launch.name}: {duration(launch.seconds)} at least, bound by {launch.bound}, "
-        f"{launch.flops:.3g} flop{f', {intensities}' if launch.flops else ''}"
-    )
+    """Return what each model says, in cycles of a core, too, where the clock is known."""
+    rows = [
+        (name, each.bound, each.time_in_words, f"{float(each) * on.clock:,.0f}" if on.clock else "")
+        for name, each in on.estimates.items()
+    ]
+    return Table(("model", "most of it for", "time", "cycles"), rows, text=2)

@@ -3,7 +3,7 @@
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show
+from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.kernel_source import load_built
 from loopyperf.cli.progress import counting_bar
 from loopyperf.oracle.ranking.own_processes import Processes
@@ -61,4 +61,4 @@ def rank(
     if as_json:
         print_json(answer.to_dict())
     else:
-        show(str(answer))
+        show_answer(answer)

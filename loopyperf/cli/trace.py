@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show
+from loopyperf.cli.console import print_json, show, show_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.oracle.trace import EVENTS, FEWEST, GENERATOR
@@ -46,5 +46,5 @@ def trace(
     if as_json:
         print_json({"path": str(output), "events": answer.events, **answer.document["otherData"]})
     else:
-        show(str(answer))
+        show_answer(answer)
         show(f"wrote {output}; open it at https://ui.perfetto.dev")

@@ -7,7 +7,7 @@ import click
 from loopyperf.calibration.learned_files import learned_document, own_learned, save_learned
 from loopyperf.calibration.regressors import RECIPES
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show
+from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.progress import working
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
@@ -46,5 +46,4 @@ def train(
     if as_json:
         print_json(learned_document(learned))
         return
-    show(str(learned))
-    show(f"source: {learned.record.source}")
+    show_answer(learned)

@@ -13,14 +13,14 @@ from graphlib import CycleError, TopologicalSorter
 
 import pymbolic.primitives as prim
 
-from loopyperf import hypertext
 from loopyperf.errors import GraphError
 from loopyperf.idg.program import Edge, Idle, Instruction, Item, Loop, placed
 from loopyperf.idg.unrolling import LIMIT, flattened
+from loopyperf.sheet import Sheet, Shown, Table
 
 
-@dataclass(frozen=True)
-class Idg:
+@dataclass(frozen=True, repr=False)
+class Idg(Shown):
     """The instruction dependence graph of one warp."""
 
     instructions: tuple[Instruction, ...]
@@ -112,18 +112,10 @@ class Idg:
             found[key] = found.get(key, 0) + each.executions
         return found
 
-    def __str__(self) -> str:
-        return "\n".join([self._summary(), *(f"  {kind}  ×{number}" for kind, _, number in self._executed_by_kind())])
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._summary()}>"
-
-    def _repr_html_(self) -> str:
-        headings = ("instruction", "pipeline", "executed by a warp")
-        return hypertext.shown(
-            hypertext.table(headings, self._executed_by_kind(), caption=self._summary(), text=2),
-            *self._further_tables(),
-        )
+    def sheet(self) -> Sheet:
+        """Return how often a warp executes instructions of each kind, most often first."""
+        executed = Table(("instruction", "pipeline", "executed by a warp"), self._executed_by_kind(), text=2)
+        return Sheet(self._summary(), tables=[executed, *self._further_tables()])
 
     def _summary(self) -> str:
         loops = sum(isinstance(item, Loop) for item in self.body)
@@ -141,7 +133,7 @@ class Idg:
             found[key] = found.get(key, 0) + each.executions
         return [(*key, number_in_words(found[key])) for key in sorted(found, key=lambda key: -found[key])]
 
-    def _further_tables(self) -> tuple[str, ...]:
+    def _further_tables(self) -> tuple[Table, ...]:
         return ()
 
     def unrolled(self, limit: int = LIMIT) -> "Idg":

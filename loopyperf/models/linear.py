@@ -32,7 +32,7 @@ def linear_time(fit: Fitted, shares: Shares) -> ModelTime:
         Row(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], cost)
         for (name, source, count), cost in zip(charged, costs, strict=True)
     ]
-    return ModelTime(seconds, Breakdown(tuple(rows)), unfitted(weights, shares))
+    return ModelTime(seconds, Breakdown(tuple(rows)), unfitted(weights, shares), columns=fit.basis)
 
 
 def unfitted(weights: Weights, shares: Shares) -> tuple[str, ...]:

@@ -104,4 +104,4 @@ def overlap_time(fit: Fitted, shares: Shares) -> ModelTime:
         Row(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], part)
         for (name, source, count), part in zip(charged, exact, strict=True)
     ]
-    return ModelTime(seconds, Breakdown(tuple(table)), unfitted(fit.weights, shares))
+    return ModelTime(seconds, Breakdown(tuple(table)), unfitted(fit.weights, shares), columns=fit.basis)

@@ -1,19 +1,34 @@
 """What every model answers: an :class:`Estimate` whose explanation adds up to it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from loopyperf import hypertext
 from loopyperf.models.exact_sum import Seconds
+from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import amount, duration
 
 NAMED = 2
 """things left out that a headline names, at most"""
+NOTHING = "nothing"
+"""what most of the time is for where there is none"""
+LAUNCHES = "launches"
+"""the row of what each launch costs: a number of them, whatever the others are"""
+Columns = Literal["counts", "pipelines", "core", "samples"]
+"""what is counted in the rows of an estimate: what the whole kernel does; seconds that pipelines are busy by the
+device's description; what the core with most groups executes; groups that were run, and others"""
+HEADINGS: Mapping[Columns, tuple[str, str, str, str]] = {
+    "counts": ("property", "count", "each", "time"),
+    "pipelines": ("pipeline", "busy as described", "takes", "time"),
+    "core": ("pipeline", "on one core", "each", "time"),
+    "samples": ("property", "count", "each", "time"),
+}
+NO_INTERVAL = "no interval: "
+"""how a note begins that says why there is none"""
+NOT_FITTED = "the model rests on the device's description, and was fitted to no measurements"
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -37,6 +52,16 @@ class PropertyCost:
     each: float | None
     """seconds per unit; None where they differ from instruction to instruction, or from size to size"""
     seconds: Seconds
+
+    def in_words(self, columns: Columns) -> tuple[str, str, str, str]:
+        """Return the property, how much there is of it, what a unit takes, and the time; of a batch from least to most.
+
+        The first is a number of something, or as *columns* say a time of which the second says how many times it takes.
+        """
+        are_times = columns == "pipelines" and self.property != LAUNCHES
+        measure = duration if are_times else amount
+        each = "differs" if self.each is None else f"{self.each:.3g} times" if are_times else duration(self.each)
+        return self.property, _range(self.count, measure), each, _range(self.seconds, duration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +109,12 @@ class Alternative:
     """why that is unsure, in words"""
 
     def __str__(self) -> str:
-        seconds = self.seconds
-        time = _range(seconds).strip() if isinstance(seconds, np.ndarray) else duration(float(seconds))
-        return f"{time} if {self.assumption}, which is unsure: {self.reason}"
+        return f"{_range(self.seconds, duration)} if {self.assumption}, which is unsure: {self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the alternative as plain values that JSON can hold."""
         return {
-            "seconds": _plain(self.seconds),
+            "seconds": plain(self.seconds),
             "arrays": list(self.arrays),
             "assumption": self.assumption,
             "reason": self.reason,
@@ -116,6 +139,8 @@ class ModelTime:
     """what the time is if they live elsewhere"""
     left_out: tuple[str, ...] = ()
     """what the kernel does, more than a negligible part of all, that is not in the time: it is at least that"""
+    columns: Columns = "counts"
+    """what is counted in the rows"""
 
 
 EXPLANATION = ("breakdown", "interval", "notes", "unsure", "alternatives", "left_out")
@@ -138,8 +163,8 @@ class _ExplainedLater:
         return getattr(answer, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate(_ExplainedLater):
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate(_ExplainedLater, Shown):
     """How long a kernel takes, with the reason why."""
 
     kernel: str
@@ -161,6 +186,10 @@ class Estimate(_ExplainedLater):
     left_out: tuple[str, ...] = ()
     """what the kernel does, more than a negligible part of all, that is not in the run time: that is at least so long,
     and has no interval"""
+    typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what was stated of what the source does not tell, and the estimate rests on"""
+    columns: Columns = "counts"
+    """what is counted in the rows of the breakdown"""
 
     @classmethod
     def explained_later(
@@ -172,8 +201,9 @@ class Estimate(_ExplainedLater):
         counting: str,
         seconds: Seconds,
         explain: Callable[[], ModelTime],
+        typical: Mapping[str, Any] | None = None,
     ) -> "Estimate":
-        """Return an estimate of *seconds* that *explain* is asked about when somebody looks: it says the same."""
+        """Return an estimate of *seconds* by counts; *explain* is asked when somebody looks, and says the same."""
         estimate = object.__new__(cls)
         state = object.__setattr__
         state(estimate, "kernel", kernel)
@@ -182,6 +212,8 @@ class Estimate(_ExplainedLater):
         state(estimate, "model", model)
         state(estimate, "counting", counting)
         state(estimate, "seconds", seconds)
+        state(estimate, "typical", dict(typical or {}))
+        state(estimate, "columns", "counts")
         state(estimate, "_explain", explain)
         return estimate
 
@@ -195,23 +227,44 @@ class Estimate(_ExplainedLater):
 
     @property
     def bound(self) -> str:
-        """Return the property that costs most (in a batch: summed over all sizes)."""
+        """Return the property that costs most (in a batch: summed over all sizes), ``"nothing"`` if none costs any."""
         costs = {name: float(np.sum(seconds)) for name, seconds in self.breakdown.by_property().items()}
-        return max(costs, key=lambda name: costs[name], default="nothing")
+        return max(costs, key=lambda name: costs[name]) if any(costs.values()) else NOTHING
 
-    def __str__(self) -> str:
-        between = "" if isinstance(self.seconds, np.ndarray) else self._between()
-        others = "".join(f"\n  or: {each}" for each in self.alternatives)
-        notes = "".join(f"\n  note: {note}" for note in self.notes)
-        return f"{self._asked()}: {self._times()}{self.without}{between}, most of it for {self.bound}{others}{notes}"
+    @property
+    def most_of_it(self) -> str:
+        """Return in words what most of the time is for."""
+        return "nothing in it costs any time" if self.bound == NOTHING else f"most of it for {self.bound}"
 
-    def _asked(self) -> str:
-        sizes = ", ".join(f"{name}={_in_words(value)}" for name, value in self.sizes.items())
-        return f"{self.kernel}({sizes}) on {self.device}, model {self.model}"
+    @property
+    def asked(self) -> str:
+        """Return what it is an answer to, e.g. ``"matmul(n=4096) on nvidia-v100, model pipeline"``."""
+        return f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, model {self.model}"
 
-    def _times(self) -> str:
+    @property
+    def why_no_interval(self) -> str:
+        """Return in a clause why there is no interval; empty where there is one, and where nothing is known of it."""
+        if self.interval is not None:
+            return ""
+        said = next((note for note in self.notes if note.startswith(NO_INTERVAL)), "")
+        if said:
+            return said.removeprefix(NO_INTERVAL)
+        if self.left_out:
+            return "what is left out may take any time"
+        return NOT_FITTED if self.columns == "core" else ""
+
+    def sheet(self) -> Sheet:
+        """Return the time, what it is made of, what else it may be, and what was assumed."""
         batch = f"{self.seconds.size} run times " if isinstance(self.seconds, np.ndarray) else ""
-        return f"{batch}{self.time_in_words}".rstrip()
+        between = "" if isinstance(self.seconds, np.ndarray) else self._between()
+        rows = [cost.in_words(self.columns) for cost in self.breakdown.costs()]
+        notes = [*self.notes, *([f"{NO_INTERVAL}{NOT_FITTED}"] if self.why_no_interval == NOT_FITTED else [])]
+        return Sheet(
+            asked=self.asked,
+            answer=f"{batch}{self.time_in_words}".rstrip() + f"{self.without}{between}, {self.most_of_it}",
+            tables=[Table(HEADINGS[self.columns], rows)] if rows else [],
+            remarks=[*(f"or: {each}" for each in self.alternatives), *(f"note: {note}" for note in notes)],
+        )
 
     @property
     def time_in_words(self) -> str:
@@ -219,8 +272,8 @@ class Estimate(_ExplainedLater):
 
         Of a batch it is from the least to the most.
         """
-        seconds, at_least = self.seconds, "at least " if self.left_out else ""
-        return at_least + (_range(seconds).strip() if isinstance(seconds, np.ndarray) else duration(seconds))
+        between = "from " if isinstance(self.seconds, np.ndarray) and self.seconds.size > 1 else ""
+        return f"{'at least ' if self.left_out else ''}{between}{_range(self.seconds, duration)}"
 
     @property
     def without(self) -> str:
@@ -229,16 +282,6 @@ class Estimate(_ExplainedLater):
             return ""
         more = f" and {len(self.left_out) - NAMED} more" if len(self.left_out) > NAMED else ""
         return f" (without {', '.join(self.left_out[:NAMED])}{more})"
-
-    def __repr__(self) -> str:
-        # In a terminal, too, it is seconds that are wanted.
-        return f"<Estimate {self._asked()}: {self._times()}{self.without}>"
-
-    def _repr_html_(self) -> str:
-        rows = [_cells(cost) for cost in self.breakdown.costs()]
-        head, *rest = str(self).splitlines()
-        table = hypertext.table(("property", "count", "each", "time"), rows, caption=head)
-        return hypertext.shown(table, hypertext.lines(line.strip() for line in rest))
 
     def without_sources(self) -> "Estimate":
         """Return the estimate with one row for each property, as that of a batch has: a search keeps thousands."""
@@ -256,32 +299,30 @@ class Estimate(_ExplainedLater):
         """Return the estimate as plain values that JSON can hold; arrays become lists."""
         return {
             "kernel": self.kernel,
-            "sizes": {name: _plain(value) for name, value in self.sizes.items()},
+            "sizes": {name: plain(value) for name, value in self.sizes.items()},
             "device": self.device,
             "model": self.model,
+            "typical": plain(self.typical),
             "counting": self.counting,
-            "seconds": _plain(self.seconds),
+            "seconds": plain(self.seconds),
             "bound": self.bound,
             "left_out": list(self.left_out),
-            "interval": None if self.interval is None else [_plain(end) for end in self.interval],
+            "interval": None if self.interval is None else [plain(end) for end in self.interval],
             "unsure": list(self.unsure),
             "alternatives": [each.to_dict() for each in self.alternatives],
             "notes": list(self.notes),
+            "columns": self.columns,
             "breakdown": [
                 {
                     "property": row.property,
                     "source": row.source,
-                    "count": _plain(row.count),
+                    "count": plain(row.count),
                     "weight": row.weight,
-                    "seconds": _plain(row.seconds),
+                    "seconds": plain(row.seconds),
                 }
                 for row in self.breakdown.rows
             ],
         }
-
-
-def _range(values: NDArray[np.floating[Any]]) -> str:
-    return f" from {duration(float(values.min()))} to {duration(float(values.max()))}" if values.size else ""
 
 
 def common(weights: Iterable[float | None]) -> float | None:
@@ -290,23 +331,9 @@ def common(weights: Iterable[float | None]) -> float | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _cells(cost: PropertyCost) -> tuple[str, str, str, str]:
-    """Return a property, its count, what each costs, and the time of all; in a batch from least to most."""
-    counts = np.ravel(cost.count)
-    ends = sorted({counts.min(), counts.max()}) if counts.size else ()
-    time = _range(cost.seconds).strip() if isinstance(cost.seconds, np.ndarray) else duration(float(cost.seconds))
-    each = "differs" if cost.each is None else duration(cost.each)
-    return cost.property, " to ".join(map(amount, ends)), each, time
-
-
-def _in_words(size: Any) -> str:
-    if not isinstance(size, np.ndarray):
-        return str(size)
-    sizes = cast("NDArray[Any]", size)
-    return f"{sizes.min()}..{sizes.max()}" if sizes.size else "none"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return cast("NDArray[Any]", value).tolist()
-    return cast("np.generic", value).item() if isinstance(value, np.generic) else value
+def _range(values: Any, in_words: Callable[[float], str]) -> str:
+    """Return a number in words, or the least and the most of an array."""
+    if not isinstance(values, np.ndarray):
+        return in_words(values)
+    ends = sorted({values.min(), values.max()}) if values.size else ()
+    return " to ".join(map(in_words, ends))

@@ -235,7 +235,7 @@ def sampled_time(programs: Sequence[SampledProgram], launching: float = 0.0) -> 
     least = launching + sum(each.samples.seconds[-1] for each in programs)
     spread = (min(total, max(total - width, least)), total + width)
     notes = tuple(note for program in programs for note in _notes(program))
-    return ModelTime(total, Breakdown(tuple(exact)), notes=notes, interval=spread)
+    return ModelTime(total, Breakdown(tuple(exact)), notes=notes, interval=spread, columns="samples")
 
 
 def _rows(program: SampledProgram, answer: Extrapolation) -> Iterator[Row]:

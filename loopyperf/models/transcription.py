@@ -5,7 +5,7 @@ JSON numbers here are the shortest decimals that tell a float64 from all others.
 
 import msgspec
 
-from loopyperf.models.result import Alternative, Breakdown, ModelTime, Row
+from loopyperf.models.result import Alternative, Breakdown, Columns, ModelTime, Row
 
 Number = int | float
 Answer = tuple[str, ModelTime]
@@ -41,7 +41,8 @@ class _ModelTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     interval: tuple[Number, Number] | None
     unsure: tuple[str, ...]
     alternatives: tuple[_Alternative, ...]
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...]
+    columns: Columns
 
 
 _Answer = tuple[str, _ModelTime]
@@ -69,4 +70,5 @@ def read(transcript: bytes) -> Answer:
         unsure=time.unsure,
         alternatives=tuple(others),
         left_out=time.left_out,
+        columns=time.columns,
     )

@@ -1,7 +1,7 @@
 """Why is this kernel slow, and what would help? GPUPerf's advisor, as users ask for it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, overload
 
 from loopyperf.models.on_device.advice import Advice, advice_on
@@ -22,6 +22,8 @@ class Counsel(Shown, Sequence[Advice]):
     sizes: Mapping[str, Any]
     device: str
     launches: tuple[Advice, ...]
+    typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what was stated of what the source does not tell"""
 
     @overload
     def __getitem__(self, place: int) -> Advice: ...
@@ -39,7 +41,7 @@ class Counsel(Shown, Sequence[Advice]):
         """Return what may be gained of each launch, and what to try."""
         rows = [(each.launch, each.bound, *gain) for each in self.launches for gain in each.gains()]
         return Sheet(
-            asked=f"{called(self.kernel, self.sizes)} on {self.device}, by GPUPerf",
+            asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, by GPUPerf",
             answer=duration(sum(each.seconds for each in self.launches)),
             tables=[Table(("launch", "bound", "what would help", "", "at most"), rows, text=4)],
             remarks=self._remarks(),
@@ -71,4 +73,4 @@ def advise(
     merged = merged_sizes(parameters, sizes)
     graphs = instruction_graph(program, warp_size=described.warp_size, typical=typical, parameters=merged)
     launches = tuple(advice_on(launch) for launch in TimedKernel(graphs, described).launches)
-    return Counsel(graphs.kernel, dict(merged), described.slug, launches)
+    return Counsel(graphs.kernel, dict(merged), described.slug, launches, dict(typical or {}))

@@ -1,7 +1,7 @@
 """All models side by side: what each says of a kernel, and why others say nothing."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +22,7 @@ from loopyperf.oracle.explanation.reasons import unanswered
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.oracle.stated_fit import estimate_by, stated_fit
-from loopyperf.sheet import Sheet, Shown, Table, called
+from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import duration
 
 Refusals = Mapping[str, str]
@@ -43,6 +43,8 @@ class Comparison(Shown):
     estimates: Mapping[str, Estimate]
     """by model, in the order of the table of models"""
     refusals: Refusals
+    typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what was stated of what the source does not tell"""
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -67,7 +69,7 @@ class Comparison(Shown):
             for name, each in self.estimates.items()
         ]
         return Sheet(
-            asked=f"{called(self.kernel, self.sizes)} on {self.device}",
+            asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
             answer=_in_number(self.estimates, self.refusals),
             tables=[Table(("model", "most of it for", "time", "cycles"), rows, text=2)] if rows else [],
             remarks=unanswered(self.refusals),
@@ -78,6 +80,7 @@ class Comparison(Shown):
         return {
             "kernel": self.kernel,
             "sizes": dict(self.sizes),
+            "typical": plain(self.typical),
             "device": self.device,
             "clock": self.clock,
             "estimates": {name: each.to_dict() for name, each in self.estimates.items()},
@@ -99,6 +102,8 @@ class OccupancyComparison(Shown):
     seconds: Mapping[str, NDArray[np.float64]]
     """model -> run times, in seconds, one for each number of groups"""
     refusals: Refusals
+    typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what was stated of what the source does not tell"""
 
     @property
     def performance(self) -> dict[str, NDArray[np.float64]]:
@@ -119,7 +124,7 @@ class OccupancyComparison(Shown):
         shown = sorted({round(last * step / (SHOWN - 1)) for step in range(SHOWN)})
         times = [(name, *(duration(float(each[place])) for place in shown)) for name, each in self.seconds.items()]
         return Sheet(
-            asked=f"{called(self.kernel, self.sizes)} on {self.device}, by the warps that reside on a core",
+            asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, by the resident warps of a core",
             answer=_in_number(self.seconds, self.refusals),
             tables=[Table(("warps", *(str(self.warps[place]) for place in shown)), times)] if times else [],
             remarks=unanswered(self.refusals),
@@ -130,6 +135,7 @@ class OccupancyComparison(Shown):
         return {
             "kernel": self.kernel,
             "sizes": dict(self.sizes),
+            "typical": plain(self.typical),
             "device": self.device,
             "concurrent_groups": list(self.concurrent_groups),
             "warps": list(self.warps),
@@ -167,7 +173,7 @@ def compare(
     kernel = known if isinstance(known, str) else timed(program, known, typical, merged)
 
     def by_graphs(model: DeviceModel) -> Estimate:
-        return on_device(there(kernel), model, merged)
+        return on_device(there(kernel), model, merged, typical)
 
     def by_fit(name: str) -> Estimate:
         return estimate_by(stated, program, name, slug, typical, merged)
@@ -176,7 +182,7 @@ def compare(
     if isinstance(known, str) and not estimates:
         raise UnknownDeviceError(known)
     clock = None if isinstance(known, str) else known.clock
-    return Comparison(prepared(program).name, dict(merged), slug, clock, estimates, refusals)
+    return Comparison(prepared(program).name, dict(merged), slug, clock, estimates, refusals, dict(typical or {}))
 
 
 def there(kernel: TimedKernel | str) -> TimedKernel:
@@ -186,10 +192,12 @@ def there(kernel: TimedKernel | str) -> TimedKernel:
     return kernel
 
 
-def on_device(kernel: TimedKernel, model: DeviceModel, sizes: Mapping[str, Any]) -> Estimate:
+def on_device(
+    kernel: TimedKernel, model: DeviceModel, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None
+) -> Estimate:
     """Return what *model* says of *kernel*, the times that it takes if unsure arrays live elsewhere included."""
     answer = with_alternatives(kernel, model.time)
-    return device_estimate(kernel.graphs.kernel, model.name, kernel.device.slug, sizes, answer)
+    return device_estimate(kernel.graphs.kernel, model.name, kernel.device.slug, sizes, answer, typical)
 
 
 def answers(
@@ -239,9 +247,8 @@ def compare_occupancies(
         _ = kernel.launches  # refused before any model is asked
     seconds, refusals = _over_occupancy(names, kernels)
     warps = tuple(groups * longest.launch.warps_per_group for groups in asked)
-    return OccupancyComparison(
-        full.graphs.kernel, dict(merged), full.device.slug, asked, warps, seconds, refusals
-    )  # fmt: skip
+    stated, name, slug = dict(typical or {}), full.graphs.kernel, full.device.slug
+    return OccupancyComparison(name, dict(merged), slug, asked, warps, seconds, refusals, stated)
 
 
 def _over_occupancy(

@@ -19,15 +19,20 @@ from loopyperf.oracle.sizes import common_shape, has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts
 
 
-def estimate_counted(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> Estimate:
-    """Return how long a counted kernel runs at *sizes* on the device of *fit*; see :func:`estimate`."""
+def estimate_counted(
+    counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None
+) -> Estimate:
+    """Return how long a kernel, counted with *typical* values, runs at *sizes* on the device of *fit*.
+
+    See :func:`loopyperf.estimate`.
+    """
     asked = _Counted(counted, fit, sizes)
     try:
         seconds = asked.seconds()
     except OverflowError as error:
         raise beyond_floats(sizes) from error
     return Estimate.explained_later(
-        counted.kernel.name, dict(sizes), fit.slug, fit.model, counted.counting, seconds, asked.explained
+        counted.kernel.name, dict(sizes), fit.slug, fit.model, counted.counting, seconds, asked.explained, typical
     )
 
 

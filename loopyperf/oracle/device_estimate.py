@@ -51,7 +51,7 @@ def estimate_on_device(
     time = partial(with_alternatives, time=model.time, are_asked=alternatives)
     asked = (model.name, alternatives)
     kernel, answer = _answered(program, time, asked, device, typical, sizes)
-    return device_estimate(kernel, model.name, device.slug, sizes, answer)
+    return device_estimate(kernel, model.name, device.slug, sizes, answer, typical)
 
 
 def estimate_by_pipelines(
@@ -77,7 +77,7 @@ def estimate_by_pipelines(
     either = partial(with_alternatives, time=time, are_asked=alternatives)
     asked = (structs.replace(fit, created=None), alternatives)
     kernel, answer = _answered(program, either, asked, device, typical, sizes)
-    return device_estimate(kernel, fit.model, fit.slug, sizes, answer)
+    return device_estimate(kernel, fit.model, fit.slug, sizes, answer, typical)
 
 
 def _answered(
@@ -97,7 +97,14 @@ def _answered(
     return answered_at(sizes, at)
 
 
-def device_estimate(kernel: str, model: str, device: str, sizes: Mapping[str, Any], answer: ModelTime) -> Estimate:
+def device_estimate(
+    kernel: str,
+    model: str,
+    device: str,
+    sizes: Mapping[str, Any],
+    answer: ModelTime,
+    typical: Mapping[str, Any] | None,
+) -> Estimate:
     """Return a model's *answer* as an estimate."""
     return Estimate(
         kernel=kernel,
@@ -111,6 +118,8 @@ def device_estimate(kernel: str, model: str, device: str, sizes: Mapping[str, An
         notes=answer.notes,
         unsure=answer.unsure,
         alternatives=answer.alternatives,
+        typical=dict(typical or {}),
+        columns=answer.columns,
     )
 
 
@@ -162,4 +171,5 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
         interval=spread,
         unsure=unsure,
         alternatives=together(answers, shape),
+        columns=answers[0].columns,
     )

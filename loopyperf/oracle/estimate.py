@@ -154,7 +154,7 @@ def _estimate_by(
         options = usual_options(chosen.counting)
     else:
         options = CountingOptions(counting or chosen.counting, typical, on_unknown=on_unknown)
-    return estimate_counted(count_at(program, options, sizes), chosen, sizes)
+    return estimate_counted(count_at(program, options, sizes), chosen, sizes, typical)
 
 
 def _learned(

@@ -81,7 +81,7 @@ def estimate_learned(
         return kernel.graphs.kernel, replace(answer, notes=(*answer.notes, *taken.notes(float(answer.seconds))))
 
     name, answer = answered_at(sizes, at)
-    return device_estimate(name, record.model, record.slug, sizes, answer)
+    return device_estimate(name, record.model, record.slug, sizes, answer, typical)
 
 
 def sampler(

@@ -28,4 +28,4 @@ def roofline(
     """
     described, merged = chosen_device(device), merged_sizes(parameters, sizes)
     graphs = instruction_graph(program, warp_size=described.warp_size, typical=typical, parameters=merged)
-    return roofline_of(TimedKernel(graphs, described), merged)
+    return roofline_of(TimedKernel(graphs, described), merged, typical)

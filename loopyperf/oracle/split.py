@@ -18,7 +18,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from loopyperf import hypertext
 from loopyperf.counts.first_groups import Grid, first_groups
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import EngineError, ParameterError, UncountableError
@@ -35,14 +34,15 @@ from loopyperf.oracle.estimate import estimate
 from loopyperf.oracle.sampled_estimate import BackendChoice
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.properties.unified import item_named
+from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration
 
 FIXED = ("launches", "launching")
 """what of an estimate does not grow with the groups"""
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+@dataclass(frozen=True, slots=True, repr=False)
+class Split(Shown):
     """Which groups of a kernel each of some devices runs."""
 
     kernel: str
@@ -72,30 +72,19 @@ class Split:
         ends = np.cumsum((0, *self.groups)).tolist()
         return tuple(range(begin, end) for begin, end in pairwise(ends))
 
-    def _head(self) -> str:
-        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
-        return f"{self.kernel}({sizes}), {self.total_groups} groups in {duration(self.together)}"
-
-    def __repr__(self) -> str:
-        return f"<Split of {self._head()} on {', '.join(self.devices)}>"
-
-    def _repr_html_(self) -> str:
+    def sheet(self) -> Sheet:
+        """Return the groups of each device, and how long it takes for them."""
         each = zip(self.devices, self.groups, self.seconds, self.alone, strict=True)
-        rows = (
+        rows = [
             (device, f"{groups:,}", f"{groups / self.total_groups:.1%}", duration(seconds), duration(alone))
             for device, groups, seconds, alone in each
-        )
-        table = hypertext.table(("device", "groups", "share", "time", "alone"), rows, caption=self._head())
-        return hypertext.shown(table, hypertext.lines(f"note: {note}" for note in self.notes))
-
-    def __str__(self) -> str:
-        width = max(map(len, self.devices))
-        rows = [
-            f"  {device:<{width}}  {groups:>9} groups  {groups / self.total_groups:>6.1%}  {duration(seconds):>8}"
-            f"  alone {duration(alone):>8}"
-            for device, groups, seconds, alone in zip(self.devices, self.groups, self.seconds, self.alone, strict=True)
         ]
-        return "\n".join([self._head(), *rows, *(f"  note: {note}" for note in self.notes)])
+        return Sheet(
+            asked=f"{called(self.kernel, self.sizes)} on {', '.join(self.devices)}",
+            answer=f"{self.total_groups} groups in {duration(self.together)}",
+            tables=[Table(("device", "groups", "share", "time", "alone"), rows)],
+            remarks=[f"note: {note}" for note in self.notes],
+        )
 
 
 def split(

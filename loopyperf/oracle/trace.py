@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.pipeline import Profile, profile_of
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
-from loopyperf.sheet import Sheet, Shown, Table, called
+from loopyperf.sheet import Sheet, Shown, Table, called, plain
 
 EVENTS = 30_000
 """of a trace, unless another number is asked for: some ten megabytes"""
@@ -105,6 +105,8 @@ class Trace(Shown):
     launches: tuple[LaunchTrace, ...]
     notes: tuple[str, ...]
     """what is not drawn, and what the device's description leaves open, in sentences"""
+    typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what was stated of what the source does not tell"""
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -121,6 +123,7 @@ class Trace(Shown):
             "generator": GENERATOR,
             "kernel": self.kernel,
             "sizes": dict(self.sizes),
+            "typical": plain(self.typical),
             "device": self.device,
             "model": "pipeline",
             "launches": [launch.to_dict() for launch in self.launches],
@@ -152,7 +155,7 @@ class Trace(Shown):
             for launch in self.launches
         ]
         return Sheet(
-            asked=f"{called(self.kernel, self.sizes)} on a core of {self.device}, by the model pipeline",
+            asked=f"{called(self.kernel, self.sizes, self.typical)} on a core of {self.device}, by the model pipeline",
             answer=f"{self.events:,} events",
             tables=[Table(("launch", "cycles", "instructions", "groups"), rows)],
             remarks=[f"note: {note}" for note in self.notes],
@@ -191,7 +194,7 @@ def trace(
     traces = tuple(_traced(launch, most, clock) for launch in launches)
     said = [sentence for each in traces for sentence in each.said]
     notes = dict.fromkeys([*said, *(note for launch in launches for note in launch.notes)])
-    return Trace(graphs.kernel, dict(merged), described.slug, traces, tuple(notes))
+    return Trace(graphs.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
 
 
 def _traced(launch: TimedLaunch, most: int, clock: float) -> LaunchTrace:

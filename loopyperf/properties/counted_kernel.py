@@ -13,13 +13,14 @@ from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
 from loopyperf.properties.pricing import Pricing
-from loopyperf.properties.table import Table
+from loopyperf.properties.table import CountTable
 from loopyperf.properties.totals import Totals
 from loopyperf.properties.unified import item_named, property_name
 from loopyperf.properties.vector import PropertyVector, unified_properties
+from loopyperf.sheet import Sheet, Shown
 
 
-class KernelCounts(KernelTallies):
+class KernelCounts(Shown, KernelTallies):
     """What a kernel does, as exact functions of its sizes, by instruction and by property."""
 
     @classmethod
@@ -93,23 +94,18 @@ class KernelCounts(KernelTallies):
         missing = sum(runs.get(left_out.source, 0) for left_out in self.left_out)
         return float(missing / sum(runs.values())) if missing else 0.0
 
-    def table(self, /, *several: Mapping[str, int], **sizes: int | IntegerArray) -> Table:
+    def table(self, /, *several: Mapping[str, int], **sizes: int | IntegerArray) -> CountTable:
         """Return the properties as a table of formulas, with a column of numbers for each size given.
 
         ``counts.table(n=1024)`` has one such column, ``counts.table(n=np.array([512, 1024]))`` and
         ``counts.table({"n": 512}, {"n": 1024})`` have two. Raises :class:`ParameterError` for inadmissible sizes.
         """
         table = self._properties.table(*several, **sizes)
-        return replace(table, title=f"{self.kernel.name}, {self.counting} counting")
+        return replace(table, title=f"{self.kernel.name}, {self.counting} counting: {table.title}")
 
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def __repr__(self) -> str:
-        return f"<KernelCounts of {self.kernel.name}, {self.counting} counting: {len(self.properties())} properties>"
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
+    def sheet(self) -> Sheet:
+        """Return the properties with their formulas."""
+        return self.table().sheet()
 
 
 def _make_add_up(parts: dict[str, int], total: int) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from loopyperf import hypertext
 from loopyperf.counts.evaluation import IntegerArray, broadcast
+from loopyperf.hypertext import Formula
+from loopyperf.sheet import Sheet, Shown, Table
 
 Sizes = Mapping[str, int]
 
 
-class Formula(Protocol):
+class Count(Protocol):
     """A count that can be read."""
 
     def __str__(self) -> str:
@@ -38,33 +39,24 @@ class Column:
         return ", ".join(f"{name}={size}" for name, size in self.sizes.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+@dataclass(frozen=True, slots=True, repr=False)
+class CountTable(Shown):
     """Properties with their counts; ``str`` gives it as text, a notebook shows it as HTML."""
 
     title: str
-    formulas: Mapping[str, Formula]
+    formulas: Mapping[str, Count]
     columns: Sequence[Column]
 
-    def __str__(self) -> str:
+    def sheet(self) -> Sheet:
+        """Return the formulas, and the numbers beside them."""
         headings = ("property", "count", *(column.heading for column in self.columns))
-        rows = [headings, *((name, str(formula), *numbers) for name, formula, numbers in self._rows())]
-        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-        return "\n".join([*filter(None, [self.title]), *(_line(row, widths) for row in rows)])
+        rows = [(name, Formula(str(count), count.latex()), *numbers) for name, count, numbers in self._rows()]
+        return Sheet(self.title, tables=[Table(headings, rows, text=2)])
 
     def __repr__(self) -> str:
         return str(self)
 
-    def html(self) -> str:
-        """Return the table as HTML, with formulas in LaTeX between dollar signs."""
-        headings = ("property", "count", *(column.heading for column in self.columns))
-        rows = ((name, hypertext.Formula(str(count), count.latex()), *numbers) for name, count, numbers in self._rows())
-        return hypertext.shown(hypertext.table(headings, rows, caption=self.title, text=2))
-
-    def _repr_html_(self) -> str:
-        return self.html()
-
-    def _rows(self) -> Iterator[tuple[str, Formula, tuple[str, ...]]]:
+    def _rows(self) -> Iterator[tuple[str, Count, tuple[str, ...]]]:
         for place, (name, formula) in enumerate(self.formulas.items()):
             yield name, formula, tuple(f"{column.numbers[place]:,}" for column in self.columns)
 
@@ -79,10 +71,3 @@ def each_size(several: Sequence[Sizes], named: Mapping[str, int | IntegerArray])
     for point in points:
         sizes = dict(zip(named, point, strict=True))
         yield from ({**one, **sizes} for one in several or ([{}] if sizes else []))
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Return *cells* in columns, the first two flush left, numbers flush right."""
-    left = [f"{cell:{width}}" for cell, width in zip(cells[:2], widths[:2], strict=True)]
-    right = [f"{cell:>{width}}" for cell, width in zip(cells[2:], widths[2:], strict=True)]
-    return ("  " + "  ".join([*left, *right])).rstrip()

@@ -13,9 +13,10 @@ from loopyperf.counts.compilation import Least, Total
 from loopyperf.counts.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.kernel_counts import Access, Item, KernelTallies
 from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
-from loopyperf.properties.table import Column, Table, each_size
+from loopyperf.properties.table import Column, CountTable, each_size
 from loopyperf.properties.totals import Totals
 from loopyperf.properties.unified import matching_store, minimum_name, property_name
+from loopyperf.sheet import Sheet, Shown
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Minimum:
 Count = QuasiPolynomial | Minimum
 
 
-class PropertyVector(Mapping[str, Count]):
+class PropertyVector(Shown, Mapping[str, Count]):
     """Property name -> count; only properties that the kernel has are in it."""
 
     def __init__(self, totals: Totals[str]) -> None:
@@ -122,20 +123,18 @@ class PropertyVector(Mapping[str, Count]):
 
     # {{{ reading
 
-    def table(self, /, *several: Mapping[str, int], **sizes: int | IntegerArray) -> Table:
+    def table(self, /, *several: Mapping[str, int], **sizes: int | IntegerArray) -> CountTable:
         """Return the formulas as a table, with a column of numbers for each size given.
 
         Sizes are keywords, of which any may be an array, or *several* mappings. Raises :class:`ParameterError` for
         missing, superfluous or inadmissible sizes.
         """
         columns = [Column(point, self.totals.at(point)) for point in each_size(several, sizes)]
-        return Table("", self, columns)
+        return CountTable(f"{len(self)} properties", self, columns)
 
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
+    def sheet(self) -> Sheet:
+        """Return the formulas."""
+        return self.table().sheet()
 
     # }}}
 

@@ -5,7 +5,7 @@ carries a content security policy that lets no other script run and nothing be f
 """
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 from loopyperf.errors import LoopyperfError
 from loopyperf.models import MODELS
-from loopyperf.models.result import Estimate
+from loopyperf.models.result import HEADINGS, Estimate
 from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.costs import LineCost
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
@@ -52,7 +52,8 @@ def page_of(explanation: Explanation) -> str:
     return environment.get_template("page.html").render(
         report=explanation,
         paragraphs=paragraphs(explanation.about),
-        sizes=", ".join(f"{name} = {value}" for name, value in explanation.sizes.items()),
+        sizes=", ".join(_stated(explanation)),
+        headings=HEADINGS,
         first=first,
         lines=explanation.lines(first.estimate),
         cell=_cell,
@@ -67,6 +68,12 @@ def page_of(explanation: Explanation) -> str:
         policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'",
         version=version("loopyperf"),
     )
+
+
+def _stated(explanation: Explanation) -> Iterator[str]:
+    """Yield sizes, and what was stated of what the source does not tell."""
+    yield from (f"{name} = {value}" for name, value in explanation.sizes.items())
+    yield from (f"typically {name} = {value}" for name, value in explanation.typical.items())
 
 
 # {{{ the source with its costs

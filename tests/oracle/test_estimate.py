@@ -137,7 +137,7 @@ def test_a_batch_for_a_kernel_that_ignores_the_size_has_its_shape(fit):
 def test_an_empty_batch_is_empty(fit):
     batch = lpp.estimate(KERNEL, n=np.array([], dtype=np.int64), fit=fit)
     assert batch.seconds.tolist() == []
-    assert ": 0 run times, most" in str(batch)
+    assert ": 0 run times, nothing in it costs any time" in " ".join(str(batch).split())
 
 
 def test_a_batch_of_huge_sizes_has_floating_point_times(fit):
@@ -229,7 +229,7 @@ def test_a_property_without_a_weight_is_noted(make_fit):
     del names["f32 mul"]
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=names))
     assert estimate.notes == ("no weight for 'f32 mul' in the fit: taken as free",)
-    assert str(estimate).splitlines()[1:] == ["  note: no weight for 'f32 mul' in the fit: taken as free"]
+    assert str(estimate).splitlines()[-1] == "  note: no weight for 'f32 mul' in the fit: taken as free"
 
 
 def test_another_counting_than_the_fits_is_noted(make_fit):

@@ -7,7 +7,6 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from loopyperf import hypertext
 from loopyperf.counts.magnitude import numbered
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import GraphError
@@ -22,6 +21,7 @@ from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind
 from loopyperf.idg.warps.warp import grid_extent, warps_of_group
 from loopyperf.kernel import Kernel
+from loopyperf.sheet import Table
 
 
 class WarpKind:
@@ -135,8 +135,8 @@ class KernelIdg(Idg):
     def _summary(self) -> str:
         return f"{self.launch} {super()._summary()}"
 
-    def _further_tables(self) -> tuple[str, ...]:
-        rows = (
+    def _further_tables(self) -> tuple[Table, ...]:
+        rows = [
             (
                 launch.name,
                 " × ".join(map(str, launch.grid.values())),
@@ -145,9 +145,9 @@ class KernelIdg(Idg):
             )
             for launch in self.launches
             for kind in launch.kinds
-        )
+        ]
         headings = ("launch", "groups", "warps of a kind", "instructions of each")
-        return (hypertext.table(headings, rows),)
+        return (Table(headings, rows),)
 
 
 def kernel_graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_size: int = 32) -> KernelIdg:

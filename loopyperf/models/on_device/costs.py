@@ -37,7 +37,7 @@ def kernel_time(kernel: TimedKernel, rows_of: Rows, notes_of: Notes) -> ModelTim
         notes[f"what a launch costs on {device.slug} is not described: taken as nothing"] = None
     seconds, costs = adding_up([row.seconds for row in rows])
     exact = (Row(row.property, row.source, row.count, row.weight, cost) for row, cost in zip(rows, costs, strict=True))
-    return ModelTime(seconds, Breakdown(tuple(exact)), notes=tuple(notes))
+    return ModelTime(seconds, Breakdown(tuple(exact)), notes=tuple(notes), columns="core")
 
 
 def no_notes(_: TimedLaunch) -> Iterable[str]:

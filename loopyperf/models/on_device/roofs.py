@@ -11,7 +11,7 @@ Analysis for GPUs, 2020; Lemeire, section 2.1.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from loopyperf.device.description import Device
@@ -72,6 +72,8 @@ class Roofline(Shown):
     launches: tuple[LaunchUnderRoofs, ...]
     notes: tuple[str, ...]
     """roofs that the device's description does not state, and what was assumed, in sentences"""
+    typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what was stated of what the source does not tell"""
 
     def sheet(self) -> Sheet:
         """Return the launches with what bounds them, and the roofs."""
@@ -85,7 +87,7 @@ class Roofline(Shown):
             for each in self.launches
         ]
         return Sheet(
-            asked=f"{called(self.kernel, self.sizes)} under the roofs of {self.device}",
+            asked=f"{called(self.kernel, self.sizes, self.typical)} under the roofs of {self.device}",
             answer=f"{number} launch{'' if number == 1 else 'es'}, {duration(seconds)} at least",
             tables=[
                 Table(
@@ -108,8 +110,8 @@ def _intensities(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[
     return (f"{found[memory]:.3g}" if memory in found else "" for memory in memories)
 
 
-def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any]) -> Roofline:
-    """Return the data of the chart of *kernel*, at *sizes* as they were asked for.
+def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> Roofline:
+    """Return the data of the chart of *kernel*, at *sizes* and with *typical* values as they were asked for.
 
     Raises :class:`MissingNumberError` and :class:`OccupancyError` as :attr:`TimedKernel.launches` does.
     """
@@ -117,9 +119,8 @@ def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any]) -> Roofline:
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
     launches = tuple(_under_roofs(launch, roofs) for launch in kernel.launches)
     notes = dict.fromkeys([*roofs.missing, *(note for launch in kernel.launches for note in launch.notes)])
-    return Roofline(
-        kernel.graphs.kernel, dict(sizes), kernel.device.slug, bandwidths, peaks, launches, tuple(notes)
-    )  # fmt: skip
+    stated, name, slug = dict(typical or {}), kernel.graphs.kernel, kernel.device.slug
+    return Roofline(name, dict(sizes), slug, bandwidths, peaks, launches, tuple(notes), stated)
 
 
 # {{{ the device

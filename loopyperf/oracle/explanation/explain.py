@@ -78,7 +78,7 @@ def explain(
     if not found:
         raise failures[0]
     listing = with_others(listing_of(kernel), (each for on in found for each in on.estimates.values()))
-    return Explanation(kernel.name, merged, about, listing, tuple(found), refusals)
+    return Explanation(kernel.name, merged, about, listing, tuple(found), refusals, dict(typical or {}))
 
 
 def _one_size(sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,13 +132,13 @@ class _Question:
         """Return the answers on a device; *kernel* is its graphs there, or why there are none."""
 
         def by_graphs(model: DeviceModel) -> Estimate:
-            return on_device(there(kernel), model, self.sizes)
+            return on_device(there(kernel), model, self.sizes, self.typical)
 
         def by_fit(name: str) -> Estimate:
             return estimate_by(self.stated, self.program, name, slug, self.typical, self.sizes)
 
         estimates, refusals = answers(self.models, by_graphs, by_fit)
-        roofline = _or_reason(lambda: roofline_of(there(kernel), self.sizes))
+        roofline = _or_reason(lambda: roofline_of(there(kernel), self.sizes, self.typical))
         advice = _or_reason(lambda: tuple(advice_on(launch) for launch in there(kernel).launches))
         reasons = {"roofline": roofline, "advice": advice}
         return OnDevice(

@@ -1,7 +1,7 @@
 """An :class:`Explanation`: what there is to say of a kernel's time on some devices, as plain values."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from loopyperf.models.on_device.advice import Advice
@@ -10,9 +10,11 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import LineCost, line_costs
 from loopyperf.oracle.explanation.listing import Line
 from loopyperf.oracle.explanation.reasons import unanswered
-from loopyperf.sheet import Sheet, Shown, Table, called
+from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import duration, in_percent
 
+ROUNDING = 1e-9
+"""share by which times differ that are the same"""
 COSTLIEST = 5
 """lines of the source that are shown of an explanation"""
 
@@ -44,12 +46,27 @@ class OnDevice(Shown):
         """Return the estimate that is shown first."""
         return self.estimates[self.first]
 
+    @property
+    def under_the_roof(self) -> str:
+        """Return a sentence on the models that say less than the roofline, which is a bound of what it sees alone.
+
+        It is empty where there are none.
+        """
+        if self.roofline is None:
+            return ""
+        least = sum(launch.seconds for launch in self.roofline.launches)
+        under = [name for name, each in self.estimates.items() if float(each) < least * (1 - ROUNDING)]
+        if not under:
+            return ""
+        bounds = ", ".join(dict.fromkeys(launch.bound for launch in self.roofline.launches))
+        return f"{', '.join(under)} say less than the roofline: they leave out some of what bounds it ({bounds})"
+
     def sheet(self) -> Sheet:
         """Return what each model says, and why others have no answer."""
         shown = self.estimate
         rows = [(name, each.bound, duration(float(each))) for name, each in self.estimates.items()]
         return Sheet(
-            asked=f"{called(shown.kernel, shown.sizes)} on {self.name}",
+            asked=f"{called(shown.kernel, shown.sizes, shown.typical)} on {self.name}",
             answer=f"{duration(float(shown))} by {self.first}, most of it for {shown.bound}",
             tables=[Table(("model", "most of it for", "time"), rows, text=2)],
             remarks=unanswered(self.refusals),
@@ -84,6 +101,8 @@ class Explanation(Shown):
     """one at least"""
     refusals: Mapping[str, str]
     """device -> why no model has an answer for it"""
+    typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what was stated of what the source does not tell"""
 
     def lines(self, estimate: Estimate) -> tuple[LineCost, ...]:
         """Return what each line of the listing costs by *estimate*, one of those here; they add up to its seconds."""
@@ -94,7 +113,7 @@ class Explanation(Shown):
         first = self.devices[0]
         devices = [(on.name, on.first, on.estimate.bound, duration(float(on.estimate))) for on in self.devices]
         return Sheet(
-            asked=called(self.kernel, self.sizes),
+            asked=called(self.kernel, self.sizes, self.typical),
             answer=f"{duration(float(first.estimate))} on {first.name} by {first.first}",
             tables=[
                 Table(("device", "model", "most of it for", "time"), devices, text=3),
@@ -117,6 +136,7 @@ class Explanation(Shown):
         return {
             "kernel": self.kernel,
             "sizes": dict(self.sizes),
+            "typical": plain(self.typical),
             "about": self.about,
             "listing": [line.to_dict() for line in self.listing],
             "devices": [each.to_dict() for each in self.devices],

@@ -26,14 +26,15 @@ from loopyperf.oracle.ranking.shortlist import Candidate, Shortlist, errors_of, 
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
 from loopyperf.oracle.ranking.variants import Variant, Variants, named
 from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import duration
 
 SHOWN = 12
 """failures that are printed, at most"""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+@dataclass(frozen=True, slots=True, repr=False)
+class Ranking(Shown):
     """Variants of a kernel at one size, fastest first."""
 
     sizes: Mapping[str, Any]
@@ -138,52 +139,35 @@ class Ranking:
         widest = max(spreads, default=None)
         return [*known, *(Candidate(each.name, each.at_least, widest, is_ranked=False) for each in self.beaten)]
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        yield self._asked()
-        rows, between = self._rows()
-        width = max((len(name) for _, name, _, _ in rows), default=0)
-        for place, (number, name, time, bound) in enumerate(rows):
-            if between and place == hypertext.SHOWN_FIRST:
-                yield f"      {between:,} more between"
-            yield f"{number:>4}  {name:<{width}}  {time:>8}  {bound}"
-        yield from self._rest()
+    def sheet(self) -> Sheet:
+        """Return the fastest and the slowest variants, and who has no place in the order."""
+        answer = f"{self.best} takes {duration(self.seconds[self.best])}" if self.order else "none has an estimate"
+        return Sheet(self._asked(), answer, [self._table()] if self.order else [], list(self._rest()))
 
     def _asked(self) -> str:
         sizes = ", ".join(f"{name}={number_in_words(value)}" for name, value in self.sizes.items())
         return f"{len(self.variants):,} variants ({sizes}) on {self.device}, model {self.model}"
 
-    def _rows(self) -> tuple[list[tuple[str, str, str, str]], int]:
+    def _table(self) -> Table:
         """Return number, name, time and bound of the fastest and the slowest, and how many there are between."""
         number = {name: place for place, group in enumerate(self.ties, 1) for name in group}
         first, last = hypertext.ends(len(self.order))
         chosen = [(self.order[place], self.estimates[self.order[place]]) for place in (*first, *last)]
         rows = [(str(number[name]), name, each.time_in_words, each.bound) for name, each in chosen]
-        return rows, last.start - first.stop
+        if last.start > first.stop:
+            rows.insert(first.stop, ("", f"{last.start - first.stop:,} more between", "", ""))
+        return Table(("", "variant", "time", "most of it for"), rows, text=2, last=1)
 
     def _rest(self) -> Iterator[str]:
         """Yield a line for what has no place in the order."""
         if self.beaten:
             least = min(each.at_least for each in self.beaten)
-            yield f"      {len(self.beaten):,} that take {duration(least)} or more by their bounds"
+            yield f"{len(self.beaten):,} that take {duration(least)} or more by their bounds"
         for name, reason in list(self.failures.items())[:SHOWN]:
-            yield f"   -  {name}: {reason}"
+            yield f"- {name}: {reason}"
         if len(self.failures) > SHOWN:
-            yield f"   -  and {len(self.failures) - SHOWN:,} more without an estimate"
-        yield from (f"  note: {note}" for note in self.notes)
-
-    def __repr__(self) -> str:
-        fastest = f"{self.best!r} takes {duration(self.seconds[self.best])}" if self.order else "none has an estimate"
-        return f"<Ranking of {self._asked()}: {fastest}>"
-
-    def _repr_html_(self) -> str:
-        rows, between = self._rows()
-        if between:
-            rows.insert(hypertext.SHOWN_FIRST, ("", f"{between:,} more between", "", ""))
-        table = hypertext.table(("", "variant", "time", "bound"), rows, caption=self._asked(), text=2)
-        return hypertext.shown(table, hypertext.lines(line.strip() for line in self._rest()))
+            yield f"- and {len(self.failures) - SHOWN:,} more without an estimate"
+        yield from (f"note: {note}" for note in self.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ranking as plain values that JSON can hold."""

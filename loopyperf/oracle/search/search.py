@@ -94,7 +94,7 @@ class Search(Shown):
             trial, time = self.trials_until(self.seconds), duration(self.seconds)
             answer = f"the fastest, trial {trial}, takes {time}: {ranking.best}"
         return Sheet(
-            asked=f"{asked} {called('', ranking.sizes)} on {ranking.device}, model {ranking.model}",
+            asked=f"{asked} {called('', ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
             answer=answer,
             tables=[self._table()] if ranking.order else [],
             remarks=list(self._remarks()),

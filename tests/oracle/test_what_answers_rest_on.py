@@ -1,0 +1,99 @@
+"""What an answer says of itself beside the time: what was stated, what is counted, why there is no interval."""
+
+import json
+
+import loopy as lp
+import numpy as np
+import pytest
+from kernels import doubled
+
+import loopyperf as lpp
+from loopyperf.models.result import Breakdown, Row
+
+ASKED = {"n": 4096, "device": "nvidia-v100"}
+
+
+def rows() -> lp.TranslationUnit:
+    """Sums of rows of which only data say how long they are."""
+    unit = lp.make_kernel(
+        ["{[i]: 0 <= i < n}", "[start, end] -> {[j]: start <= j < end}"],
+        """
+        <> start = row_start[i]
+        <> end = row_start[i+1]
+        y[i] = sum(j, a[j])
+        """,
+        [
+            lp.GlobalArg("a", np.float32, shape=None),
+            lp.GlobalArg("row_start", np.int32, shape="n+1"),
+            lp.GlobalArg("y", np.float32, shape="n"),
+            lp.ValueArg("n", np.int32),
+        ],
+        name="rows",
+        seq_dependencies=True,
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(unit, "i", 32, outer_tag="g.0", inner_tag="l.0")
+
+
+ANSWERS = {
+    "estimate of a device": lambda: lpp.estimate(rows(), typical={"j": 27}, model="roofline", **ASKED),
+    "estimate by a fit": lambda: lpp.estimate(rows(), typical={"j": 27}, n=4096, device="amd-r9-fury"),
+    "compare": lambda: lpp.compare(rows(), typical={"j": 27}, models=["roofline"], **ASKED),
+    "explain": lambda: lpp.explain(rows(), typical={"j": 27}, models=["roofline"], **ASKED),
+    "trace": lambda: lpp.trace(rows(), typical={"j": 27}, **ASKED),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_was_stated_of_data_is_in_the_answer(name: str) -> None:
+    answer = ANSWERS[name]()
+    assert answer.typical == {"j": 27}
+    assert "rows(n=4096, typically j=27)" in str(answer)
+    assert "rows(n=4096, typically j=27)" in repr(answer)
+    assert json.loads(json.dumps(answer.to_dict()))["typical"] == {"j": 27}
+
+
+def test_where_nothing_was_stated_nothing_is_said() -> None:
+    answer = lpp.estimate(doubled(), model="roofline", **ASKED)
+    assert (answer.typical, answer.to_dict()["typical"]) == ({}, {})
+    assert "typically" not in str(answer)
+
+
+def test_what_is_counted_is_said() -> None:
+    by_counts = lpp.estimate(doubled(), n=4096, device="amd-r9-fury")
+    by_simulation = lpp.estimate(doubled(), model="pipeline", **ASKED)
+    assert [line.split()[0] for line in str(by_counts).splitlines()[1:2]] == ["property"]
+    assert "  pipeline  " in str(by_simulation)
+    assert "on one core" in str(by_simulation)
+
+
+def test_pipelines_of_a_fit_are_busy_for_a_time_and_take_times_as_long() -> None:
+    parts = Breakdown((Row("DRAM", "load", 2e-3, 1.5, 3e-3), Row("launches", "", 1, 4e-6, 4e-6)))
+    told = lpp.Estimate("k", {"n": 1}, "d", "overlap", "executed", 3.004e-3, parts, None, (), columns="pipelines")
+    lines = [line.split() for line in str(told).splitlines()]
+    assert ["DRAM", "2", "ms", "1.5", "times", "3", "ms"] in lines
+    assert ["launches", "1", "4", "µs", "4", "µs"] in lines
+
+
+def test_why_there_is_no_interval_is_said_of_what_was_never_fitted() -> None:
+    by_simulation = lpp.estimate(doubled(), model="pipeline", **ASKED)
+    assert by_simulation.interval is None
+    assert "fitted to no measurements" in by_simulation.why_no_interval
+    assert "no interval: " in " ".join(str(by_simulation).split())
+
+
+def test_what_costs_nothing_is_for_nothing() -> None:
+    empty = lpp.Estimate(
+        "k", {"n": 0}, "d", "m", "executed", 0.0, Breakdown((Row("f32 mul", "", 0, 1e-9, 0.0),)), None, ()
+    )
+    assert empty.bound == "nothing"
+    assert "nothing in it costs any time" in str(empty)
+    assert "most of it" not in str(empty)
+
+
+def test_models_below_the_roofline_are_named() -> None:
+    (on,) = lpp.explain(doubled(), models=["roofline", "gpumech-rr", "pipeline"], **ASKED).devices
+    assert on.estimates["gpumech-rr"].seconds < on.estimates["roofline"].seconds <= on.estimates["pipeline"].seconds
+    assert on.under_the_roof.startswith("gpumech-rr say less than the roofline")
+    (alone,) = lpp.explain(doubled(), models=["roofline", "pipeline"], **ASKED).devices
+    assert alone.under_the_roof == ""
