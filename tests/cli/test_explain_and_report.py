@@ -37,8 +37,11 @@ def test_explain_prints_lines_models_reasons_and_advice_within_80_columns(monkey
         "chain(n=1048576) on nvidia-v100, model pipeline:",
         "chain(n=1048576) on amd-r9-fury, model linear:",
         "launch chain_0: (127 + n) // 128 groups",
+        "{id=",
+        "The models",
         "Roofline",
-        "What would help",
+        "f32 multiply-adds",
+        "What would help, by gpuperf and its time, which is not that of pipeline",
         "No answer",
         "nobodys-device: no device called 'nobodys-device' is",
     ):
