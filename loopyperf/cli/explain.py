@@ -88,9 +88,8 @@ def _parts(answer: Explanation, width: int) -> Iterator[_Part]:
     yield _Part("", [line for paragraph in paragraphs(answer.about) for line in wrap(paragraph, width)])
     for on in answer.devices:
         shown = on.estimate.sheet()
-        (costs, *_) = shown.tables
         yield _Part("\n".join(wrap(shown.head, width)), list(_source_table(answer, on).lines(width)))
-        yield _Part("What the time is made of", list(costs.lines(width)))
+        yield _Part("What the time is made of", [line for table in shown.tables for line in table.lines(width)])
         yield _items("Notes", shown.remarks, width)
         yield _Part("The models", list(_model_table(on).lines(width)))
         yield _items("No answer", _reasons(on.refusals), width)

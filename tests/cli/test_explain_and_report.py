@@ -48,6 +48,21 @@ def test_explain_prints_lines_models_reasons_and_advice_within_80_columns(monkey
         assert any(words in line for line in lines), words
 
 
+def test_what_runs_nothing_is_explained_too(tmp_path: Path):
+    file = tmp_path / "nothing.py"
+    file.write_text(
+        """import loopy as lp
+
+knl = lp.make_kernel("{[i]: 0 <= i < n}", "b[i] = a[i]", lang_version=(2018, 2))
+knl = lp.split_iname(lp.add_dtypes(knl, {"a": "float32"}), "i", 32, outer_tag="g.0", inner_tag="l.0")
+""",
+        encoding="utf-8",
+    )
+    printed = run("explain", f"{file}:knl", "--set", "n=0", "--device", "nvidia-a100")
+    assert (printed.exit_code, printed.stderr) == (0, "")
+    assert "nothing in it costs any time" in printed.stdout
+
+
 def test_explain_prints_json_that_is_the_explanation():
     printed = run("explain", CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "roofline", "--json")
     expected = lpp.explain(two_launches(), n=4096, device="nvidia-a100", models=["roofline"])
