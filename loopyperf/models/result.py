@@ -19,10 +19,11 @@ LAUNCHES = "launches"
 """the row of what each launch costs: a number of them, whatever the others are"""
 Columns = Literal["counts", "pipelines", "core", "samples"]
 """what is counted in the rows of an estimate: what the whole kernel does; seconds that pipelines are busy by the
-device's description; what the core with most groups executes; groups that were run, and others"""
+device's description, which overlap, so that each has a part of the time; what the core with most groups executes;
+groups that were run, and others"""
 HEADINGS: Mapping[Columns, tuple[str, str, str, str]] = {
     "counts": ("property", "count", "each", "time"),
-    "pipelines": ("pipeline", "busy as described", "takes", "time"),
+    "pipelines": ("pipeline", "busy as described", "takes", "part of the time"),
     "core": ("pipeline", "on one core", "each", "time"),
     "samples": ("property", "count", "each", "time"),
 }

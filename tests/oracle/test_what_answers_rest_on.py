@@ -72,6 +72,7 @@ def test_pipelines_of_a_fit_are_busy_for_a_time_and_take_times_as_long() -> None
     parts = Breakdown((Row("DRAM", "load", 2e-3, 1.5, 3e-3), Row("launches", "", 1, 4e-6, 4e-6)))
     told = lpp.Estimate("k", {"n": 1}, "d", "overlap", "executed", 3.004e-3, parts, None, (), columns="pipelines")
     lines = [line.split() for line in str(told).splitlines()]
+    assert str(told).splitlines()[1].endswith("takes  part of the time")
     assert ["DRAM", "2", "ms", "1.5", "times", "3", "ms"] in lines
     assert ["launches", "1", "4", "µs", "4", "µs"] in lines
 
