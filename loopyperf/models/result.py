@@ -273,8 +273,8 @@ class Estimate(_ExplainedLater, Shown):
 
         Of a batch it is from the least to the most.
         """
-        between = "from " if isinstance(self.seconds, np.ndarray) and self.seconds.size > 1 else ""
-        return f"{'at least ' if self.left_out else ''}{between}{_range(self.seconds, duration)}"
+        words = _range(self.seconds, duration)
+        return f"{'at least ' if self.left_out else ''}{'from ' if ' to ' in words else ''}{words}"
 
     @property
     def without(self) -> str:
@@ -336,5 +336,5 @@ def _range(values: Any, in_words: Callable[[float], str]) -> str:
     """Return a number in words, or the least and the most of an array."""
     if not isinstance(values, np.ndarray):
         return in_words(values)
-    ends = sorted({values.min(), values.max()}) if values.size else ()
-    return " to ".join(map(in_words, ends))
+    ends = (values.min(), values.max()) if values.size else ()
+    return " to ".join(dict.fromkeys(map(in_words, ends)))

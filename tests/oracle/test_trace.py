@@ -90,7 +90,7 @@ def test_the_command_writes_the_file_and_says_what_is_in_it(tmp_path: Path) -> N
     asked = ["trace", DOUBLED, "--set", "n=100000", "--device", "nvidia-v100", "-o", str(path), "--events", "500"]
     printed = CliRunner().invoke(program, asked)
     found = lpp.trace(doubled(), n=100_000, events=500, **V100)
-    assert printed.stdout == f"{found}\nwrote {path}; open it at https://ui.perfetto.dev\n"
+    assert printed.stdout.split() == f"{found}\nwrote {path}; open it at https://ui.perfetto.dev".split()
     assert json.loads(path.read_text(encoding="utf-8")) == found.document
     told = json.loads(CliRunner().invoke(program, [*asked, "--json"]).stdout)
     assert told == {"path": str(path), "events": found.events, **found.document["otherData"]}
