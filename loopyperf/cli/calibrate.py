@@ -48,7 +48,8 @@ def calibrate(
     as_json: bool,
 ) -> None:
     """Measure the measurement kernels on a device, and fit the model that predicts unseen classes of them best."""
-    started, protocol = time.monotonic(), Protocol(caches=caches)
+    started = time.monotonic()
+    protocol = Protocol(caches=caches)
     with campaign_bar("measuring") as report:
         fit = run_calibration(
             backend,

@@ -51,12 +51,12 @@ def show(text: str, console: Console | None = None, *, mark: str = "", colour: s
         console.print(printed)
 
 
-def show_answer(answer: Shown, console: Console | None = None) -> None:
+def show_answer(answer: Shown) -> None:
     """Print *answer* as Python does, in the width of the terminal, and in the words of the shell.
 
     In a file or a pipe sentences are a line each, as those of :func:`show`.
     """
-    console, sheet = console or standard_output(), answer.sheet()
+    console, sheet = standard_output(), answer.sheet()
     sheet = replace(sheet, remarks=[in_shell_terms(each) for each in sheet.remarks])
     for line in sheet.text(console.width, prose=None if _has_width() else sys.maxsize).splitlines():
         console.print(Text(line))

@@ -17,7 +17,7 @@ from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.explain import explain as ask
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.reasons import by_reason, in_short
-from loopyperf.sheet import Table
+from loopyperf.sheet import Sheet, Table
 from loopyperf.units import duration, in_percent
 
 INDENT = 2
@@ -88,7 +88,7 @@ def _parts(answer: Explanation, width: int) -> Iterator[_Part]:
     yield _Part("", [line for paragraph in paragraphs(answer.about) for line in wrap(paragraph, width)])
     for on in answer.devices:
         shown = on.estimate.sheet()
-        yield _Part("\n".join(wrap(shown.head, width)), list(_source_table(answer, on).lines(width)))
+        yield _Part(Sheet(shown.head).text(width), list(_source_table(answer, on).lines(width)))
         yield _Part("What the time is made of", [line for table in shown.tables for line in table.lines(width)])
         yield _items("Notes", shown.remarks, width)
         yield _Part("The models", list(_model_table(on).lines(width)))
@@ -104,10 +104,8 @@ def _parts(answer: Explanation, width: int) -> Iterator[_Part]:
 
 def _items(title: str, sentences: Iterable[str], width: int) -> _Part:
     """Return *sentences* below *title*, in the words of the shell."""
-    said = (in_shell_terms(sentence.removeprefix("note: ")) for sentence in sentences)
-    further = " " * 2 * INDENT
-    folded = (wrap(each, width, initial_indent=" " * INDENT, subsequent_indent=further) for each in said)
-    return _Part(title, [line for lines in folded for line in lines])
+    said = [in_shell_terms(sentence.removeprefix("note: ")) for sentence in sentences]
+    return _Part(title, Sheet("", remarks=said).text(width).splitlines())
 
 
 def _beside(on: OnDevice) -> str:
