@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from html import escape
 
 FLUSH = {"text": "left", "number": "right"}
-SHOWN_FIRST, SHOWN_LAST = 9, 3
-"""rows of a long table that are shown"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +44,6 @@ def shown(*parts: str) -> str:
     """Return *parts* one below the other, as ``_repr_html_`` gives them."""
     inside = "\n".join(part for part in parts if part)
     return f'<div class="loopyperf">\n{inside}\n</div>'
-
-
-def ends(number: int) -> tuple[range, range]:
-    """Return which of a *number* of rows are shown at the begin and at the end: all, where these are not many more."""
-    if number <= SHOWN_FIRST + SHOWN_LAST:
-        return range(number), range(number, number)
-    return range(SHOWN_FIRST), range(number - SHOWN_LAST, number)
 
 
 def _row(kinds: Sequence[str], row: Sequence[Cell]) -> str:

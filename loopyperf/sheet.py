@@ -3,24 +3,32 @@
 An answer that is :class:`Shown` says in a :class:`Sheet` what there is to read; how it looks is the same for all.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from re import compile as regex
 from textwrap import wrap
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf import hypertext
 from loopyperf.hypertext import Cell
+from loopyperf.units import number_in_words
 
+Item = TypeVar("Item")
 WIDTH = 80
 """columns of a terminal that nobody has made wider"""
 GAP = "  "
 """between columns, and before the first"""
 LONGEST = 30
-"""columns: longer words, as those of a formula, may be broken in a table"""
+"""columns: longer words, as those of a formula, may be broken in a table that is too wide otherwise"""
+BEFORE_UNIT = regex(r"(?<=\d) (?=(?:[mµnp]?s|%|[kMGTP]?(?:B|flop)(?:/s)?)(?![\w/]))")
+"""the space between a number and its unit, where no line ends"""
+UNBROKEN = "\N{NO-BREAK SPACE}"
+SHOWN_FIRST, SHOWN_LAST = 9, 3
+"""rows of a long table that are shown"""
 ONE_LINE = 120
 """letters of an answer in a list, at most"""
 
@@ -37,39 +45,38 @@ class Table:
     def lines(self, width: int) -> Iterator[str]:
         """Yield the lines of the table, none longer than *width*, without breaking numbers and words.
 
-        The widest columns go on in the next line, as far in as they began; where not even the longest words have room
-        beside each other, each row is some lines that say what they are.
+        The widest columns go on in the next line, as far in as they began. Where the longest words have no room beside
+        each other, those of text are broken, and where that does not do, each row is some lines that say what they are.
         """
         heads, *rows = ([_plain(cell) for cell in row] for row in (self.headings, *self.rows))
-        widths = self._widths(heads, rows, width)
+        widths = self._widths(heads, rows, width, width) or self._widths(heads, rows, width, LONGEST)
         if widths is None:
             for row in rows:
                 yield from _named(heads, row, width)
             return
         for row in (heads, *rows):
-            folded = [_folded(cell, each, "") or [""] for cell, each in zip(row, widths, strict=True)]
-            for place in range(max(map(len, folded))):
-                parts = [cell[place] if place < len(cell) else "" for cell in folded]
+            cells = [folded(cell, each, "") or [""] for cell, each in zip(row, widths, strict=True)]
+            for place in range(max(map(len, cells))):
+                parts = [cell[place] if place < len(cell) else "" for cell in cells]
                 yield "".join(GAP + self._placed(*each) for each in enumerate(zip(parts, widths, strict=True))).rstrip()
 
-    def _widths(self, heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
-        """Return how wide each column is, the widest made narrower until all have room; None where they have none."""
+    def _widths(self, heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, word: int) -> list[int] | None:
+        """Return how wide each column is, the widest made narrower until all have room; None where they have none.
+
+        Words of text that are longer than *word* may be broken.
+        """
         columns = list(zip(heads, *rows, strict=True))
         found = [max(map(len, cells)) for cells in columns]
-        least = [self._least(number, cells) for number, cells in enumerate(columns)]
+        least = [
+            max(1, *(_longest_word(cell, word if self._is_text(number) else width) for cell in cells))
+            for number, cells in enumerate(columns)
+        ]
         while sum(found) + len(GAP) * len(found) > width:
             wider = [number for number, each in enumerate(found) if each > least[number]]
             if not wider:
                 return None
             found[max(wider, key=found.__getitem__)] -= 1
         return found
-
-    def _least(self, column: int, cells: Sequence[str]) -> int:
-        """Return how wide a column is at least: as its longest word, or as its longest number."""
-        head, *others = cells
-        if self._is_text(column):
-            return min(LONGEST, max(map(_longest_word, cells)))
-        return max(_longest_word(head), *map(len, others), 1)
 
     def _is_text(self, column: int) -> bool:
         return column < self.text or column >= len(self.headings) - self.last
@@ -110,11 +117,11 @@ class Sheet:
 
         Sentences may be as long as *prose* says, where that is another length.
         """
-        lines = _folded(self.head, prose or width, breaks=False)
+        lines = folded(self.head, prose or width, breaks=False)
         for number, table in enumerate(self.tables):
             lines += [*([""] if number else []), *table.lines(width)]
         for remark in self.remarks:
-            lines += _folded(GAP + remark, prose or width, breaks=False)
+            lines += folded(GAP + remark, prose or width, breaks=False)
         return "\n".join(lines)
 
     def html(self) -> str:
@@ -147,9 +154,26 @@ def called(name: str, sizes: Mapping[str, Any], typical: Mapping[str, Any] | Non
 
     An array of sizes is its ends.
     """
-    words = [f"{size}={_in_words(value)}" for size, value in sizes.items()]
-    stated = ", ".join(f"{key}={_in_words(value)}" for key, value in (typical or {}).items())
-    return f"{name}({', '.join([*words, *([f'typically {stated}'] if stated else [])])})"
+    return f"{name}({', '.join(_stated(sizes, typical))})"
+
+
+def described(what: str, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None) -> str:
+    """Return *what* was asked about, and at which sizes, if there are any: ``"6 variants (n=4, typically j=27)"``."""
+    words = ", ".join(_stated(sizes, typical))
+    return f"{what} ({words})" if words else what
+
+
+def abridged(items: Sequence[Item], row: Callable[[Item], tuple[str, ...]], called: int = 0) -> list[tuple[str, ...]]:
+    """Return a *row* for each of *items*; of many, for the first and the last ones, and how many there are between.
+
+    That stands in the column of what they are *called*.
+    """
+    between = len(items) - SHOWN_FIRST - SHOWN_LAST
+    if between <= 0:
+        return [row(each) for each in items]
+    first, last = ([row(each) for each in part] for part in (items[:SHOWN_FIRST], items[-SHOWN_LAST:]))
+    gap = tuple(f"{between:,} more between" if place == called else "" for place in range(len(first[0])))
+    return [*first, gap, *last]
 
 
 def plain(value: Any) -> Any:
@@ -161,43 +185,55 @@ def plain(value: Any) -> Any:
     return float(value) if isinstance(value, Fraction) else value
 
 
+def _stated(sizes: Mapping[str, Any], typical: Mapping[str, Any] | None) -> list[str]:
+    words = [f"{size}={_in_words(value)}" for size, value in sizes.items()]
+    stated = ", ".join(f"{key}={_in_words(value)}" for key, value in (typical or {}).items())
+    return [*words, *([f"typically {stated}"] if stated else [])]
+
+
 def _in_words(size: Any) -> str:
     if not isinstance(size, np.ndarray):
-        return str(size)
+        return number_in_words(size)
     sizes = cast("NDArray[Any]", size)
-    return f"{sizes.min()}..{sizes.max()}" if sizes.size else "none"
+    return "..".join(dict.fromkeys(map(number_in_words, (sizes.min(), sizes.max())))) if sizes.size else "none"
 
 
 def _plain(cell: Cell) -> str:
     return cell.text if isinstance(cell, hypertext.Formula) else cell
 
 
-def _longest_word(cell: str) -> int:
-    indent = len(cell) - len(cell.lstrip())
-    return indent + max(map(len, cell.split()), default=0)
-
-
-def _named(heads: Sequence[str], row: Sequence[str], width: int) -> Iterator[str]:
-    """Yield the lines of a row without columns: what is first, and below it what else there is, with its heading."""
-    first, *others = row
-    yield from _folded(GAP + first, width)
-    for head, words in zip(heads[1:], others, strict=True):
-        if words:
-            yield from _folded(GAP * 3 + (f"{head}: {words.lstrip()}" if head else words.lstrip()), width)
-
-
-def _folded(sentence: str, width: int, hanging: str = GAP, *, breaks: bool = True) -> list[str]:
+def folded(sentence: str, width: int, hanging: str = GAP, *, breaks: bool = True) -> list[str]:
     """Return *sentence* in lines that are as far in as it begins, and *hanging* more after the first.
 
-    A word that is longer than a line *breaks* there, or is left whole.
+    A word that is longer than a line *breaks* there, or is left whole. A number stays beside its unit.
     """
-    words = sentence.lstrip()
-    indent = " " * (len(sentence) - len(words))
-    return wrap(
-        words,
+    indent = _indent(sentence)
+    lines = wrap(
+        BEFORE_UNIT.sub(UNBROKEN, sentence.lstrip()),
         width,
         initial_indent=indent,
         subsequent_indent=indent + hanging,
         break_long_words=breaks,
         break_on_hyphens=False,
     )
+    return [line.replace(UNBROKEN, " ") for line in lines]
+
+
+def _indent(words: str) -> str:
+    return " " * (len(words) - len(words.lstrip()))
+
+
+def _longest_word(cell: str, most: int) -> int:
+    """Return the columns of the longest word in *cell*, or *most* if that is less, and of what is before it."""
+    longest = max(map(len, BEFORE_UNIT.sub(UNBROKEN, cell).split(" ")), default=0)
+    return len(_indent(cell)) + min(longest, most)
+
+
+def _named(heads: Sequence[str], row: Sequence[str], width: int) -> Iterator[str]:
+    """Yield the lines of a row without columns: what is first, and below it what else there is, with its heading."""
+    first, *others = row
+    yield from folded(GAP + first, width)
+    said = [
+        ": ".join(filter(None, [head, words.lstrip()])) for head, words in zip(heads[1:], others, strict=True) if words
+    ]
+    yield from folded(GAP * 3 + _indent(first) + "; ".join(said), width)

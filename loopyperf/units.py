@@ -1,7 +1,11 @@
 """Times, shares and amounts, as people read them."""
 
 import math
+from fractions import Fraction
+from typing import Any
 
+DIGITS = 30
+"""the most that a number spells out"""
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps"))
 
@@ -16,11 +20,25 @@ def duration(seconds: float) -> str:
     return f"{rounded / size:.0f} {unit}" if abs(rounded / size) >= 100 else f"{rounded / size:.3g} {unit}"
 
 
-def amount(number: float) -> str:
+def amount(number: float | Fraction) -> str:
     """Return how many there are of something: ``"65,536"`` for whole numbers and from a thousand on, else 4 digits."""
     if isinstance(number, int) or float(number).is_integer():
         return f"{int(number):,}"
     return f"{float(number):,.0f}" if abs(number) >= 1000 else f"{float(number):.4g}"
+
+
+def number_in_words(number: Any) -> str:
+    """Return *number* as it is written, only its order of magnitude where it has many digits."""
+    if not isinstance(number, int) or abs(number) < 10**DIGITS:
+        return str(number)
+    sign = "-" if number < 0 else ""
+    return f"about {sign}10^{int(math.log10(abs(number)))}"
+
+
+def number_of(number: int, what: str) -> str:
+    """Return a *number* of something: ``"1 launch"``, ``"2 launches"``, ``"1,024 variants"``."""
+    plural = "es" if what.endswith("ch") else "s"
+    return f"{number:,} {what}{'' if number == 1 else plural}"
 
 
 def prefixed(number: float, unit: str) -> str:

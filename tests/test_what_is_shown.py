@@ -149,7 +149,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "an explanation of one device": (
         lambda: lpp.explain(doubled(), n=4096, models=["roofline", "sampled"], **V100).devices[0],
-        ["on NVIDIA Tesla V100 PCIe", "no answer: sampled: runs a part of the kernel"],
+        ["on NVIDIA Tesla V100 PCIe", "no answer: sampled: it runs a part of the kernel"],
     ),
     "a report": (
         lambda: lpp.report(doubled(), n=4096, models=["roofline"], **V100),
@@ -157,7 +157,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "a split": (
         lambda: lpp.split(doubled(), n=16_000, devices=["nvidia-v100", "nvidia-titan-v"], model="roofline"),
-        ["1000 groups", "nvidia-titan-v", "%"],
+        ["1,000 groups", "nvidia-titan-v", "%"],
     ),
     "a learned model": (
         learned,

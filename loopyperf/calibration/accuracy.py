@@ -12,6 +12,7 @@ import msgspec
 
 from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import geometric_mean
+from loopyperf.sheet import Table, abridged
 
 PLAIN = "linear, plain"
 """the candidate whose weights may be negative"""
@@ -67,6 +68,12 @@ class ClassErrors(msgspec.Struct, frozen=True):
     unknown: tuple[str, ...] = ()
     """the properties whose weights the others need, but the other classes do not determine"""
 
+    @property
+    def number(self) -> str:
+        """Return in words of how many measurements the errors are."""
+        known = f"{self.predictable:,} of {self.observations:,}"
+        return known if self.predictable else f"{self.observations:,}, not compared"
+
 
 class CrossValidation(msgspec.Struct, frozen=True):
     """Errors on kernel classes that were left out, of all ways to fit (:mod:`loopyperf.calibration.candidates`)."""
@@ -81,6 +88,23 @@ class CrossValidation(msgspec.Struct, frozen=True):
     def better(self) -> str:
         """Return the candidate that generalises best (:func:`least`)."""
         return least(self.errors)
+
+    def table(self, candidate: str = "") -> Table:
+        """Return how far each way to fit is off on classes that it was not fitted to, the worst of *candidate* first.
+
+        *candidate* is the one that is kept, by default the better one. Where other classes do not determine all weights
+        that one needs, the errors are of those of its measurements for which they do, or of all where there is none;
+        then the class is not compared. Of many, the worst and the best are shown.
+        """
+        kept, names = candidate or self.better, tuple(self.errors)
+        every = sorted(self.classes, key=lambda each: -each.errors.get(kept, 0.0))
+
+        def row(name: str, measurements: str, errors: Mapping[str, float]) -> tuple[str, ...]:
+            return name, measurements, *(f"{errors[each]:.0%}" for each in names)
+
+        rows = abridged(every, lambda each: row(each.kernel_class, each.number, each.errors))
+        mean = row(f"geometric mean of {len(self.compared)}", "", self.errors)
+        return Table(("kernel class left out", "measurements", *names), [*rows, mean])
 
 
 def least(errors: Mapping[str, float]) -> str:

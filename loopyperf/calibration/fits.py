@@ -16,8 +16,10 @@ from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.errors import IncompatibleRunsError
 from loopyperf.measurement.protocol import MUST_AGREE
 from loopyperf.models.interface import Basis
+from loopyperf.models.pipeline_names import shown
+from loopyperf.models.result import LAUNCHES
 from loopyperf.sheet import Sheet, Shown, Table
-from loopyperf.units import duration
+from loopyperf.units import duration, number_of
 
 SCHEMA = 2
 """Version of the fit files that this loopyperf writes."""
@@ -111,27 +113,56 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     residuals: tuple[Residual, ...] = ()
 
     def sheet(self) -> Sheet:
-        """Return the weights with what they were fitted to, and how well they do on kernels left out."""
-        answer = f"{len(self.weights)} weights of {self.basis}"
-        if self.residuals:
-            answer += f", from {len(self.residuals)} measurements"
-        if self.residuals and self.residual_summary is not None:
-            answer += f", residuals of {self.residual_summary.geometric_mean:.1%} (geometric mean)"
-        unit, columns = duration, ("property", "weight", "at most counted")
-        if self.basis == "pipelines":
-            unit, columns = "{:.3g} times".format, ("pipeline", "takes", "at most busy, in s")
+        """Return the weights with what they were fitted to, and how well they do on kernel classes left out."""
+        validated = self.cross_validation
+        return Sheet(
+            asked=f"{self.model} model of {self.device} ({self.slug})",
+            answer=", ".join(self._origin()),
+            tables=[self._weights(), *([] if validated is None else [validated.table(self.candidate)])],
+            remarks=list(self._remarks()),
+        )
+
+    def _origin(self) -> Iterator[str]:
+        """Yield what there is, from how much, how well determined, and how far off it is there."""
+        yield f"{number_of(len(self.weights), 'weight')} of {self.basis}"
+        if not self.residuals:
+            return
+        yield f"from {number_of(len(self.residuals), 'measurement')}"
+        # Where they leave pipelines open, the description stands for them, so that every column has its weight.
+        if self.basis == "counts" and self.rank is not None:
+            yield f"rank {self.rank}" if self.condition is None else f"rank {self.rank}, condition {self.condition:.3g}"
+        if self.residual_summary is not None:
+            mean, worst = self.residual_summary.geometric_mean, self.residual_summary.worst
+            yield f"residuals of {mean:.1%} (geometric mean), at worst {worst:.0%}"
+
+    def _weights(self) -> Table:
+        """Return the weights, and where it is known the most that a measurement had of each column."""
+        of_pipelines = self.basis == "pipelines"
+        columns = ("pipeline", "takes", "at most busy") if of_pipelines else ("property", "each", "at most")
         rows = [
-            (name, unit(weight), f"{self.ranges[name][1]:.3g}" if name in self.ranges else "")
+            (shown(name) if of_pipelines else name, *self._in_words(name, weight))
             for name, weight in self.weights.items()
         ]
-        asked = f"{self.model} model of {self.device} ({self.slug})"
-        return Sheet(asked, answer, [Table(columns, rows)], list(self._remarks()))
+        if not self.ranges:
+            return Table(columns[:2], [row[:2] for row in rows])
+        return Table(columns, rows)
+
+    def _in_words(self, name: str, weight: float) -> tuple[str, str]:
+        most = self.ranges[name][1] if name in self.ranges else None
+        if self.basis == "counts":
+            return duration(weight), "" if most is None else f"{most:.3g}"
+        if name == LAUNCHES:
+            return f"{duration(weight)} each", "" if most is None else number_of(int(most), "launch")
+        return f"{weight:.3g} times", "" if most is None else duration(most)
 
     def _remarks(self) -> Iterator[str]:
-        validated = self.cross_validation
-        if validated is not None and validated.errors:
-            listed = "; ".join(f"{name}: {each:.0%}" for name, each in validated.errors.items())
-            yield f"errors on kernel classes left out: {listed}"
+        if self.basis == "pipelines":
+            yield (
+                "times: of what the device's description says, drawn to 1 as far as measurements leave it open; busy: "
+                "by the description, in one measurement"
+            )
+        if self.cross_validation is not None:
+            yield f"kept: {self.candidate or self.cross_validation.better}"
         yield from (f"not told apart: {', '.join(group.properties)}" for group in self.undetermined)
         if self.source:
             yield f"source: {self.source}"

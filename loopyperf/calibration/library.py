@@ -24,6 +24,8 @@ from loopyperf.user_data import user_data, user_data_name
 
 MODELS = ("linear", "overlap")
 """that fits are of, the simplest first"""
+BY_DESCRIPTION = '. Without one, its description will do: model="pipeline"'
+"""how the error that there is no fit ends where the device is described"""
 PREFERRED = "opencl"
 """backend whose fit is meant where there are several and none is asked for"""
 
@@ -247,7 +249,7 @@ def without_fit(device: str) -> str:
         load_device(device)
     except LoopyperfError:
         return ""
-    return '. Without one, its description will do: model="pipeline"'
+    return BY_DESCRIPTION
 
 
 # }}}

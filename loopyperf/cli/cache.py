@@ -18,6 +18,7 @@ from loopyperf.oracle.analysis_files import (
     own_folder,
 )
 from loopyperf.oracle.analysis_folder import Entry, entries, remove
+from loopyperf.units import number_of
 
 
 @click.command(epilog="\b\nExample: loopyperf cache --clear-stale")
@@ -81,5 +82,5 @@ def _in_words(name: str, value: Any) -> str:
         return f"limit: {value:,} bytes; {LIMIT_VARIABLE}=NUMBER says another"
     if name == "folder":
         return f"folder: {value}"
-    files = f"{value['files']:,} file{'' if value['files'] == 1 else 's'}, {value['bytes']:,} bytes"
+    files = f"{number_of(value['files'], 'file')}, {number_of(value['bytes'], 'byte')}"
     return f"{name}: {files}{'; their owner can' if name == 'cannot be removed' else ''}"

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console
 
 from loopyperf.calibration.exercised import Coverage
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, standard_output, table_of
+from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.progress import working
 from loopyperf.errors import FitFileError
 from loopyperf.measurement.configuration import Limits
 from loopyperf.oracle.choice import chosen_fit
 from loopyperf.oracle.coverage import kernel_coverage
+from loopyperf.sheet import Sheet, Table
 
 
 @click.command(epilog="\b\nExample: loopyperf coverage --group-size 1024 --local-memory 49152")
@@ -54,22 +54,28 @@ def coverage(
         print_json([{**msgspec.to_builtins(row), "gap": row.gap} for row in rows])
         return
     if any(row.configurations for row in rows):
-        show_coverage(rows, standard_output())
-    show_gaps(rows, standard_output(), at_most=len(rows))
+        show_coverage(rows)
+    show_gaps(rows, at_most=len(rows))
 
 
-def show_coverage(rows: Sequence[Coverage], console: Console) -> None:
+def show_coverage(rows: Sequence[Coverage]) -> None:
     """Print a table with a line for each property that any kernel has."""
-    table = table_of("property", "kernels", "counted", "inflation", "classes")
-    table.columns[4].justify = "left"
-    for row in (row for row in rows if row.configurations):
-        inflation = "" if row.inflation is None else f"{row.inflation:.3g}"
-        counted = f"{row.least:.2g} to {row.most:.2g}"
-        table.add_row(row.name, str(row.configurations), counted, inflation, ", ".join(row.classes))
-    console.print(table)
+    found = [
+        (
+            row.name,
+            str(row.configurations),
+            f"{row.least:.2g} to {row.most:.2g}",
+            "" if row.inflation is None else f"{row.inflation:.3g}",
+            ", ".join(row.classes),
+        )
+        for row in rows
+        if row.configurations
+    ]
+    table = Table(("property", "kernels", "counted", "inflation", "classes"), found, last=1)
+    show_sheet(Sheet("what exercises each property", tables=[table]))
 
 
-def show_gaps(rows: Sequence[Coverage], console: Console, at_most: int = 12) -> None:
+def show_gaps(rows: Sequence[Coverage], at_most: int = 12) -> None:
     """Print what is wrong with the coverage, a line for each gap; properties that no kernel has share one line.
 
     Of these, *at_most* so many are named.
@@ -78,7 +84,7 @@ def show_gaps(rows: Sequence[Coverage], console: Console, at_most: int = 12) -> 
     if missing:
         left = len(missing) - at_most
         more = f" and {left} more, which `loopyperf coverage` lists" if left > 0 else ""
-        show(f"in no kernel: {', '.join(missing[:at_most])}{more}", console)
+        show(f"in no kernel: {', '.join(missing[:at_most])}{more}")
     for row in rows:
         if row.configurations and row.gap:
-            show(f"{row.name}: {row.gap}", console)
+            show(f"{row.name}: {row.gap}")

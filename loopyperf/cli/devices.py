@@ -1,25 +1,24 @@
 """``loopyperf devices``: which devices are known, and what is known of one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.library import known_fits
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, standard_output, table_of
+from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.summaries import Summaries
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.library import known_descriptions, load_device
+from loopyperf.sheet import Sheet, Table
+from loopyperf.units import number_of
 
 Row = dict[str, Any]
-WIDE = 120
-"""columns that the table of a device's numbers needs to be read well; in fewer, each is a line or more"""
 
 
 @click.group(cls=Summaries, invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
@@ -33,12 +32,16 @@ def devices(context: click.Context, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = table_of("device", "name", "architecture", "description", "fits", left=5, whole=1)
+    show_sheet(Sheet(number_of(len(rows), "device"), tables=[_listed(rows)]))
+
+
+def _listed(rows: Sequence[Row]) -> Table:
+    found: list[tuple[str, ...]] = []
     for row in rows:
         described = row["description"]["origin"] if row["description"] else ""
         fits = ", ".join(f"{Path(fit['path']).stem} ({fit['origin']})" for fit in row["fits"])
-        table.add_row(row["device"], row["name"], row["architecture"], described, fits)
-    standard_output().print(table)
+        found.append((row["device"], row["name"], row["architecture"], described, fits))
+    return Table(("device", "name", "architecture", "description", "fits"), found, text=5)
 
 
 @devices.command("show", epilog="\b\nExample: loopyperf devices show nvidia-titan-v")
@@ -50,7 +53,7 @@ def show_one(name: str, as_json: bool) -> None:
     if as_json:
         print_json(as_plain_values(device))
     else:
-        show_device(device, standard_output())
+        show_device(device)
 
 
 def as_plain_values(device: Device) -> Row:
@@ -58,20 +61,12 @@ def as_plain_values(device: Device) -> Row:
     return {**_words(device), "numbers": list(_numbers(device))}
 
 
-def show_device(device: Device, console: Console) -> None:
+def show_device(device: Device) -> None:
     """Print what is known of *device*."""
     for what, words in _words(device).items():
         if words:
-            show(f"{what}: {', '.join(words) if isinstance(words, list) else words}", console)
-    if console.width < WIDE:
-        for row in _numbers(device):
-            show(f"{row['number']}: {row['value']:,} {row['unit']}, {row['meaning']}; {row['source']}", console)
-        return
-    table = table_of("number", "value", "meaning", "source", left=4, whole=1)
-    table.columns[1].justify = "right"
-    for row in _numbers(device):
-        table.add_row(row["number"], f"{row['value']:,} {row['unit']}", row["meaning"], row["source"])
-    console.print(table)
+            show(f"{what}: {', '.join(words) if isinstance(words, list) else words}")
+    show_sheet(Sheet("", tables=[device.table]))
 
 
 def _known() -> list[Row]:

@@ -1,22 +1,20 @@
 """``loopyperf explain``: in a terminal, what a report shows."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from textwrap import wrap
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, standard_output
+from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.progress import working
-from loopyperf.cli.shell_terms import in_shell_terms
 from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.explain import explain as ask
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
-from loopyperf.oracle.explanation.reasons import by_reason, in_short
+from loopyperf.oracle.explanation.models_table import models_table
+from loopyperf.oracle.explanation.reasons import by_reason
 from loopyperf.sheet import Sheet, Table
 from loopyperf.units import duration, in_percent
 
@@ -38,7 +36,7 @@ def explain(as_json: bool, **asked: Any) -> None:
     if as_json:
         print_json(answer.to_dict())
     else:
-        show_explanation(answer, standard_output())
+        show_explanation(answer)
 
 
 def explained(
@@ -66,55 +64,56 @@ def explained(
         )
 
 
-def show_explanation(answer: Explanation, console: Console) -> None:
-    """Print *answer*, device by device, in lines that are no longer than the console is wide."""
-    for number, part in enumerate(part for part in _parts(answer, console.width) if part.lines):
-        if number:
-            console.print()
-        if part.title:
-            console.print(Text(part.title, "bold"))
-        for line in part.lines:
-            console.print(Text(line))
+def show_explanation(answer: Explanation) -> None:
+    """Print *answer*, device by device."""
+    for paragraph in paragraphs(answer.about):
+        show(paragraph, hanging="")
+    for number, sheet in enumerate(_sheets(answer)):
+        if number or answer.about:
+            show("")
+        show_sheet(sheet)
 
 
-class _Part(NamedTuple):
-    """Lines below a title."""
-
-    title: str
-    lines: Sequence[str]
-
-
-def _parts(answer: Explanation, width: int) -> Iterator[_Part]:
-    yield _Part("", [line for paragraph in paragraphs(answer.about) for line in wrap(paragraph, width)])
+def _sheets(answer: Explanation) -> Iterator[Sheet]:
+    """Yield what there is to print, one below the other."""
     for on in answer.devices:
-        shown = on.estimate.sheet()
-        yield _Part(Sheet(shown.head).text(width), list(_source_table(answer, on).lines(width)))
-        yield _Part("What the time is made of", [line for table in shown.tables for line in table.lines(width)])
-        yield _items("Notes", shown.remarks, width)
-        yield _Part("The models", list(_model_table(on).lines(width)))
-        yield _items("No answer", _reasons(on.refusals), width)
+        whole = on.estimate.sheet()
+        yield Sheet(whole.asked, whole.answer, [_source_table(answer, on)])
+        if whole.tables:
+            yield Sheet("What the time is made of", tables=whole.tables)
+        notes = [remark.removeprefix("note: ") for remark in whole.remarks]
+        yield from _listed("Notes", notes)
+        yield Sheet("The models", tables=[models_table(on.estimates, on.clock)])
+        yield from _listed("No answer", _reasons(on.refusals))
         if on.roofline is not None:
-            lines = [*on.roofline.sheet().text(width).splitlines(), *wrap(on.under_the_roof, width)]
-            yield _Part("Roofline", lines)
-        advice = (line for each in on.advice for line in each.sheet().text(width).splitlines())
-        yield _Part(f"What would help, by {ADVISOR}{_beside(on)}", list(advice))
-        yield _items("Missing", (f"{name}: {in_short(reason)}" for name, reason in on.gaps.items()), width)
-    yield _items("No answer", _reasons(answer.refusals), width)
+            yield _under_roofs(on, on.roofline.sheet(), notes)
+        for advice in on.advice:
+            sheet = advice.sheet()
+            yield replace(sheet, asked=f"What would help {sheet.asked}, by {ADVISOR}{_beside(on)}")
+        missing = [name for name, reason in on.gaps.items() if reason not in on.refusals.values()]
+        yield from _listed("Missing", [f"{name}: {on.gaps[name]}" for name in missing])
+    yield from _listed("No answer", _reasons(answer.refusals))
 
 
-def _items(title: str, sentences: Iterable[str], width: int) -> _Part:
-    """Return *sentences* below *title*, in the words of the shell."""
-    said = [in_shell_terms(sentence.removeprefix("note: ")) for sentence in sentences]
-    return _Part(title, Sheet("", remarks=said).text(width).splitlines())
+def _listed(title: str, sentences: Sequence[str]) -> Iterator[Sheet]:
+    """Yield *sentences* below *title*, if there are any."""
+    if sentences:
+        yield Sheet(title, remarks=sentences)
+
+
+def _under_roofs(on: OnDevice, sheet: Sheet, said: Sequence[str]) -> Sheet:
+    """Return the *sheet* of a roofline without what was *said*, and with the models that are faster."""
+    remarks = [each for each in (*sheet.remarks, on.under_the_roof) if each and each not in said]
+    return replace(sheet, asked="Roofline", remarks=remarks)
 
 
 def _beside(on: OnDevice) -> str:
     """Return that advice is on another model's time than what is shown first, where it is."""
-    return "" if on.first == ADVISOR else f" and its time, which is not that of {on.first}"
+    return "" if on.first == ADVISOR else f", on its own time, not that of {on.first}"
 
 
-def _reasons(refusals: Mapping[str, str]) -> Iterator[str]:
-    return (f"{', '.join(names)}: {reason}" for reason, names in by_reason(refusals).items())
+def _reasons(refusals: Mapping[str, str]) -> list[str]:
+    return [f"{', '.join(names)}: {reason}" for reason, names in by_reason(refusals).items()]
 
 
 def _source_table(answer: Explanation, on: OnDevice) -> Table:
@@ -130,12 +129,3 @@ def _source_table(answer: Explanation, on: OnDevice) -> Table:
         share = in_percent(cost.seconds / whole) if cost.parts and whole else ""
         rows.append((" " * INDENT * line.depth + line.text + name, time, share, ", ".join(cost.parts)))
     return Table(("source", "time", "share", "most of it for"), rows, last=1)
-
-
-def _model_table(on: OnDevice) -> Table:
-    """Return what each model says, in cycles of a core, too, where the clock is known."""
-    rows = [
-        (name, each.bound, each.time_in_words, f"{float(each) * on.clock:,.0f}" if on.clock else "")
-        for name, each in on.estimates.items()
-    ]
-    return Table(("model", "most of it for", "time", "cycles"), rows, text=2)

@@ -7,8 +7,7 @@ import click
 from loopyperf.calibration.fit_files import fit_document, save_fit
 from loopyperf.calibration.library import own_path
 from loopyperf.cli import settings
-from loopyperf.cli.calibrate import show_fit
-from loopyperf.cli.console import print_json, standard_output
+from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.progress import working
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.archive import read_archive
@@ -38,4 +37,4 @@ def fit(
     if as_json:
         print_json(fit_document(fits[0]))
     else:
-        show_fit(fits[0], standard_output())
+        show_answer(fits[0])

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, standard_error, standard_output
+from loopyperf.cli.console import print_json, show, standard_error
 from loopyperf.cli.devices import as_plain_values, show_device
 from loopyperf.cli.output import free
 from loopyperf.cli.progress import campaign_bar
@@ -67,7 +67,7 @@ def _plain(described: Described) -> dict[str, Any]:
 
 
 def _show(described: Described) -> None:
-    show_device(described.device, standard_output())
+    show_device(described.device)
     if described.prediction is not None:
         divisions = len(described.prediction.measured)
         show(

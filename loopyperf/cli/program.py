@@ -1,5 +1,6 @@
 """The program and its table of commands."""
 
+import re
 import traceback
 import warnings
 from collections.abc import Mapping
@@ -48,6 +49,8 @@ COMMANDS: Mapping[str, click.Command] = {
 }
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 """of the program, and so of all commands"""
+ALONE = re.compile(r"extra argument.*\((?P<size>[A-Za-z_]\w*=-?\d+)\b")
+"""a size in Click's message on what it does not expect"""
 EPILOG = """\b
 Exit status:
   0  there is an answer
@@ -72,11 +75,23 @@ class Program(Summaries):
             warnings.showwarning = _show_warning
             try:
                 return super().invoke(ctx)
+            except click.UsageError as error:
+                hint = _on_sizes(error)
+                if not hint:
+                    raise
+                raise click.UsageError(f"{error.message}{hint}", error.ctx) from error
             except LoopyperfError as error:
                 if is_verbose():
                     standard_error().print("".join(traceback.format_exception(error)), end="")
                 said = in_shell_terms(" ".join(str(error).split()), self.commands.get(ctx.invoked_subcommand or ""))
                 raise click.ClickException(said) from error
+
+
+def _on_sizes(error: click.UsageError) -> str:
+    """Return how a size is stated, where one stands by itself on the line of a command that takes sizes."""
+    alone = ALONE.search(error.message)
+    takes = error.ctx is not None and any("--set" in each.opts for each in error.ctx.command.params)
+    return f"; a size is stated by --set {alone['size']}" if alone and takes else ""
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

@@ -62,3 +62,5 @@ def rank(
         print_json(answer.to_dict())
     else:
         show_answer(answer)
+    if not answer.order:
+        raise SystemExit(1)

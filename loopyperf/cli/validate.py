@@ -1,22 +1,21 @@
 """``loopyperf validate``: predict the test kernels, measure them, compare."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, standard_output, table_of
+from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.output import Output
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.errors import LoopyperfError
-from loopyperf.measurement.protocol import Protocol
 from loopyperf.oracle.validate import Validation, validated_by
 from loopyperf.oracle.validate import validate as run_validation
+from loopyperf.sheet import Table
 from loopyperf.units import duration
 
 
@@ -54,57 +53,34 @@ def validate(
     if as_json:
         print_json({**found.to_dict(), "charts": list(map(str, charts))})
         return
-    show_predictions(found, standard_output())
-    show_noise(found, standard_output())
+    show_validation(found)
     if charts:
         show(f"charts: {', '.join(map(str, charts))}")
 
 
-def show_predictions(found: Sequence[Prediction], console: Console) -> None:
-    """Print measured and predicted times by kernel and size, and the geometric means, as the paper's Table 1 does."""
+def show_validation(found: Validation) -> None:
+    """Print measured and predicted times by kernel and size, the geometric means, and what they are to be seen beside.
+
+    The means are those of each kernel and of all, as in the paper's Table 1.
+    """
     accuracy = assess(found)
-    table = table_of("kernel", "sizes", "measured", "predicted", "error", "80 % interval", left=2)
+    rows: list[tuple[str, ...]] = []
     for kernel, mean in accuracy.per_kernel.items():
-        for row in (row for row in found if row.kernel == kernel):
-            sizes = ", ".join(f"{name}={value}" for name, value in row.sizes.items())
-            table.add_row(
-                kernel, sizes, duration(row.measured), duration(row.predicted), f"{row.error:.0%}", _stated(row)
-            )
-        table.add_row(kernel, "geometric mean", "", "", f"{mean:.0%}", "", end_section=True, style="bold")
+        rows += [_row(each) for each in found if each.kernel == kernel]
+        rows.append((kernel, "geometric mean", "", "", f"{mean:.0%}", ""))
     inside = "" if accuracy.coverage is None else f"{accuracy.coverage:.0%} inside"
-    table.add_row("all kernels", "geometric mean", "", "", f"{accuracy.cross_kernel:.0%}", inside, style="bold")
-    console.print(table)
+    rows.append(("all kernels", "geometric mean", "", "", f"{accuracy.cross_kernel:.0%}", inside))
+    table = Table(("kernel", "sizes", "measured", "predicted", "error", "80 % interval"), rows, text=2)
+    show_sheet(replace(found.sheet(), tables=[table]))
 
 
-def show_noise(found: Validation, console: Console) -> None:
-    """Print what the errors have to be seen beside: how well times repeat, and how fast the device is just now."""
-    here, then = (
-        "not known" if floor is None else f"{floor:.1%}" for floor in (found.noise_floor, found.fit.noise_floor)
-    )
-    show(f"noise floor: {here}, when the fit was made {then}; no model predicts times better than they repeat", console)
-    if found.slowdown is not None and abs(found.slowdown - 1) > Protocol().slow:
-        show(
-            f"the same work takes {found.slowdown:.2f} times as long as when the fit was made: the device is "
-            f"{'slower' if found.slowdown > 1 else 'faster'} now, by its clock or by who else uses it, and so are all "
-            "measured times; measure again, or calibrate again if it stays so",
-            console,
-        )
-    validated = found.fit.cross_validation
-    if validated is not None:
-        worst = max(validated.classes, key=lambda row: row.errors.get(found.fit.candidate, 0.0))
-        show(
-            f"on {len(validated.compared)} kernel classes that it was not fitted to, the fit is off by "
-            f"{validated.errors[found.fit.candidate]:.0%} (geometric mean), most on {worst.kernel_class!r}, "
-            f"{worst.errors[found.fit.candidate]:.0%}",
-            console,
-        )
-
-
-def _stated(row: Prediction) -> str:
-    if row.interval is None:
-        return ""
-    low, high = map(duration, row.interval)
-    return f"{low} to {high}{'' if row.is_inside else ' !'}"
+def _row(each: Prediction) -> tuple[str, ...]:
+    sizes = ", ".join(f"{name}={value}" for name, value in each.sizes.items())
+    interval = ""
+    if each.interval is not None:
+        low, high = map(duration, each.interval)
+        interval = f"{low} to {high}{'' if each.is_inside else ' !'}"
+    return each.kernel, sizes, duration(each.measured), duration(each.predicted), f"{each.error:.0%}", interval
 
 
 def _draw(found: Validation, plots: Any, folder: Path) -> tuple[Path, ...]:

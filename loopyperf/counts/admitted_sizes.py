@@ -6,8 +6,9 @@ from typing import Any, cast
 import islpy as isl
 import numpy as np
 
-from loopyperf.counts.magnitude import BITS, BOUND, number_in_words
+from loopyperf.counts.magnitude import BITS, BOUND
 from loopyperf.errors import ParameterError
+from loopyperf.units import number_in_words
 
 PARAM = isl.dim_type.param
 SET = isl.dim_type.set

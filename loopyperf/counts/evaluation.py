@@ -16,8 +16,8 @@ from loopyperf.counts import closed_form as cf
 from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Floor, Monomial
 from loopyperf.counts.compilation import SCALAR, VECTOR, Compilation, Least, Output, compiled
 from loopyperf.counts.formula import text
-from loopyperf.counts.magnitude import number_in_words
 from loopyperf.errors import ParameterError
+from loopyperf.units import number_in_words
 
 IntegerArray = NDArray[Any]
 """int64, or object where an exact value needs more than 63 bits"""
@@ -164,10 +164,7 @@ class _Function:
         return np.int64 if bound * max(map(_weight, self.source.outputs), default=1) < INT64_SAFE else object
 
     def _violation(self, values: Sequence[int]) -> ParameterError:
-        pairs = zip(self.source.parameters, values, strict=True)
-        given = ", ".join(f"{name}={number_in_words(int(value))}" for name, value in pairs)
-        assumed = text(self.source.assumptions).removeprefix("1 if ")
-        return ParameterError(f"{given} is outside what the kernel assumes: {assumed}")
+        return not_admitted(dict(zip(self.source.parameters, values, strict=True)), self.source.assumptions)
 
 
 # {{{ sizes
@@ -176,6 +173,13 @@ class _Function:
 def missing_sizes(names: Sequence[str], why: str) -> ParameterError:
     """Return the error that the sizes *names* are not stated, and *why* they are needed: each is a keyword."""
     return ParameterError(f"missing size {', '.join(names)}{why}; give {', '.join(f'{name}=...' for name in names)}")
+
+
+def not_admitted(sizes: Mapping[str, int], assumptions: ClosedForm) -> ParameterError:
+    """Return the error that a kernel's *assumptions* do not admit *sizes*."""
+    given = ", ".join(f"{name}={number_in_words(int(value))}" for name, value in sizes.items())
+    assumed = text(assumptions).removeprefix("1 if ")
+    return ParameterError(f"{given} is outside what the kernel assumes: {assumed}")
 
 
 def _as_integer(name: str, value: Any) -> int:

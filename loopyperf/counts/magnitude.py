@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from math import log10
 from sys import float_info
 from typing import Any, cast
 
@@ -10,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import ParameterError
+from loopyperf.units import number_in_words
 
 BITS = 62
 BOUND = 2**BITS
 """what is numbered lies below: a sum of two has room in 64 bits"""
-DIGITS = 30
-"""the most that a message spells out"""
 
 
 def check_numbered(sizes: Mapping[str, int]) -> None:
@@ -67,11 +65,3 @@ def _in_words(size: Any) -> str:
         sizes = cast("NDArray[Any]", size)
         return f"up to {number_in_words(sizes.max())}" if sizes.size else "none"
     return number_in_words(size)
-
-
-def number_in_words(number: Any) -> str:
-    """Return *number*, only its order of magnitude where it has many digits."""
-    if not isinstance(number, int) or abs(number) < 10**DIGITS:
-        return str(number)
-    sign = "-" if number < 0 else ""
-    return f"about {sign}10^{int((abs(number).bit_length() - 1) * log10(2))}"

@@ -14,6 +14,7 @@ from loopyperf.device.facts import Policy, Scheduling, SharedPipeline
 from loopyperf.device.parts import Count, Number, Part
 from loopyperf.device.throughput import row_of
 from loopyperf.errors import MissingNumberError
+from loopyperf.sheet import Table
 
 RegisterAllocation = Literal["warp", "group"]
 Lanes = Literal["together", "in turn"]
@@ -147,14 +148,17 @@ class Device(Part):
     def __repr__(self) -> str:
         return f"<Device {self}>"
 
+    @property
+    def table(self) -> Table:
+        """Return every number that is stated, with its unit, what it is of, and who states it."""
+        stated = (each for part in self.parts for each in part.statements)
+        rows = [(each.number, f"{each.value:,} {each.unit}", each.meaning, each.source) for each in stated]
+        return Table(("number", "value", "meaning", "source"), rows, last=2)
+
     def _repr_html_(self) -> str:
-        rows = (
-            (each.number, f"{each.value:,} {each.unit}", each.meaning, each.source)
-            for part in self.parts
-            for each in part.statements
+        return hypertext.shown(
+            hypertext.folded(str(self), self.table.html()), hypertext.lines(filter(None, [self.note]))
         )
-        table = hypertext.table(("number", "value", "meaning", "source"), rows, text=4)
-        return hypertext.shown(hypertext.folded(str(self), table), hypertext.lines(filter(None, [self.note])))
 
     def level(self, name: str) -> MemoryLevel:
         """Return the memory called *name*, e.g. ``"L2"``; raises :class:`MissingNumberError` if none is described."""

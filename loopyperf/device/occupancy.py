@@ -170,8 +170,8 @@ class _Group:
 
     def too_much(self, what: str, has: int, most: int, unit: str) -> OccupancyError:
         return OccupancyError(
-            f"a group of {self} fits on no core of {self.device.slug!r}: too much of {what}, {has:,} {unit} where "
-            f"there are {most:,}, {has - most:,} too many; take smaller groups, or less of it"
+            f"a group of {self} fits on no core of {self.device.slug!r}: {has:,} {unit} where there may "
+            f"be {most:,}; take smaller groups{'' if what in ('work-items', 'warps') else ', or less of it'}"
         )
 
     def __str__(self) -> str:

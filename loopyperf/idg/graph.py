@@ -17,6 +17,7 @@ from loopyperf.errors import GraphError
 from loopyperf.idg.program import Edge, Idle, Instruction, Item, Loop, placed
 from loopyperf.idg.unrolling import LIMIT, flattened
 from loopyperf.sheet import Sheet, Shown, Table
+from loopyperf.units import amount, number_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,10 +120,10 @@ class Idg(Shown):
 
     def _summary(self) -> str:
         loops = sum(isinstance(item, Loop) for item in self.body)
-        rolled = f", {loops} loop{'' if loops == 1 else 's'}" if loops else ""
+        rolled = f", {number_of(loops, 'loop')}" if loops else ""
         return (
             f"of a warp: {len(self.instructions)} instructions{rolled}, {len(self.edges)} edges; "
-            f"{number_in_words(self.executed)} instructions are executed"
+            f"{amount(self.executed)} instructions are executed"
         )
 
     def _executed_by_kind(self) -> list[tuple[str, str, str]]:
@@ -131,7 +132,7 @@ class Idg(Shown):
         for each in self.instructions:
             key = (f"{each.kind} {each.dtype}".strip(), each.subsystem)
             found[key] = found.get(key, 0) + each.executions
-        return [(*key, number_in_words(found[key])) for key in sorted(found, key=lambda key: -found[key])]
+        return [(*key, amount(found[key])) for key in sorted(found, key=lambda key: -found[key])]
 
     def _further_tables(self) -> tuple[Table, ...]:
         return ()
@@ -143,11 +144,6 @@ class Idg(Shown):
         """
         instructions, edges = flattened(self.instructions, self.definitions, self.body, limit)
         return Idg(instructions, edges, tuple(range(len(instructions))))
-
-
-def number_in_words(count: int | Fraction) -> str:
-    """Return how often something is executed, as people read it."""
-    return f"{count:,}" if isinstance(count, int) or count.denominator == 1 else f"{float(count):,.4g}"
 
 
 def _order(number: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
-from loopyperf.units import amount, duration
+from loopyperf.units import amount, duration, number_of
 
 NAMED = 2
 """things left out that a headline names, at most"""
@@ -24,12 +24,11 @@ groups that were run, and others"""
 HEADINGS: Mapping[Columns, tuple[str, str, str, str]] = {
     "counts": ("property", "count", "each", "time"),
     "pipelines": ("pipeline", "busy as described", "takes", "part of the time"),
-    "core": ("pipeline", "on one core", "each", "time"),
+    "core": ("pipeline", "executions on a core", "each", "time"),
     "samples": ("property", "count", "each", "time"),
 }
 NO_INTERVAL = "no interval: "
 """how a note begins that says why there is none"""
-NOT_FITTED = "the model rests on the device's description, and was fitted to no measurements"
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -244,27 +243,21 @@ class Estimate(_ExplainedLater, Shown):
 
     @property
     def why_no_interval(self) -> str:
-        """Return in a clause why there is no interval; empty where there is one, and where nothing is known of it."""
-        if self.interval is not None:
-            return ""
+        """Return in a clause why there is no interval, as a note says; empty where there is one."""
         said = next((note for note in self.notes if note.startswith(NO_INTERVAL)), "")
-        if said:
-            return said.removeprefix(NO_INTERVAL)
-        if self.left_out:
-            return "what is left out may take any time"
-        return NOT_FITTED if self.columns == "core" else ""
+        return "" if self.interval is not None else said.removeprefix(NO_INTERVAL)
 
     def sheet(self) -> Sheet:
         """Return the time, what it is made of, what else it may be, and what was assumed."""
-        batch = f"{self.seconds.size} run times " if isinstance(self.seconds, np.ndarray) else ""
-        between = "" if isinstance(self.seconds, np.ndarray) else self._between()
-        rows = [cost.in_words(self.columns) for cost in self.breakdown.costs()]
-        notes = [*self.notes, *([f"{NO_INTERVAL}{NOT_FITTED}"] if self.why_no_interval == NOT_FITTED else [])]
+        is_batch, number = isinstance(self.seconds, np.ndarray), np.size(self.seconds)
+        batch = f"{number_of(number, 'run time')} " if is_batch else ""
+        between = "" if is_batch else self._between()
+        rows = [cost.in_words(self.columns) for cost in self.breakdown.costs()] if number else []
         return Sheet(
             asked=self.asked,
             answer=f"{batch}{self.time_in_words}".rstrip() + f"{self.without}{between}, {self.most_of_it}",
             tables=[Table(HEADINGS[self.columns], rows)] if rows else [],
-            remarks=[*(f"or: {each}" for each in self.alternatives), *(f"note: {note}" for note in notes)],
+            remarks=[*(f"or: {each}" for each in self.alternatives), *(f"note: {note}" for note in self.notes)],
         )
 
     @property
@@ -274,7 +267,8 @@ class Estimate(_ExplainedLater, Shown):
         Of a batch it is from the least to the most.
         """
         words = _range(self.seconds, duration)
-        return f"{'at least ' if self.left_out else ''}{'from ' if ' to ' in words else ''}{words}"
+        least = "at least " if self.left_out and words else ""
+        return f"{'from ' if ' to ' in words else ''}{least}{words}"
 
     @property
     def without(self) -> str:

@@ -11,11 +11,11 @@ import loopy as lp
 import msgspec
 import numpy as np
 
-from loopyperf.counts.evaluation import missing_sizes
+from loopyperf.counts.evaluation import missing_sizes, not_admitted
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.counts.magnitude import check_numbered
-from loopyperf.counts.quasipolynomial import engine_is_exact
+from loopyperf.counts.quasipolynomial import SizeAssumptions, engine_is_exact
 from loopyperf.counts.transcription import read, transcribed
 from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
@@ -181,7 +181,8 @@ def _equal_to(kernel: Kernel, sizes: Mapping[str, int]) -> isl.BasicSet:
     asked = isl.BasicSet(f"[{', '.join(sizes)}] -> {{ : {equalities} }}")
     assumptions = kernel.assumptions.intersect(asked.align_params(kernel.assumptions.get_space()))
     if assumptions.is_empty():
-        raise ParameterError(f"{equalities} is outside what the kernel assumes: {kernel.assumptions}")
+        assumed = SizeAssumptions(kernel.assumptions)
+        raise not_admitted(sizes, assumed.on(assumed.parameters))
     return assumptions
 
 

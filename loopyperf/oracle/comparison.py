@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.learned import Learned
+from loopyperf.calibration.library import BY_DESCRIPTION
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError, UnknownDeviceError
 from loopyperf.models import MODELS, find_model
@@ -17,13 +18,14 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.alternatives import with_alternatives
 from loopyperf.oracle.analysis import Program, prepared
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, device_or_reason
-from loopyperf.oracle.device_estimate import device_estimate
+from loopyperf.oracle.device_estimate import by_description, device_estimate
+from loopyperf.oracle.explanation.models_table import models_table
 from loopyperf.oracle.explanation.reasons import unanswered
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.oracle.stated_fit import estimate_by, stated_fit
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
-from loopyperf.units import duration
+from loopyperf.units import duration, number_of
 
 Refusals = Mapping[str, str]
 """model -> why it has no answer"""
@@ -63,15 +65,10 @@ class Comparison(Shown):
 
     def sheet(self) -> Sheet:
         """Return a row for each model that has an answer, and why others have none."""
-        cycles = {name: f"{each:,.0f}" for name, each in self.cycles.items()}
-        rows = [
-            (name, f"{each.bound}{_others(each)}", each.time_in_words, cycles.get(name, ""))
-            for name, each in self.estimates.items()
-        ]
         return Sheet(
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
             answer=_in_number(self.estimates, self.refusals),
-            tables=[Table(("model", "most of it for", "time", "cycles"), rows, text=2)] if rows else [],
+            tables=[models_table(self.estimates, self.clock)] if self.estimates else [],
             remarks=unanswered(self.refusals),
         )
 
@@ -196,7 +193,7 @@ def on_device(
     kernel: TimedKernel, model: DeviceModel, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None
 ) -> Estimate:
     """Return what *model* says of *kernel*, the times that it takes if unsure arrays live elsewhere included."""
-    answer = with_alternatives(kernel, model.time)
+    answer = with_alternatives(kernel, by_description(model))
     return device_estimate(kernel.graphs.kernel, model.name, kernel.device.slug, sizes, answer, typical)
 
 
@@ -209,12 +206,16 @@ def answers(
     for name in names:
         model = find_model(name)
         if isinstance(model, SampledModel):
-            refusals[name] = f"runs a part of the kernel; ask estimate, with model={name!r} and a backend"
+            refusals[name] = (
+                "it runs a part of the kernel, and nothing is run here; "
+                f"`loopyperf estimate --model {name} --backend opencl` does"
+            )
             continue
         try:
             estimates[name] = on_device(model) if isinstance(model, DeviceModel) else by_fit(name)
         except LoopyperfError as error:
-            refusals[name] = str(error)
+            # Who asks several models knows what those say that need no fit.
+            refusals[name] = str(error).removesuffix(BY_DESCRIPTION)
     return estimates, refusals
 
 
@@ -299,10 +300,6 @@ def _check_one_size(sizes: Mapping[str, Any]) -> None:
         raise ParameterError(f"models are compared at one size: {arrays[0]} is an array; ask estimate for all of it")
 
 
-def _others(estimate: Estimate) -> str:
-    return "".join(f", or {duration(float(other.seconds))}" for other in estimate.alternatives)
-
-
 def _in_number(answers: Mapping[str, object], refusals: Refusals) -> str:
     without = f", {len(refusals)} without an answer" if refusals else ""
-    return f"{len(answers)} model{'' if len(answers) == 1 else 's'}{without}"
+    return f"{number_of(len(answers), 'model')}{without}"

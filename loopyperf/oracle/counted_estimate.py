@@ -13,7 +13,7 @@ from loopyperf.counts.magnitude import beyond_floats
 from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
-from loopyperf.models.result import Estimate, ModelTime
+from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
 from loopyperf.oracle.intervals import extrapolations, interval, left_out
 from loopyperf.oracle.sizes import common_shape, has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts
@@ -62,7 +62,9 @@ class _Counted:
         unknowns = _unknowns(self.counted, self.sizes)
         notes = (*unknowns, *_notes(self.counted, self.fit, answer.unfitted, shares), *unlike)
         missing = (*(each.source for each in self.counted.left_out), *left_out(self.fit, shares))
-        return replace(answer, interval=None if missing else spread, notes=notes, left_out=missing)
+        if missing and spread is not None:
+            spread, notes = None, (*notes, f"{NO_INTERVAL}what is left out may take any time")
+        return replace(answer, interval=spread, notes=notes, left_out=missing)
 
 
 # {{{ sizes

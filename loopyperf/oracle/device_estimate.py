@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 from loopyperf.calibration.fits import Fit
 from loopyperf.device.description import Device
 from loopyperf.device.library import load_device
-from loopyperf.errors import ParameterError
 from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.models.result import Breakdown, Estimate, ModelTime, Row, common
+from loopyperf.models.result import NO_INTERVAL, Breakdown, Estimate, ModelTime, Row, common
 from loopyperf.models.transcription import Answer, read, transcribed
 from loopyperf.oracle.alternatives import Time, together, with_alternatives
-from loopyperf.oracle.analysis import Program, found_once
+from loopyperf.oracle.analysis import Program, found_once, prepared
 from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.intervals import extrapolations, interval
 from loopyperf.oracle.observation import told_device
@@ -36,6 +35,7 @@ ANSWERS = Kind[Answer]("answer", 4096, transcribed, read)
 """some kilobytes each in memory"""
 COUNTING = "executed"
 """graphs have what is executed"""
+NOT_FITTED = f"{NO_INTERVAL}the model rests on the device's description, and was fitted to no measurements"
 
 
 def estimate_on_device(
@@ -48,10 +48,20 @@ def estimate_on_device(
     alternatives: bool = True,
 ) -> Estimate:
     """Return how long *program* runs at *sizes* on *device* by *model*; see :func:`loopyperf.estimate`."""
-    time = partial(with_alternatives, time=model.time, are_asked=alternatives)
+    time = partial(with_alternatives, time=by_description(model), are_asked=alternatives)
     asked = (model.name, alternatives)
     kernel, answer = _answered(program, time, asked, device, typical, sizes)
     return device_estimate(kernel, model.name, device.slug, sizes, answer, typical)
+
+
+def by_description(model: DeviceModel) -> Time:
+    """Return what *model* says of a kernel, with a note that nobody knows how far it is off."""
+
+    def time(kernel: TimedKernel) -> ModelTime:
+        answer = model.time(kernel)
+        return replace(answer, notes=(*answer.notes, NOT_FITTED))
+
+    return time
 
 
 def estimate_by_pipelines(
@@ -94,7 +104,7 @@ def _answered(
         what = (*asked, device, typical, one)
         return found_once(ANSWERS, program, what, lambda: _at(program, time, device, typical, one))
 
-    return answered_at(sizes, at)
+    return answered_at(program, sizes, at)
 
 
 def device_estimate(
@@ -130,8 +140,8 @@ def _at(
     return graphs.kernel, time(TimedKernel(graphs, device))
 
 
-def answered_at(sizes: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], Answer]) -> Answer:
-    """Return what *answer* says of one size; where any of *sizes* is an array, of all of them as one.
+def answered_at(program: Program, sizes: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], Answer]) -> Answer:
+    """Return what *answer* says of *program* at one size; where any of *sizes* is an array, of all of them as one.
 
     Costs are then by property alone.
     """
@@ -142,7 +152,7 @@ def answered_at(sizes: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], 
     every = {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
     points = [{name: array.flat[place].item() for name, array in every.items()} for place in range(int(np.prod(shape)))]
     if not points:
-        raise ParameterError("there is no size in the arrays of sizes")
+        return prepared(program).name, ModelTime(np.zeros(shape), Breakdown(()))
     answers = [answer({**sizes, **point}) for point in points]
     return answers[0][0], _together([each for _, each in answers], shape)
 

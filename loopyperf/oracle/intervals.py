@@ -10,11 +10,13 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.widths import priceless, widths
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.models.interface import Count, Shares
+from loopyperf.models.result import NO_INTERVAL
 
 Floats = NDArray[np.float64]
 UNLIKE = 1.0
 """leverage from which the weights add more to the error of a kernel than the model itself does"""
-TOO_FEW = "no interval: the fit was tried on too few kernels that it had not seen"
+UNTRIED = f"{NO_INTERVAL}the fit was tried on no kernels that it had not seen"
+TOO_FEW = f"{NO_INTERVAL}the fit was tried on too few kernels that it had not seen"
 
 
 def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds, Seconds] | None, tuple[str, ...]]:
@@ -25,10 +27,10 @@ def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds,
     where it has no weight for what is more than a negligible part of the counts.
     """
     if fit.uncertainty is None:
-        return None, ()
+        return None, (UNTRIED,)
     found = widths(fit, *totals(shares))
     if found.priceless:
-        return None, (f"no interval: nothing is known of what {', '.join(found.priceless)} cost",)
+        return None, (f"{NO_INTERVAL}nothing is known of what {', '.join(found.priceless)} cost",)
     factor = np.exp(found.half)
     unlike = float(found.leverage.max(initial=0.0))
     notes = () if unlike <= UNLIKE else (f"unlike the kernels of the fit: leverage {unlike:.2g}, where 1 is much",)

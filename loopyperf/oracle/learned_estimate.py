@@ -15,7 +15,7 @@ from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import DEVICE_MODELS, find_fitted_model
 from loopyperf.models.learned import corrected
 from loopyperf.models.on_device.pipeline_shares import pipeline_shares
-from loopyperf.models.result import Estimate, ModelTime
+from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
 from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.device_estimate import answered_at, device_estimate
@@ -80,7 +80,7 @@ def estimate_learned(
         answer = learned_time(learned, kernel)
         return kernel.graphs.kernel, replace(answer, notes=(*answer.notes, *taken.notes(float(answer.seconds))))
 
-    name, answer = answered_at(sizes, at)
+    name, answer = answered_at(program, sizes, at)
     return device_estimate(name, record.model, record.slug, sizes, answer, typical)
 
 
@@ -107,8 +107,10 @@ def learned_time(learned: Learned, kernel: SeenKernel) -> ModelTime:
         return base  # it was run
     answer = corrected(base, learned.correction(kernel.features))
     seconds, factor = float(answer.seconds), learned.half_width
-    spread = (seconds / exp(factor), seconds * exp(factor)) if isfinite(factor) else None
-    return replace(answer, interval=spread, notes=(*base.notes, *learned.doubts(kernel.features)))
+    is_known = isfinite(factor)
+    spread = (seconds / exp(factor), seconds * exp(factor)) if is_known else None
+    why = () if is_known else (f"{NO_INTERVAL}the model was tried on too few kernels that it had not seen",)
+    return replace(answer, interval=spread, notes=(*base.notes, *learned.doubts(kernel.features), *why))
 
 
 def _base(learned: Learned, kernel: SeenKernel) -> ModelTime:

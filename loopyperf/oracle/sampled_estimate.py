@@ -62,7 +62,7 @@ def estimate_sampled(
 
     Raises what :func:`sampled` raises.
     """
-    kernel, answer = answered_at(sizes, lambda one: _answer(program, model, backend, arguments, typical, one))
+    kernel, answer = answered_at(program, sizes, lambda one: _answer(program, model, backend, arguments, typical, one))
     return device_estimate(kernel, model.name, backend.environment.slug, sizes, answer, typical)
 
 

@@ -11,7 +11,7 @@ the counts.
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 from typing import Any, cast
@@ -35,7 +35,7 @@ from loopyperf.oracle.sampled_estimate import BackendChoice
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.properties.unified import item_named
 from loopyperf.sheet import Sheet, Shown, Table, called
-from loopyperf.units import duration
+from loopyperf.units import duration, number_of
 
 FIXED = ("launches", "launching")
 """what of an estimate does not grow with the groups"""
@@ -55,6 +55,8 @@ class Split(Shown):
     alone: tuple[float, ...]
     """seconds that each would take for all groups"""
     notes: tuple[str, ...] = ()
+    typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """what was stated of what the source does not tell"""
 
     @property
     def total_groups(self) -> int:
@@ -80,8 +82,8 @@ class Split(Shown):
             for device, groups, seconds, alone in each
         ]
         return Sheet(
-            asked=f"{called(self.kernel, self.sizes)} on {', '.join(self.devices)}",
-            answer=f"{self.total_groups} groups in {duration(self.together)}",
+            asked=f"{called(self.kernel, self.sizes, self.typical)} on {', '.join(self.devices)}",
+            answer=f"{number_of(self.total_groups, 'group')} in {duration(self.together)}",
             tables=[Table(("device", "groups", "share", "time", "alone"), rows)],
             remarks=[f"note: {note}" for note in self.notes],
         )
@@ -131,6 +133,7 @@ def split(
         ),
         alone=tuple(totals),
         notes=(*notes, *dict.fromkeys(note for each in estimates for note in each.notes)),
+        typical=dict(typical or {}),
     )
 
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -64,13 +64,34 @@ class Validation(Shown, Sequence[Prediction]):
         accuracy, sizes = assess(self.predictions), Counter(each.kernel for each in self.predictions)
         inside = "" if accuracy.coverage is None else f", {accuracy.coverage:.0%} in their 80 % interval"
         rows = [(kernel, str(sizes[kernel]), f"{error:.0%}") for kernel, error in accuracy.per_kernel.items()]
-        floor = "not known" if self.noise_floor is None else f"{self.noise_floor:.1%}"
         return Sheet(
             asked=f"{len(self)} measurements on {self.fit.slug}, model {self.fit.model}",
             answer=f"{accuracy.cross_kernel:.0%} off (geometric mean){inside}",
             tables=[Table(("kernel", "sizes", "error"), rows)],
-            remarks=[f"noise floor: {floor}; no model predicts times better than they repeat"],
+            remarks=list(self._remarks()),
         )
+
+    def _remarks(self) -> Iterator[str]:
+        """Yield what the errors have to be seen beside: how well times repeat, and how fast the device is just now."""
+        here, then = (
+            "not known" if floor is None else f"{floor:.1%}" for floor in (self.noise_floor, self.fit.noise_floor)
+        )
+        yield f"noise floor: {here}, when the fit was made {then}; no model predicts times better than they repeat"
+        if self.slowdown is not None and abs(self.slowdown - 1) > Protocol().slow:
+            yield (
+                f"the same work takes {self.slowdown:.2f} times as long as when the fit was made: the device is "
+                f"{'slower' if self.slowdown > 1 else 'faster'} now, by its clock or by who else uses it, and so are "
+                "all measured times; measure again, or calibrate again if it stays so"
+            )
+        validated = self.fit.cross_validation
+        if validated is not None:
+            kept = self.fit.candidate
+            worst = max(validated.classes, key=lambda row: row.errors.get(kept, 0.0))
+            yield (
+                f"on {len(validated.compared)} kernel classes that it was not fitted to, the fit is off by "
+                f"{validated.errors[kept]:.0%} (geometric mean), most on {worst.kernel_class!r}, "
+                f"{worst.errors[kept]:.0%}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the validation as plain values that JSON can hold; errors are dimensionless, times in seconds."""

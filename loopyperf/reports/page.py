@@ -13,7 +13,7 @@ from typing import Any
 
 from loopyperf.errors import LoopyperfError
 from loopyperf.models import MODELS
-from loopyperf.models.result import HEADINGS, Estimate
+from loopyperf.models.result import HEADINGS, NO_INTERVAL, Estimate
 from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.costs import LineCost
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
@@ -57,6 +57,7 @@ def page_of(explanation: Explanation) -> str:
         first=first,
         lines=explanation.lines(first.estimate),
         cell=_cell,
+        assumed=_assumed,
         amount=prefixed,
         by_reason=by_reason,
         roofline_chart=_roofline_chart,
@@ -74,6 +75,11 @@ def _stated(explanation: Explanation) -> Iterator[str]:
     """Yield sizes, and what was stated of what the source does not tell."""
     yield from (f"{name} = {value}" for name, value in explanation.sizes.items())
     yield from (f"typically {name} = {value}" for name, value in explanation.typical.items())
+
+
+def _assumed(estimate: Estimate) -> list[str]:
+    """Return the notes, but for why there is no interval, which stands in the headline."""
+    return [note for note in estimate.notes if not note.startswith(NO_INTERVAL)]
 
 
 # {{{ the source with its costs

@@ -36,11 +36,11 @@ def test_calibrate_prints_the_gaps_of_its_kernels_and_coverage_the_table(
     assert "global load 32-bit stride 1:" not in calibrated.stdout
     printed = run("coverage", "--fit", fit).stdout
     # twice "sum", each time at three sizes, of 2 additions for each of 2^14 to 2^19 elements
-    assert re.search(r"│ f32 add +│ +2 │ +3.3e\+04 to 1e\+06 │ +[\d.]+ │ long vectors, vectors +│", printed)
+    assert re.search(r" +f32 add +2 +3.3e\+04 to 1e\+06 +[\d.]+ +long vectors, vectors", printed)
     assert "local store 64-bit" in printed
     assert "local store 64-bit" not in calibrated.stdout
     whole = run("calibrate", "--backend", "synthetic", "--kernels", folder, "--output", fit, "--coverage").stdout
-    assert re.search(r"│ f32 add +│ +2 │ +3.3e\+04 to 1e\+06 │ +[\d.]+ │ long vectors, vectors +│", whole)
+    assert re.search(r" +f32 add +2 +3.3e\+04 to 1e\+06 +[\d.]+ +long vectors, vectors", whole)
 
 
 def test_coverage_of_kernels_needs_no_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -48,4 +48,4 @@ def test_coverage_of_kernels_needs_no_device(tmp_path: Path, monkeypatch: pytest
     folder = write_kernel_files(tmp_path / "kernels", "vectors")
     printed = run("coverage", "--group-size", "256", "--kernels", folder)
     assert (printed.exit_code, printed.stderr) == (0, "")
-    assert re.search(r"│ global store 32-bit stride 1 +│ +5 │ 1.6e\+04 to 6.6e\+04 │ +│ vectors │", printed.stdout)
+    assert re.search(r" +global store 32-bit stride 1 +5 +1.6e\+04 to 6.6e\+04 +vectors", printed.stdout)

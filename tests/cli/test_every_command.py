@@ -272,6 +272,7 @@ def test_estimate_prints_the_estimate_and_its_parts():
         "global min(load, store) 32-bit stride 1",
         "global store 32-bit stride 1",
         "f32 mul",
+        "note: no interval: the fit was tried on no kernels that it had not seen",
     ]
     assert re.search(r"work-groups +62,500 +3.75 ns +234 µs$", lines[2])
 
@@ -310,21 +311,21 @@ def test_devices_lists_what_is_described_and_what_there_is_a_fit_for(own_data: P
     assert [(fit["model"], fit["origin"]) for fit in listed["amd-r9-fury"]["fits"]] == [("linear", "bundled")]
     assert (listed["nvidia-h200"]["description"]["origin"], listed["nvidia-h200"]["fits"]) == ("bundled", [])
     assert re.search(
-        r"amd-r9-fury +│ AMD Radeon R9 Fury +│ GCN 3 \(Fiji\) +│ bundled +│ linear \(bundled\)", run("devices").stdout
+        r"amd-r9-fury +AMD Radeon R9 Fury +GCN 3 \(Fiji\) +bundled +linear \(bundled\)", run("devices").stdout
     )
 
 
 def test_devices_show_prints_every_number_with_unit_and_source(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "400")
     printed = run("devices", "show", "Tesla C2050").stdout
     assert printed.startswith("device: nvidia-tesla-c2050\nname: NVIDIA Tesla C2050\n")
-    assert re.search(
-        r"│ limits.registers +│ +32,768 registers │ 32-bit registers of a core +│ CUDA Occ.* 2.0 +│", printed
-    )
-    assert re.search(r"│ memory.DRAM.departure_delay +│ +20 cycles │ .*GPUPerf's Δ +│ Sim et al., table 3 +│", printed)
+    assert re.search(r" +limits.registers +32,768 registers +32-bit registers of a core +CUDA Occ.* 2.0", printed)
+    assert re.search(r" +memory.DRAM.departure_delay +20 cycles +.*GPUPerf's Δ +Sim et al., table 3", printed)
     device = lpp.load_device("nvidia-tesla-c2050")
-    # what is wrapped goes on in lines without a first cell
-    assert len(re.findall(r"^│ \w", printed, re.MULTILINE)) == sum(len(part.numbers) for part in device.parts)
+    headings = 1
+    assert len(re.findall(r"^ +\w", printed, re.MULTILINE)) == headings + sum(
+        len(part.numbers) for part in device.parts
+    )
 
 
 def test_devices_show_prints_json_that_says_the_same():

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 
 import loopyperf as lpp
 from loopyperf.cli.program import program
-from loopyperf.counts.magnitude import number_in_words, sizes_in_words
+from loopyperf.counts.magnitude import sizes_in_words
 from loopyperf.errors import LoopyperfError, ParameterError
+from loopyperf.units import number_in_words
 
 GPU = "nvidia-v100"
 FITTED = "amd-r9-fury"

@@ -16,12 +16,13 @@ from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.instruction_access import checked_access, copied_pattern, source_pattern
 from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
-from loopyperf.idg.graph import Idg, number_in_words
+from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind
 from loopyperf.idg.warps.warp import grid_extent, warps_of_group
 from loopyperf.kernel import Kernel
 from loopyperf.sheet import Table
+from loopyperf.units import amount
 
 
 class WarpKind:
@@ -141,7 +142,7 @@ class KernelIdg(Idg):
                 launch.name,
                 " × ".join(map(str, launch.grid.values())),
                 f"{kind.warps:,}",
-                number_in_words(kind.graph.executed),
+                amount(kind.graph.executed),
             )
             for launch in self.launches
             for kind in launch.kinds

@@ -59,8 +59,9 @@ def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
     scale = min(1.0, seconds * clock / totals[busiest])
     for (source, each), number in busy[busiest].items():
         yield Row(busiest, source, number, each / clock, scale * each * number / clock)
-    rest = max(0.0, seconds - totals[busiest] / clock)
-    yield Row("latency", f"launch of {name}", times, rest / times, rest)
+    rest = seconds - totals[busiest] / clock
+    if rest > 0:
+        yield Row("latency", f"launch of {name}", times, rest / times, rest)
 
 
 def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]]:

@@ -25,7 +25,7 @@ from loopyperf.models.on_device.demand import LaunchDemand, is_memory
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
 from loopyperf.models.on_device.timing import WAVEFRONT, Timing, reaching
 from loopyperf.sheet import Sheet, Shown, Table, called
-from loopyperf.units import duration, prefixed
+from loopyperf.units import duration, number_of, prefixed
 
 FLOPS: Mapping[str, int] = {"add": 1, "mul": 1, "fma": 2, "mufu": 1, "special": 1, "div": 1, "pow": 1}
 """kind of a machine instruction of a floating-point type -> flop of a lane"""
@@ -77,7 +77,6 @@ class Roofline(Shown):
 
     def sheet(self) -> Sheet:
         """Return the launches with what bounds them, and the roofs."""
-        number = len(self.launches)
         intensities = [f"flop/B, {name}" for name in self.bandwidths]
         seconds = sum(launch.seconds for launch in self.launches)
         roofs = [(name, prefixed(each, "B/s")) for name, each in self.bandwidths.items()]
@@ -88,7 +87,7 @@ class Roofline(Shown):
         ]
         return Sheet(
             asked=f"{called(self.kernel, self.sizes, self.typical)} under the roofs of {self.device}",
-            answer=f"{number} launch{'' if number == 1 else 'es'}, {duration(seconds)} at least",
+            answer=f"{number_of(len(self.launches), 'launch')}, {duration(seconds)} at least",
             tables=[
                 Table(
                     ("launch", "bound", "at least", "attainable", *intensities),

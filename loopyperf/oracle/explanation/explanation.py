@@ -9,6 +9,7 @@ from loopyperf.models.on_device.roofs import Roofline
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import LineCost, line_costs
 from loopyperf.oracle.explanation.listing import Line
+from loopyperf.oracle.explanation.models_table import models_table
 from loopyperf.oracle.explanation.reasons import unanswered
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import duration, in_percent
@@ -59,16 +60,19 @@ class OnDevice(Shown):
         if not under:
             return ""
         bounds = ", ".join(dict.fromkeys(launch.bound for launch in self.roofline.launches))
-        return f"{', '.join(under)} say less than the roofline: they leave out some of what bounds it ({bounds})"
+        verb, who = ("says", "it does") if len(under) == 1 else ("say", "they do")
+        return (
+            f"{', '.join(under)} {verb} less than the {duration(least)} of the roofline, for {bounds}: "
+            f"{who} not see all that has to pass there"
+        )
 
     def sheet(self) -> Sheet:
         """Return what each model says, and why others have no answer."""
         shown = self.estimate
-        rows = [(name, each.bound, duration(float(each))) for name, each in self.estimates.items()]
         return Sheet(
             asked=f"{called(shown.kernel, shown.sizes, shown.typical)} on {self.name}",
-            answer=f"{duration(float(shown))} by {self.first}, most of it for {shown.bound}",
-            tables=[Table(("model", "most of it for", "time"), rows, text=2)],
+            answer=f"{shown.time_in_words} by {self.first}, {shown.most_of_it}",
+            tables=[models_table(self.estimates, self.clock)],
             remarks=unanswered(self.refusals),
         )
 
@@ -111,10 +115,10 @@ class Explanation(Shown):
     def sheet(self) -> Sheet:
         """Return what is shown first on each device, and the lines that cost most on the first one."""
         first = self.devices[0]
-        devices = [(on.name, on.first, on.estimate.bound, duration(float(on.estimate))) for on in self.devices]
+        devices = [(on.name, on.first, on.estimate.bound, on.estimate.time_in_words) for on in self.devices]
         return Sheet(
             asked=called(self.kernel, self.sizes, self.typical),
-            answer=f"{duration(float(first.estimate))} on {first.name} by {first.first}",
+            answer=f"{first.estimate.time_in_words} on {first.name} by {first.first}",
             tables=[
                 Table(("device", "model", "most of it for", "time"), devices, text=3),
                 Table((f"costliest lines on {first.device}", "time", "share"), self._costliest(first.estimate)),
@@ -150,6 +154,7 @@ def _plain(roofline: Roofline) -> dict[str, Any]:
         for launch in roofline.launches
     ]
     return {
+        "typical": plain(roofline.typical),
         "bandwidths": dict(roofline.bandwidths),
         "peaks": dict(roofline.peaks),
         "launches": launches,

@@ -1,12 +1,15 @@
 """Why models and devices have no answer: in short, and each reason once."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from textwrap import shorten
 
 SHORT = 80
 """letters of a reason in a table, at most"""
 NAMED = 20
 """of those who have no answer for the same reason, at most"""
+REASONS = 12
+"""that are told, at most"""
 
 
 def in_short(reason: str) -> str:
@@ -24,10 +27,12 @@ def by_reason(refusals: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
-def unanswered(refusals: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each reason, in short, with those who have no answer for it."""
-    short = by_reason({name: in_short(reason) for name, reason in refusals.items()})
-    return [f"no answer: {_listed(names)}: {reason}" for reason, names in short.items()]
+def unanswered(refusals: Mapping[str, str], as_said: Callable[[str], str] = in_short) -> list[str]:
+    """Return a sentence for each reason, in short or *as_said*, with those who have no answer for it."""
+    told = by_reason({name: as_said(reason) for name, reason in refusals.items()})
+    lines = [f"no answer: {_listed(names)}: {reason}" for reason, names in islice(told.items(), REASONS)]
+    rest = sum(map(len, islice(told.values(), REASONS, None)))
+    return [*lines, f"no answer: {rest:,} more, for other reasons"] if rest else lines
 
 
 def _listed(names: Iterable[str]) -> str:

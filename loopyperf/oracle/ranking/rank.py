@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from math import inf, log
 from typing import Any
 
-from loopyperf import hypertext
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
-from loopyperf.counts.magnitude import number_in_words
 from loopyperf.errors import ParameterError
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.campaign import opened
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
+from loopyperf.oracle.explanation.reasons import unanswered
 from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
 from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of, said_of_bounds
@@ -26,11 +25,10 @@ from loopyperf.oracle.ranking.shortlist import Candidate, Shortlist, errors_of, 
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
 from loopyperf.oracle.ranking.variants import Variant, Variants, named
 from loopyperf.oracle.sizes import merged_sizes
-from loopyperf.sheet import Sheet, Shown, Table
-from loopyperf.units import duration
+from loopyperf.sheet import Sheet, Shown, Table, abridged, described, plain
+from loopyperf.units import duration, number_of
 
-SHOWN = 12
-"""failures that are printed, at most"""
+NO_ESTIMATE = "none has an estimate"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,7 +67,7 @@ class Ranking(Shown):
         """Return the name of the fastest variant; raises :class:`ParameterError` where no variant has an estimate."""
         if not self.estimates:
             reasons = "; ".join(dict.fromkeys(self.failures.values()))
-            raise ParameterError(f"none of {len(self.failures)} variants has an estimate: {reasons}")
+            raise ParameterError(f"of {number_of(len(self.failures), 'variant')} {NO_ESTIMATE}: {reasons}")
         return self.order[0]
 
     @property
@@ -141,21 +139,24 @@ class Ranking(Shown):
 
     def sheet(self) -> Sheet:
         """Return the fastest and the slowest variants, and who has no place in the order."""
-        answer = f"{self.best} takes {duration(self.seconds[self.best])}" if self.order else "none has an estimate"
-        return Sheet(self._asked(), answer, [self._table()] if self.order else [], list(self._rest()))
-
-    def _asked(self) -> str:
-        sizes = ", ".join(f"{name}={number_in_words(value)}" for name, value in self.sizes.items())
-        return f"{len(self.variants):,} variants ({sizes}) on {self.device}, model {self.model}"
+        asked = described(number_of(len(self.variants), "variant"), self.sizes, self.typical)
+        answer = f"{self.best} takes {self.estimates[self.best].time_in_words}" if self.order else NO_ESTIMATE
+        return Sheet(
+            asked=f"{asked} on {self.device}, model {self.model}",
+            answer=answer,
+            tables=[self._table()] if self.order else [],
+            remarks=list(self._rest()),
+        )
 
     def _table(self) -> Table:
         """Return number, name, time and bound of the fastest and the slowest, and how many there are between."""
         number = {name: place for place, group in enumerate(self.ties, 1) for name in group}
-        first, last = hypertext.ends(len(self.order))
-        chosen = [(self.order[place], self.estimates[self.order[place]]) for place in (*first, *last)]
-        rows = [(str(number[name]), name, each.time_in_words, each.bound) for name, each in chosen]
-        if last.start > first.stop:
-            rows.insert(first.stop, ("", f"{last.start - first.stop:,} more between", "", ""))
+
+        def row(name: str) -> tuple[str, ...]:
+            estimate = self.estimates[name]
+            return str(number[name]), name, estimate.time_in_words, estimate.bound
+
+        rows = abridged(self.order, row, called=1)
         return Table(("", "variant", "time", "most of it for"), rows, text=2, last=1)
 
     def _rest(self) -> Iterator[str]:
@@ -163,16 +164,14 @@ class Ranking(Shown):
         if self.beaten:
             least = min(each.at_least for each in self.beaten)
             yield f"{len(self.beaten):,} that take {duration(least)} or more by their bounds"
-        for name, reason in list(self.failures.items())[:SHOWN]:
-            yield f"- {name}: {reason}"
-        if len(self.failures) > SHOWN:
-            yield f"- and {len(self.failures) - SHOWN:,} more without an estimate"
+        yield from unanswered(self.failures, as_said=str)
         yield from (f"note: {note}" for note in self.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ranking as plain values that JSON can hold."""
         return {
             "sizes": dict(self.sizes),
+            "typical": plain(self.typical or {}),
             "device": self.device,
             "model": self.model,
             "estimates": {name: each.to_dict() for name, each in self.estimates.items()},

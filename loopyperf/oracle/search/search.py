@@ -7,7 +7,6 @@ from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from loopyperf import hypertext
 from loopyperf.calibration.learned import Learned
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
@@ -18,14 +17,14 @@ from loopyperf.oracle.ranking.answers import Questions
 from loopyperf.oracle.ranking.cascade import Question, asked
 from loopyperf.oracle.ranking.judge import judge_of
 from loopyperf.oracle.ranking.options import check_top
-from loopyperf.oracle.ranking.rank import Ranking, rank
+from loopyperf.oracle.ranking.rank import NO_ESTIMATE, Ranking, rank
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
 from loopyperf.oracle.search.adviser import SAMPLERS, Adviser, sampler_of
 from loopyperf.oracle.search.exploration import Exploration
 from loopyperf.oracle.search.space import Builder, Space, check_builds, spaced
 from loopyperf.oracle.sizes import merged_sizes
-from loopyperf.sheet import Sheet, Shown, Table, called
-from loopyperf.units import duration
+from loopyperf.sheet import Sheet, Shown, Table, abridged, described
+from loopyperf.units import duration, number_of
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
@@ -88,29 +87,27 @@ class Search(Shown):
     def sheet(self) -> Sheet:
         """Return the fastest points and the slowest, each with the trial that found it, and who has no estimate."""
         ranking = self.ranking
-        asked = f"{len(self.trials):,} of {self.points:,} points by {self.optimizer}"
-        answer = "none has an estimate"
+        asked = f"{len(self.trials):,} of {number_of(self.points, 'point')} by {self.optimizer}"
+        answer = NO_ESTIMATE
         if ranking.order:
-            trial, time = self.trials_until(self.seconds), duration(self.seconds)
+            trial, time = self.trials_until(self.seconds), ranking.estimates[ranking.best].time_in_words
             answer = f"the fastest, trial {trial}, takes {time}: {ranking.best}"
         return Sheet(
-            asked=f"{asked} {called('', ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
+            asked=f"{described(asked, ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
             answer=answer,
             tables=[self._table()] if ranking.order else [],
             remarks=list(self._remarks()),
         )
 
     def _table(self) -> Table:
-        order, estimates = self.ranking.order, self.ranking.estimates
         trial = {each.name: number for number, each in enumerate(self.trials, 1)}
-        first, last = hypertext.ends(len(order))
-        rows = [
-            (f"{place + 1:,}", order[place], estimates[order[place]].bound, duration(float(estimates[order[place]])),
-             f"{trial[order[place]]:,}")
-            for place in (*first, *last)
-        ]  # fmt: skip
-        if last.start > first.stop:
-            rows.insert(first.stop, ("", f"{last.start - first.stop:,} more between", "", "", ""))
+
+        def row(placed: tuple[int, str]) -> tuple[str, ...]:
+            place, name = placed
+            estimate = self.ranking.estimates[name]
+            return f"{place:,}", name, estimate.bound, estimate.time_in_words, f"{trial[name]:,}"
+
+        rows = abridged(tuple(enumerate(self.ranking.order, 1)), row, called=1)
         return Table(("", "point", "most of it for", "time", "trial"), rows, text=3)
 
     def _remarks(self) -> Iterator[str]:

@@ -1,0 +1,117 @@
+"""Sheets in narrow terminals: nothing is cut off, no word and no number is broken, and no line is too wide."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from loopyperf.cli.program import program
+from loopyperf.sheet import GAP, SHOWN_FIRST, SHOWN_LAST, Sheet, Table, abridged, called, described, folded
+
+ESTIMATE = f"estimate {Path(__file__).parent / 'kernels.py'}:doubled --set n=4096"
+WIDTHS = (30, 40, 50, 60, 70, 80, 100, 120)
+ROWS = (
+    ("amd-r9-fury", "AMD Radeon R9 Fury, of the architecture GCN 3", "42.6 ps"),
+    ("nvidia-v100", "  NVIDIA Tesla V100 PCIe", "137,438,953,472 ns"),
+)
+HEADINGS = ("device", "what it is called", "time")
+
+
+def printed(width: int, *more: tuple[str, str, str]) -> list[str]:
+    return list(Table(HEADINGS, (*ROWS, *more), text=2).lines(width))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_words_and_numbers_are_whole_in_any_width(width: int) -> None:
+    lines = printed(width)
+    assert max(map(len, lines)) <= width
+    together = " ".join(" ".join(lines).split())
+    for name, words, time in ROWS:
+        assert name in together
+        assert time in together
+        assert set(words.split()) <= set(together.replace(";", "").split())
+
+
+def test_a_table_is_one_as_long_as_its_words_fit() -> None:
+    # device 11, architecture 12, the longest number 18, and 2 before each
+    assert printed(47)[0] == "  device       what it is                  time"
+    assert printed(46) == [
+        "  amd-r9-fury",
+        "      what it is called: AMD Radeon R9 Fury,",
+        "        of the architecture GCN 3; time:",
+        "        42.6 ps",
+        "  nvidia-v100",
+        "      what it is called: NVIDIA Tesla V100",
+        "        PCIe; time: 137,438,953,472 ns",
+    ]
+
+
+def test_rows_in_lines_are_as_far_in_as_they_are() -> None:
+    lines = list(Table(("source", "time"), [("for i", ""), ("  a_fetch[i_inner, k_inner]", "1 µs")]).lines(20))
+    assert lines == ["  for i", "    a_fetch[i_inner,", "      k_inner]", "        time: 1 µs"]
+
+
+def test_only_a_word_longer_than_most_is_broken_and_only_where_there_is_no_room() -> None:
+    formula = "a_fetch[i_inner,k_inner]*b_fetch[k_inner,j_inner]"
+    assert formula in "".join(printed(90, ("x", formula, "1 s")))
+    narrower = printed(80, ("x", formula, "1 s"))
+    assert narrower[0].split()[0] == "device"
+    assert max(map(len, narrower)) <= 80
+    assert formula not in "".join(narrower)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["681 µs", "2.45 TB/s", "14.1 Tflop/s", "1.25 GB", "83 %", "137 ns", "1 s", "20 ms", "12 flop", "3 B/s"],
+)
+def test_a_number_stays_beside_its_unit(words: str) -> None:
+    beginning = "takes so long as"
+    lines = folded(f"{beginning} {words} or so", len(f"{beginning} {words}") - 1)
+    assert lines[1].strip().startswith(words)
+    assert lines[0] == beginning
+
+
+def test_numbers_beside_other_words_are_parted() -> None:
+    assert folded("there are 12 sizes", 13, "") == ["there are 12", "sizes"]
+
+
+def test_numbers_in_words_go_on_in_the_next_line() -> None:
+    lines = list(Table(("model", "time"), [("linear", "at least 281 ms")]).lines(20))
+    assert [line.rstrip() for line in lines] == ["  model         time", "  linear    at least", "              281 ms"]
+
+
+def test_of_many_rows_the_first_and_the_last_are_shown() -> None:
+    few = SHOWN_FIRST + SHOWN_LAST
+    assert abridged(range(few), lambda each: (str(each), "row"), called=1) == [
+        (str(each), "row") for each in range(few)
+    ]
+    rows = abridged(range(2000), lambda each: (str(each), "row"), called=1)
+    assert [number for number, _ in rows] == [*map(str, range(SHOWN_FIRST)), "", "1997", "1998", "1999"]
+    assert rows[SHOWN_FIRST] == ("", "1,988 more between")
+
+
+def test_what_was_asked_about_is_said_with_all_that_was_stated() -> None:
+    sizes = {"n": 4, "m": np.array([[8, 2]]), "k": np.array([[5]]), "l": np.array([], int), "big": 10**40}
+    stated = "n=4, m=2..8, k=5, l=none, big=about 10^40, typically j=27"
+    assert called("rows", sizes, {"j": 27}) == f"rows({stated})"
+    assert described("6 variants", sizes, {"j": 27}) == f"6 variants ({stated})"
+    assert (called("rows", {}), described("6 variants", {})) == ("rows()", "6 variants")
+
+
+def test_a_sheet_without_a_head_begins_with_its_table() -> None:
+    assert Sheet("", tables=[Table(("a",), [("b",)])]).text().splitlines() == [f"{GAP}a", f"{GAP}b"]
+
+
+@pytest.mark.parametrize("command", ["devices", f"{ESTIMATE} --device amd-r9-fury", "devices show nvidia-v100"])
+@pytest.mark.parametrize("width", [48, 60])
+def test_commands_print_whole_words(command: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def words(columns: int) -> set[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        shown = CliRunner().invoke(program, command.split()).stdout
+        assert max(map(len, shown.splitlines())) <= columns
+        return set(re.findall(r"[A-Za-z]{2,}", shown))
+
+    # In lines, what stands first has no name, and what is empty has none.
+    assert words(width) >= words(400) - {"device", "property", "number", "architecture", "description", "fits"}
