@@ -103,6 +103,13 @@ def test_every_link_within_the_tree_leads_to_something(document: Path) -> None:
     assert not broken, broken
 
 
+def test_every_page_that_sources_name_exists() -> None:
+    sources = [path for folder in ("loopyperf", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    named = {page for path in sources for page in re.findall(r"docs/[\w/]+\.md", path.read_text(encoding="utf-8"))}
+    assert len(named) > 3
+    assert [page for page in sorted(named) if not (ROOT / page).is_file()] == []
+
+
 def test_a_file_that_stands_in_the_tutorial_is_shown_as_it_is() -> None:
     shown = {(path, name): text for path in DOCUMENTS for name, text in files(path).items()}
     copies = {key: text for key, text in shown.items() if (TUTORIAL / key[1]).exists()}

@@ -1,4 +1,4 @@
-"""The layers of DESIGN.md and the house style, read off the source by its syntax trees.
+"""The layers of CONTRIBUTING.md and the house style, read off the source by its syntax trees.
 
 A module imports only from its own or an earlier layer. Every test here runs a finder that returns offences over the
 whole tree; that the finders find anything is tested at the end.

@@ -1,6 +1,6 @@
 """GPUMech: intervals of instructions, each ended by a stall in which other warps issue theirs.
 
-    CPR = Σi (Ii + Si + nonoverlappedi)                     with the issue rate 1 (MODELS.md, section 5)
+    CPR = Σi (Ii + Si + nonoverlappedi)                     with the issue rate 1 (docs/errata.md)
     p = ΣI / (ΣI + ΣS)                                      the probability that a warp issues in a cycle
 
 for interval i of Ii instructions and Si stall cycles, by the policy of the scheduler:

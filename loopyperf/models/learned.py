@@ -13,8 +13,8 @@ the linear model and IPS of the saturated device, which is learned relative to I
 so that I cancels. Learned so, where the training set has nothing alike (an SVR tends to a constant there) the answer is
 near that of the base, and not near the mean throughput of all kernels.
 
-D. Dao, J. Kim, S. Seo, B. Egger, J. Lee: "A Performance Model for GPUs with Caches", IEEE TPDS 26(7), 2015; MODELS.md,
-section 8.
+D. Dao, J. Kim, S. Seo, B. Egger, J. Lee: "A Performance Model for GPUs with Caches", IEEE TPDS 26(7), 2015;
+docs/errata.md.
 """
 
 from collections.abc import Iterator, Sequence

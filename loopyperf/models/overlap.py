@@ -9,7 +9,7 @@ p → ∞ a roofline. Of counts there are two sides, memory and what is on the c
 T is homogeneous of degree 1 in the costs wᵢ xᵢ, so that by Euler's theorem it is the sum of each cost times its
 derivative, (m_s/M)^(p − 1) for M the smooth maximum: these are the rows, and the gradient that weights are fitted with.
 
-MODELS.md, section 9; the smooth maximum that Stevens and Klöckner leave to future work.
+It is the smooth maximum that Stevens and Klöckner leave to future work.
 """
 
 from collections.abc import Sequence

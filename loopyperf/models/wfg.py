@@ -1,7 +1,7 @@
 """The work flow graph model: the cycles of a warp's way through its blocks, memory operations and barriers.
 
     λtrans,i = αi · max(λcomp, Λcomp / (ILPi·ω))          of a block of computation          (Lemeire, equation 30)
-    CYCcomp = Σ λtrans,i + λinstr·αmem                    (31; αi is in λtrans,i already: MODELS.md, section 4)
+    CYCcomp = Σ λtrans,i + λinstr·αmem                    (31; αi is in λtrans,i already: docs/errata.md)
     λtrans,mem = λinstr + max(0, (αmem·λmem − CYCcomp) / αmem)      leaving a memory operation            (33)
     NBC = CYCcomp / (αmem + αsync + 1)                                                                    (35)
     Λexposed = Λmem − (ω − 1)·NBC                         until its result may be used                    (36)

@@ -243,7 +243,7 @@ class PlainDemand(WarpDemand):
 
     @cached_property
     def intervals(self) -> Sequence[Interval]:
-        """Return αmem intervals of αcomp/αmem instructions, each with a stall of Λmem (MODELS.md, section 5)."""
+        """Return αmem intervals of αcomp/αmem instructions, each with a stall of Λmem (docs/errata.md, GPUMech)."""
         workload = self.workload
         if not workload.memory:
             return (Interval(workload.compute, Fraction(0), 1),)

@@ -6,12 +6,12 @@ it cannot. Where it still can when its time is over, the others are asked from t
 ========================  ==============  ============  ===========================================================
 policy                    goes on for     then          source
 ========================  ==============  ============  ===========================================================
-``round-robin``           0               longest wait  Lemeire, section 2.5; MODELS.md, section 7 (the default)
+``round-robin``           0               longest wait  Lemeire, section 2.5 (the default)
 ``greedy-then-oldest``    while it can    oldest        Lemeire, section 2.5
 ``greedy-then-youngest``  while it can    youngest      Huerta et al., Analyzing Modern NVIDIA GPU Cores, section
                                                         5.1.2, as observed from Turing on; where the compiler tells a
                                                         warp to yield is not modelled
-``oldest-first``          0               oldest        MODELS.md, section 7
+``oldest-first``          0               oldest        ours: the oldest warp always
 ``quantum``               32 cycles       oldest        Dao, section 4: "a round-robin scheduling policy when the
                                                         active warp has executed for a certain number of cycles. If
                                                         a warp blocks, the scheduler selects the first warp that is

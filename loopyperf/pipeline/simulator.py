@@ -1,7 +1,7 @@
 """The pipeline model: how long a core takes, by mimicking what it does.
 
 A graph, latencies, an execution configuration, a scheduler and an issue limit go in; cycles come out (Cornelis, section
-III.D; Lemeire, section 3.2; the rules are those of MODELS.md, section 7):
+III.D; Lemeire, section 3.2; the rules are those of docs/errata.md):
 
 - An instruction issues at the first moment when its predecessors are complete, its subsystem is free (λ of what issued
   there last has passed), and the issue limit allows (issues are 1/IL apart). Time is continuous and exact.

@@ -29,7 +29,7 @@ def waits(graph: Idg, timing: Timing) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("graph", [LEMEIRE, LEMEIRE_LAST_TWO])
 def test_example_kernel_takes_25_cycles(graph: Idg) -> None:
-    # 3·4 + 1 + 2·6: one of two independent computations counts λ only (MODELS.md, section 2)
+    # 3·4 + 1 + 2·6: one of two independent computations counts λ only (docs/errata.md, Volkov)
     assert warp_latency(graph, TWO_PIPELINES).cycles == 25
 
 

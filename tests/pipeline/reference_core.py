@@ -1,4 +1,4 @@
-"""A core by the rules of MODELS.md, section 7, one after the other: no queues, no ticks, no loops, no haste.
+"""A core by the rules of docs/errata.md, one after the other: no queues, no ticks, no loops, no haste.
 
 At every step each instruction that is left of each warp is asked when it could issue; the earliest one of them does,
 and where there are several, the policy says which. Times are fractions.

@@ -1,7 +1,7 @@
 """The instruction mix kernel on the six GPUs of Lemeire, Table 4, against equations 43 to 45, corrected.
 
 β computations and then one special function, each waiting for the one before, again and again (Lemeire, Fig. 11). How
-many computations a core issues in a cycle, at full occupancy, as MODELS.md has the equations:
+many computations a core issues in a cycle, at full occupancy, as docs/errata.md has the equations:
 
     one pipeline                        β / (β·λ₁ + λ₂)
     two pipelines                       min(1/λ₁, β/λ₂)

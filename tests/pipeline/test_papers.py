@@ -1,4 +1,4 @@
-"""The exact results that the papers and MODELS.md, section 7, state."""
+"""The exact results that the papers and docs/errata.md state."""
 
 from fractions import Fraction
 
@@ -109,7 +109,7 @@ def test_waiting_groups_follow_one_after_the_other() -> None:
 
 
 def test_store_completes_when_its_pipeline_is_free() -> None:
-    # MODELS.md, section 7: Λ of a store is its λ
+    # docs/errata.md: Λ of a store is its λ
     store = Idg.from_edges(["alu", "store"], [(0, 1)])
     assert simulate(store, {"alu": Lambdas(1, 18), "store": Lambdas(23, 475)}, warps(1)).cycles == 18 + 23
 

@@ -1,6 +1,6 @@
 """The intervals of GPUMech: instructions issued one after the other, then a stall for a result from memory.
 
-As in Lemeire, section 2.5, with the conventions of MODELS.md, section 5: the warp issues one instruction a cycle, and
+As in Lemeire, section 2.5, as docs/errata.md reads it (GPUMech): the warp issues one instruction a cycle, and
 waits for nothing but results from memory, Λ after their issue. Memory instructions take none of these cycles and are
 not counted. An interval ends where an instruction waits for such a result; the end of the program waits for all of
 them. Nobody waits for a store. Barriers are instructions like others.

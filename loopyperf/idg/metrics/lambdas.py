@@ -13,7 +13,7 @@ Timing = Mapping[str, Lambdas] | Callable[[Instruction], Lambdas]
 
 
 def latencies(instructions: Sequence[Instruction], timing: Timing) -> list[Lambdas]:
-    """Return the latencies of each instruction, in cycles; a store completes λ after its issue (MODELS.md, section 7).
+    """Return the latencies of each instruction, in cycles; a store completes λ after its issue (docs/errata.md).
 
     Raises :class:`GraphError` for a subsystem that *timing* does not tell of.
     """

@@ -50,7 +50,7 @@ def warp_latency(graph: Idg, timing: Timing, limit: int = LIMIT) -> Latency:
     """Return Λapp in cycles, and the critical path: exactly, however often the loops run.
 
     *timing* tells the latencies in cycles. Raises :class:`GraphError` where it tells nothing of a subsystem, and where
-    a loop comes to no steady state within *limit* instructions. Source: Lemeire, section 2.2; MODELS.md, sections 2, 7.
+    a loop comes to no steady state within *limit* instructions. Source: Lemeire, section 2.2; docs/errata.md.
     """
     lambdas = latencies(graph.instructions, timing)
     parts = parts_of_cycle(lambdas)

@@ -1,8 +1,8 @@
 """One warp alone on its core, executing its instructions one by one in the order of the program.
 
 An instruction issues at the first moment when the one before has issued, the results that it waits for are complete,
-and its pipeline is free: λ of the instruction that issued there last has passed (Lemeire, section 3.2; MODELS.md,
-section 7). Times are whole numbers of some part of a cycle, so that two of them are equal exactly where they should be.
+and its pipeline is free: λ of the instruction that issued there last has passed (Lemeire, section 3.2;
+docs/errata.md). Times are whole numbers of some part of a cycle, so that two of them are equal exactly where they should be.
 """
 
 from collections import Counter

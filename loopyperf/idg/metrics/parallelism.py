@@ -7,7 +7,7 @@ after a load and before the first use of its value; there such a dependence matt
 ahead has all the requests of that pass behind it.
 
 Sim divides the sum over blocks by their number, which makes it grow with the passes of a loop: here it is divided by
-that of all executions (MODELS.md, section 6).
+that of all executions (docs/errata.md, GPUPerf).
 """
 
 from collections.abc import Collection, Iterable
