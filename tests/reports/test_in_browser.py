@@ -160,11 +160,13 @@ def test_lines_are_sorted_again_when_another_model_or_device_is_chosen(watched: 
     watched.page.click("#source th:nth-child(3) button")
     watched.page.wait_for_selector("#source th[aria-sort=descending]")
     watched.page.wait_for_timeout(50)
-    for select, option in (("#model", "mwp-cwp"), ("#device", "1"), ("#device", "2"), ("#device", "0")):
+    lines = 0
+    for select, option in (("#model", "volkov"), ("#device", "1"), ("#device", "2"), ("#device", "0")):
         watched.page.select_option(select, option)
         times = column(watched, "#source", 3)
-        assert len(times) > 1
         assert times == sorted(times, reverse=True)
+        lines = max(lines, len(times))
+    assert lines > 1
 
 
 @pytest.mark.parametrize(("table", "number"), [("costs", 4), ("models", 2), ("launches", 3)])
