@@ -7,8 +7,6 @@ from loopyperf.models.on_device.timed_graph import START
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
 from loopyperf.models.result import Breakdown, ModelTime, Row
 
-Cycles = Callable[[TimedLaunch], float]
-"""how many cycles the core with most groups takes for a launch"""
 Rows = Callable[[TimedLaunch], Iterable[Row]]
 """what all executions of a launch cost, in seconds"""
 Notes = Callable[[TimedLaunch], Iterable[str]]
