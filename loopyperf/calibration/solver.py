@@ -12,10 +12,11 @@ import math
 from typing import cast
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 
 from loopyperf.calibration.dependence import separated
 from loopyperf.calibration.indistinguishable import TOLERANCE
+from loopyperf.calibration.least_squares import least_squares, non_negative_least_squares
 from loopyperf.calibration.problem import Matrix, Problem, Vector
 from loopyperf.calibration.solution import Solution
 from loopyperf.errors import CalibrationError
@@ -69,9 +70,7 @@ def _minimise(columns: Matrix, non_negative: bool, ridge: float) -> Vector:
     rows, width = columns.shape
     augmented = np.vstack([columns, ridge * np.eye(width)])
     target = np.concatenate([np.ones(rows), np.zeros(width)])
-    if non_negative:
-        return cast("Vector", optimize.nnls(augmented, target)[0])
-    return cast("tuple[Vector, ...]", linalg.lstsq(augmented, target))[0]
+    return (non_negative_least_squares if non_negative else least_squares)(augmented, target)
 
 
 def _check_options(ridge: float, tolerance: float) -> None:

@@ -21,6 +21,8 @@ from loopyperf.models.workload import ISSUE, Share, WarpDemand
 
 MEMORY = ("global", SPACE)
 """the subsystems of a machine graph whose instructions ask for memory beyond the core"""
+FLOATING_POINT = frozenset({"add", "mul", "fma"})
+"""kinds of instructions that do the arithmetic a kernel is for, of floating-point types"""
 
 
 class LaunchDemand(WarpDemand):
@@ -122,6 +124,11 @@ class LaunchDemand(WarpDemand):
         return found
 
     # }}}
+
+
+def is_floating_point(instruction: Instruction) -> bool:
+    """Return whether an instruction is arithmetic of floating-point numbers, which a kernel is for."""
+    return instruction.dtype.startswith("f") and instruction.kind in FLOATING_POINT and not instruction.is_idle
 
 
 def is_memory(instruction: Instruction) -> bool:
