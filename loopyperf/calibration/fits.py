@@ -14,8 +14,7 @@ from loopyperf.calibration.exercised import Coverage
 from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.models.interface import Basis
-from loopyperf.models.pipeline_names import shown
-from loopyperf.models.result import LAUNCHES
+from loopyperf.models.pipeline_names import LAUNCHES, shown
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import duration, number_of
 

@@ -23,8 +23,8 @@ from loopyperf.calibration.problem import Matrix, Problem, Vector
 from loopyperf.calibration.solution import Solution
 from loopyperf.calibration.solver import RIDGE, solve
 from loopyperf.models.interface import Basis
-from loopyperf.models.on_device.pipeline_shares import LAUNCHES
 from loopyperf.models.overlap import DESCRIBED, Overlapped, overlapped, side
+from loopyperf.models.pipeline_names import LAUNCHES
 
 EXPLAINED = 0.2
 """|ln| of predicted over measured time up to which an error counts by its square"""

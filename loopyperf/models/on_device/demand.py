@@ -13,9 +13,10 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.metrics import Interval, Lambdas, intervals, waited_for, warp_latency, work_flow_graph
 from loopyperf.idg.program import Instruction
-from loopyperf.models.on_device.timed_graph import START, TimedGraph
+from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timed
+from loopyperf.models.pipeline_names import START
 from loopyperf.models.work_flow import FlowNode, WorkFlow
 from loopyperf.models.workload import ISSUE, Share, WarpDemand
 

@@ -18,8 +18,9 @@ from loopyperf.models.features import Features
 from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.warp_accesses import WarpAccesses
+from loopyperf.models.pipeline_names import LAUNCHES
 
-ALONE = ("launches", "work-groups")
+ALONE = (LAUNCHES, "work-groups")
 """properties that are of no group"""
 
 
