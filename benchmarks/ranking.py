@@ -12,7 +12,7 @@ fastest and of the shortlist, over the fastest; and how long ranking took agains
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
@@ -63,15 +63,37 @@ def lines(file: Path) -> list[dict]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def main() -> None:
-    """Measure, rank, compare."""
+def arguments() -> argparse.Namespace:
+    """Return what is asked for."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--n", type=int, default=256)
     parser.add_argument("--fit", type=Path, help="by default the one of the local device")
     parser.add_argument("--model", help="by default the one that is better")
     parser.add_argument("--workers", type=int, default=1, help="processes that rank")
-    asked = parser.parse_args()
+    return parser.parse_args()
+
+
+def figures(ranking: lpp.Ranking, found: Mapping[str, dict]) -> dict[str, str]:
+    """Return column -> figure of how *ranking* orders what was *found* of its variants."""
+    names = [name for name in ranking.order if name in found]
+    predicted = np.array([ranking.seconds[name] for name in names])
+    measured = np.array([found[name]["seconds"] for name in names])
+    short = [names.index(name) for name in ranking.shortlist().names if name in found]
+    return {
+        "Spearman": f"{spearman(predicted, measured):.2f}",
+        "median abs ln": f"{median_log_error(predicted, measured):.2f}",
+        "spread": f"{measured.max() / measured.min():.1f}",
+        "top 1": f"{regret(predicted, measured):.2f}",
+        "best of top 8": f"{measured[:8].min() / measured.min():.2f}",
+        "shortlist": f"{len(short)}",
+        "its best": f"{measured[short].min() / measured.min():.2f}",
+    }
+
+
+def main() -> None:
+    """Measure, rank, compare."""
+    asked = arguments()
     measure(asked.file, asked.n)
     found = {each["name"]: each for each in lines(asked.file) if each["n"] == asked.n and each["seconds"]}
     executor = ProcessPoolExecutor(asked.workers) if asked.workers > 1 else None
@@ -79,33 +101,13 @@ def main() -> None:
     with lp.CacheMode(False):  # as if nobody had seen the variants; processes are forked with that
         ranking = lpp.rank(VARIANTS, fit=asked.fit, model=asked.model, executor=executor, n=asked.n)
     ranked = time.perf_counter() - begin
-    names = [name for name in ranking.order if name in found]
-    predicted = np.array([ranking.seconds[name] for name in names])
-    measured = np.array([found[name]["seconds"] for name in names])
-    table = Table(title=f"{len(names)} matrix multiplications, n = {asked.n}, {ranking.device}, model {ranking.model}")
-    for column in (
-        "Spearman",
-        "median abs ln",
-        "spread",
-        "top 1",
-        "best of top 8",
-        "shortlist",
-        "its best",
-        "times faster",
-    ):
-        table.add_column(column, justify="right")
-    short = [names.index(name) for name in ranking.shortlist().names if name in found]
     took = sum(each["took"] for each in found.values())
-    table.add_row(
-        f"{spearman(predicted, measured):.2f}",
-        f"{median_log_error(predicted, measured):.2f}",
-        f"{measured.max() / measured.min():.1f}",
-        f"{regret(predicted, measured):.2f}",
-        f"{measured[:8].min() / measured.min():.2f}",
-        f"{len(short)}",
-        f"{measured[short].min() / measured.min():.2f}",
-        f"{took / ranked:.0f}",
-    )
+    row = figures(ranking, found) | {"times faster": f"{took / ranked:.0f}"}
+    number = sum(name in found for name in ranking.order)
+    table = Table(title=f"{number} matrix multiplications, n = {asked.n}, {ranking.device}, model {ranking.model}")
+    for column in row:
+        table.add_column(column, justify="right")
+    table.add_row(*row.values())
     Console(width=140).print(table)
     print(f"ranked in {ranked:.1f} s, {ranked / len(VARIANTS) * 1e3:.0f} ms each; measured in {took:.0f} s")
     for name, reason in ranking.failures.items():

@@ -64,6 +64,16 @@ def hold(ranking: lpp.Ranking, measured: Mapping[str, float], held: Mapping[floa
         held[probability].append((is_held, len(names)))
 
 
+def print_shortlists(held: Mapping[float, list[tuple[bool, int]]]) -> None:
+    """Print how often shortlists hold one that is fast enough, and how long they are; *held* as :func:`hold` has it."""
+    for probability, found in held.items():
+        holds, lengths = zip(*found, strict=True)
+        print(
+            f"shortlists for {REGRET:.0%}, probability {probability:.0%}: {np.mean(holds):.0%} of {len(holds)} "
+            f"hold one that is fast enough, {np.mean(lengths):.1f} kernels each"
+        )
+
+
 def main() -> None:
     """Rank the groups that each fold leaves out."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -102,12 +112,7 @@ def main() -> None:
     table.add_row("the fits alone", *figures(np.array([direct[row.label] for row in told]), told))
     Console(width=120).print(table)
     print(f"{len(told)} variants in {len(chosen)} groups, {len(told) / took:.2f} a second on {asked.workers} workers")
-    for probability, found in held.items():
-        holds, lengths = zip(*found, strict=True)
-        print(
-            f"shortlists for {REGRET:.0%}, probability {probability:.0%}: {np.mean(holds):.0%} of {len(holds)} "
-            f"hold one that is fast enough, {np.mean(lengths):.1f} kernels each"
-        )
+    print_shortlists(held)
     print(f"not ranked: {dict(failures) or 'none'}")
 
 

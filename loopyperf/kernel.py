@@ -21,6 +21,8 @@ from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
 from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
 from loopy.symbolic import get_dependencies, isl_set_from_expr
+from loopy.target.opencl import VolatileMemOpenCLTarget
+from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 from loopy.translation_unit import TranslationUnit, resolve_callables
 from loopy.types import LoopyType
 
@@ -35,6 +37,8 @@ from loopyperf.registers import values_of_registers
 PARAM = isl.dim_type.param
 UNCHECKED = "no_check"
 """Loopy's word for leaving out the check that accesses are within bounds"""
+VOLATILE = (VolatileMemOpenCLTarget, VolatileMemPyOpenCLTarget)
+"""targets of Loopy whose accesses of memory are volatile"""
 
 Program = TranslationUnit | LoopKernel
 

@@ -43,8 +43,6 @@ class Barrier:
     """the group inames that decide, in conditions around these loops, which groups run them"""
     copied: frozenset[str]
     """the innermost loops around it, as far as they are unrolled: it stands in each of their copies, run or not"""
-    following: str | None
-    """the instruction that comes next, if any"""
 
     @property
     def inames(self) -> frozenset[str]:
@@ -252,7 +250,6 @@ def _barriers(kernel: LoopKernel, block: Sequence[ScheduleItem], host_loops: tup
                 loops=(*host_loops, *(iname for iname, _ in loops)),
                 groups=frozenset[str]().union(*(groups for _, groups in loops)),
                 copied=frozenset(takewhile(partial(is_unrolled, kernel), (name for name, _ in reversed(loops)))),
-                following=following,
             )
 
 

@@ -114,8 +114,8 @@ def test_an_axis_of_unknown_length_is_no_constraint() -> None:
 def test_barriers_are_named_after_the_instruction_that_they_precede() -> None:
     _, second = load_kernel(two_steps()).launches
     assert second.barriers == (
-        Barrier("barrier before turn", (), frozenset(), frozenset(), "turn"),
-        Barrier("barrier before last", (), frozenset(), frozenset(), "last"),
+        Barrier("barrier before turn", (), frozenset(), frozenset()),
+        Barrier("barrier before last", (), frozenset(), frozenset()),
     )
 
 

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 
+from loopyperf.calibration.least_squares import non_negative_least_squares
 from loopyperf.calibration.problem import Matrix, Vector
 
 DAMPED = 1.0
@@ -120,15 +121,11 @@ class _Quadratic:
         damped = self.hessian + np.diag(damping * self.diagonal)
         factor = cast("Matrix", linalg.cholesky(damped))
         target = cast("Vector", linalg.solve_triangular(factor, damped @ above - self.gradient, trans=1))
-        found = _non_negative(factor, target)
+        found = non_negative_least_squares(factor, target)
         if found[-1] > last:
-            return np.append(_non_negative(factor[:, :-1], target - last * factor[:, -1]), last)
+            return np.append(non_negative_least_squares(factor[:, :-1], target - last * factor[:, -1]), last)
         return found
 
     def decrease(self, step: Vector) -> float:
         """Return by how much the cost falls by *step*, undamped."""
         return -float(self.gradient @ step + step @ self.hessian @ step / 2)
-
-
-def _non_negative(columns: Matrix, target: Vector) -> Vector:
-    return cast("Vector", optimize.nnls(columns, target)[0])

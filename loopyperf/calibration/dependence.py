@@ -14,9 +14,10 @@ from functools import lru_cache
 from typing import cast
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 
 from loopyperf.calibration.indistinguishable import Indistinguishable
+from loopyperf.calibration.least_squares import least_squares, non_negative_least_squares
 from loopyperf.calibration.problem import Matrix, Problem, Vector
 
 _SINGULAR = 1e-12
@@ -79,7 +80,7 @@ def nearest_combination(matrix: Matrix, column: int) -> Vector:
     All columns of *matrix*, (rows × columns), are of unit length for this: a coefficient of 1 is a whole column.
     """
     columns = _unit_columns(matrix)
-    return _combination(np.delete(columns, column, axis=1), columns[:, column])
+    return least_squares(np.delete(columns, column, axis=1), columns[:, column])
 
 
 def _unit_columns(matrix: Matrix) -> Matrix:
@@ -90,7 +91,7 @@ def _unit_columns(matrix: Matrix) -> Matrix:
 
 def _kept(columns: Matrix, tolerance: float) -> list[int]:
     kept = list(range(columns.shape[1]))
-    for combine in (_non_negative_combination, _combination):
+    for combine in (non_negative_least_squares, least_squares):
         suspects = _suspects(columns, kept, tolerance)
         for column in reversed(tuple(kept)):
             others = [other for other in kept if other != column]
@@ -112,7 +113,7 @@ def _suspects(columns: Matrix, kept: list[int], tolerance: float) -> set[int]:
 
 def _relation(columns: Matrix, kept: list[int], column: int) -> tuple[dict[int, float], float]:
     """Return the factors of the kept columns that make up the left-out one, and how far it is from that combination."""
-    factors = _combination(columns[:, kept], columns[:, column])
+    factors = least_squares(columns[:, kept], columns[:, column])
     mismatch = float(np.linalg.norm(columns[:, column] - columns[:, kept] @ factors))
     noise = max(mismatch, _ROUNDING)
     return {other: float(factor) for other, factor in zip(kept, factors, strict=True) if abs(factor) > noise}, mismatch
@@ -135,14 +136,6 @@ def _groups(
         )
         for _, left_out in groups
     )
-
-
-def _combination(columns: Matrix, target: Vector) -> Vector:
-    return cast("tuple[Vector, ...]", linalg.lstsq(columns, target))[0]
-
-
-def _non_negative_combination(columns: Matrix, target: Vector) -> Vector:
-    return cast("Vector", optimize.nnls(columns, target)[0])
 
 
 def _distance(columns: Matrix, others: list[int], column: int, combine: Combination) -> float:

@@ -3,7 +3,7 @@
 The fields are those of the files in ``fits/``, whose README describes them; units are seconds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -13,11 +13,8 @@ from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.exercised import Coverage
 from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.calibration.uncertainty import Uncertainty
-from loopyperf.errors import IncompatibleRunsError
-from loopyperf.measurement.protocol import MUST_AGREE
 from loopyperf.models.interface import Basis
-from loopyperf.models.pipeline_names import shown
-from loopyperf.models.result import LAUNCHES
+from loopyperf.models.pipeline_names import LAUNCHES, shown
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import duration, number_of
 
@@ -171,31 +168,3 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     def is_better(self) -> bool:
         """Return whether the cross-validation found that no other way to fit these measurements generalises better."""
         return self.cross_validation is not None and self.cross_validation.better == self.candidate
-
-
-def require_compatible(fits: Sequence[Fit]) -> None:
-    """Return only if weights of these fits may be compared, and what they were fitted to be merged.
-
-    That is so if they are for the same columns (model, basis, counting) of the same times: device, driver, backend, and
-    those rules of the protocol by which archives are not mixed either
-    (:data:`loopyperf.measurement.protocol.MUST_AGREE`). In which order, for how long and how often was measured may
-    differ, and rules that this version does not know.
-
-    :raises IncompatibleRunsError: they differ; names the fields and their values.
-    """
-    stated = [_must_agree(fit) for fit in fits]
-    names = dict.fromkeys(name for each in stated for name in each)
-    values = {name: [each.get(name, "not stated") for each in stated] for name in names}
-    differing = {name: found for name, found in values.items() if any(value != found[0] for value in found)}
-    if differing:
-        listed = "; ".join(f"{name}: {' / '.join(str(value) for value in found)}" for name, found in differing.items())
-        raise IncompatibleRunsError(
-            f"these fits cannot be merged or compared, because they differ in {', '.join(differing)} ({listed}); "
-            "calibrate again on one device, with one driver, protocol and counting"
-        )
-
-
-def _must_agree(fit: Fit) -> dict[str, Setting]:
-    fields = ("model", "basis", "slug", "driver", "backend", "counting")
-    rules = {f"protocol.{rule}": fit.protocol[rule] for rule in MUST_AGREE if rule in fit.protocol}
-    return {field: getattr(fit, field) for field in fields} | rules

@@ -23,8 +23,8 @@ from loopyperf.calibration.problem import Matrix, Problem, Vector
 from loopyperf.calibration.solution import Solution
 from loopyperf.calibration.solver import RIDGE, solve
 from loopyperf.models.interface import Basis
-from loopyperf.models.on_device.pipeline_shares import LAUNCHES
 from loopyperf.models.overlap import DESCRIBED, Overlapped, overlapped, side
+from loopyperf.models.pipeline_names import LAUNCHES
 
 EXPLAINED = 0.2
 """|ln| of predicted over measured time up to which an error counts by its square"""
@@ -71,15 +71,15 @@ class _Fitted:
         return minimise(self.evaluate, begin, least=least, last_at_most=SHARPEST, scale=EXPLAINED)
 
 
-def solve_overlap(problem: Problem, *, tolerance: float = TOLERANCE) -> Solution:
+def solve_overlap(problem: Problem) -> Solution:
     """Return the weights and the sharpness that predict the problem's run times with the least error of logarithms.
 
-    Columns that cannot be told apart (*tolerance*) are one for counts, as in the linear fit; pipelines all have their
+    Columns that cannot be told apart are one for counts, as in the linear fit; pipelines all have their
     weight, drawn to what is described.
 
     :raises CalibrationError: as :func:`loopyperf.calibration.solver.solve` does.
     """
-    kept, undetermined = _kept(problem, tolerance)
+    kept, undetermined = _kept(problem)
     columns = tuple(problem.properties[column] for column in kept)
     rates = problem.matrix[:, kept]
     scales = _scales(rates, columns, problem.basis)
@@ -101,7 +101,7 @@ def solve_overlap(problem: Problem, *, tolerance: float = TOLERANCE) -> Solution
         at_bound=tuple(name for name, value in zip(columns, best, strict=True) if value == 0),
         non_negative=True,
         ridge=task.ridge,
-        tolerance=tolerance,
+        tolerance=TOLERANCE,
         sharpness=sharpness,
         basis=problem.basis,
     )
@@ -127,10 +127,10 @@ def _covariance(found: Minimum, scales: Vector) -> Matrix:
     return cast("Matrix", np.linalg.pinv(slopes.T @ slopes, hermitian=True)) * np.outer(factors, factors)
 
 
-def _kept(problem: Problem, tolerance: float) -> tuple[list[int], tuple[Indistinguishable, ...]]:
+def _kept(problem: Problem) -> tuple[list[int], tuple[Indistinguishable, ...]]:
     if problem.basis == "pipelines":
         return list(range(len(problem.properties))), ()
-    return separated(problem, tolerance)
+    return separated(problem, TOLERANCE)
 
 
 def _scales(rates: Matrix, columns: tuple[str, ...], basis: Basis) -> Vector:

@@ -9,14 +9,14 @@ The ridge ρ is dimensionless, because 1, Ã and w are. Source: Stevens and Klö
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 
 from loopyperf.calibration.dependence import separated
 from loopyperf.calibration.indistinguishable import TOLERANCE
+from loopyperf.calibration.least_squares import least_squares, non_negative_least_squares
 from loopyperf.calibration.problem import Matrix, Problem, Vector
 from loopyperf.calibration.solution import Solution
 from loopyperf.errors import CalibrationError
@@ -65,41 +65,12 @@ def solve(
     )
 
 
-class Weighted(Protocol):
-    """Anything with weights in seconds per unit: a :class:`Solution`, a fit."""
-
-    @property
-    def weights(self) -> Mapping[str, float]:
-        """Seconds per unit, by property."""
-        ...
-
-
-def spread(fits: Sequence[Weighted]) -> dict[str, float]:
-    """Return how far each weight varies over several fits: (largest − smallest) / largest magnitude, dimensionless.
-
-    0 means the same weight in all of them, 1 that one of them has 0, more than 1 that the sign changes, and infinity
-    that some of the fits have no such weight. Whether the fits may be compared at all is for
-    :func:`loopyperf.calibration.fits.require_compatible` to say.
-    """
-    names = dict.fromkeys(name for fit in fits for name in fit.weights)
-    return {name: _relative_range([fit.weights.get(name, math.nan) for fit in fits]) for name in names}
-
-
-def _relative_range(weights: list[float]) -> float:
-    if any(math.isnan(weight) for weight in weights):
-        return math.inf
-    largest = max(abs(weight) for weight in weights)
-    return (max(weights) - min(weights)) / largest if largest else 0.0
-
-
 def _minimise(columns: Matrix, non_negative: bool, ridge: float) -> Vector:
     """Return the scaled weights w; the ridge is so many more rows that ask each of them to be 0."""
     rows, width = columns.shape
     augmented = np.vstack([columns, ridge * np.eye(width)])
     target = np.concatenate([np.ones(rows), np.zeros(width)])
-    if non_negative:
-        return cast("Vector", optimize.nnls(augmented, target)[0])
-    return cast("tuple[Vector, ...]", linalg.lstsq(augmented, target))[0]
+    return (non_negative_least_squares if non_negative else least_squares)(augmented, target)
 
 
 def _check_options(ridge: float, tolerance: float) -> None:

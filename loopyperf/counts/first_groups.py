@@ -14,7 +14,7 @@ import islpy as isl
 import numpy as np
 from loopy.kernel.data import ValueArg
 
-from loopyperf.counts.item import Overhead
+from loopyperf.counts.item import LAUNCHES, WORK_GROUPS
 from loopyperf.counts.kernel_counts import KernelTallies, Tally, count_kernel
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
@@ -60,8 +60,8 @@ class FirstGroups:
     @cached_property
     def _tallies(self) -> tuple[Tally, ...]:
         counted: KernelTallies = count_kernel(self.kernel, typical=self.typical)
-        free = (Overhead("work-groups"), Overhead("launches"))
-        return tuple(each for each in counted.tallies if each.launch == self.launch.name and each.item not in free)
+        of_launch = (each for each in counted.tallies if each.launch == self.launch.name)
+        return tuple(each for each in of_launch if each.item not in (WORK_GROUPS, LAUNCHES))
 
 
 def first_groups(kernel: Kernel, launch: str, sizes: Mapping[str, int], grid: Grid, typical: Typical) -> FirstGroups:

@@ -36,4 +36,7 @@ class Overhead:
     kind: Literal["barriers", "work-groups", "launches"]
 
 
+WORK_GROUPS = Overhead("work-groups")
+LAUNCHES = Overhead("launches")
+
 Item = Operation | Access | Overhead

@@ -14,7 +14,7 @@ from loopy.kernel.instruction import InstructionBase
 from loopyperf.counts.conditions import ALWAYS
 from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
 from loopyperf.counts.guards import guards
-from loopyperf.counts.item import Access, Item, Overhead
+from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Overhead
 from loopyperf.counts.lanes import offsets_in_registers
 from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory import Reference
@@ -236,8 +236,8 @@ class _Pass:
         with self._refusals_of(source, source):
             for launches in launch_executions(self.counter, launch):
                 groups = Executions(self.counter.work_groups(launch) * launches.count, launches.weight)
-                yield _tally(launch, source, Overhead("work-groups"), groups)
-                yield _tally(launch, source, Overhead("launches"), launches)
+                yield _tally(launch, source, WORK_GROUPS, groups)
+                yield _tally(launch, source, LAUNCHES, launches)
 
 
 def _access(site: Site, ref: Reference, classifier: StrideClassifier) -> Access:

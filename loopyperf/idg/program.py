@@ -194,6 +194,14 @@ def is_innermost(loop: Loop) -> bool:
     return not any(isinstance(item, Loop) for item in loop.body)
 
 
+def loops_in(body: Sequence[Item]) -> Iterator[Loop]:
+    """Yield the loops in *body*, each before those inside it."""
+    for item in body:
+        if isinstance(item, Loop):
+            yield item
+            yield from loops_in(item.body)
+
+
 def placed(body: Sequence[Item], around: tuple[Loop, ...] = ()) -> Iterator[tuple[int, tuple[Loop, ...]]]:
     """Yield the instructions of *body* in the order of the program, each with the loops around it."""
     for item in body:

@@ -7,6 +7,7 @@ from loopyperf.measurement.backends.interface import Backend, Case, EmptiesCache
 from loopyperf.measurement.protocol import Protocol
 
 NOTHING = Timing((), ())
+"""of no run"""
 
 
 def measured(backend: Backend, case: Case, protocol: Protocol) -> Timing:

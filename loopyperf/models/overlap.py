@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import Basis, Fitted, Shares
 from loopyperf.models.linear import unfitted
-from loopyperf.models.pipeline_names import shown
+from loopyperf.models.pipeline_names import LAUNCHES, START, shown
 from loopyperf.models.result import Breakdown, ModelTime, Row
 
-ALONE = ("launches", "work-groups", "start")
+ALONE = (LAUNCHES, "work-groups", START)
 """columns that overlap with nothing"""
 MEMORY = ("global ",)
 """how the names of counts begin that are on the side of memory"""

@@ -1,9 +1,15 @@
-"""What the pipeline of local memory is called: by people, and in the files of fits.
+"""What columns of pipelines are called: by people, and in the files of fits.
 
 Accesses of local memory and of the cache that it is a part of are executed by one pipeline, NVIDIA's load/store units
 (LSU), where private and global memory pass, too. Files of fits call it ``local``, which people take for a memory.
 """
 
+LAUNCHES = "launches"
+"""what each launch costs: the column is a number of them, whatever the others are"""
+LATENCY = "latency"
+"""the time in which results are waited for"""
+START = "start"
+"""of the instruction that stands for the begin of a group"""
 LOAD_STORE = "load/store"
 """of local memory and the cache that it is a part of"""
 LOCAL_MEMORY = "local memory"

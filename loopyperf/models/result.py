@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from loopyperf.models.exact_sum import Seconds
+from loopyperf.models.pipeline_names import LAUNCHES
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import amount, duration, number_of
 
@@ -15,8 +16,6 @@ NAMED = 2
 """things left out that a headline names, at most"""
 NOTHING = "nothing"
 """what most of the time is for where there is none"""
-LAUNCHES = "launches"
-"""the row of what each launch costs: a number of them, whatever the others are"""
 Columns = Literal["counts", "pipelines", "core", "samples"]
 """what is counted in the rows of an estimate: what the whole kernel does; seconds that pipelines are busy by the
 device's description, which overlap, so that each has a part of the time; what the core with most groups executes;

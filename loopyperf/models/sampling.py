@@ -144,14 +144,6 @@ class Extrapolation:
     """seconds that it may be off to either side, with the probability :data:`LEVEL`, by the scatter of the samples"""
 
 
-def linear_time(samples: Samples) -> float:
-    """Return tlinear in seconds, as if all groups did the same; of more than two samples, by the line through them.
-
-    Raises :class:`ModelInputError` for a single sample that is not the whole launch.
-    """
-    return extrapolated(SampledProgram("", samples)).seconds
-
-
 def extrapolated(program: SampledProgram) -> Extrapolation:
     """Return what all groups of *program* take.
 

@@ -14,6 +14,7 @@ from loopyperf.measurement.allocation import array_bytes
 from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.backends.parts import Bound, DeviceProgram, Grid, RunsParts
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
+from loopyperf.measurement.sampling import NOTHING
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
 from loopyperf.models.sub_grids import sub_grids
 from loopyperf.units import duration
@@ -42,7 +43,6 @@ SLACK = 4096
 LEAST_EVICTED, MOST_EVICTED = 2**16, 2**28
 """bytes of other memory that are touched before a sample is run again, as the other groups would: less is no cache, and
 so much is more than caches hold that matter"""
-NOTHING = Timing((), ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from loopyperf.measurement.backends import BACKENDS
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import find_model
 from loopyperf.models.interface import LearnedModel, SampledModel
+from loopyperf.models.pipeline_names import LAUNCHES
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import admitted_sizes, prepared
 from loopyperf.oracle.choice import DeviceChoice
@@ -37,7 +38,7 @@ from loopyperf.properties.unified import item_named
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration, number_of
 
-FIXED = ("launches", "launching")
+FIXED = (LAUNCHES, "launching")
 """what of an estimate does not grow with the groups"""
 
 

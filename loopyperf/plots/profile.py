@@ -73,8 +73,8 @@ def _overlaps(profile: Profile, issue: Issue, begin: float, end: float) -> bool:
 
 
 def _draw_warps(ax: Axes, profile: Profile, seen: list[Issue], rows: Mapping[int, int], size: float) -> None:
-    clock = profile.scenario.clock
     """Draw rows of warps, *size* times as tall as a name."""
+    clock = profile.scenario.clock
     spans: Spans = defaultdict(list)
     for issue in seen:
         for wait in issue.waits:

@@ -18,7 +18,7 @@ name                                                   counts
 import re
 from typing import Any, get_args
 
-from loopyperf.counts.item import Access, Item, Kind, Operation, Overhead
+from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Kind, Operation, Overhead
 from loopyperf.counts.memory import STRIDE_CLASSES
 from loopyperf.errors import ParameterError
 
@@ -89,7 +89,7 @@ PAPER_PROPERTIES: tuple[str, ...] = (
     ),
     *(f"local {direction} {bits}-bit" for direction in ("load", "store") for bits in BITS),
     "barriers",
-    "work-groups",
-    "launches",
+    WORK_GROUPS.kind,
+    LAUNCHES.kind,
 )
 """every property of the paper's section 2; its local loads by size as well, and local stores, its future work"""

@@ -79,19 +79,23 @@ def antidiagonal_of_tiles(tile: int = TILE) -> lp.TranslationUnit:
             end
         end
         """,
-        [
-            lp.GlobalArg("s", np.int32, shape=f"{tile}*d + 1, {tile}*d + 1"),
-            lp.GlobalArg("r", np.int32, shape=f"{tile}*d, {tile}*d"),
-            lp.ValueArg("d, p", np.int32),
-            lp.TemporaryVariable("score", np.int32, shape=(tile + 1, tile + 1), address_space=lp.AddressSpace.LOCAL),
-            lp.TemporaryVariable("alike", np.int32, shape=(tile, tile), address_space=lp.AddressSpace.LOCAL),
-        ],
+        _arrays(tile),
         name="nw_kernel1",
         seq_dependencies=True,
         assumptions="d >= 1",
         lang_version=(2018, 2),
     )
     return lp.tag_inames(knl, {"T": "g.0", "l": "l.0"})
+
+
+def _arrays(tile: int) -> list[lp.ArrayArg | lp.TemporaryVariable | lp.ValueArg]:
+    return [
+        lp.GlobalArg("s", np.int32, shape=f"{tile}*d + 1, {tile}*d + 1"),
+        lp.GlobalArg("r", np.int32, shape=f"{tile}*d, {tile}*d"),
+        lp.ValueArg("d, p", np.int32),
+        lp.TemporaryVariable("score", np.int32, shape=(tile + 1, tile + 1), address_space=lp.AddressSpace.LOCAL),
+        lp.TemporaryVariable("alike", np.int32, shape=(tile, tile), address_space=lp.AddressSpace.LOCAL),
+    ]
 
 
 def arguments(tile: int, rng: np.random.Generator, sizes: Sizes) -> Arguments:

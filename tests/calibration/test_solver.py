@@ -1,7 +1,6 @@
 """Weights from measurements: what is minimised, what is recovered, what is said about the rest."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from loopyperf.calibration.problem import Observation, pose_problem
-from loopyperf.calibration.solver import RIDGE, solve, spread
+from loopyperf.calibration.solver import RIDGE, solve
 from loopyperf.errors import CalibrationError
 
 NAMES = ("barriers", "f32 add", "launches", "work-groups")
@@ -152,20 +151,3 @@ def test_options_out_of_range_are_refused_with_their_value(options: dict[str, fl
     ((name, value),) = options.items()
     with pytest.raises(CalibrationError, match=rf"the {name} must be.*is {value}"):
         fit([[1]], [1.0], **options)
-
-
-@dataclass
-class Weights:
-    weights: dict[str, float]
-
-
-def test_spread_is_the_range_of_each_weight_relative_to_its_largest_magnitude():
-    fits = [
-        Weights({"same": 2.0, "differs": 3.0, "at bound": 0.0, "sign": -1.0, "zero": 0.0}),
-        Weights({"same": 2.0, "differs": 4.0, "at bound": 5.0, "sign": 1.0, "zero": 0.0}),
-    ]
-    assert spread(fits) == {"same": 0.0, "differs": 0.25, "at bound": 1.0, "sign": 2.0, "zero": 0.0}
-
-
-def test_a_weight_that_one_fit_lacks_has_infinite_spread():
-    assert spread([Weights({"a": 1.0}), Weights({"a": 1.0, "b": 1.0})]) == {"a": 0.0, "b": math.inf}

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from loopyperf.errors import ModelInputError
 from loopyperf.models.learned import CORRECTION, corrected, sampled_features
 from loopyperf.models.result import Breakdown, ModelTime, Row
-from loopyperf.models.sampling import SampledProgram, Samples, linear_time
+from loopyperf.models.sampling import SampledProgram, Samples, extrapolated
 
 SAMPLES = Samples((64, 96), (2e-4, 2.9e-4), 32, 1000)
+LINEAR = extrapolated(SampledProgram("f", SAMPLES)).seconds
+"""what all its groups take by the linear model"""
 
 
 def base(*seconds: float) -> ModelTime:
@@ -41,10 +43,9 @@ def test_it_is_the_equation_of_the_paper_with_the_throughput_learned_relative_to
     logarithm: float, instructions: float
 ):
     # IPS₀ = I N/(P₂ t_linear), IPS = IPS₀ exp(-f): the instructions cancel.
-    linear = linear_time(SAMPLES)
-    throughput = instructions * 1000 / (96 * linear) * exp(-logarithm)
+    throughput = instructions * 1000 / (96 * LINEAR) * exp(-logarithm)
     seconds = instructions * 1000 / (96 * throughput)  # t_ML = I N/(P₂ IPS)
-    assert seconds == pytest.approx(float(corrected(base(linear), logarithm).seconds), rel=1e-9)
+    assert seconds == pytest.approx(float(corrected(base(LINEAR), logarithm).seconds), rel=1e-9)
 
 
 def test_samples_tell_how_time_grows():
@@ -52,7 +53,7 @@ def test_samples_tell_how_time_grows():
     # 0.9e-4 s for 32 groups more, 2.9e-4 s for 96.
     assert found["growth"] == pytest.approx(0.9e-4 / 32 * 96 / 2.9e-4)
     assert (found["runs sampled"], found["share sampled"]) == pytest.approx((3, 0.096))
-    assert found["throughput of the linear model"] == pytest.approx(log1p(1e6 / linear_time(SAMPLES)))
+    assert found["throughput of the linear model"] == pytest.approx(log1p(1e6 / LINEAR))
 
 
 def test_programs_count_by_their_time():

@@ -17,7 +17,6 @@ from loopyperf.idg.warps.nest import Nest
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier
 
-SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import pymbolic.primitives as prim
 from loopy.symbolic import get_dependencies
-from loopy.target.opencl import VolatileMemOpenCLTarget
-from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.memory import element_strides, element_type, symbolic_strides
@@ -24,10 +22,8 @@ from loopyperf.idg.program import NOT, Instruction, Item, Loop, Operand
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.points import Points
 from loopyperf.idg.warps.warp import first_value
+from loopyperf.kernel import VOLATILE
 from loopyperf.launches import Barrier
-
-VOLATILE = (VolatileMemOpenCLTarget, VolatileMemPyOpenCLTarget)
-"""targets of Loopy whose accesses of memory are volatile"""
 
 
 def warp_graph(executed: Executed) -> Idg:

@@ -1,6 +1,6 @@
 """Functions as the short sequences of machine instructions that nvcc writes for them.
 
-The sequences are those of docs/compiler.md, section 4.5: the usual path, without fast math and with it.
+The sequences are those of docs/compiler.md, section 4.5: the usual path, without fast math.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,21 +65,6 @@ PRECISE: Mapping[tuple[str, str], Kinds] = {
 """(function or kind, type) -> the instructions, each waiting for the one before"""
 OPEN = ("exp",)
 """functions that end with a product which a sum takes in: a multiply-add does both"""
-FAST: Mapping[tuple[str, str], Kinds] = {
-    (BY_CONSTANT, "f32"): ("mul",),
-    ("div", "f32"): ("mufu", "mul"),
-    (RECIPROCAL, "f32"): ("mufu",),
-    ("sqrt", "f32"): ("mufu",),
-    ("rsqrt", "f32"): ("mufu",),
-    ("exp", "f32"): ("mul", "mufu"),
-    ("log", "f32"): ("mufu", "mul"),
-    ("sin", "f32"): ("mul", "mufu"),
-    ("cos", "f32"): ("mul", "mufu"),
-    ("tan", "f32"): ("mul", "mufu", "mufu", "mufu", "mul"),
-    ("tanh", "f32"): ("mufu",),
-    ("log10", "f32"): ("mufu", "mul"),
-    ("pow", "f32"): ("mufu", "mul", "mufu"),
-}
 
 
 INSTRUCTIONS_OF_PTX = ("sqrt", "rsqrt")
@@ -104,14 +89,14 @@ def with_squares(graph: Idg) -> Idg:
     return Idg(tuple(instructions), graph.edges, graph.body)
 
 
-def with_function_sequences(graph: Idg, fast_math: bool = False) -> Idg:
+def with_function_sequences(graph: Idg) -> Idg:
     """Return *graph* with functions and divisions as sequences of instructions; those not known stay one."""
-    return _Expansion(graph, {**PRECISE, **FAST} if fast_math else PRECISE).expanded()
+    return _Expansion(graph).expanded()
 
 
 class _Expansion:
-    def __init__(self, graph: Idg, sequences: Mapping[tuple[str, str], Kinds]) -> None:
-        self.graph, self.sequences = graph, sequences
+    def __init__(self, graph: Idg) -> None:
+        self.graph = graph
         self.instructions = list(graph.instructions)
         self.edges: list[Edge] = []
         self.after: dict[int, list[int]] = {}
@@ -119,7 +104,7 @@ class _Expansion:
 
     def expanded(self) -> Idg:
         for place, each in enumerate(self.graph.instructions):
-            sequence = self.sequences.get((_function(each), each.dtype))
+            sequence = PRECISE.get((_function(each), each.dtype))
             if sequence is not None:
                 self._expand(place, each, sequence)
         last = {place: chain[-1] for place, chain in self.after.items() if chain}

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import written_out
-from loopyperf.idg.program import Instruction, Item, Loop, is_innermost
+from loopyperf.idg.program import Instruction, Item, Loop, is_innermost, loops_in
 from loopyperf.idg.unrolling import number_of_runs
 
 GUARDS = {1: 10, 2: 18, 4: 18, 16: 28}
@@ -34,7 +34,7 @@ class _Guarding:
         self.instructions = list(graph.instructions)
 
     def guarded(self) -> Idg:
-        bounds = [place for loop in _loops(self.graph.body) if loop.lanes_part for place in self._bounds(loop)]
+        bounds = [place for loop in loops_in(self.graph.body) if loop.lanes_part for place in self._bounds(loop)]
         body = (*bounds, *self._items(self.graph.body, ()))
         return Idg(tuple(self.instructions), self.graph.edges, body)
 
@@ -70,10 +70,3 @@ class _Guarding:
             each = Instruction(kind, "i32", subsystem, "", text, executions=executions)
             self.instructions.extend([each] * number)
         return list(range(first, len(self.instructions)))
-
-
-def _loops(body: Sequence[Item]) -> Iterator[Loop]:
-    for item in body:
-        if isinstance(item, Loop):
-            yield item
-            yield from _loops(item.body)

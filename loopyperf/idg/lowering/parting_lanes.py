@@ -12,7 +12,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.hoisting import without_invariants
 from loopyperf.idg.lowering.nvcc_unrolling import copies
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, is_innermost, placed
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, is_innermost, loops_in, placed
 from loopyperf.idg.unrolling import number_of_runs
 
 STAGES = {1: (1,), 2: (2, 1), 4: (4, 1), 16: (16, 4, 1)}
@@ -24,11 +24,11 @@ PASS = {"integer": 4, "branch": 1}
 
 def with_parting_lanes(graph: Idg) -> Idg:
     """Return *graph* with as many passes of innermost loops as a warp makes whose lanes make different numbers."""
-    parting = {loop.name for loop in _loops(graph.body) if _may_part(graph, loop)}
+    parting = {loop.name for loop in loops_in(graph.body) if _may_part(graph, loop)}
     if not parting:
         return graph
     once = without_common_subexpressions(without_invariants(graph))
-    factors = {loop.name: copies(once, loop) for loop in _loops(once.body) if loop.name in parting}
+    factors = {loop.name: copies(once, loop) for loop in loops_in(once.body) if loop.name in parting}
     return _Parting(graph, factors).parted()
 
 
@@ -98,10 +98,3 @@ def _stages(lanes: Sequence[int], factor: int) -> list[int]:
         found.append(max(passes // number for passes in left))
         left = [passes % number for passes in left]
     return found
-
-
-def _loops(body: Sequence[Item]) -> Iterator[Loop]:
-    for item in body:
-        if isinstance(item, Loop):
-            yield item
-            yield from _loops(item.body)

@@ -14,7 +14,7 @@ from pymbolic import substitute
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.pass_ranges import Range, bounds, coefficients, mentions, periods, truth, varies_with
-from loopyperf.idg.program import Edge, Loop, placed
+from loopyperf.idg.program import Edge, Loop, loops_in, placed
 
 LONGEST_PERIOD = 64
 """passes after which conditions are looked for to repeat: those with larger divisors are not seen through"""
@@ -42,7 +42,7 @@ class AlikePasses:
         conditions = (*(graph.instructions[place].condition for place in inside), *(edge.condition for edge in edges))
         self.conditions = [each for each in dict.fromkeys(conditions) if mentions(each, self.name)]
         self.edges = [edge for edge in edges if edge.source in inside and not self._is_steady(edge)]
-        self.inner = list(_loops(loop))
+        self.inner = list(loops_in(loop.body))
         self.period = lcm(*(period for each in self._expressions() for period in periods(each)))
 
     def _is_steady(self, edge: Edge) -> bool:
@@ -117,11 +117,3 @@ class _Passes:
             if not low <= at <= high:
                 return False
         return bounds(self._seen(edge.passes[self.loop.level]), self.box)[1] >= self.where.oldest
-
-
-def _loops(loop: Loop) -> Iterator[Loop]:
-    """Yield the loops inside *loop*, each before those inside it."""
-    for item in loop.body:
-        if isinstance(item, Loop):
-            yield item
-            yield from _loops(item)

@@ -34,11 +34,6 @@ class Mix:
         """Return how many instructions the warp executes."""
         return self.computation + self.memory + self.synchronization
 
-    @property
-    def compute_intensity(self) -> Fraction | None:
-        """Return CI = αcomp/αmem, in computations per memory operation; None without memory operations."""
-        return Fraction(self.computation) / self.memory if self.memory else None
-
 
 def instruction_mix(graph: Idg, memory: Collection[str] = MEMORY) -> Mix:
     """Return how many instructions of each sort one warp executes; *memory* names the subsystems that are memory.

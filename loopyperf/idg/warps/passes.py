@@ -16,7 +16,6 @@ from loopyperf.idg.warps.warp import Integers, Warp, iname_values
 from loopyperf.kernel import Kernel
 
 SET = isl.dim_type.set
-PARAM = isl.dim_type.param
 MOST_KINDS = 1024
 """of passes, told apart by the lanes that are active"""
 

@@ -25,11 +25,6 @@ class Program(Protocol):
 
     kernel: LoopKernel
 
-    @property
-    def written(self) -> frozenset[str]:
-        """Names of the arguments that the kernel writes."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Binding(Generic[Memory, Launches]):
@@ -55,8 +50,8 @@ class Binding(Generic[Memory, Launches]):
         launches = bind({**memory, **scalars})
         if is_checked:
             self.run(launches)
-            written = sorted(program.written)
-            results = {name: self.download(memory[name], cast("Array", arguments[name])) for name in written}
+            names = sorted(written(program.kernel))
+            results = {name: self.download(memory[name], cast("Array", arguments[name])) for name in names}
             if case.configuration.check is not None:
                 case.configuration.check(results)
             else:
@@ -81,3 +76,8 @@ class Binding(Generic[Memory, Launches]):
 
 def _arguments(case: Case) -> Arguments:
     return case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
+
+
+def written(kernel: LoopKernel) -> frozenset[str]:
+    """Return the names of the arguments that *kernel* writes."""
+    return frozenset(kernel.get_written_variables() & set(kernel.arg_dict))

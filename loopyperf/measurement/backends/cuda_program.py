@@ -15,11 +15,11 @@ import numpy as np
 from loopy.codegen import TranslationUnitCodeGenerationResult
 from loopy.kernel import LoopKernel
 from loopy.target.cuda import CudaTarget
-from loopy.target.opencl import OpenCLTarget, VolatileMemOpenCLTarget
-from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
+from loopy.target.opencl import OpenCLTarget
 from loopy.translation_unit import TranslationUnit
 
 from loopyperf.errors import MeasurementError
+from loopyperf.kernel import VOLATILE
 from loopyperf.measurement.backends.cuda_target import ALLOCATE, LAUNCH, CompleteCudaTarget
 from loopyperf.measurement.backends.repetition import check_launches
 
@@ -27,7 +27,6 @@ Extent = tuple[int, int, int]
 """lengths along x, y and z: Loopy's axes 0, 1 and 2"""
 MOST_GROUPS: Extent = (2**31 - 1, 2**16 - 1, 2**16 - 1)
 """of a grid, on every CUDA device (CUDA C++ programming guide, technical specifications per compute capability)"""
-VOLATILE = (VolatileMemOpenCLTarget, VolatileMemPyOpenCLTarget)
 INLINE = re.compile(r"\bstatic inline (?!__device__)")
 """what Loopy's preambles for C have before a function"""
 
@@ -72,11 +71,6 @@ class CudaProgram:
     def options(self) -> tuple[str, ...]:
         """Return what the kernel asks of the compiler."""
         return tuple(self.kernel.options.build_options)
-
-    @property
-    def written(self) -> frozenset[str]:
-        """Return the names of the arguments that the kernel writes."""
-        return frozenset(self.kernel.get_written_variables() & set(self.kernel.arg_dict))
 
     def launches(self, arguments: Mapping[str, object], allocate: Callable[[int], object]) -> tuple[Launch, ...]:
         """Return what one run of the kernel launches, given arrays and numbers by argument name.

@@ -55,11 +55,6 @@ class OpenCLProgram:
         self._host_code = code.host_code()
         self._host_name = code.host_programs[self.kernel.name].name
 
-    @property
-    def written(self) -> frozenset[str]:
-        """Return the names of the arguments that the kernel writes."""
-        return frozenset(self.kernel.get_written_variables() & set(self.kernel.arg_dict))
-
     def bind(self, arguments: Mapping[str, object]) -> "LaunchSequence":
         """Return what one run of the kernel launches, given buffers and scalars by argument name.
 

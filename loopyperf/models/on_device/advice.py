@@ -10,7 +10,8 @@ from math import isclose
 from typing import Any
 
 from loopyperf.models.gpuperf import Analysis
-from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs, Request, is_floating_point
+from loopyperf.models.on_device.demand import is_floating_point
+from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs, Request
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, duration

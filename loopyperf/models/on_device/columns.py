@@ -5,7 +5,6 @@ from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.pipeline_names import in_files
 
-LATENCY = "latency"
 CORE_MEMORIES = ("global", "private", "local")
 """subsystems of a machine graph whose accesses a pipeline of the core may have in common"""
 

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.on_device.timed_graph import START
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
+from loopyperf.models.pipeline_names import LATENCY, LAUNCHES, START
 from loopyperf.models.result import Breakdown, ModelTime, Row
 
-Cycles = Callable[[TimedLaunch], float]
-"""how many cycles the core with most groups takes for a launch"""
 Rows = Callable[[TimedLaunch], Iterable[Row]]
 """what all executions of a launch cost, in seconds"""
 Notes = Callable[[TimedLaunch], Iterable[str]]
@@ -32,7 +30,7 @@ def kernel_time(kernel: TimedKernel, rows_of: Rows, notes_of: Notes) -> ModelTim
     if device.stated("launch_overhead"):
         for launch in kernel.graphs.launches:
             cost = launch.times * device.launch_overhead
-            rows.append(Row("launches", f"launch of {launch.name}", launch.times, device.launch_overhead, cost))
+            rows.append(Row(LAUNCHES, f"launch of {launch.name}", launch.times, device.launch_overhead, cost))
     else:
         notes[f"what a launch costs on {device.slug} is not described: taken as nothing"] = None
     seconds, costs = adding_up([row.seconds for row in rows])
@@ -61,7 +59,7 @@ def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
         yield Row(busiest, source, number, each / clock, scale * each * number / clock)
     rest = seconds - totals[busiest] / clock
     if rest > 0:
-        yield Row("latency", f"launch of {name}", times, rest / times, rest)
+        yield Row(LATENCY, f"launch of {name}", times, rest / times, rest)
 
 
 def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]]:

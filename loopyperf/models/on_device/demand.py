@@ -13,14 +13,17 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.metrics import Interval, Lambdas, intervals, waited_for, warp_latency, work_flow_graph
 from loopyperf.idg.program import Instruction
-from loopyperf.models.on_device.timed_graph import START, TimedGraph
+from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timed
+from loopyperf.models.pipeline_names import START
 from loopyperf.models.work_flow import FlowNode, WorkFlow
 from loopyperf.models.workload import ISSUE, Share, WarpDemand
 
 MEMORY = ("global", SPACE)
 """the subsystems of a machine graph whose instructions ask for memory beyond the core"""
+FLOATING_POINT = frozenset({"add", "mul", "fma"})
+"""kinds of instructions that do the arithmetic a kernel is for, of floating-point types"""
 
 
 class LaunchDemand(WarpDemand):
@@ -122,6 +125,11 @@ class LaunchDemand(WarpDemand):
         return found
 
     # }}}
+
+
+def is_floating_point(instruction: Instruction) -> bool:
+    """Return whether an instruction is arithmetic of floating-point numbers, which a kernel is for."""
+    return instruction.dtype.startswith("f") and instruction.kind in FLOATING_POINT and not instruction.is_idle
 
 
 def is_memory(instruction: Instruction) -> bool:

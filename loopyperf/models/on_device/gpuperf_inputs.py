@@ -15,13 +15,11 @@ from loopyperf.idg.access.sectors import LINE, SECTOR
 from loopyperf.idg.metrics import ilp, mlp
 from loopyperf.idg.program import Instruction
 from loopyperf.models.gpuperf import Analysis, Inputs, Parameters, analyse
-from loopyperf.models.on_device.demand import MEMORY, is_memory
+from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timed
 from loopyperf.models.on_device.traffic import Served, sectors_touched
 
-FLOATING_POINT = frozenset({"add", "mul", "fma"})
-"""kinds of instructions that do the arithmetic a kernel is for, of floating-point types"""
 SPECIAL = "mufu"
 """the kind of instructions that special function units execute"""
 
@@ -245,11 +243,6 @@ class LaunchInputs:
         return fmean(values.values(), weights=[self.launch.shares[kind] for kind in values])
 
     # }}}
-
-
-def is_floating_point(instruction: Instruction) -> bool:
-    """Return whether an instruction is arithmetic of floating-point numbers, which a kernel is for."""
-    return instruction.dtype.startswith("f") and instruction.kind in FLOATING_POINT and not instruction.is_idle
 
 
 def _peak_bandwidth(device: Device) -> float:

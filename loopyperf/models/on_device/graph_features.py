@@ -15,14 +15,13 @@ from loopyperf.idg.lowering import lowered
 from loopyperf.idg.metrics import ilp, mlp
 from loopyperf.idg.program import Instruction
 from loopyperf.models.features import Features
-from loopyperf.models.on_device.demand import MEMORY, is_memory
+from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.warp_accesses import WarpAccesses
+from loopyperf.models.pipeline_names import LAUNCHES
 
-ALONE = ("launches", "work-groups")
+ALONE = (LAUNCHES, "work-groups")
 """properties that are of no group"""
-FLOATING_POINT = ("add", "mul", "fma")
-"""kinds of instructions that do a kernel's arithmetic"""
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def _told(launch: LaunchPrograms) -> Iterator[tuple[str, float]]:
     yield "machine code", log1p(max(len(each.graph.instructions) for each in launch.programs))
     number = sum(executions for executions, _, _, _ in launch.executed())
     in_memory = sum(executions for executions, _, _, each in launch.executed() if is_memory(each))
-    arithmetic = sum(executions for executions, _, _, each in launch.executed() if _is_arithmetic(each))
+    arithmetic = sum(executions for executions, _, _, each in launch.executed() if is_floating_point(each))
     yield "instructions", log1p(number)
     yield "compute intensity", log1p((number - in_memory) / in_memory) if in_memory else log1p(number)
     yield "floating-point intensity", log1p(arithmetic / in_memory) if in_memory else log1p(arithmetic)
@@ -135,10 +134,6 @@ def _sort(instruction: Instruction) -> str:
     if instruction.kind in ("load", "store"):
         return f"{instruction.subsystem} {instruction.kind}"
     return f"{instruction.dtype} {instruction.kind}" if instruction.dtype.startswith("f") else instruction.kind
-
-
-def _is_arithmetic(instruction: Instruction) -> bool:
-    return instruction.dtype.startswith("f") and instruction.kind in FLOATING_POINT and not instruction.is_idle
 
 
 # {{{ requests

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from loopyperf.idg.metrics import executed_one_by_one, slowest_recurrence
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.columns import column_of, is_of_device
-from loopyperf.models.on_device.timed_graph import START
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timed
-from loopyperf.models.pipeline_names import in_files
+from loopyperf.models.pipeline_names import START, in_files
 from loopyperf.models.workload import ISSUE
 
 RECURRENCES = "recurrences"

@@ -21,8 +21,9 @@ from loopyperf.models.features import TICK, Features
 from loopyperf.models.on_device.demand import LaunchDemand
 from loopyperf.models.on_device.gpuperf_inputs import LaunchInputs
 from loopyperf.models.on_device.graph_features import LaunchPrograms, graph_features
-from loopyperf.models.on_device.pipeline_shares import LATENCY, LAUNCHES, busy_seconds
+from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
+from loopyperf.models.pipeline_names import LATENCY, LAUNCHES
 
 
 def static_features(kernel: TimedKernel) -> Features:
@@ -86,7 +87,7 @@ def busy_features(busy: Mapping[str, float]) -> Features:
     order = sorted(columns.values())
     rest = max((seconds for column, seconds in columns.items() if column != LATENCY), default=0.0)
     told = {
-        "launches": log1p(busy.get(LAUNCHES, 0.0)),
+        LAUNCHES: log1p(busy.get(LAUNCHES, 0.0)),
         "busiest pipeline": log1p(order[-1] / TICK),
         "second pipeline": order[-2] / order[-1] if len(order) > 1 else 0.0,
         "latency over the rest": log1p(columns.get(LATENCY, 0.0) / rest) if rest else 0.0,

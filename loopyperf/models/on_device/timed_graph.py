@@ -7,9 +7,7 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 from loopyperf.models.on_device.timing import Timed
-
-START = "start"
-"""the pipeline of the instruction that stands for the begin of a group"""
+from loopyperf.models.pipeline_names import START
 
 
 @dataclass(frozen=True, eq=False)

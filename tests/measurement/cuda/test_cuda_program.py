@@ -8,6 +8,7 @@ import pytest
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
 from loopyperf.errors import MeasurementError
+from loopyperf.measurement.backends.binding import written
 from loopyperf.measurement.backends.cuda_program import CudaProgram, Launch
 from loopyperf.measurement.backends.cuda_timing import HOLD
 from loopyperf.measurement.nvrtc import compilation_log, library
@@ -68,7 +69,7 @@ def test_every_launch_has_its_own_grid_and_arguments() -> None:
         Launch("reversal_0", (32, 1, 1), (32, 1, 1), ("b", 0.25, 1000, "t")),
     )
     assert allocated == [4000]
-    assert program.written == {"b"}
+    assert written(program.kernel) == {"b"}
 
 
 def test_scalars_have_the_types_of_the_parameters() -> None:
