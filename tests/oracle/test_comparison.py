@@ -176,7 +176,7 @@ def test_what_estimate_refuses_is_refused():
         lpp.compare(doubled(), n=N, device="nvidia-v1000")
     with pytest.raises(ParameterError, match="n"):
         lpp.compare(doubled(), device=V100)
-    with pytest.raises(ParameterError, match="compared at one size: n is an array"):
+    with pytest.raises(ParameterError, match="one size at a time: n is an array"):
         lpp.compare(doubled(), n=np.array([1, 2]), device=V100)
     with pytest.raises(KernelError):
         lpp.compare("no kernel", n=N, device=V100)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pebble import ProcessExpired
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.oracle.ranking.time_limit import TimeIsUp, limited
+from loopyperf.oracle.time_limit import TimeIsUp, limited
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")

@@ -14,7 +14,6 @@ from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.campaign import opened
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
-from loopyperf.oracle.explanation.reasons import unanswered
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, judged
 from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of, said_of_bounds
 from loopyperf.oracle.ranking.measured import MeasuredRanking, check_measuring, measured_ranking
@@ -24,6 +23,7 @@ from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.shortlist import Candidate, Shortlist, errors_of, shortlisted, tied
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
 from loopyperf.oracle.ranking.variants import Variant, Variants, named
+from loopyperf.oracle.refusals import unanswered
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.sheet import Sheet, Shown, Table, abridged, described, plain
 from loopyperf.units import duration, number_of

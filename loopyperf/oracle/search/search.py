@@ -11,7 +11,6 @@ from loopyperf.calibration.learned import Learned
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
-from loopyperf.oracle.explanation.reasons import unanswered
 from loopyperf.oracle.ranking.cascade import Question, judged
 from loopyperf.oracle.ranking.judge import judge_of
 from loopyperf.oracle.ranking.options import check_top
@@ -19,6 +18,7 @@ from loopyperf.oracle.ranking.outcome import Bound, Unanswered
 from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.rank import NO_ESTIMATE, Ranking, rank
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
+from loopyperf.oracle.refusals import unanswered
 from loopyperf.oracle.search.adviser import SAMPLERS, Adviser, sampler_of
 from loopyperf.oracle.search.exploration import Exploration
 from loopyperf.oracle.search.space import Builder, Space, check_builds, spaced
