@@ -20,7 +20,7 @@ from loopyperf.calibration.held_out import FOLDS, SEEDS, held_out
 from loopyperf.calibration.problem import Observation
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.oracle.calibrate import told
+from loopyperf.oracle.archived import told
 
 
 def table(rows: Sequence[Observation], beyond: Sequence[Observation], seeds: int) -> Table:

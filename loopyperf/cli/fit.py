@@ -12,7 +12,7 @@ from loopyperf.cli.progress import working
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.oracle.calibrate import fit_recording
+from loopyperf.oracle.archived import fit_recording
 
 
 @click.command(epilog="\b\nExample: loopyperf fit archive.jsonl --model overlap -o overlap.json")

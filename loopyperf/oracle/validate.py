@@ -21,7 +21,7 @@ from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.sensitivity import sensitivity
-from loopyperf.oracle.calibrate import observations, pace
+from loopyperf.oracle.archived import observations, pace
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.choice import FitChoice, chosen_fit
 from loopyperf.oracle.intervals import interval
