@@ -18,7 +18,7 @@ from loopyperf.errors import CalibrationError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Configuration
-from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
+from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.records import Run
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.fit import Measured
@@ -55,7 +55,7 @@ def load_observations(
     *kernels* is the folder of kernel files that were measured, by default the bundled ones; they are counted now.
     Raises what :func:`load_measurements` raises, and what counting does.
     """
-    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
+    files = measurement_kernels(kernels)
     return observations(read_archive(Path(archive)), files, counting)
 
 
@@ -67,7 +67,7 @@ def load_measurements(archive: str | os.PathLike[str], *, kernels: Path | None =
     out. Raises :class:`CalibrationError` for measurements of kernels that are not there, and :class:`ArchiveError` for
     a file that is no archive.
     """
-    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
+    files = measurement_kernels(kernels)
     return measured_kernels(explained(read_archive(Path(archive)), files), files)
 
 

@@ -4,14 +4,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.library import own_path
+from loopyperf.calibration.library import save_fits
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import LoopyperfWarning
 from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.backends.interface import Backend
-from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
+from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.oracle.archived import fit_recording
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
@@ -47,13 +46,12 @@ def calibrate(
     samples through a backend that runs whole kernels only.
     """
     machine = opened(backend, device)
-    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
+    files = measurement_kernels(kernels)
     path = archive or unfinished_archive(machine, "calibration")
     afterwards = _sampling(machine, files, progress) if samples else None
     recording = measure(machine, files, path, protocol, progress, afterwards=afterwards)
     fits = fit_recording(recording, files, counting, model, non_negative)
-    for fit in fits[:1] if save else fits:
-        save_fit(fit, save or own_path(fit))
+    save_fits(fits, save)
     if archive is None:
         keep(path)
     return fits[0]
