@@ -25,7 +25,7 @@ from loopy.translation_unit import TranslationUnit, resolve_callables
 from loopy.types import LoopyType
 
 from loopyperf.called_kernels import inlined
-from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError
+from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError, one_line
 from loopyperf.factors import between_ends, interval
 from loopyperf.integer_temporaries import values_of_temporaries
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
@@ -368,7 +368,7 @@ def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:
 
 def _reason(error: Exception) -> str:
     """Return what *error* says, or where it comes from if it says nothing."""
-    said = " ".join(str(error).split())
+    said = one_line(error)
     if said:
         return said
     place = traceback.extract_tb(error.__traceback__)[-1]

@@ -12,7 +12,7 @@ import pytest
 
 from loopyperf.errors import ParameterError
 from loopyperf.oracle.ranking import workers
-from loopyperf.oracle.ranking.outcome import Unanswered
+from loopyperf.oracle.ranking.outcome import Unanswered, failed
 from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.workers import Workers, number_of_workers
 
@@ -288,6 +288,10 @@ def test_what_cannot_be_sent_to_a_process_is_named():
 def test_a_limit_that_is_no_time_is_refused(limit):
     with pytest.raises(ParameterError, match="seconds above 0"):
         Questions(doubled, limit=limit)
+
+
+def test_an_error_of_time_without_a_limit_is_the_workers_own():
+    assert failed(TimeoutError("the lock"), None) == Unanswered("TimeoutError: the lock")
 
 
 # {{{ the first time
