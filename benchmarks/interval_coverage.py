@@ -19,8 +19,8 @@ from loopyperf.calibration.candidates import Candidate, possible
 from loopyperf.calibration.held_out import FOLDS, SEEDS, held_out
 from loopyperf.calibration.problem import Observation
 from loopyperf.measurement.archive import read_archive
-from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.oracle.calibrate import told
+from loopyperf.measurement.kernel_files import measurement_kernels
+from loopyperf.oracle.archived import told
 
 
 def table(rows: Sequence[Observation], beyond: Sequence[Observation], seeds: int) -> Table:
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--kernels", type=Path, help="folder of kernel files; by default the bundled ones")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="ways to deal the classes to folds")
     asked = parser.parse_args()
-    files = load_kernel_files(asked.kernels or bundled_folder("measurement_kernels"))
+    files = measurement_kernels(asked.kernels)
     rows, beyond = told(read_archive(asked.archive), files)
     console = Console(width=120)
     classes = len({row.kernel_class for row in rows})

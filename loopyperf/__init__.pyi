@@ -15,9 +15,9 @@ from .models.result import Estimate as Estimate
 from .oracle.advice import Counsel as Counsel
 from .oracle.advice import advise as advise
 from .oracle.analysis import count as count
+from .oracle.archived import load_measurements as load_measurements
+from .oracle.archived import load_observations as load_observations
 from .oracle.calibrate import calibrate as calibrate
-from .oracle.calibrate import load_measurements as load_measurements
-from .oracle.calibrate import load_observations as load_observations
 from .oracle.choice import devices as devices
 from .oracle.comparison import Comparison as Comparison
 from .oracle.comparison import OccupancyComparison as OccupancyComparison

@@ -130,3 +130,8 @@ class KernelFileError(LoopyperfError):
 
 
 # }}}
+
+
+def one_line(error: BaseException) -> str:
+    """Return what *error* says, on one line; empty where it says nothing."""
+    return " ".join(str(error).split())

@@ -27,12 +27,12 @@ from loopy.translation_unit import TranslationUnit, resolve_callables
 from loopy.types import LoopyType
 
 from loopyperf.called_kernels import inlined
-from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError
+from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError, one_line
 from loopyperf.factors import between_ends, interval
+from loopyperf.integer_temporaries import values_of_temporaries
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
 from loopyperf.own_sets import with_own_sets
 from loopyperf.plain_scalars import plain_scalars
-from loopyperf.registers import values_of_registers
 
 PARAM = isl.dim_type.param
 UNCHECKED = "no_check"
@@ -128,18 +128,20 @@ class Kernel:
     def domain(self, inames: Collection[str]) -> isl.Set:
         """Return the points that loops over exactly *inames* visit, as a set over these inames.
 
-        Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1), and registers
-        that bound loops are written out.
+        Dimensions that Loopy's home domains add are projected out (Stevens and Klöckner, Algorithm 1), and integer
+        temporaries that bound loops are written out.
         """
         key = frozenset(inames)
         if key not in self._domains:
             points = points_of(self.loopy_kernel, key)
-            bounds = {name: value for name, value in self.known_registers.items() if name in points.get_var_dict(PARAM)}
+            bounds = {
+                name: value for name, value in self.known_temporaries.items() if name in points.get_var_dict(PARAM)
+            }
             self._domains[key] = self._bounded(key, bounds) if bounds else points
         return self._domains[key]
 
     def _bounded(self, inames: frozenset[str], bounds: Mapping[str, Any]) -> isl.Set:
-        """Return the points of loops over *inames*, of which *bounds* are what registers stand for."""
+        """Return the points of loops over *inames*, of which *bounds* are what temporaries stand for."""
         involved = frozenset[str]().union(*map(get_dependencies, bounds.values())) & self.loopy_kernel.all_inames()
         points = points_of(self.loopy_kernel, inames | involved)
         sizes = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=sorted(self.parameters))
@@ -158,16 +160,16 @@ class Kernel:
         return self._values[iname]
 
     @cached_property
-    def registers(self) -> Mapping[str, Any]:
+    def integer_temporaries(self) -> Mapping[str, Any]:
         """Return what integer temporaries stand for, those that have one value: expressions by name."""
         instructions = [instruction for launch in self.launches for instruction in launch.instructions]
-        return values_of_registers(self.loopy_kernel, instructions)
+        return values_of_temporaries(self.loopy_kernel, instructions)
 
     @cached_property
-    def known_registers(self) -> Mapping[str, Any]:
-        """Return those of :attr:`registers` that stand for affine functions of loop variables and sizes."""
+    def known_temporaries(self) -> Mapping[str, Any]:
+        """Return those of :attr:`integer_temporaries` that stand for affine functions of loop variables and sizes."""
         known = self.parameters | self.loopy_kernel.all_inames()
-        candidates = {name: each for name, each in self.registers.items() if get_dependencies(each) <= known}
+        candidates = {name: each for name, each in self.integer_temporaries.items() if get_dependencies(each) <= known}
         return {name: value for name, value in candidates.items() if _is_affine(value)}
 
     def hardware_axis(self, iname: str) -> GroupInameTag | LocalInameTag | None:
@@ -370,7 +372,7 @@ def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:
 
 def _reason(error: Exception) -> str:
     """Return what *error* says, or where it comes from if it says nothing."""
-    said = " ".join(str(error).split())
+    said = one_line(error)
     if said:
         return said
     place = traceback.extract_tb(error.__traceback__)[-1]

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
     {"errors", "units", "hypertext", "sheet", "set_memory", "own_sets", "factors", "user_data"},
-    {"launches", "group", "called_kernels", "registers", "plain_scalars", "kernel", "device"},
+    {"launches", "group", "called_kernels", "integer_temporaries", "plain_scalars", "kernel", "device"},
     {"counts"},
     {"properties"},
     {"idg"},

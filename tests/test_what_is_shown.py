@@ -19,7 +19,7 @@ from loopyperf.calibration.learned import Record, Score, Taught
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.idg import Idg
 from loopyperf.models.result import Breakdown, ModelTime, Row
-from loopyperf.oracle.explanation.reasons import unanswered
+from loopyperf.oracle.refusals import unanswered
 from loopyperf.oracle.validate import Validation
 from loopyperf.sheet import Shown, Table
 

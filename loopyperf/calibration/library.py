@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from loopyperf.calibration.fit_files import load_fit, path_of
+from loopyperf.calibration.fit_files import load_fit, path_of, save_fit
 from loopyperf.calibration.fits import Fit
 from loopyperf.device.library import known_descriptions, load_device, slug_of
 from loopyperf.device.names import device_slug
@@ -69,6 +69,12 @@ def own_path(fit: Fit) -> Path:
     if fit.backend and (beside.exists() or _is_of_another_backend(plain, fit)):
         return beside
     return plain
+
+
+def save_fits(fits: Sequence[Fit], path: Path | None = None) -> None:
+    """Write the first of *fits* to *path*, or all of them where they are found; raises :class:`FitFileError`."""
+    for fit in fits if path is None else fits[:1]:
+        save_fit(fit, path or own_path(fit))
 
 
 def find_fit(

@@ -13,8 +13,8 @@ from loopyperf.cli.progress import working
 from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.explain import explain as ask
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
-from loopyperf.oracle.explanation.models_table import models_table
-from loopyperf.oracle.explanation.reasons import by_reason
+from loopyperf.oracle.models_table import models_table
+from loopyperf.oracle.refusals import by_reason
 from loopyperf.sheet import Sheet, Table
 from loopyperf.units import duration, in_percent
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
-from loopyperf.calibration.fit_files import fit_document, save_fit
-from loopyperf.calibration.library import own_path
+from loopyperf.calibration.fit_files import fit_document
+from loopyperf.calibration.library import save_fits
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.progress import working
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.archive import read_archive
-from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.oracle.calibrate import fit_recording
+from loopyperf.measurement.kernel_files import measurement_kernels
+from loopyperf.oracle.archived import fit_recording
 
 
 @click.command(epilog="\b\nExample: loopyperf fit archive.jsonl --model overlap -o overlap.json")
@@ -29,11 +29,10 @@ def fit(
     as_json: bool,
 ) -> None:
     """Fit a model to the measurements in ARCHIVE, which `loopyperf calibrate` wrote; it may be compressed."""
-    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
+    files = measurement_kernels(kernels)
     with working("fitting"):
         fits = fit_recording(read_archive(archive), files, counting, model, settings.WEIGHTS[weights])
-    for found in fits[:1] if output else fits:
-        save_fit(found, output or own_path(found))
+    save_fits(fits, output)
     if as_json:
         print_json(fit_document(fits[0]))
     else:

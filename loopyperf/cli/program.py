@@ -28,7 +28,7 @@ from loopyperf.cli.summaries import Summaries
 from loopyperf.cli.trace import trace
 from loopyperf.cli.train import train
 from loopyperf.cli.validate import validate
-from loopyperf.errors import LoopyperfError, LoopyperfWarning
+from loopyperf.errors import LoopyperfError, LoopyperfWarning, one_line
 
 COMMANDS: Mapping[str, click.Command] = {
     "cache": cache,
@@ -83,7 +83,7 @@ class Program(Summaries):
             except LoopyperfError as error:
                 if is_verbose():
                     standard_error().print("".join(traceback.format_exception(error)), end="")
-                said = in_shell_terms(" ".join(str(error).split()), self.commands.get(ctx.invoked_subcommand or ""))
+                said = in_shell_terms(one_line(error), self.commands.get(ctx.invoked_subcommand or ""))
                 raise click.ClickException(said) from error
 
 

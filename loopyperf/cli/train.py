@@ -10,7 +10,7 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.progress import working
 from loopyperf.measurement.archive import read_archive
-from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
+from loopyperf.measurement.kernel_files import measurement_kernels
 from loopyperf.oracle.train import train_recordings
 
 
@@ -39,7 +39,7 @@ def train(
     Several archives of one device are learned from together. Where they hold samples, it is the sampled model's error
     that is learned, and only from what was sampled.
     """
-    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
+    files = measurement_kernels(kernels)
     with working("learning"):
         learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
     save_learned(learned, output or own_learned(learned.record.slug, learned.record.backend))

@@ -31,9 +31,9 @@ from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.counts.typical import Typical
 from loopyperf.factors import between_ends
+from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
-from loopyperf.registers import written_out
 from loopyperf.set_memory import SetMemory
 
 Counting = Literal["paper", "executed"]
@@ -154,7 +154,7 @@ class ExecutionCounter:
 
         One that is affine in each pass of a short loop over *points* counts as such.
         """
-        expression = written_out(expression, self.kernel.known_registers)
+        expression = substituted(expression, self.kernel.known_temporaries)
         if not get_dependencies(expression) <= self.kernel.parameters | site.inames - loops.shifted:
             return None
         if has_fractions(expression):  # which points_where cuts off

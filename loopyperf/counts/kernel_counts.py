@@ -15,7 +15,7 @@ from loopyperf.counts.conditions import ALWAYS
 from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
 from loopyperf.counts.guards import guards
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Overhead
-from loopyperf.counts.lanes import offsets_in_registers
+from loopyperf.counts.lanes import offsets_in_temporaries
 from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
@@ -26,9 +26,9 @@ from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.group import group_of
+from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
-from loopyperf.registers import written_out
 
 OnUnknown = Literal["refuse", "report"]
 
@@ -146,7 +146,7 @@ class _Pass:
         self.on_unknown = on_unknown
         self.counter = ExecutionCounter(kernel, typical, sub_group_size)
         self.walker = InstructionWalker(kernel, typical)
-        self.offsets = offsets_in_registers(kernel)
+        self.offsets = offsets_in_temporaries(kernel)
         self.left_out: dict[str, LeftOut] = {}
 
     def counted(self) -> KernelTallies:
@@ -197,7 +197,7 @@ class _Pass:
     ) -> Iterator[_Sighting]:
         for (conditions, event, at_once), number in events.items():
             if isinstance(event, Reference) and self.offsets:
-                event = replace(event, index=tuple(written_out(index, self.offsets) for index in event.index))
+                event = replace(event, index=tuple(substituted(index, self.offsets) for index in event.index))
             yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), event, number)
 
     def _tally(self, sighting: _Sighting, classifier: StrideClassifier) -> Iterator[Tally]:

@@ -169,15 +169,15 @@ def _told_apart_by_data(
     return None
 
 
-def offsets_in_registers(kernel: Kernel) -> dict[str, Any]:
-    """Return what the registers stand for in which lanes have no data of their own."""
+def offsets_in_temporaries(kernel: Kernel) -> dict[str, Any]:
+    """Return what the integer temporaries stand for in which lanes have no data of their own."""
 
     def is_of_lanes(value: Any) -> bool:
         names = get_dependencies(value)
         lanes = kernel.lane_inames(names & kernel.loopy_kernel.all_inames())
         return bool(names & kernel.lane_variables) or _looks_up(value, lanes)
 
-    return {name: value for name, value in kernel.registers.items() if not is_of_lanes(value)}
+    return {name: value for name, value in kernel.integer_temporaries.items() if not is_of_lanes(value)}
 
 
 def _looks_up(expression: Any, lanes: frozenset[str]) -> bool:

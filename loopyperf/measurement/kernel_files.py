@@ -41,6 +41,16 @@ def bundled_folder(name: str) -> Path:
     raise KernelFileError(f"no folder {name!r} comes with this loopyperf (looked at {places}); reinstall loopyperf")
 
 
+def measurement_kernels(folder: Path | None = None) -> tuple[KernelFile, ...]:
+    """Return the kernel files of *folder*, by default those that fits are made from; raises as loading them does."""
+    return load_kernel_files(folder or bundled_folder("measurement_kernels"))
+
+
+def unseen_kernels(folder: Path | None = None) -> tuple[KernelFile, ...]:
+    """Return the kernel files of *folder*, by default the test kernels, which no fit has seen; raises likewise."""
+    return load_kernel_files(folder or bundled_folder("test_kernels"))
+
+
 def load_kernel_files(folder: Path) -> tuple[KernelFile, ...]:
     """Return the kernel files of *folder*, sorted by file name.
 

@@ -1,36 +1,20 @@
 """From a device to a fit: measure the measurement kernels, count them, fit the weights, keep everything."""
 
-import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
-from loopyperf.calibration.accuracy import PLAIN
-from loopyperf.calibration.candidates import possible
-from loopyperf.calibration.fit_files import save_fit
-from loopyperf.calibration.fits import Fit, Provenance
-from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.library import own_path
-from loopyperf.calibration.problem import Observation
+from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.library import save_fits
 from loopyperf.counts.execution import Counting
-from loopyperf.errors import CalibrationError, LoopyperfWarning
-from loopyperf.measurement.archive import Archive, Recording, read_archive
+from loopyperf.errors import LoopyperfWarning
+from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.backends.interface import Backend
-from loopyperf.measurement.campaign import EMPTY_KERNEL
-from loopyperf.measurement.configuration import Configuration
-from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
+from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.measurement.records import Run
-from loopyperf.oracle.analysis import Program
+from loopyperf.oracle.archived import fit_recording
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
-from loopyperf.oracle.fit import Measured
-from loopyperf.oracle.observation import measured_device, observe
 from loopyperf.oracle.sample_campaign import checked_parts, sample_measured
-from loopyperf.properties.unified import PAPER_PROPERTIES
 
 
 def calibrate(
@@ -62,13 +46,12 @@ def calibrate(
     samples through a backend that runs whole kernels only.
     """
     machine = opened(backend, device)
-    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
+    files = measurement_kernels(kernels)
     path = archive or unfinished_archive(machine, "calibration")
     afterwards = _sampling(machine, files, progress) if samples else None
     recording = measure(machine, files, path, protocol, progress, afterwards=afterwards)
     fits = fit_recording(recording, files, counting, model, non_negative)
-    for fit in fits[:1] if save else fits:
-        save_fit(fit, save or own_path(fit))
+    save_fits(fits, save)
     if archive is None:
         keep(path)
     return fits[0]
@@ -85,176 +68,3 @@ def _sampling(
             warnings.warn(said, LoopyperfWarning, stacklevel=4)
 
     return afterwards
-
-
-def fit_recording(
-    recording: Recording,
-    files: Sequence[KernelFile],
-    counting: Counting = "executed",
-    model: str | None = None,
-    non_negative: bool | None = None,
-) -> tuple[Fit, ...]:
-    """Return a fit of each model to everything that an archive holds, the one that generalises best first.
-
-    Of *model* alone, if one is named; *non_negative* says whether the linear model's weights may be negative. Raises
-    :class:`CalibrationError` where there is nothing to fit.
-    """
-    rows, further = told(recording, files, counting)
-    left = (
-        each
-        for each in possible(rows, model)
-        if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
-    )
-    return fit_observations(provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES, further)
-
-
-def load_observations(
-    archive: str | os.PathLike[str], *, kernels: Path | None = None, counting: Counting = "executed"
-) -> list[Observation]:
-    """Return what a fit is told of each measurement in *archive*, as :func:`loopyperf.plots.plot_residuals` asks for.
-
-    *kernels* is the folder of kernel files that were measured, by default the bundled ones; they are counted now.
-    Raises what :func:`load_measurements` raises, and what counting does.
-    """
-    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
-    return observations(read_archive(Path(archive)), files, counting)
-
-
-def load_measurements(archive: str | os.PathLike[str], *, kernels: Path | None = None) -> list[Measured]:
-    """Return the measurements in *archive* as rows for :func:`loopyperf.fit`, together with others taken elsewhere.
-
-    Those of which the archive has samples come with them, for :func:`loopyperf.train`. *kernels* is the folder of
-    kernel files that were measured, by default the bundled ones. What the unified model has no property for is left
-    out. Raises :class:`CalibrationError` for measurements of kernels that are not there, and :class:`ArchiveError` for
-    a file that is no archive.
-    """
-    files = load_kernel_files(kernels or bundled_folder("measurement_kernels"))
-    return measured_kernels(explained(read_archive(Path(archive)), files), files)
-
-
-# {{{ from measurements to observations
-
-
-def observations(recording: Recording, files: Iterable[KernelFile], counting: Counting) -> list[Observation]:
-    """Return the measurements of an archive with the properties of what was measured, counted now from *files*.
-
-    The seconds are the wall clock's. Of what was measured several times because the device was slow, the best take is
-    there, once.
-
-    Raises :class:`CalibrationError` for a measurement of a kernel that *files* do not have.
-    """
-    device = measured_device(_run(recording).environment)
-    return [
-        observe(
-            row.kernel,
-            row.sizes,
-            row.seconds,
-            kernel_class=row.kernel_class,
-            label=row.label,
-            counting=counting,
-            device=device,
-        )
-        for row in measured_kernels(recording, files)
-    ]
-
-
-def told(
-    recording: Recording, files: Sequence[KernelFile], counting: Counting = "executed"
-) -> tuple[list[Observation], list[Observation]]:
-    """Return what fits to an archive are made from and judged on, and what only fits of pipelines are told besides.
-
-    The latter are the measurements whose time hangs on what no property stands for; there are none where something
-    lacks pipelines. Raises as :func:`observations` does.
-    """
-    rows = observations(explained(recording, files), files, counting)
-    if not all(row.pipelines for row in rows):
-        return rows, []
-    further = observations(explained(recording, files, but=True), files, counting)
-    return rows, [row for row in further if row.pipelines]
-
-
-def measured_kernels(recording: Recording, files: Iterable[KernelFile]) -> list[Measured]:
-    """Return the measurements of an archive with what was measured, built from *files*; raises as observations do.
-
-    They come with their samples, but for what was run as a whole.
-    """
-    run = _run(recording)
-    configurations = {(file.name, c.label): c for file in files for c in configurations_of(file, run.limits)}
-    built: dict[tuple[str, str], Program] = {}
-    found: list[Measured] = []
-    for measurement in recording.standing:
-        key = (measurement.kernel_class, measurement.label)
-        if key not in built:
-            built[key] = _configuration(configurations, key).build()
-        seconds = run.protocol.measured_time(measurement.samples)
-        row = Measured(built[key], measurement.sizes, seconds, *key)
-        sampled = recording.samples.get(measurement.key)
-        if sampled is not None and not sampled.is_whole:
-            row = replace(row, samples=sampled.programs, launching=sampled.launching)
-        found.append(row)
-    return found
-
-
-def _run(recording: Recording) -> Run:
-    if not recording.runs:
-        raise CalibrationError("the archive holds no run; measure first, with `loopyperf calibrate`")
-    return recording.runs[-1]
-
-
-def explained(recording: Recording, files: Iterable[KernelFile], *, but: bool = False) -> Recording:
-    """Return *recording* without the configurations whose time hangs on what the unified model has no property for.
-
-    Or with just these, which are all *but* what it explains.
-    """
-    if not recording.runs:
-        return recording
-    limits = recording.runs[-1].limits
-    beyond = {(file.name, c.label) for file in files for c in configurations_of(file, limits) if c.beyond}
-    left = tuple(m for m in recording.measurements if ((m.kernel_class, m.label) in beyond) == but)
-    return replace(recording, measurements=left)
-
-
-def _configuration(known: Mapping[tuple[str, str], Configuration], key: tuple[str, str]) -> Configuration:
-    if key not in known:
-        raise CalibrationError(
-            f"the archive has measurements of {key[0]!r}, configuration {key[1]!r}, which the kernel files do not "
-            "have; give the folder of kernels that were measured"
-        )
-    return known[key]
-
-
-def provenance(recording: Recording, counting: Counting) -> Provenance:
-    """Return where what is fitted to an archive comes from."""
-    run = recording.runs[-1]
-    device = measured_device(run.environment)
-    return Provenance(
-        model="",
-        device=run.environment.device,
-        slug=run.environment.slug,
-        described_as=device.slug if device is not None and device.slug != run.environment.slug else "",
-        driver=run.environment.driver,
-        backend=run.environment.backend,
-        versions=run.environment.versions,
-        protocol={name: rule for name, rule in msgspec.to_builtins(run.protocol).items() if rule is not None},
-        counting=counting,
-        created=datetime.now(UTC),
-        source="loopyperf calibrate",
-        launch_overhead=launch_overhead(recording),
-        noise_floor=recording.noise_floor,
-        pace=pace(recording),
-    )
-
-
-def launch_overhead(recording: Recording) -> float | None:
-    """Return the seconds of the fastest empty kernel in an archive, None if there is none."""
-    protocol = _run(recording).protocol
-    empty = (m for m in recording.standing if m.kernel_class == EMPTY_KERNEL)
-    return min((protocol.measured_time(m.samples) for m in empty), default=None)
-
-
-def pace(recording: Recording) -> float | None:
-    """Return the seconds of a round of the yardstick's loop in an archive (:meth:`Recording.pace`)."""
-    return recording.pace(launch_overhead(recording) or 0.0)
-
-
-# }}}

@@ -1,28 +1,23 @@
 """All models side by side: what each says of a kernel, and why others say nothing."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.learned import Learned
-from loopyperf.calibration.library import BY_DESCRIPTION
-from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError, UnknownDeviceError
-from loopyperf.models import MODELS, find_model
-from loopyperf.models.interface import DeviceModel, SampledModel
+from loopyperf.models import find_model
+from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.alternatives import with_alternatives
 from loopyperf.oracle.analysis import Program, prepared
+from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there, timed
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, device_or_reason
-from loopyperf.oracle.device_estimate import by_description, device_estimate
-from loopyperf.oracle.explanation.models_table import models_table
-from loopyperf.oracle.explanation.reasons import unanswered
-from loopyperf.oracle.instruction_graph import instruction_graph
-from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.oracle.models_table import models_table
+from loopyperf.oracle.refusals import unanswered
 from loopyperf.oracle.stated_fit import estimate_by, stated_fit
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import duration, number_of
@@ -161,8 +156,7 @@ def compare(
     what one model lacks is in :attr:`Comparison.refusals`: its description of the device may lack a number, or there
     may be none, or no fit.
     """
-    names, merged = asked_models(models), merged_sizes(parameters, sizes)
-    _check_one_size(merged)
+    names, merged = asked_models(models), one_size(parameters, sizes)
     stated = None if fit is None else stated_fit(fit, names)
     slug, known = device_or_reason(stated.slug if stated is not None and device is None else device)
     if stated is not None:
@@ -179,44 +173,7 @@ def compare(
     if isinstance(known, str) and not estimates:
         raise UnknownDeviceError(known)
     clock = None if isinstance(known, str) else known.clock
-    return Comparison(prepared(program).name, dict(merged), slug, clock, estimates, refusals, dict(typical or {}))
-
-
-def there(kernel: TimedKernel | str) -> TimedKernel:
-    """Return *kernel*; raises :class:`LoopyperfError` where in its place stands why there is none."""
-    if isinstance(kernel, str):
-        raise LoopyperfError(kernel)
-    return kernel
-
-
-def on_device(
-    kernel: TimedKernel, model: DeviceModel, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None
-) -> Estimate:
-    """Return what *model* says of *kernel*, the times that it takes if unsure arrays live elsewhere included."""
-    answer = with_alternatives(kernel, by_description(model))
-    return device_estimate(kernel.graphs.kernel, model.name, kernel.device.slug, sizes, answer, typical)
-
-
-def answers(
-    names: Iterable[str], on_device: Callable[[DeviceModel], Estimate], by_fit: Callable[[str], Estimate]
-) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Return the estimates of the models called *names*, and why others have none: models of a device, and fitted."""
-    estimates: dict[str, Estimate] = {}
-    refusals: dict[str, str] = {}
-    for name in names:
-        model = find_model(name)
-        if isinstance(model, SampledModel):
-            refusals[name] = (
-                "it runs a part of the kernel, and nothing is run here; "
-                f"`loopyperf estimate --model {name} --backend opencl` does"
-            )
-            continue
-        try:
-            estimates[name] = on_device(model) if isinstance(model, DeviceModel) else by_fit(name)
-        except LoopyperfError as error:
-            # Who asks several models knows what those say that need no fit.
-            refusals[name] = str(error).removesuffix(BY_DESCRIPTION)
-    return estimates, refusals
+    return Comparison(prepared(program).name, merged, slug, clock, estimates, refusals, dict(typical or {}))
 
 
 def compare_occupancies(
@@ -236,10 +193,10 @@ def compare_occupancies(
     as a core has room for, all of these unless stated. Everything else is as for :func:`compare`; models that are
     fitted do not know the occupancy. Raises :class:`OccupancyError` for more groups than there is room for.
     """
-    names, merged = asked_models(models), merged_sizes(parameters, sizes)
+    names, merged = asked_models(models), one_size(parameters, sizes)
     full = timed(program, chosen_device(device), typical, merged)
     if not full.launches:
-        raise ParameterError(f"at {dict(merged)} {full.graphs.kernel} launches no groups, so that none reside at once")
+        raise ParameterError(f"at {merged} {full.graphs.kernel} launches no groups, so that none reside at once")
     longest = max(full.launches, key=lambda launch: launch.warps_of_core)
     most = min(launch.execution.concurrent_groups for launch in full.launches)
     asked = tuple(range(1, most + 1)) if concurrent_groups is None else _checked(concurrent_groups)
@@ -249,7 +206,7 @@ def compare_occupancies(
     seconds, refusals = _over_occupancy(names, kernels)
     warps = tuple(groups * longest.launch.warps_per_group for groups in asked)
     stated, name, slug = dict(typical or {}), full.graphs.kernel, full.device.slug
-    return OccupancyComparison(name, dict(merged), slug, asked, warps, seconds, refusals, stated)
+    return OccupancyComparison(name, merged, slug, asked, warps, seconds, refusals, stated)
 
 
 def _over_occupancy(
@@ -270,34 +227,12 @@ def _over_occupancy(
     return seconds, refusals
 
 
-def asked_models(models: object) -> list[str]:
-    """Return the names of the models that are asked; raises :class:`UnknownModelError` for one that there is not."""
-    if models is None:
-        return list(MODELS)
-    if isinstance(models, str) or not isinstance(models, Iterable):
-        raise ParameterError(f"models are names of models, several of them; received {models!r}")
-    return [find_model(str(name)).name for name in cast("Iterable[object]", models)]
-
-
 def _checked(concurrent_groups: Sequence[int]) -> tuple[int, ...]:
     """Return the numbers of groups; raises :class:`OccupancyError` where there are none, or others than integers."""
     numbers = np.atleast_1d(np.asarray(concurrent_groups))
     if not numbers.size or numbers.dtype.kind not in "iu":
         raise OccupancyError(f"concurrent_groups are integers, 1 or more of them; received {concurrent_groups!r}")
     return tuple(numbers.tolist())
-
-
-def timed(program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> TimedKernel:
-    """Return the graphs of the kernel on the device: what all models of a device begin with."""
-    _check_one_size(sizes)
-    graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-    return TimedKernel(graphs, device)
-
-
-def _check_one_size(sizes: Mapping[str, Any]) -> None:
-    arrays = [name for name, size in sizes.items() if isinstance(size, np.ndarray)]
-    if arrays:
-        raise ParameterError(f"models are compared at one size: {arrays[0]} is an array; ask estimate for all of it")
 
 
 def _in_number(answers: Mapping[str, object], refusals: Refusals) -> str:

@@ -8,7 +8,7 @@ from loopyperf.calibration.exercised import Coverage, tabulate
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.configuration import Configuration, Limits
-from loopyperf.measurement.kernel_files import bundled_folder, configurations_of, load_kernel_files
+from loopyperf.measurement.kernel_files import configurations_of, measurement_kernels
 from loopyperf.oracle.analysis import count
 from loopyperf.properties.unified import PAPER_PROPERTIES
 
@@ -36,7 +36,7 @@ def kernel_coverage(
 
 def counted_runs(limits: Limits, kernels: Path | None = None, counting: Counting = "executed") -> Iterator[CountedRun]:
     """Yield the counts that the linear model can be fitted to, configuration by configuration, at each size."""
-    for file in load_kernel_files(kernels or bundled_folder("measurement_kernels")):
+    for file in measurement_kernels(kernels):
         for configuration in configurations_of(file, limits):
             if not configuration.beyond:
                 yield from _counted(file.name, configuration, limits, counting)

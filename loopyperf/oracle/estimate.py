@@ -76,7 +76,7 @@ def estimate(
     :class:`MissingNumberError` for what its description lacks, and :class:`OccupancyError` for groups too large; one
     that runs the kernel :class:`BackendError` where there is no device, and :class:`MeasurementError`.
     """
-    _check(device, model, alternatives, parameters)
+    _check(device, model, alternatives)
     asked = None if model is None else find_model(model)
     merged = merged_sizes(parameters, sizes)
     _check_fitted_options(asked, fit, counting, on_unknown)
@@ -178,7 +178,7 @@ def _learned(
     return chosen_learned(name, choice, "" if name or choice else meant_device())
 
 
-def _check(device: object, model: object, alternatives: object, parameters: object) -> None:
+def _check(device: object, model: object, alternatives: object) -> None:
     """Raise :class:`ParameterError` for an option of another type; a size of the same name goes through parameters."""
     if device is not None:
         _check_type("device", "a name", device, (str, os.PathLike, Device))
@@ -186,8 +186,6 @@ def _check(device: object, model: object, alternatives: object, parameters: obje
         _check_type("model", "a name", model, str)
     if alternatives is not True:
         _check_type("alternatives", "True or False", alternatives, bool)
-    if parameters is not None and not isinstance(parameters, Mapping):
-        raise ParameterError(f"parameters is a mapping from sizes to values, received {parameters!r}")
 
 
 def _check_type(option: str, what: str, value: object, types: type | tuple[type, ...]) -> None:

@@ -26,7 +26,7 @@ from loopyperf.models.sampling import SampledProgram
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DEVICE_VARIABLE
 from loopyperf.oracle.observation import described, observe
-from loopyperf.oracle.ranking.time_limit import TimeIsUp, limited
+from loopyperf.oracle.time_limit import TimeIsUp, limited
 
 NOBODYS = "unnamed device"
 """what a fit is of where nobody says which device was measured"""

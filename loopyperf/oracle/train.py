@@ -22,7 +22,7 @@ from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.sampling import sampled_time
-from loopyperf.oracle.calibrate import explained, measured_kernels, provenance
+from loopyperf.oracle.archived import explained, measured_kernels, provenance
 from loopyperf.oracle.fit import Measured, Row, analysed, rows_of, stated_device, stated_provenance
 from loopyperf.oracle.observation import measured_device
 from loopyperf.oracle.seen_kernel import SeenKernel

@@ -18,10 +18,10 @@ from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.environment import Environment
-from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
+from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels, unseen_kernels
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.sensitivity import sensitivity
-from loopyperf.oracle.calibrate import observations, pace
+from loopyperf.oracle.archived import observations, pace
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.choice import FitChoice, chosen_fit
 from loopyperf.oracle.intervals import interval
@@ -131,7 +131,7 @@ def validate(
     """
     machine = opened(backend, device)
     chosen = _chosen_fit(machine.environment, fit)
-    tested = load_kernel_files(kernels or bundled_folder("test_kernels"))
+    tested = unseen_kernels(kernels)
     path = archive or unfinished_archive(machine, "validation")
     recording = measure(machine, with_empty_kernel(tested), path, protocol or _patient(chosen), progress)
     found = predictions(recording, tested, chosen)
@@ -146,7 +146,7 @@ def validated_by(archive: Path, *, fit: FitChoice | None = None, kernels: Path |
     Raises :class:`MeasurementError` if it holds none of them.
     """
     recording = read_archive(archive)
-    tested = load_kernel_files(kernels or bundled_folder("test_kernels"))
+    tested = unseen_kernels(kernels)
     if not {file.name for file in tested} & {each.kernel_class for each in recording.standing}:
         measured = ", ".join(sorted({each.kernel_class for each in recording.standing}))
         raise MeasurementError(
@@ -206,5 +206,5 @@ def with_empty_kernel(files: tuple[KernelFile, ...]) -> tuple[KernelFile, ...]:
     """Return *files* with the kernel whose launch says from which size on the others are worth measuring."""
     if any(file.name == EMPTY_KERNEL for file in files):
         return files
-    bundled = load_kernel_files(bundled_folder("measurement_kernels"))
+    bundled = measurement_kernels()
     return (*(file for file in bundled if file.name == EMPTY_KERNEL), *files)

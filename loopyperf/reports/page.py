@@ -18,7 +18,7 @@ from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.costs import LineCost
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import Line
-from loopyperf.oracle.explanation.reasons import by_reason, in_short
+from loopyperf.oracle.refusals import by_reason, in_short
 from loopyperf.plots.figures import Figure
 from loopyperf.plots.roofline import plot_roofline
 from loopyperf.reports.colours import DARK, LIGHT, coloured, style_sheet

@@ -4,9 +4,7 @@ import re
 import sys
 
 import pytest
-from click.testing import CliRunner
-
-from loopyperf.cli.program import program
+from invoked import run
 
 MEASURING = ("calibrate", "microbenchmark", "validate")
 
@@ -14,7 +12,7 @@ MEASURING = ("calibrate", "microbenchmark", "validate")
 @pytest.mark.parametrize("command", MEASURING)
 def test_without_cupy_a_command_says_what_to_install(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
-    refused = CliRunner().invoke(program, [command, "--backend", "cuda"])
+    refused = run(command, "--backend", "cuda")
     assert refused.exit_code == 1
     assert re.fullmatch(
         r"Error: the cuda backend needs CuPy, .*: pip install 'loopyperf\[cuda\]', or .*\n", refused.stderr
@@ -23,4 +21,4 @@ def test_without_cupy_a_command_says_what_to_install(command: str, monkeypatch: 
 
 @pytest.mark.parametrize("command", MEASURING)
 def test_help_names_the_backends(command: str) -> None:
-    assert "opencl or cuda" in CliRunner().invoke(program, [command, "--help"]).stdout
+    assert "opencl or cuda" in run(command, "--help").stdout

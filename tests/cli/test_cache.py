@@ -6,11 +6,11 @@ from pathlib import Path
 import loopy as lp
 import platformdirs
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from invoked import run
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.cli.program import program
 from loopyperf.oracle import analysis_files
 from loopyperf.oracle.analysis_folder import entries
 
@@ -22,8 +22,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "loopyperf" / "analyses"
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(program, ["cache", *arguments])
+def cache(*arguments: str) -> Result:
+    return run("cache", *arguments)
 
 
 def fill(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -43,11 +43,11 @@ def test_a_file_is_no_folder_to_keep_anything_in(tmp_path, monkeypatch):
     file = tmp_path / "a file"
     file.write_text("not ours")
     monkeypatch.setenv("LOOPYPERF_CACHE", str(file))
-    assert run().stdout.splitlines()[1] == f"off: LOOPYPERF_CACHE={file} is no folder; name one"
+    assert cache().stdout.splitlines()[1] == f"off: LOOPYPERF_CACHE={file} is no folder; name one"
 
 
 def test_a_folder_that_is_not_there_is_off_and_empty(folder):
-    lines = run().stdout.splitlines()
+    lines = cache().stdout.splitlines()
     assert lines[0] == f"folder: {folder}"
     assert lines[1] == "off: LOOPYPERF_CACHE=1 turns it on, LOOPYPERF_CACHE=FOLDER in another folder"
     assert lines[2] == "limit: 268,435,456 bytes; LOOPYPERF_CACHE_LIMIT=NUMBER says another"
@@ -60,7 +60,7 @@ def test_files_are_numbered_by_what_they_are(folder, monkeypatch):
     fill(folder, monkeypatch)
     sizes = [each.nbytes for each in entries(folder)]
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", "1000000")
-    lines = run().stdout.splitlines()
+    lines = cache().stdout.splitlines()
     assert lines[1] == "on: LOOPYPERF_CACHE=1; unset it to turn it off"
     assert lines[2].startswith("limit: 1,000,000 bytes")
     assert lines[3] == f"holds: 3 files, {sum(sizes):,} bytes"
@@ -70,14 +70,14 @@ def test_files_are_numbered_by_what_they_are(folder, monkeypatch):
 
 def test_clear_removes_all_of_ours_and_nothing_else(folder, monkeypatch):
     other = fill(folder, monkeypatch)
-    cleared = run("--clear")
+    cleared = cache("--clear")
     assert (cleared.exit_code, cleared.stdout.splitlines()[1][:16]) == (0, "removed: 3 files")
     assert list(folder.iterdir()) == [other]
 
 
 def test_clear_stale_leaves_what_can_be_found(folder, monkeypatch):
     other = fill(folder, monkeypatch)
-    cleared = run("--clear-stale")
+    cleared = cache("--clear-stale")
     assert (cleared.exit_code, cleared.stdout.splitlines()[1][:16]) == (0, "removed: 2 files")
     (left,) = entries(folder)
     assert analysis_files.is_of_these_versions(left.path)
@@ -87,15 +87,15 @@ def test_clear_stale_leaves_what_can_be_found(folder, monkeypatch):
 def test_files_are_cleared_while_they_are_turned_off(folder, monkeypatch):
     fill(folder, monkeypatch)
     monkeypatch.delenv("LOOPYPERF_CACHE")
-    assert "holds: 3 files" in run().stdout
-    run("--clear")
+    assert "holds: 3 files" in cache().stdout
+    cache("--clear")
     assert entries(folder) == ()
 
 
 def test_another_folder_is_the_one_that_is_meant(tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE", str(tmp_path / "elsewhere"))
     lpp.count(doubled())
-    lines = run().stdout.splitlines()
+    lines = cache().stdout.splitlines()
     assert lines[0] == f"folder: {tmp_path / 'elsewhere'}"
     assert lines[3].startswith("holds: 1 file, ")
 
@@ -103,7 +103,7 @@ def test_another_folder_is_the_one_that_is_meant(tmp_path, monkeypatch):
 def test_loopys_switch_is_told(monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE", "1")
     with lp.CacheMode(False):
-        assert "off: LOOPY_NO_CACHE turns off" in run().stdout
+        assert "off: LOOPY_NO_CACHE turns off" in cache().stdout
 
 
 def test_what_may_not_be_removed_is_told_and_is_status_1(folder, monkeypatch):
@@ -113,14 +113,14 @@ def test_what_may_not_be_removed_is_told_and_is_status_1(folder, monkeypatch):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "unlink", refuse)
-    refused = run("--clear")
+    refused = cache("--clear")
     assert refused.exit_code == 1
     assert "cannot be removed: 3 files" in refused.stdout
 
 
 def test_a_limit_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", "2G")
-    refused = run()
+    refused = cache()
     assert refused.exit_code == 1
     assert "LOOPYPERF_CACHE_LIMIT is a whole number of bytes" in refused.stderr
 
@@ -128,4 +128,4 @@ def test_a_limit_that_is_none_is_refused(monkeypatch):
 def test_a_file_of_the_first_schema_is_one_of_other_versions(folder, monkeypatch):
     folder.mkdir(parents=True)
     (folder / f"{'0' * 64}.txt").write_text("as it was named before names said versions")
-    assert "of other versions: 1 file, 42 bytes" in run().stdout
+    assert "of other versions: 1 file, 42 bytes" in cache().stdout

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from invoked import run
 from small_campaign import write_kernel_files
 
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit, ResidualSummary
-from loopyperf.cli.program import program
 from loopyperf.measurement import backends
 from loopyperf.oracle.validate import Validation
 
@@ -30,10 +30,6 @@ def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def kernels(tmp_path: Path) -> Path:
     return write_kernel_files(tmp_path / "kernels")
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(program, [str(argument) for argument in arguments])
 
 
 def calibrate(folder: Path, *options: object) -> Result:

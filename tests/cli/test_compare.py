@@ -3,19 +3,14 @@
 import json
 from pathlib import Path
 
-from click.testing import CliRunner, Result
+from invoked import run
 from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.cli.program import program
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments)
 
 
 def test_compare_prints_a_line_for_each_model_that_is_asked():

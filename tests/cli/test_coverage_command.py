@@ -4,10 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from invoked import run
 from small_campaign import write_kernel_files
 
-from loopyperf.cli.program import program
 from loopyperf.measurement import backends
 
 
@@ -15,10 +14,6 @@ from loopyperf.measurement import backends
 def synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``--backend synthetic`` open it."""
     monkeypatch.setattr(backends, "BACKENDS", {"synthetic": ("small_campaign", "device")})
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(program, [str(argument) for argument in arguments])
 
 
 @pytest.mark.usefixtures("synthetic")

@@ -5,15 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from invoked import run
 
 from loopyperf.cli import doctor as doctor_file
-from loopyperf.cli.program import program
 from loopyperf.errors import BackendError
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments)
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from invoked import run
 from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import bundled_fits
-from loopyperf.cli.program import COMMANDS, program
+from loopyperf.cli.program import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 KERNELS = str(ROOT / "tests" / "kernels.py")
@@ -31,10 +31,6 @@ def imports_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
             del sys.modules[name]
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(program, [str(argument) for argument in arguments])
 
 
 every_command = pytest.mark.parametrize("name", COMMANDS)

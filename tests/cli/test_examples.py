@@ -15,11 +15,12 @@ from pathlib import Path
 
 import platformdirs
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from invoked import run
 from small_campaign import write_kernel_files
 
 from loopyperf.cli import microbenchmark
-from loopyperf.cli.program import COMMANDS, program
+from loopyperf.cli.program import COMMANDS
 from loopyperf.measurement import backends, kernel_files
 from loopyperf.oracle.microbenchmark import described_by
 
@@ -52,8 +53,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_kernel_files(folder / "package" / "test_kernels", "long vectors")
     with at_the_desk(folder):
         for words in ("calibrate --samples --archive archive.jsonl", "calibrate --samples --archive gpu.jsonl"):
-            assert run(f"loopyperf {words}").exit_code == 0
-        assert run("loopyperf train gpu.jsonl").exit_code == 0
+            assert typed(f"loopyperf {words}").exit_code == 0
+        assert typed("loopyperf train gpu.jsonl").exit_code == 0
     return folder
 
 
@@ -74,8 +75,8 @@ def at_the_desk(folder: Path) -> Iterator[None]:
             sys.modules.pop(name, None)
 
 
-def run(line: str, *more: str) -> Result:
-    return CliRunner().invoke(program, [*shlex.split(line)[1:], *more])
+def typed(line: str, *more: str) -> Result:
+    return run(*shlex.split(line)[1:], *more)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def answer(desk: Path) -> Callable[[str], Result]:
     @cache
     def found(line: str) -> Result:
         with at_the_desk(desk):
-            return run(line)
+            return typed(line)
 
     return found
 
@@ -123,11 +124,11 @@ def test_help_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     commands = [[name], *([name, part] for part in getattr(COMMANDS[name], "commands", {}))]
     for words in commands:
         # Examples are to be copied: those stand on one line, however long.
-        lines = [line for line in run(f"loopyperf {shlex.join(words)} --help").stdout.splitlines() if line]
+        lines = [line for line in typed(f"loopyperf {shlex.join(words)} --help").stdout.splitlines() if line]
         assert [line for line in lines if len(line) > WIDTH and "loopyperf " not in line] == []
 
 
 def test_the_list_of_commands_cuts_no_summary_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
     for line in ("loopyperf --help", "loopyperf devices --help"):
-        assert "..." not in run(line).stdout.replace("[ARGS]...", "")
+        assert "..." not in typed(line).stdout.replace("[ARGS]...", "")

@@ -5,13 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from invoked import run
 from reports.questions import DEVICES, two_launches
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.cli.program import program
 
 CHAIN = f"{Path(__file__).parents[1] / 'reports' / 'questions.py'}:two_launches"
 ASKED = ("--set", f"n={2**20}", *(word for name in DEVICES for word in ("--device", name)))
@@ -20,10 +19,6 @@ ASKED = ("--set", f"n={2**20}", *(word for name in DEVICES for word in ("--devic
 @pytest.fixture(autouse=True)
 def imports_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(program, [str(argument) for argument in arguments])
 
 
 def test_explain_prints_lines_models_reasons_and_advice_within_80_columns(monkeypatch: pytest.MonkeyPatch):

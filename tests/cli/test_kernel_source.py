@@ -7,9 +7,7 @@ from pathlib import Path
 
 import kernels
 import pytest
-from click.testing import CliRunner, Result
-
-from loopyperf.cli.program import program
+from invoked import run
 
 KERNELS = str(Path(__file__).parents[1] / "kernels.py")
 ON_FURY = ("--device", "amd-r9-fury")
@@ -23,10 +21,6 @@ def modules_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for name in {name for name in set(sys.modules) - before if "same" in name}:
         del sys.modules[name]
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(program, [str(argument) for argument in arguments])
 
 
 def test_a_kernel_file_is_imported_once():

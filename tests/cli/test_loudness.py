@@ -5,7 +5,8 @@ import warnings
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from invoked import run
 
 from loopyperf.cli import estimate
 from loopyperf.cli.program import COMMANDS, program
@@ -13,10 +14,6 @@ from loopyperf.errors import LoopyperfWarning
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 ASKED = ("--set", "n=64", "--device", "amd-r9-fury")
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(program, arguments)
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from invoked import run
 
 import loopyperf as lpp
-from loopyperf.cli.program import program
 
 RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
 """probes and most strides left out, samples rounded to four digits"""
@@ -20,8 +20,8 @@ RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "reco
 os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", "1")
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(program, ["microbenchmark", *map(str, arguments)])
+def microbenchmark(*arguments: object) -> Result:
+    return run("microbenchmark", *arguments)
 
 
 def recorded_cycles(kind: str) -> float:
@@ -41,7 +41,7 @@ def recorded_cycles(kind: str) -> float:
 
 def test_a_recorded_archive_becomes_a_description(tmp_path: Path) -> None:
     path = tmp_path / "my-cpu.toml"
-    printed = run("--from-archive", RECORDED, "-o", path)
+    printed = microbenchmark("--from-archive", RECORDED, "-o", path)
     assert printed.exit_code == 0
     assert re.search(rf"^wrote {path} in \d+ s; see it with: loopyperf devices show {path}$", printed.stdout, re.M)
     device = lpp.load_device(path)
@@ -55,7 +55,7 @@ def test_a_recorded_archive_becomes_a_description(tmp_path: Path) -> None:
 
 
 def test_what_is_absent_is_said_with_the_reason(tmp_path: Path) -> None:
-    printed = run("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml")
+    printed = microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml")
     assert re.search(r"^absent: barrier: .*it takes next to nothing$", printed.stderr, re.M)
     device = lpp.load_device(tmp_path / "my-cpu.toml")
     assert "barrier" not in [each.name for each in device.instructions]
@@ -63,7 +63,7 @@ def test_what_is_absent_is_said_with_the_reason(tmp_path: Path) -> None:
 
 
 def test_every_number_says_how_it_was_measured(tmp_path: Path) -> None:
-    run("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml")
+    microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml")
     device = lpp.load_device(tmp_path / "my-cpu.toml")
     sources = {quantity.source for part in device.parts for _, quantity in part.numbers}
     measured = [source for source in sources if source != "reported by the driver"]
@@ -72,8 +72,8 @@ def test_every_number_says_how_it_was_measured(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_is_given_scales_all_cycles(tmp_path: Path) -> None:
-    run("--from-archive", RECORDED, "-o", tmp_path / "one.toml")
-    run("--from-archive", RECORDED, "-o", tmp_path / "two.toml", "--clock", 2 * 2596)
+    microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "one.toml")
+    microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "two.toml", "--clock", 2 * 2596)
     one, two = (lpp.load_device(tmp_path / f"{name}.toml") for name in ("one", "two"))
     assert two.level("L1").latency == pytest.approx(2 * one.level("L1").latency, rel=1e-3)
     assert two.level("L2").sustained_bandwidth == one.level("L2").sustained_bandwidth
@@ -81,7 +81,7 @@ def test_a_clock_that_is_given_scales_all_cycles(tmp_path: Path) -> None:
 
 def test_the_file_is_named_after_the_device_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run("--from-archive", RECORDED).exit_code == 0
+    assert microbenchmark("--from-archive", RECORDED).exit_code == 0
     assert [path.name for path in tmp_path.glob("*.toml")] == ["pocl-amd-epyc.toml"]
 
 
@@ -96,20 +96,20 @@ def test_the_file_is_named_after_the_device_by_default(tmp_path: Path, monkeypat
 )
 def test_bad_input_is_answered_by_one_line_and_status_1(arguments, message: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    refused = run(*arguments)
+    refused = microbenchmark(*arguments)
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert re.search(f"^Error: .*({message})", refused.stderr, re.M)
 
 
 def test_an_archive_takes_no_options_of_measuring() -> None:
-    refused = run("--from-archive", RECORDED, "--quick")
+    refused = microbenchmark("--from-archive", RECORDED, "--quick")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "--from-archive measures nothing" in refused.stderr
 
 
 def test_it_runs_through_on_pocl(tmp_path: Path, own_data: Path) -> None:
     path, archive = tmp_path / "measured.toml", tmp_path / "raw.jsonl"
-    printed = run("--quick", "--archive", archive, "-o", path)
+    printed = microbenchmark("--quick", "--archive", archive, "-o", path)
     assert printed.exit_code == 0, printed.stderr
     device = lpp.load_device(path)
     # Which of them are found depends on what else the machine does; each that is not is said to be absent.
@@ -118,6 +118,6 @@ def test_it_runs_through_on_pocl(tmp_path: Path, own_data: Path) -> None:
     assert {"fma f32", "div f64", "mul i32", "load local b32", "barrier", "loop"} <= told
     assert device.launch_overhead > 0
     assert not own_data.exists()
-    again = run("--from-archive", archive, "-o", tmp_path / "again.toml")
+    again = microbenchmark("--from-archive", archive, "-o", tmp_path / "again.toml")
     assert again.exit_code == 0
     assert (tmp_path / "again.toml").read_text(encoding="utf-8") == path.read_text(encoding="utf-8")

@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from invoked import run
 
-from loopyperf.cli.program import COMMANDS, program
+from loopyperf.cli.program import COMMANDS
 
 NOWHERE = {
     "calibrate": ("--backend", "none of that name"),
@@ -18,10 +18,6 @@ NOWHERE = {
 }
 """by command, what it could not do anything with"""
 MAKE_FOLDERS = ("calibrate", "fit", "train")
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(program, [str(argument) for argument in arguments])
 
 
 def test_every_command_that_writes_a_file_is_tested_here_and_takes_a_short_option() -> None:

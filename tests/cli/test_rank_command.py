@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from invoked import run
 
 import loopyperf as lpp
-from loopyperf.cli.program import program
 
 ASKED = ("--set", "n=4096", "--device", "nvidia-titan-v", "--model", "roofline")
 QUESTION = {"n": 4096, "device": "nvidia-titan-v", "model": "roofline"}
@@ -27,10 +26,6 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     )
     yield path
     sys.modules.pop("groups", None)
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(program, [str(argument) for argument in arguments])
 
 
 @pytest.mark.parametrize("name", ["variants", "pairs"])

@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from invoked import run
 from kernels import doubled
 from msgspec.structs import replace
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import load_fit, save_fit
 from loopyperf.calibration.library import bundled_fits
-from loopyperf.cli.program import COMMANDS, program
+from loopyperf.cli.program import COMMANDS
 from loopyperf.cli.shell_terms import in_shell_terms
 from loopyperf.errors import LoopyperfError
 
@@ -38,10 +38,6 @@ def branching():
 
 variants = {"one": branching}
 '''
-
-
-def run(*words: object) -> Result:
-    return CliRunner().invoke(program, [str(each) for each in words])
 
 
 def text_in(command: str, text: str) -> str:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from invoked import run
 
 from loopyperf.cli.program import program
 
@@ -37,18 +38,18 @@ variants = {"rows": rows}
 '''
 
 
-def run(folder: Path, command: str, *options: object) -> Result:
+def on_rows(folder: Path, command: str, *options: object) -> Result:
     (folder / "sparse.py").write_text(ROWS, encoding="utf-8")
     function = "variants" if command == "rank" else "rows"
     asked = (f"{folder / 'sparse.py'}:{function}", "--set", "n=4096", "--device", "nvidia-v100", *options)
-    return CliRunner().invoke(program, [command, *map(str, asked)])
+    return run(command, *asked)
 
 
 @pytest.mark.parametrize("command", ["estimate", "compare", "rank", "explain", "report", "trace"])
 def test_each_command_that_looks_at_a_kernel_takes_it(tmp_path: Path, command: str) -> None:
     page = ("--output", tmp_path / "out") if command in ("report", "trace") else ()
     model = ("--model", "roofline") if command in ("estimate", "rank") else ()
-    done = run(tmp_path, command, "--typical", "j=27", *model, *page)
+    done = on_rows(tmp_path, command, "--typical", "j=27", *model, *page)
     assert done.exit_code == 0, done.output
     is_shown = command not in ("rank", "report")
     assert ("rows(n=4096, typically j=27) on " in done.output) == is_shown
@@ -56,14 +57,14 @@ def test_each_command_that_looks_at_a_kernel_takes_it(tmp_path: Path, command: s
 
 def test_more_passes_take_longer(tmp_path: Path) -> None:
     short, long = (
-        json.loads(run(tmp_path, "estimate", "--model", "roofline", "--json", "--typical", each).stdout)["seconds"]
+        json.loads(on_rows(tmp_path, "estimate", "--model", "roofline", "--json", "--typical", each).stdout)["seconds"]
         for each in ("j=27", "j=270.5")
     )
     assert long > 5 * short
 
 
 def test_without_it_the_refusal_names_what_to_state(tmp_path: Path) -> None:
-    refused = run(tmp_path, "estimate", "--model", "roofline")
+    refused = on_rows(tmp_path, "estimate", "--model", "roofline")
     assert (refused.exit_code, "e.g. --typical j=10" in refused.output) == (1, True)
 
 
@@ -78,7 +79,7 @@ def test_without_it_the_refusal_names_what_to_state(tmp_path: Path) -> None:
 )
 def test_what_states_nothing_is_refused(tmp_path: Path, settings: list[str], message: str) -> None:
     stated = (word for each in settings for word in ("--typical", each))
-    refused = run(tmp_path, "estimate", "--model", "roofline", *stated)
+    refused = on_rows(tmp_path, "estimate", "--model", "roofline", *stated)
     assert refused.exit_code == 2
     assert refused.stderr.splitlines()[-1] == f"Error: Invalid value for '--typical': {message}"
 

@@ -11,7 +11,7 @@ import loopyperf as lpp
 from loopyperf.device.description import Device
 from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 from loopyperf.models import pipeline
-from loopyperf.models.on_device.warp_mix import shared_out
+from loopyperf.models.on_device.representative_groups import shared_out
 
 V100 = lpp.load_device("nvidia-v100")
 CORES, CLOCK = 80, 1.38e9

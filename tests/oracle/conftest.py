@@ -1,6 +1,7 @@
-"""Fits that need no device."""
+"""Fits that need no device, and a folder for what is remembered."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +32,11 @@ def make_fit() -> MakeFit:
 def forgotten_device() -> None:
     """Forget which local device an earlier test found."""
     choice._local_device.cache_clear()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder that files are asked for in; it is not there yet."""
+    folder = tmp_path / "counted"
+    monkeypatch.setenv("LOOPYPERF_CACHE", str(folder))
+    return folder

@@ -17,7 +17,7 @@ from loopyperf.measurement.backends.replay import ReplayBackend
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.yardstick import YARDSTICK
-from loopyperf.oracle.calibrate import fit_recording
+from loopyperf.oracle.archived import fit_recording
 
 SLUG = environment().slug
 PROTOCOL = Protocol(runs=4, dropped=1, probe_runs=2, overhead_factor=1)

@@ -176,7 +176,7 @@ def test_what_estimate_refuses_is_refused():
         lpp.compare(doubled(), n=N, device="nvidia-v1000")
     with pytest.raises(ParameterError, match="n"):
         lpp.compare(doubled(), device=V100)
-    with pytest.raises(ParameterError, match="compared at one size: n is an array"):
+    with pytest.raises(ParameterError, match="one size at a time: n is an array"):
         lpp.compare(doubled(), n=np.array([1, 2]), device=V100)
     with pytest.raises(KernelError):
         lpp.compare("no kernel", n=N, device=V100)
@@ -191,5 +191,5 @@ def test_a_device_that_is_not_described_answers_by_its_fits(make_fit):
     assert (found.device, list(found.estimates), found.clock, found.cycles) == ("nobody-s-gpu", ["linear"], None, {})
     assert found.estimates["linear"] == lpp.estimate(doubled(), n=N, fit=fit)
     assert "nobody-s-gpu" in found.refusals["roofline"]
-    with pytest.raises(ParameterError, match="at one size"):
+    with pytest.raises(ParameterError, match="one size at a time"):
         lpp.compare(doubled(), n=np.array([N, 2 * N]), fit=fit)

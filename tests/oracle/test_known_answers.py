@@ -26,14 +26,6 @@ TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder that files are asked for in; it is not there yet."""
-    folder = tmp_path / "found"
-    monkeypatch.setenv("LOOPYPERF_CACHE", str(folder))
-    return folder
-
-
-@pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a word for each time that graphs were built so far."""
     seen: list[str] = []

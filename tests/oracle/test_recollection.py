@@ -31,14 +31,6 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder that files are asked for in; it is not there yet."""
-    folder = tmp_path / "counted"
-    monkeypatch.setenv("LOOPYPERF_CACHE", str(folder))
-    return folder
-
-
 def files(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 

@@ -53,7 +53,7 @@ def inames_of_data(kernel: Kernel, names: Iterable[str]) -> frozenset[str]:
             around = frozenset[str](writer.within_inames)
             if is_private:
                 pending |= kernel.deciding(writer) - seen
-            if name not in kernel.registers:
+            if name not in kernel.integer_temporaries:
                 tags = {iname: kernel.hardware_axis(iname) for iname in around}
                 seen.update(iname for iname, tag in tags.items() if tag is None or isinstance(tag, GroupInameTag))
     return frozenset(seen & inames)

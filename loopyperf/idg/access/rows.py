@@ -18,8 +18,8 @@ from loopy.symbolic import DependencyMapper, SubstitutionMapper, get_access_map,
 from loopyperf.counts.loops import LoopPoints
 from loopyperf.counts.memory import element_strides, reference
 from loopyperf.idg.access.gathers import data_of, inames_of_data
+from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
-from loopyperf.registers import written_out
 
 APART = 2**40
 """bytes between rows, or lanes, that share nothing; a multiple of a line, so that one element more makes rows begin
@@ -70,7 +70,7 @@ def row_of(visit: Visit, index: Any) -> Row | None:
     kernel, loops = visit.kernel, visit.loops
     if not loops.by_data & get_dependencies(index):
         return None
-    written = written_out(index, kernel.registers)
+    written = substituted(index, kernel.integer_temporaries)
     within = _without_data(kernel, written)
     rows = inames_of_data(kernel, data_of(kernel, written, loops.starts))
     passed = get_dependencies(within) & kernel.loopy_kernel.all_inames()
@@ -141,7 +141,7 @@ def _looked_up(kernel: Kernel, written: Any, starts: Starts) -> Iterator[Any]:
         if not isinstance(part, prim.Variable) or part.name in kernel.loopy_kernel.temporary_variables:
             yield part
         for name in sorted(starts.get(part.name, ())) if isinstance(part, prim.Variable) else ():
-            value = kernel.registers.get(name, prim.Variable(name))
+            value = kernel.integer_temporaries.get(name, prim.Variable(name))
             yield from _looked_up(kernel, value, {})
 
 

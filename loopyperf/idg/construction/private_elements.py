@@ -14,8 +14,8 @@ from loopyperf.counts.memory import element_type
 from loopyperf.idg.construction.drafts import Definition
 from loopyperf.idg.construction.values import Value
 from loopyperf.idg.program import Element
+from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
-from loopyperf.registers import written_out
 
 InPasses = Callable[[Any], Any]
 """says an expression of loop variables and sizes in the passes of loops"""
@@ -56,11 +56,11 @@ class PrivateElements:
 
 
 def _written(kernel: Kernel, index: Any) -> Any:
-    """Return *index* without registers, and without axes of the hardware along which there is one work-item or group.
+    """Return *index* without temporaries, and without axes of the hardware along which there is one work-item or group.
 
     In the code, these are their only value.
     """
-    written = written_out(index, kernel.known_registers)
+    written = substituted(index, kernel.known_temporaries)
     values: dict[str, int] = {}
     for name in get_dependencies(written) & kernel.loopy_kernel.all_inames():
         if kernel.hardware_axis(name) is not None and (only := kernel.values(name)) is not None and len(only) == 1:

@@ -31,9 +31,9 @@ from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import Definition, Draft
 from loopyperf.idg.construction.values import Read, Value, product_with_sign
 from loopyperf.idg.warps.nest import Statement
+from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier
-from loopyperf.registers import written_out
 
 SUBSYSTEMS = {"special": "sfu", "div": "sfu", "pow": "sfu"}
 """of operations that single-precision and integer arithmetic units do not do"""
@@ -225,7 +225,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     def _access(self, found: Reference, text: str, operands: Sequence[Value], conditions: Conditions) -> Value:
         node = self._add(found.direction, f"b{found.bits}", found.space, text, conditions, operands)
-        index = tuple(written_out(each, self.kernel.known_registers) for each in found.index)
+        index = tuple(substituted(each, self.kernel.known_temporaries) for each in found.index)
         self.drafts[node].reference = replace(found, index=index)
         return Value(node)
 

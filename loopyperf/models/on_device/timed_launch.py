@@ -26,11 +26,11 @@ from loopyperf.idg.lowering.reloading import with_reloads
 from loopyperf.idg.metrics.registers import Registers, estimated_registers
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
+from loopyperf.models.on_device.representative_groups import dealt_out
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timing import Timed, Timing, partitions, steady
 from loopyperf.models.on_device.traffic import Residence, Served, levels_that_serve, levels_that_serve_stacks
 from loopyperf.models.on_device.warp_accesses import WarpAccesses
-from loopyperf.models.on_device.warp_mix import dealt_out
 from loopyperf.pipeline.execution import Execution, execution_on
 
 Made = TypeVar("Made")

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, TypeVar
 
-import numpy as np
-
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
 from loopyperf.device.description import Device
@@ -18,12 +16,11 @@ from loopyperf.models.on_device.roofs import roofline_of
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, admitted_sizes, prepared
+from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there, timed
 from loopyperf.oracle.choice import WITHOUT_FIT, DeviceChoice, FitChoice, device_or_reason, usual_answer
-from loopyperf.oracle.comparison import answers, asked_models, on_device, there, timed
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import listing_of
-from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.oracle.stated_fit import StatedFit, estimate_by, stated_fit
 
 Found = TypeVar("Found")
@@ -56,7 +53,7 @@ def explain(
     a kernel, a size or a fit that makes no sense, and for a single device that nobody knows; :class:`LoopyperfError`
     where no model has an answer on any device.
     """
-    merged = _one_size(merged_sizes(parameters, sizes))
+    merged = one_size(parameters, sizes)
     kernel = prepared(program)
     admitted_sizes(kernel, merged)
     first = None if model is None else find_model(model).name
@@ -79,13 +76,6 @@ def explain(
         raise failures[0]
     listing = with_others(listing_of(kernel), (each for on in found for each in on.estimates.values()))
     return Explanation(kernel.name, merged, about, listing, tuple(found), refusals, dict(typical or {}))
-
-
-def _one_size(sizes: Mapping[str, Any]) -> dict[str, Any]:
-    arrays = [name for name, size in sizes.items() if isinstance(size, np.ndarray)]
-    if arrays:
-        raise ParameterError(f"one size is explained at a time: {arrays[0]} is an array; ask estimate for all of it")
-    return dict(sizes)
 
 
 def _several(device: DeviceChoices | None) -> Sequence[DeviceChoice | None]:

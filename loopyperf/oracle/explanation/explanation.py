@@ -9,8 +9,8 @@ from loopyperf.models.on_device.roofs import Roofline
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import LineCost, line_costs
 from loopyperf.oracle.explanation.listing import Line
-from loopyperf.oracle.explanation.models_table import models_table
-from loopyperf.oracle.explanation.reasons import unanswered
+from loopyperf.oracle.models_table import models_table
+from loopyperf.oracle.refusals import unanswered
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import duration, in_percent
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from math import inf
 
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.ranking.answer import Bound, Unanswered
 from loopyperf.oracle.ranking.judge import Judge
-from loopyperf.oracle.ranking.sizes_taken import spread
+from loopyperf.oracle.ranking.outcome import Bound, Unanswered
+from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT
 from loopyperf.oracle.ranking.variants import Variant
 
 ROUNDING = 1e-9
@@ -43,9 +43,15 @@ class Question:
     """place of the judge in the cascade"""
 
 
-def asked(question: Question) -> Estimate | Bound | Unanswered:
+def judged(question: Question) -> Estimate | Bound | Unanswered:
     """Return what the judge says: seconds of a bound, and an estimate of the model."""
     return question.judge(question.variant)
+
+
+def order_of_asking(number: int) -> list[int]:
+    """Return the places of so many variants in the order in which they are asked: first some from all over the list."""
+    first = [number * place // LOOKED_AT for place in range(LOOKED_AT)] if number > LOOKED_AT else []
+    return [*first, *sorted(set(range(number)) - set(first))]
 
 
 @dataclass
@@ -64,7 +70,7 @@ class Cascade:
 
     def __post_init__(self) -> None:
         """Begin with what is known of all: nothing."""
-        self._turns = spread(len(self.variants))
+        self._turns = order_of_asking(len(self.variants))
         self._left = [(-inf, 0, turn) for turn in range(len(self.variants))]
         self._bounds = dict.fromkeys((each.name for each in self.variants), -inf)
         self._places = {each.name: place for place, each in enumerate(self.variants)}

@@ -23,9 +23,9 @@ from loopyperf.oracle.analysis import count, prepared_group
 from loopyperf.oracle.choice import WITHOUT_FIT, DeviceChoice, FitChoice, chosen_device
 from loopyperf.oracle.estimate import chosen_record, estimate
 from loopyperf.oracle.observation import described
-from loopyperf.oracle.ranking.answer import Bound, Unanswered, refused
 from loopyperf.oracle.ranking.feasibility import check_fits
 from loopyperf.oracle.ranking.options import check_sizes, check_typical
+from loopyperf.oracle.ranking.outcome import Bound, Unanswered, refused
 from loopyperf.oracle.ranking.sizes_taken import Sizes, sizes_lacking, sizes_taken
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.throughput import throughput_bounds

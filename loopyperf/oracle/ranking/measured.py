@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loopyperf.errors import BackendError, LoopyperfError, MeasurementError, ParameterError
+from loopyperf.errors import BackendError, LoopyperfError, MeasurementError, ParameterError, one_line
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.configuration import Array
 from loopyperf.measurement.protocol import Protocol
@@ -120,7 +120,7 @@ def measured_ranking(
         except BackendError:
             raise  # the device is lost for the others, too
         except LoopyperfError as error:
-            failures[variant.name] = " ".join(str(error).split())
+            failures[variant.name] = one_line(error)
             continue
         found.append(Measured(program, case.sizes, seconds, case.kernel_class, variant.name, typical or {}))
     return MeasuredRanking(

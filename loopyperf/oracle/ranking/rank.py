@@ -14,16 +14,16 @@ from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.campaign import opened
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
-from loopyperf.oracle.explanation.reasons import unanswered
-from loopyperf.oracle.ranking.answers import Questions
-from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
+from loopyperf.oracle.ranking.cascade import Beaten, Cascade, judged
 from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of, said_of_bounds
 from loopyperf.oracle.ranking.measured import MeasuredRanking, check_measuring, measured_ranking
 from loopyperf.oracle.ranking.options import check_top, is_iterable, is_number
 from loopyperf.oracle.ranking.own_processes import Processes
+from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.shortlist import Candidate, Shortlist, errors_of, shortlisted, tied
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
 from loopyperf.oracle.ranking.variants import Variant, Variants, named
+from loopyperf.oracle.refusals import unanswered
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.sheet import Sheet, Shown, Table, abridged, described, plain
 from loopyperf.units import duration, number_of
@@ -203,9 +203,9 @@ def rank(
     *variants* are programs, or pairs of a name and a program, or of a name and a callable that returns one: it is
     called where the variant is analysed. They may be a mapping. *executor* is any of :mod:`concurrent.futures`, or of
     those that are like it; by default they are analysed here, one after the other, or with a *time_limit* in another
-    process, which is killed where it goes on for :data:`loopyperf.oracle.ranking.answers.GRACE` seconds more. What goes
-    wrong with one, it cannot be built, its groups fit on no core, it cannot be counted, it takes more than *time_limit*
-    seconds, its process dies, is in :attr:`Ranking.failures`, and the others are ranked all the same.
+    process, which is killed where it goes on for :data:`loopyperf.oracle.ranking.questions.GRACE` seconds more. What
+    goes wrong with one, it cannot be built, its groups fit on no core, it cannot be counted, it takes more than
+    *time_limit* seconds, its process dies, is in :attr:`Ranking.failures`, and the others are ranked all the same.
 
     *device*, *model*, *fit*, *typical*, *parameters* and sizes are those of :func:`loopyperf.estimate`, but each size
     is one integer. A variant gets those of the sizes that it takes, so that variants may have different ones.
@@ -225,7 +225,7 @@ def rank(
     every = named(variants, are_kept=bool(bounds))
     judge = judge_of(model, device, fit, typical, merged_sizes(parameters, sizes))
     cascade = Cascade((*(bound_of(judge, name) for name in bounds), judge), every, top)
-    questions = Questions(asked, executor, time_limit, ready=judge.ready)
+    questions = Questions(judged, executor, time_limit, ready=judge.ready)
     seen = SizesSeen(judge.sizes, len(every))
     for number, (question, answer) in enumerate(questions.about(cascade.questions()), 1):
         seen.note(question.variant.name, answer)

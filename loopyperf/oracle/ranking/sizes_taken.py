@@ -11,7 +11,7 @@ from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import prepared
-from loopyperf.oracle.ranking.answer import Bound, Unanswered
+from loopyperf.oracle.ranking.outcome import Bound, Unanswered
 
 LOOKED_AT = 8
 """variants that tell which sizes there are"""
@@ -37,12 +37,6 @@ def sizes_lacking(program: Program, sizes: Sizes) -> frozenset[str]:
 def _may_be_integer(argument: ValueArg) -> bool:
     """Return whether *argument* is an integer, or Loopy has not found its type yet."""
     return not isinstance(argument.dtype, LoopyType) or bool(argument.dtype.is_integral())
-
-
-def spread(number: int) -> list[int]:
-    """Return the places of so many variants in the order in which they are asked: first some from all over the list."""
-    first = [number * place // LOOKED_AT for place in range(LOOKED_AT)] if number > LOOKED_AT else []
-    return [*first, *sorted(set(range(number)) - set(first))]
 
 
 class SizesSeen:

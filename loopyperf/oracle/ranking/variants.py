@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from loopy.kernel import LoopKernel
 
-from loopyperf.errors import KernelError, ParameterError
+from loopyperf.errors import KernelError, ParameterError, one_line
 from loopyperf.kernel import Program, checked_program
 from loopyperf.oracle.ranking.options import is_iterable
 
@@ -42,8 +42,7 @@ class Variant:
         try:
             built = build()
         except (Exception, SystemExit) as error:  # a builder is the user's, and may raise anything
-            said = " ".join(str(error).split())
-            raise KernelError(f"it cannot be built ({type(error).__name__}): {said}") from error
+            raise KernelError(f"it cannot be built ({type(error).__name__}): {one_line(error)}") from error
         return checked_program(built)
 
 

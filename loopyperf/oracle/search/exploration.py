@@ -11,9 +11,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.ranking.answer import Bound, Unanswered
 from loopyperf.oracle.ranking.cascade import Question
 from loopyperf.oracle.ranking.judge import Judge
+from loopyperf.oracle.ranking.outcome import Bound, Unanswered
 from loopyperf.oracle.ranking.rank import Ranking, ranking_of
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.search.adviser import Adviser

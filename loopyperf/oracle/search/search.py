@@ -11,14 +11,14 @@ from loopyperf.calibration.learned import Learned
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
-from loopyperf.oracle.explanation.reasons import unanswered
-from loopyperf.oracle.ranking.answer import Bound, Unanswered
-from loopyperf.oracle.ranking.answers import Questions
-from loopyperf.oracle.ranking.cascade import Question, asked
+from loopyperf.oracle.ranking.cascade import Question, judged
 from loopyperf.oracle.ranking.judge import judge_of
 from loopyperf.oracle.ranking.options import check_top
+from loopyperf.oracle.ranking.outcome import Bound, Unanswered
+from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.rank import NO_ESTIMATE, Ranking, rank
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
+from loopyperf.oracle.refusals import unanswered
 from loopyperf.oracle.search.adviser import SAMPLERS, Adviser, sampler_of
 from loopyperf.oracle.search.exploration import Exploration
 from loopyperf.oracle.search.space import Builder, Space, check_builds, spaced
@@ -186,7 +186,7 @@ def search(
     number = min(trials or TRIALS, searched.points)
     exploration = Exploration(searched, build, judge, Adviser(searched, sampler), number, batch, seed)
     name = chosen if isinstance(chosen, str) else type(sampler).__name__
-    return _explored(exploration, Questions(asked, executor, time_limit, ready=judge.ready), name)
+    return _explored(exploration, Questions(judged, executor, time_limit, ready=judge.ready), name)
 
 
 def _explored(exploration: Exploration, questions: Answers, optimizer: str) -> Search:

@@ -12,7 +12,7 @@ from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import run_campaign
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
-from loopyperf.oracle.calibrate import fit_recording
+from loopyperf.oracle.archived import fit_recording
 from loopyperf.oracle.validate import with_empty_kernel
 
 from ..synthetic import configuration, kernel_file

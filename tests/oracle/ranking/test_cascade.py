@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.oracle.ranking.answer import Bound, Unanswered
-from loopyperf.oracle.ranking.answers import Questions
-from loopyperf.oracle.ranking.cascade import Beaten, Cascade, asked
+from loopyperf.oracle.ranking.cascade import Beaten, Cascade, judged, order_of_asking
+from loopyperf.oracle.ranking.outcome import Bound, Unanswered
+from loopyperf.oracle.ranking.questions import Questions
+from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT
 from loopyperf.oracle.ranking.variants import Variant
 
 KERNEL = doubled()
@@ -41,7 +42,7 @@ class Stated:
 
 def answered(judges: list[Stated], names: list[str], top: int | None) -> Cascade:
     cascade = Cascade(judges, [Variant(name, KERNEL) for name in names], top)
-    for question, answer in Questions(asked).about(cascade.questions()):
+    for question, answer in Questions(judged).about(cascade.questions()):
         cascade.take(question, answer)
     return cascade
 
@@ -59,7 +60,7 @@ def in_disorder(judges: list[Stated], names: list[str], top: int | None, ahead: 
             waiting.append(question)
         if waiting:
             question = waiting.pop(rng.randrange(len(waiting)))
-            cascade.take(question, asked(question))
+            cascade.take(question, judged(question))
     return cascade
 
 
@@ -164,3 +165,9 @@ def test_what_contradicts_a_bound_is_said():
 def test_times_that_are_not_positive_are_ranked_too(seconds):
     # Weights of a linear fit may be negative.
     assert list(answered([Stated("model", {"a": 1.0, "b": seconds})], ["a", "b"], None).fastest) == ["b", "a"]
+
+
+def test_places_from_all_over_the_list_come_first():
+    assert order_of_asking(3) == [0, 1, 2]
+    assert order_of_asking(20)[:LOOKED_AT] == [0, 2, 5, 7, 10, 12, 15, 17]
+    assert sorted(order_of_asking(20)) == list(range(20))

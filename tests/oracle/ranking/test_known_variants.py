@@ -29,13 +29,6 @@ def summed_by_groups(lanes: int = 64) -> lp.TranslationUnit:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    folder = tmp_path / "counted"
-    monkeypatch.setenv("LOOPYPERF_CACHE", str(folder))
-    return folder
-
-
-@pytest.fixture
 def no_passes(monkeypatch):
     """Return what makes each of Loopy's passes fail from then on, and forgets what is in memory."""
 

@@ -9,7 +9,7 @@ from measurement.synthetic import SyntheticBackend
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT, sizes_taken, spread
+from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT, sizes_taken
 
 
 @pytest.fixture
@@ -98,12 +98,6 @@ def test_families_one_after_the_other_are_seen(fit):
 
 
 # }}}
-
-
-def test_places_from_all_over_the_list_come_first():
-    assert spread(3) == [0, 1, 2]
-    assert spread(20)[:LOOKED_AT] == [0, 2, 5, 7, 10, 12, 15, 17]
-    assert sorted(spread(20)) == list(range(20))
 
 
 def test_numbers_that_are_no_integers_are_no_sizes():

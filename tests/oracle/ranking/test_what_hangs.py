@@ -13,9 +13,9 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.oracle.ranking import answers, own_processes
-from loopyperf.oracle.ranking.answers import Questions
+from loopyperf.oracle.ranking import own_processes
 from loopyperf.oracle.ranking.own_processes import Processes
+from loopyperf.oracle.ranking.questions import Questions
 
 ROOT = Path(__file__).parents[3]
 QUESTION = {"n": 4096, "device": "nvidia-titan-v", "model": "roofline"}
@@ -37,7 +37,7 @@ def deaf() -> lp.TranslationUnit:
 
 @pytest.fixture
 def no_grace(monkeypatch):
-    monkeypatch.setattr(answers, "GRACE", 0.5)
+    monkeypatch.setattr("loopyperf.oracle.ranking.questions.GRACE", 0.5)
 
 
 @pytest.mark.parametrize("builder", [in_c, deaf])
@@ -75,10 +75,10 @@ def test_lambdas_are_stopped_as_far_as_python_stops_them():
 @pytest.mark.parametrize("reason", ["not forked", "a daemon"])
 def test_where_no_process_may_be_started_the_alarm_is_left(reason, monkeypatch):
     if reason == "a daemon":
-        monkeypatch.setattr(answers, "may_be_started", lambda: False)
+        monkeypatch.setattr("loopyperf.oracle.ranking.questions.may_be_started", lambda: False)
     else:
         monkeypatch.setattr(own_processes.multiprocessing, "get_start_method", lambda **_: "spawn")
-    monkeypatch.setattr(answers, "ProcessPool", None)
+    monkeypatch.setattr("loopyperf.oracle.ranking.questions.ProcessPool", None)
     assert dict(Questions(abs, limit=10).about([-1, 2])) == {-1: 1, 2: 2}
 
 

@@ -18,7 +18,7 @@ from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.oracle.fit import stated_provenance
 from loopyperf.oracle.observation import observe
-from loopyperf.oracle.ranking.cascade import Question, asked
+from loopyperf.oracle.ranking.cascade import Question, judged
 from loopyperf.oracle.ranking.judge import Judge, judge_of
 from loopyperf.oracle.ranking.variants import Variant
 
@@ -68,8 +68,8 @@ def test_questions_and_answers_are_small(who, judges):
     question = Question(judge, Variant("a variant", partial(matrix_multiplication, FORMS[0])), 0)
     assert nbytes(question) < 12_000
     assert nbytes(question) < nbytes(judge) + 300
-    answer = asked(pickle.loads(pickle.dumps(question)))
-    assert answer == asked(question)
+    answer = judged(pickle.loads(pickle.dumps(question)))
+    assert answer == judged(question)
     assert nbytes(answer) < 1_500
 
 

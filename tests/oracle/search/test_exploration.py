@@ -13,9 +13,9 @@ import pytest
 from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.oracle.ranking.answer import Unanswered
-from loopyperf.oracle.ranking.answers import Questions
-from loopyperf.oracle.ranking.cascade import asked
+from loopyperf.oracle.ranking.cascade import judged
+from loopyperf.oracle.ranking.outcome import Unanswered
+from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.search.adviser import Adviser, sampler_of
 from loopyperf.oracle.search.exploration import Exploration
@@ -73,7 +73,7 @@ def explored(
     space = spaced(choices)
     adviser = Adviser(space, sampler_of(how, seed))
     exploration = Exploration(space, doubled, Stated(says), adviser, trials, batch, seed)
-    for question, answer in Questions(asked, executor).about(exploration.questions()):
+    for question, answer in Questions(judged, executor).about(exploration.questions()):
         exploration.take(question, answer)
     assert len(exploration.variants) == trials
     assert set(exploration.judge.was_asked.values()) == {1}
@@ -165,7 +165,7 @@ def test_the_order_of_answers_does_not_matter():
             waiting.append(question)
         else:
             answered = waiting.pop(rng.randrange(len(waiting)))
-            exploration.take(answered, asked(answered))
+            exploration.take(answered, judged(answered))
     assert list(exploration.variants) == list(explored(trials=30).variants)
 
 

@@ -16,10 +16,10 @@ from typing import Generic
 
 from pebble import ProcessPool
 
-from loopyperf.oracle.ranking.answer import Answer, Asked, Unanswered, within
-from loopyperf.oracle.ranking.asking import Asking
 from loopyperf.oracle.ranking.options import check_executor, check_time_limit
+from loopyperf.oracle.ranking.outcome import Answer, Asked, Unanswered, within
 from loopyperf.oracle.ranking.own_processes import Processes, are_forked, may_be_started, scheduled
+from loopyperf.oracle.ranking.pending import Pending
 from loopyperf.oracle.ranking.workers import Workers
 
 GRACE = 5.0
@@ -61,20 +61,20 @@ class Questions(Generic[Asked, Answer]):
             return
         left = iter(things)
         workers = Workers(self.executor)
-        asking = Asking(
+        pending = Pending(
             partial(self.executor.submit, self._limited),
             at_once=lambda: self.at_once or AHEAD * workers.number,
             limit=self.limit,
             patience=self._end,
             is_closed=workers.is_closed,
         )
-        while asking.is_alive:
-            asking.lost = []
-            yield from asking.about(left)
-            self.notes = list(asking.notes)
-            if not asking.lost:
+        while pending.is_alive:
+            pending.lost = []
+            yield from pending.about(left)
+            self.notes = list(pending.notes)
+            if not pending.lost:
                 return
-            yield from self._in_processes(asking.lost if asking.is_alive else chain(asking.lost, left))
+            yield from self._in_processes(pending.lost if pending.is_alive else chain(pending.lost, left))
 
     @property
     def _end(self) -> float | None:
@@ -107,5 +107,5 @@ class Questions(Generic[Asked, Answer]):
             self.ready()  # and so are processes that are forked off
         with ProcessPool(max_workers=number) as processes:
             submit = partial(scheduled, processes, self._limited, self._end)
-            asking = Asking(submit, lambda: AHEAD * number, self.limit, patience=None)
-            yield from asking.about(iter(things))
+            pending = Pending(submit, lambda: AHEAD * number, self.limit, patience=None)
+            yield from pending.about(iter(things))

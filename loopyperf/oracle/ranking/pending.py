@@ -7,7 +7,7 @@ from math import inf
 from pickle import PicklingError
 from typing import Generic
 
-from loopyperf.oracle.ranking.answer import Answer, Asked, Unanswered, failed, unsent
+from loopyperf.oracle.ranking.outcome import Answer, Asked, Unanswered, failed, unsent
 
 START = 60.0
 """seconds more until the first answer: workers load Loopy, and us, before they begin"""
@@ -18,7 +18,7 @@ OF_DEAD_WORKERS = {"KilledWorker"}
 
 
 @dataclass
-class Asking(Generic[Asked, Answer]):
+class Pending(Generic[Asked, Answer]):
     """Workers, and the questions that they have."""
 
     submit: "Callable[[Asked], Future[Answer | Unanswered]]"

@@ -11,9 +11,9 @@ from threading import Lock, Thread
 import pytest
 
 from loopyperf.errors import ParameterError
-from loopyperf.oracle.ranking import answers, asking, workers
-from loopyperf.oracle.ranking.answer import Unanswered
-from loopyperf.oracle.ranking.answers import Questions
+from loopyperf.oracle.ranking import workers
+from loopyperf.oracle.ranking.outcome import Unanswered, failed
+from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.workers import Workers, number_of_workers
 
 
@@ -89,7 +89,7 @@ def test_what_takes_too_long_is_stopped_and_the_rest_goes_on(is_parallel):
 
 
 def test_what_swallows_the_alarm_is_stopped_at_the_next(monkeypatch):
-    monkeypatch.setattr(answers, "GRACE", 0.5)
+    monkeypatch.setattr("loopyperf.oracle.ranking.questions.GRACE", 0.5)
     with ProcessPoolExecutor(1) as executor:
         questions = Questions(ended, executor, limit=0.5)
         found = told(questions, [1, 3])
@@ -148,15 +148,15 @@ class Silent(Executor):
 
 
 def test_workers_that_fall_silent_are_given_up(monkeypatch):
-    monkeypatch.setattr(answers, "GRACE", 0.2)
+    monkeypatch.setattr("loopyperf.oracle.ranking.questions.GRACE", 0.2)
     questions = Questions(doubled, Silent(2), limit=0.3)
     assert told(questions, list(range(6))) == {each: 2 * each for each in range(6)}
     assert questions.notes == ["no worker of the executor answered within 0.5 s: it is given up"]
 
 
 def test_workers_have_longer_for_their_first_answer(monkeypatch):
-    monkeypatch.setattr(answers, "GRACE", 0.2)
-    monkeypatch.setattr(asking, "START", 1.0)
+    monkeypatch.setattr("loopyperf.oracle.ranking.questions.GRACE", 0.2)
+    monkeypatch.setattr("loopyperf.oracle.ranking.pending.START", 1.0)
     questions = Questions(doubled, Silent(0), limit=0.3)
     assert told(questions, [1, 2]) == {1: 2, 2: 4}
     assert questions.notes == ["no worker of the executor answered within 1.5 s: it is given up"]
@@ -290,24 +290,28 @@ def test_a_limit_that_is_no_time_is_refused(limit):
         Questions(doubled, limit=limit)
 
 
+def test_an_error_of_time_without_a_limit_is_the_workers_own():
+    assert failed(TimeoutError("the lock"), None) == Unanswered("TimeoutError: the lock")
+
+
 # {{{ the first time
 
 
 def slow_start() -> None:
     """Take longer than a question may, in each process once."""
-    if not hasattr(answers, "started"):
+    if not hasattr(workers, "started"):
         time.sleep(1.0)
-    answers.started = True
+    workers.started = True
 
 
 def is_ready(number: int) -> bool:
-    return hasattr(answers, "started")
+    return hasattr(workers, "started")
 
 
 @pytest.mark.parametrize("way", ["here", "processes", "processes of our own"])
 def test_what_a_worker_does_once_is_not_counted(way, monkeypatch):
-    monkeypatch.setattr(answers, "started", False, raising=False)
-    monkeypatch.delattr(answers, "started")
+    monkeypatch.setattr(workers, "started", False, raising=False)
+    monkeypatch.delattr(workers, "started")
     context = multiprocessing.get_context("fork")
     executor = {"here": None, "processes": ProcessPoolExecutor(2, context), "processes of our own": Closed()}[way]
     questions = Questions(is_ready, executor, limit=0.5, ready=slow_start)

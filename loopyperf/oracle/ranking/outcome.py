@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from pebble import ProcessExpired
 
-from loopyperf.errors import LoopyperfError
-from loopyperf.oracle.ranking.time_limit import TimeIsUp, limited
+from loopyperf.errors import LoopyperfError, one_line
+from loopyperf.oracle.time_limit import TimeIsUp, limited
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -45,12 +45,14 @@ def within(
     seconds: float | None, ready: Callable[[], object] | None, ask: Callable[[Asked], Answer], thing: Asked
 ) -> Answer | Unanswered:
     """Return what *ask* says of *thing*, or that it takes longer than *seconds*, once a worker is *ready*."""
-    if seconds is not None and ready is not None:
+    if seconds is None:
+        return ask(thing)
+    if ready is not None:
         ready()
     try:
         return limited(seconds, partial(ask, thing))
     except TimeIsUp:
-        return Unanswered(f"no answer within {seconds:g} s")
+        return _too_late(seconds)
 
 
 def refused(
@@ -61,7 +63,7 @@ def refused(
     is_final: bool = True,
 ) -> Unanswered:
     """Return *error*, which was raised of a variant, in words; what is not an error of ours has its name before it."""
-    said = " ".join(str(error).split())
+    said = one_line(error)
     reason = said if isinstance(error, LoopyperfError) else f"{type(error).__name__}: {said}"
     return Unanswered(reason, is_final, None if takes is None else frozenset(takes), frozenset(lacks))
 
@@ -70,8 +72,8 @@ def failed(error: BaseException, seconds: float | None) -> Unanswered:
     """Return why a worker gave no answer; *seconds* are its time limit."""
     if isinstance(error, ProcessExpired):
         return Unanswered(f"the process that worked it out died (exit status {error.exitcode})")
-    if isinstance(error, TimeoutError):
-        return Unanswered(f"no answer within {seconds:g} s")
+    if isinstance(error, TimeoutError) and seconds is not None:
+        return _too_late(seconds)
     return Unanswered(_in_words(error))
 
 
@@ -82,6 +84,10 @@ def unsent(error: BaseException) -> Unanswered:
     return Unanswered(f"it cannot be sent to a worker: {_in_words(error)}", was_sent=False)
 
 
+def _too_late(seconds: float) -> Unanswered:
+    return Unanswered(f"no answer within {seconds:g} s")
+
+
 def _in_words(error: BaseException) -> str:
-    said = " ".join(str(error).split())
+    said = one_line(error)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -1,8 +1,8 @@
 """What the integer temporaries of a kernel stand for.
 
-Where ``t = i + 3`` is all that a register ever is, ``a[t]`` is ``a[i + 3]``, and a loop up to ``t`` one up to
+Where ``t = i + 3`` is all that a temporary ever is, ``a[t]`` is ``a[i + 3]``, and a loop up to ``t`` one up to
 ``i + 3``: which lanes access which elements, and how often something runs, shows only in the latter. What computes the
-register is counted where it stands.
+temporary is counted where it stands.
 """
 
 from collections import Counter
@@ -19,10 +19,10 @@ from loopy.symbolic import SubstitutionMapper, TypeCast, WalkMapper, get_depende
 from loopy.types import LoopyType
 
 
-def values_of_registers(kernel: LoopKernel, instructions: Sequence[InstructionBase]) -> dict[str, Any]:
-    """Return register -> its value, without other registers in it; *instructions* are in the order of the code.
+def values_of_temporaries(kernel: LoopKernel, instructions: Sequence[InstructionBase]) -> dict[str, Any]:
+    """Return temporary -> its value, without other temporaries in it; *instructions* are in the order of the code.
 
-    A register has one value if there is one definition, on no condition, and all that uses it comes later in the same
+    A temporary has one value if there is one definition, on no condition, and all that uses it comes later in the same
     loops.
     """
     written = Counter(name for instruction in instructions for name in instruction.assignee_var_names())
@@ -30,11 +30,11 @@ def values_of_registers(kernel: LoopKernel, instructions: Sequence[InstructionBa
     for place, instruction in enumerate(instructions):
         name = _defined(kernel, instruction)
         if name is not None and written[name] == 1 and _is_used_later(kernel, name, instructions, place):
-            values[name] = written_out(instruction.expression, values)
+            values[name] = substituted(instruction.expression, values)
     return values
 
 
-def written_out(expression: Any, values: Mapping[str, Any]) -> Any:
+def substituted(expression: Any, values: Mapping[str, Any]) -> Any:
     """Return *expression* with *values* in place of their names."""
     if values.keys().isdisjoint(get_dependencies(expression)):
         return expression
@@ -44,7 +44,7 @@ def written_out(expression: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _defined(kernel: LoopKernel, instruction: InstructionBase) -> str | None:
-    """Return the integer register that *instruction* defines, if it does so by integers and on no condition."""
+    """Return the integer temporary that *instruction* defines, if it does so by integers and on no condition."""
     if not isinstance(instruction, Assignment) or instruction.predicates:
         return None
     name = instruction.assignee.name if isinstance(instruction.assignee, prim.Variable) else ""
