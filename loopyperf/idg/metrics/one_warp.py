@@ -2,7 +2,8 @@
 
 An instruction issues at the first moment when the one before has issued, the results that it waits for are complete,
 and its pipeline is free: λ of the instruction that issued there last has passed (Lemeire, section 3.2;
-docs/errata.md). Times are whole numbers of some part of a cycle, so that two of them are equal exactly where they should be.
+docs/errata.md). Times are whole numbers of some part of a cycle, so that two of them are equal exactly where they
+should be.
 """
 
 from collections import Counter
