@@ -108,7 +108,8 @@ def _assumed(kernel: Kernel, sizes: Mapping[str, int], names: tuple[str, ...], g
     tests = [f"{name} = {size}" for name, size in sizes.items()]
     tests += [f"0 <= {name} <= {most}" for name, most in zip(names, grid, strict=True)]
     wanted = isl.BasicSet(f"[{', '.join([*sizes, *names])}] -> {{ : {' and '.join(tests)} }}")
-    return kernel.loopy_kernel.assumptions.align_params(wanted.get_space()) & wanted
+    assumed = kernel.loopy_kernel.assumptions.align_params(wanted.get_space())
+    return assumed & wanted.align_params(assumed.get_space())
 
 
 def _unused_name(kernel: Kernel, wanted: str) -> str:

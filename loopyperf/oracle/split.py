@@ -28,7 +28,7 @@ from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import find_model
 from loopyperf.models.interface import LearnedModel, SampledModel
 from loopyperf.models.pipeline_names import LAUNCHES
-from loopyperf.models.result import Estimate
+from loopyperf.models.result import NO_INTERVAL, Estimate
 from loopyperf.oracle.analysis import admitted_sizes, prepared
 from loopyperf.oracle.choice import DeviceChoice
 from loopyperf.oracle.estimate import estimate
@@ -133,7 +133,7 @@ def split(
             for cost, total, portion, number in zip(costs, totals, portions, groups, strict=True)
         ),
         alone=tuple(totals),
-        notes=(*notes, *dict.fromkeys(note for each in estimates for note in each.notes)),
+        notes=(*notes, *dict.fromkeys(note for each in estimates for note in each.notes if not _on_interval(note))),
         typical=dict(typical or {}),
     )
 
@@ -223,6 +223,10 @@ def _estimate(
 
 def _is_backend(device: object) -> bool:
     return isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS)
+
+
+def _on_interval(note: str) -> bool:
+    return note.startswith(NO_INTERVAL)
 
 
 def _fixed(answer: Estimate) -> float:

@@ -22,6 +22,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     path.write_text(
         "from functools import partial\n\nfrom kernels import doubled\n\n"
         "variants = {f'groups of {group}': partial(doubled, group=group) for group in (1, 64, 4096)}\n"
+        "too_large = {name: partial(doubled, group=4096) for name in ('wide', 'as wide')}\n"
         "none = {}\n\n\ndef pairs():\n    return list(variants.items())\n"
     )
     yield path
@@ -41,6 +42,19 @@ def test_variants_are_a_mapping_or_what_returns_them(file: Path, name: str):
 def test_all_of_it_is_in_json(file: Path):
     printed = run("rank", f"{file}:variants", *ASKED, "--json")
     assert json.loads(printed.stdout) == lpp.rank(sys.modules["groups"].variants, **QUESTION).to_dict()
+
+
+@pytest.mark.parametrize("form", ["", "--json"])
+def test_where_no_variant_has_an_estimate_the_status_says_so(file: Path, form: str):
+    printed = run("rank", f"{file}:too_large", *ASKED, *filter(None, [form]))
+    assert (printed.exit_code, printed.stderr) == (1, "")
+    if form:
+        assert list(json.loads(printed.stdout)["failures"]) == ["wide", "as wide"]
+    else:
+        lines = " ".join(printed.stdout.split())
+        assert lines.startswith("2 variants (n=4096) on nvidia-titan-v, model roofline: none has an estimate")
+        assert lines.count("fits on no core") == 1
+        assert "no answer: wide, as wide: a group of 4096 work-items" in lines
 
 
 def test_processes_say_the_same(file: Path):

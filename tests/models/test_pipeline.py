@@ -125,7 +125,7 @@ def test_parts_are_shared_by_the_largest_remainders() -> None:
 
 
 def test_a_group_that_fits_on_no_core_is_refused() -> None:
-    with pytest.raises(OccupancyError, match="2,048 work-items where there are 1,024"):
+    with pytest.raises(OccupancyError, match="2,048 work-items where there may be 1,024"):
         seconds(doubled(group=2048), n=2**20)
 
 

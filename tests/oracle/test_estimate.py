@@ -14,6 +14,7 @@ import loopyperf as lpp
 from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.errors import KernelError, ParameterError, UnboundedDomainError
 from loopyperf.oracle import analysis
+from loopyperf.oracle.intervals import UNTRIED
 
 KERNEL = doubled()
 OUTER = outer_product()
@@ -219,24 +220,25 @@ def test_a_kernel_is_forgotten_with_its_last_reference(fit):
 # {{{ notes
 
 
-def test_an_estimate_without_doubts_has_no_notes(make_fit):
+def test_an_estimate_without_doubts_says_no_more_than_why_it_has_no_interval(make_fit):
     names = lpp.count(KERNEL).properties()
-    assert lpp.estimate(KERNEL, n=16, fit=make_fit(weights=dict.fromkeys(names, 1e-9))).notes == ()
+    assert lpp.estimate(KERNEL, n=16, fit=make_fit(weights=dict.fromkeys(names, 1e-9))).notes == (UNTRIED,)
 
 
 def test_a_property_without_a_weight_is_noted(make_fit):
     names = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-9)
     del names["f32 mul"]
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=names))
-    assert estimate.notes == ("no weight for 'f32 mul' in the fit: taken as free",)
-    assert str(estimate).splitlines()[-1] == "  note: no weight for 'f32 mul' in the fit: taken as free"
+    assert estimate.notes == ("no weight for 'f32 mul' in the fit: taken as free", UNTRIED)
+    assert str(estimate).splitlines()[-2:] == [f"  note: {note}" for note in estimate.notes]
 
 
 def test_another_counting_than_the_fits_is_noted(make_fit):
     weights = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-9)
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights), counting="paper")
     assert estimate.counting == "paper"
-    assert estimate.notes == ("the fit was made with the 'executed' counting, this is the 'paper' counting",)
+    said = "the fit was made with the 'executed' counting, this is the 'paper' counting"
+    assert estimate.notes == (said, UNTRIED)
 
 
 def test_the_counting_is_the_fits_own(make_fit):
@@ -259,7 +261,7 @@ def tied(make_fit) -> lpp.Fit:
 
 def test_a_tie_that_holds_is_no_matter(tied):
     # 160 multiplications in 10 groups of 16
-    assert lpp.estimate(KERNEL, n=160, fit=tied).notes == ()
+    assert lpp.estimate(KERNEL, n=160, fit=tied).notes == (UNTRIED,)
 
 
 def test_a_broken_tie_is_noted_with_what_it_was(tied):
@@ -267,21 +269,23 @@ def test_a_broken_tie_is_noted_with_what_it_was(tied):
     assert lpp.estimate(KERNEL, n=17, fit=tied).notes == (
         "the weight of 'f32 mul' is undetermined: in all kernels of the calibration it was 16 × 'work-groups', "
         "which would be 32 here, but is 17",
+        UNTRIED,
     )
 
 
 @pytest.mark.parametrize(("sizes", "doubted"), [([17, 160], [17]), ([160, 17], [17]), ([17, 16, 18], [17, 18])])
 def test_a_tie_that_breaks_at_an_end_of_a_batch_is_noted(tied, sizes, doubted):
-    notes = lpp.estimate(KERNEL, n=np.array(sizes), fit=tied).notes
+    *notes, why = lpp.estimate(KERNEL, n=np.array(sizes), fit=tied).notes
+    assert why == UNTRIED
     assert [int(note.rpartition(" ")[2]) for note in notes] == doubted
 
 
 def test_a_tie_that_holds_at_both_ends_of_a_batch_is_not_noted(tied):
-    assert lpp.estimate(KERNEL, n=np.array([16, 160]), fit=tied).notes == ()
+    assert lpp.estimate(KERNEL, n=np.array([16, 160]), fit=tied).notes == (UNTRIED,)
 
 
 def test_an_empty_batch_has_no_doubts(tied):
-    assert lpp.estimate(KERNEL, n=np.array([], dtype=np.int64), fit=tied).notes == ()
+    assert lpp.estimate(KERNEL, n=np.array([], dtype=np.int64), fit=tied).notes == (UNTRIED,)
 
 
 # }}}

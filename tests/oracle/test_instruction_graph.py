@@ -123,7 +123,7 @@ def test_values_that_bound_a_loop_are_no_part_of_the_shape_of_groups() -> None:
     [
         ({}, "missing size n"),
         ({"n": 256, "m": 3}, "has no size m; its sizes are: n"),
-        ({"n": 17}, "n = 17 is outside what the kernel assumes"),
+        ({"n": 17}, "n=17 is outside what the kernel assumes"),
         ({"n": 25.6}, "size n must be an integer, received 25.6"),
         ({"n": 256, "warp_size": 0}, "warp_size is a number of lanes"),
         ({"n": 256, "warp_size": 32, "device": "nvidia-a100"}, "give one of the two"),

@@ -66,7 +66,7 @@ def test_a_fit_of_counts_answers_as_fractions_do(n: int) -> None:
 
 
 def test_a_count_beyond_all_floats_is_refused_by_its_size() -> None:
-    message = "^at n = about 10\\^4999 the kernel does more than a floating-point time can tell, 1.8e\\+308"
+    message = "^at n = about 10\\^5000 the kernel does more than a floating-point time can tell, 1.8e\\+308"
     with pytest.raises(ParameterError, match=message):
         lpp.estimate(scaled(), n=10**5000, device=FITTED)
     with pytest.raises(ParameterError, match=r"^at n = up to about 10"):
@@ -131,7 +131,7 @@ def test_more_passes_than_a_size_has_are_refused() -> None:
 
 def test_sizes_are_named_in_few_words() -> None:
     sizes = {"n": 10**29, "m": -(10**5000), "k": np.array([3, 2**70], dtype=object), "l": np.array([], dtype=int)}
-    assert f"n = {10**29}, m = about -10^4999, k = up to {2**70}, l = none" == sizes_in_words(sizes)
+    assert f"n = {10**29}, m = about -10^5000, k = up to {2**70}, l = none" == sizes_in_words(sizes)
 
 
 SOURCE = """

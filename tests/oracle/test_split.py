@@ -54,7 +54,7 @@ def test_the_first_device_has_more_groups_where_the_first_groups_do_less():
 def test_printed_a_split_has_a_line_for_each_device():
     found = lpp.split(doubled(), devices=DEVICES, model="pipeline", n=N)
     lines = str(found).splitlines()
-    assert lines[0].startswith(f"doubled(n={N}) on {', '.join(found.devices)}: {N // 16} groups in ")
+    assert lines[0].startswith(f"doubled(n={N}) on {', '.join(found.devices)}: {N // 16:,} groups in ")
     rows = [(device, f"{groups:,}") for device, groups in zip(found.devices, found.groups, strict=True)]
     assert [tuple(line.split()[:2]) for line in lines[2:4]] == rows
 

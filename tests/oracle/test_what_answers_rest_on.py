@@ -41,7 +41,10 @@ ANSWERS = {
     "compare": lambda: lpp.compare(rows(), typical={"j": 27}, models=["roofline"], **ASKED),
     "explain": lambda: lpp.explain(rows(), typical={"j": 27}, models=["roofline"], **ASKED),
     "trace": lambda: lpp.trace(rows(), typical={"j": 27}, **ASKED),
+    "split": lambda: lpp.split(rows(), typical={"j": 27}, devices=["nvidia-v100"], model="roofline", n=4096),
 }
+WITHOUT_JSON = ("trace", "split")
+"""the one is a file of its own"""
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -50,8 +53,14 @@ def test_what_was_stated_of_data_is_in_the_answer(name: str) -> None:
     assert answer.typical == {"j": 27}
     assert "rows(n=4096, typically j=27)" in str(answer)
     assert "rows(n=4096, typically j=27)" in repr(answer)
-    if name != "trace":  # which is a file of its own
+    if name not in WITHOUT_JSON:
         assert json.loads(json.dumps(answer.to_dict()))["typical"] == {"j": 27}
+
+
+def test_what_was_stated_for_a_ranking_is_in_it() -> None:
+    ranking = lpp.rank({"one": rows()}, typical={"j": 27}, model="roofline", **ASKED)
+    assert repr(ranking).startswith("<Ranking 1 variant (n=4096, typically j=27) on nvidia-v100")
+    assert json.loads(json.dumps(ranking.to_dict()))["typical"] == {"j": 27}
 
 
 def test_where_nothing_was_stated_nothing_is_said() -> None:
@@ -65,7 +74,32 @@ def test_what_is_counted_is_said() -> None:
     by_simulation = lpp.estimate(doubled(), model="pipeline", **ASKED)
     assert [line.split()[0] for line in str(by_counts).splitlines()[1:2]] == ["property"]
     assert "  pipeline  " in str(by_simulation)
-    assert "on one core" in str(by_simulation)
+    assert "executions on a core" in str(by_simulation)
+
+
+@pytest.mark.parametrize("model", ["roofline", "pipeline", "volkov"])
+def test_a_device_answers_no_sizes_with_no_times(model: str) -> None:
+    none = lpp.estimate(doubled(), n=np.zeros((0, 2), int), device="nvidia-v100", model=model)
+    assert none.seconds.shape == (0, 2)
+    assert "doubled(n=none) on nvidia-v100, model" in str(none)
+    assert "0 run times, nothing in it costs any time" in " ".join(str(none).split())
+
+
+def test_an_array_of_one_size_is_one_run_time() -> None:
+    one = lpp.estimate(doubled(), n=np.array([[4096]]), device="nvidia-v100", model="roofline")
+    assert "doubled(n=4096) on nvidia-v100, model roofline: 1 run time 464 ns, most of it for start" in " ".join(str(one).split())
+
+
+@pytest.mark.parametrize("model", ["roofline", "mwp-cwp", "gpuperf", "pipeline"])
+def test_no_row_of_an_answer_by_a_description_is_without_time(model: str) -> None:
+    answer = lpp.estimate(doubled(), n=2**24, device="nvidia-v100", model=model)
+    assert all(row.seconds > 0 for row in answer.breakdown.rows)
+
+
+def test_why_nobody_knows_how_far_a_description_is_off_is_a_note() -> None:
+    answer = lpp.estimate(doubled(), model="roofline", **ASKED)
+    assert answer.why_no_interval.startswith("the model rests on the device's description")
+    assert f"no interval: {answer.why_no_interval}" in answer.to_dict()["notes"]
 
 
 def test_pipelines_of_a_fit_are_busy_for_a_time_and_take_times_as_long() -> None:
@@ -96,6 +130,7 @@ def test_what_costs_nothing_is_for_nothing() -> None:
 def test_models_below_the_roofline_are_named() -> None:
     (on,) = lpp.explain(doubled(), models=["roofline", "gpumech-rr", "pipeline"], **ASKED).devices
     assert on.estimates["gpumech-rr"].seconds < on.estimates["roofline"].seconds <= on.estimates["pipeline"].seconds
-    assert on.under_the_roof.startswith("gpumech-rr say less than the roofline")
+    assert on.under_the_roof.startswith("gpumech-rr says less than the ")
+    assert "of the roofline, for start: it does not see all" in on.under_the_roof
     (alone,) = lpp.explain(doubled(), models=["roofline", "pipeline"], **ASKED).devices
     assert alone.under_the_roof == ""
