@@ -123,6 +123,7 @@ def split(
     done, notes = _work_done(kernel, admitted, grid, typical or {})
     groups = _in_groups(done, prod(grid), shares)
     portions = np.diff([done(int(end)) for end in np.cumsum((0, *groups))]).tolist()
+    said = (note for each in estimates for note in each.notes if not note.startswith(NO_INTERVAL))
     return Split(
         kernel=kernel.name,
         sizes=dict(merged),
@@ -133,7 +134,7 @@ def split(
             for cost, total, portion, number in zip(costs, totals, portions, groups, strict=True)
         ),
         alone=tuple(totals),
-        notes=(*notes, *dict.fromkeys(note for each in estimates for note in each.notes if not _on_interval(note))),
+        notes=(*notes, *dict.fromkeys(said)),
         typical=dict(typical or {}),
     )
 
@@ -223,10 +224,6 @@ def _estimate(
 
 def _is_backend(device: object) -> bool:
     return isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS)
-
-
-def _on_interval(note: str) -> bool:
-    return note.startswith(NO_INTERVAL)
 
 
 def _fixed(answer: Estimate) -> float:
