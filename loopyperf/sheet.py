@@ -101,6 +101,8 @@ class Sheet:
     tables: Sequence[Table] = ()
     remarks: Sequence[str] = ()
     """sentences below the tables; one that begins with spaces belongs to one before"""
+    notes: Sequence[str] = ()
+    """what was assumed or left out, in sentences: the last remarks"""
 
     @property
     def head(self) -> str:
@@ -120,14 +122,17 @@ class Sheet:
         lines = folded(self.head, prose or width, breaks=False)
         for number, table in enumerate(self.tables):
             lines += [*([""] if number else []), *table.lines(width)]
-        for remark in self.remarks:
+        for remark in self._remarks():
             lines += folded(GAP + remark, prose or width, breaks=False)
         return "\n".join(lines)
 
     def html(self) -> str:
         """Return the sheet as HTML, escaped, as ``_repr_html_`` gives it."""
         tables = (table.html() for table in self.tables)
-        return hypertext.shown(hypertext.lines([self.head]), *tables, hypertext.lines(self.remarks))
+        return hypertext.shown(hypertext.lines([self.head]), *tables, hypertext.lines(self._remarks()))
+
+    def _remarks(self) -> list[str]:
+        return [*self.remarks, *(f"note: {note}" for note in self.notes)]
 
 
 class Shown:

@@ -7,7 +7,6 @@ nothing is wider than it is; what does not fit goes on in the next line, and not
 import json
 import os
 import sys
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -56,16 +55,16 @@ def show_answer(answer: Shown) -> None:
     show_sheet(answer.sheet())
 
 
-def show_sheet(sheet: Sheet, console: Console | None = None) -> None:
+def show_sheet(sheet: Sheet) -> None:
     """Print *sheet* in the words of the shell; in a file or a pipe sentences are a line each, as those of :func:`show`.
 
     Its head is bold, on a terminal that can do that.
     """
-    console = console or standard_output()
+    console = standard_output()
     prose = None if _has_width() else sys.maxsize
-    head, rest = (replace(sheet, tables=(), remarks=()), replace(sheet, asked="", answer=""))
-    rest = replace(rest, remarks=[in_shell_terms(each) for each in rest.remarks])
-    for part, style in ((head, "bold"), (rest, "")):
+    head = Sheet(sheet.asked, sheet.answer)
+    remarks, notes = ([in_shell_terms(each) for each in said] for said in (sheet.remarks, sheet.notes))
+    for part, style in ((head, "bold"), (Sheet("", tables=sheet.tables, remarks=remarks, notes=notes), "")):
         for line in part.text(console.width, prose=prose).splitlines():
             console.print(Text(line, style))
 

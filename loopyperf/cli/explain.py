@@ -81,7 +81,7 @@ def _sheets(answer: Explanation) -> Iterator[Sheet]:
         yield Sheet(whole.asked, whole.answer, [_source_table(answer, on)])
         if whole.tables:
             yield Sheet("What the time is made of", tables=whole.tables)
-        notes = [remark.removeprefix("note: ") for remark in whole.remarks]
+        notes = [*whole.remarks, *whole.notes]
         yield from _listed("Notes", notes)
         yield Sheet("The models", tables=[models_table(on.estimates, on.clock)])
         yield from _listed("No answer", _reasons(on.refusals))
@@ -103,8 +103,8 @@ def _listed(title: str, sentences: Sequence[str]) -> Iterator[Sheet]:
 
 def _under_roofs(on: OnDevice, sheet: Sheet, said: Sequence[str]) -> Sheet:
     """Return the *sheet* of a roofline without what was *said*, and with the models that are faster."""
-    remarks = [each for each in (*sheet.remarks, on.under_the_roof) if each and each not in said]
-    return replace(sheet, asked="Roofline", remarks=remarks)
+    notes = [each for each in sheet.notes if each not in said]
+    return replace(sheet, asked="Roofline", remarks=list(filter(None, [on.under_the_roof])), notes=notes)
 
 
 def _beside(on: OnDevice) -> str:

@@ -256,7 +256,8 @@ class Estimate(_ExplainedLater, Shown):
             asked=self.asked,
             answer=f"{batch}{self.time_in_words}".rstrip() + f"{self.without}{between}, {self.most_of_it}",
             tables=[Table(HEADINGS[self.columns], rows)] if rows else [],
-            remarks=[*(f"or: {each}" for each in self.alternatives), *(f"note: {note}" for note in self.notes)],
+            remarks=[f"or: {each}" for each in self.alternatives],
+            notes=self.notes,
         )
 
     @property

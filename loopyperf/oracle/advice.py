@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from loopyperf.models.on_device.advice import Advice, advice_on
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DeviceChoice, chosen_device
-from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration
@@ -71,6 +70,6 @@ def advise(
     """
     described = chosen_device(device)
     merged = merged_sizes(parameters, sizes)
-    graphs = instruction_graph(program, warp_size=described.warp_size, typical=typical, parameters=merged)
-    launches = tuple(advice_on(launch) for launch in TimedKernel(graphs, described).launches)
-    return Counsel(graphs.kernel, dict(merged), described.slug, launches, dict(typical or {}))
+    kernel = timed_kernel(program, described, typical, merged)
+    launches = tuple(advice_on(launch) for launch in kernel.launches)
+    return Counsel(kernel.graphs.kernel, dict(merged), described.slug, launches, dict(typical or {}))

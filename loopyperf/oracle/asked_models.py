@@ -6,16 +6,13 @@ from typing import Any, cast
 import numpy as np
 
 from loopyperf.calibration.library import BY_DESCRIPTION
-from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.models import MODELS, find_model
 from loopyperf.models.interface import DeviceModel, SampledModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.alternatives import with_alternatives
-from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.device_estimate import by_description, device_estimate
-from loopyperf.oracle.instruction_graph import instruction_graph
 from loopyperf.oracle.sizes import merged_sizes
 
 
@@ -37,12 +34,6 @@ def one_size(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> 
             f"models are asked about one size at a time: {arrays[0]} is an array; ask estimate for all of it"
         )
     return merged
-
-
-def timed(program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> TimedKernel:
-    """Return the graphs of the kernel on the device: what all models of a device begin with."""
-    graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-    return TimedKernel(graphs, device)
 
 
 def there(kernel: TimedKernel | str) -> TimedKernel:

@@ -14,8 +14,9 @@ from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, prepared
-from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there, timed
+from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
 from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, device_or_reason
+from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.models_table import models_table
 from loopyperf.oracle.refusals import unanswered
 from loopyperf.oracle.stated_fit import estimate_by, stated_fit
@@ -161,7 +162,7 @@ def compare(
     slug, known = device_or_reason(stated.slug if stated is not None and device is None else device)
     if stated is not None:
         stated.check_device([slug])
-    kernel = known if isinstance(known, str) else timed(program, known, typical, merged)
+    kernel = known if isinstance(known, str) else timed_kernel(program, known, typical, merged)
 
     def by_graphs(model: DeviceModel) -> Estimate:
         return on_device(there(kernel), model, merged, typical)
@@ -194,7 +195,7 @@ def compare_occupancies(
     fitted do not know the occupancy. Raises :class:`OccupancyError` for more groups than there is room for.
     """
     names, merged = asked_models(models), one_size(parameters, sizes)
-    full = timed(program, chosen_device(device), typical, merged)
+    full = timed_kernel(program, chosen_device(device), typical, merged)
     if not full.launches:
         raise ParameterError(f"at {merged} {full.graphs.kernel} launches no groups, so that none reside at once")
     longest = max(full.launches, key=lambda launch: launch.warps_of_core)

@@ -36,6 +36,11 @@ def estimate_counted(
     )
 
 
+def time_by_counts(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> ModelTime:
+    """Return how long a *counted* kernel takes at *sizes* by a *fit* of counts, with what there is to say of it."""
+    return _Counted(counted, fit, sizes).explained()
+
+
 class _Counted:
     """A counted kernel at some sizes, and a fit: asked for seconds at once, and for the reason when somebody looks."""
 

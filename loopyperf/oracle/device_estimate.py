@@ -25,7 +25,7 @@ from loopyperf.models.result import NO_INTERVAL, Breakdown, Estimate, ModelTime,
 from loopyperf.models.transcription import Answer, read, transcribed
 from loopyperf.oracle.alternatives import Time, together, with_alternatives
 from loopyperf.oracle.analysis import Program, found_once, prepared
-from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.intervals import extrapolations, interval
 from loopyperf.oracle.observation import told_device
 from loopyperf.oracle.recollection import Kind
@@ -74,20 +74,20 @@ def estimate_by_pipelines(
 ) -> Estimate:
     """Return how long *program* runs at *sizes* by a *fit* of the pipelines of its device, which must be described."""
     device = told_device(fit) or load_device(fit.described_as or fit.slug)  # which says what is missing
-    model = find_fitted_model(fit.model)
-
-    def time(kernel: TimedKernel) -> ModelTime:
-        shares = pipeline_shares(kernel)
-        answer = model.time(fit, shares)
-        spread, unlike = interval(fit, shares, answer.seconds)
-        launches = dict.fromkeys(note for launch in kernel.launches for note in launch.notes)
-        free = (f"no weight for {name!r} in the fit: taken as described" for name in answer.unfitted)
-        return replace(answer, interval=spread, notes=(*launches, *free, *extrapolations(fit, shares), *unlike))
-
-    either = partial(with_alternatives, time=time, are_asked=alternatives)
+    either = partial(with_alternatives, time=partial(time_by_pipelines, fit), are_asked=alternatives)
     asked = (structs.replace(fit, created=None), alternatives)
     kernel, answer = _answered(program, either, asked, device, typical, sizes)
     return device_estimate(kernel, fit.model, fit.slug, sizes, answer, typical)
+
+
+def time_by_pipelines(fit: Fit, kernel: TimedKernel) -> ModelTime:
+    """Return how long *kernel* takes by a *fit* of the pipelines of its device, with what there is to say of it."""
+    shares = pipeline_shares(kernel)
+    answer = find_fitted_model(fit.model).time(fit, shares)
+    spread, unlike = interval(fit, shares, answer.seconds)
+    launches = dict.fromkeys(note for launch in kernel.launches for note in launch.notes)
+    free = (f"no weight for {name!r} in the fit: taken as described" for name in answer.unfitted)
+    return replace(answer, interval=spread, notes=(*launches, *free, *extrapolations(fit, shares), *unlike))
 
 
 def _answered(
@@ -136,8 +136,8 @@ def device_estimate(
 def _at(
     program: Program, time: Time, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
 ) -> Answer:
-    graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-    return graphs.kernel, time(TimedKernel(graphs, device))
+    kernel = timed_kernel(program, device, typical, sizes)
+    return kernel.graphs.kernel, time(kernel)
 
 
 def answered_at(program: Program, sizes: Mapping[str, Any], answer: Callable[[Mapping[str, Any]], Answer]) -> Answer:

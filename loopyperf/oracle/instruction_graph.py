@@ -10,6 +10,7 @@ from loopyperf.device.library import load_device
 from loopyperf.errors import ParameterError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, kernel_graphs
 from loopyperf.kernel import Program
+from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.analysis import admitted_sizes, prepared
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.properties.unified import item_named
@@ -47,6 +48,17 @@ def instruction_graph(
     graphs = kernel_graphs(kernel, admitted_sizes(kernel, merged), stated, lanes)
     stated.check_all_asked(kernel.name)
     return graphs
+
+
+def timed_kernel(
+    program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]
+) -> TimedKernel:
+    """Return the graphs of *program* at *sizes* on *device*, what all models of a device begin with.
+
+    Raises what :func:`instruction_graph` raises.
+    """
+    graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
+    return TimedKernel(graphs, device)
 
 
 def _lanes(device: str | os.PathLike[str] | Device | None, warp_size: object) -> int:

@@ -12,13 +12,13 @@ from loopyperf.device.description import Device
 from loopyperf.device.library import slug_of
 from loopyperf.errors import FitFileError, ParameterError
 from loopyperf.measurement.backends.parts import RunsParts
-from loopyperf.models import DEVICE_MODELS, find_fitted_model
+from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.learned import corrected
-from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
 from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.analysis import Program
-from loopyperf.oracle.device_estimate import answered_at, device_estimate
+from loopyperf.oracle.counted_estimate import time_by_counts
+from loopyperf.oracle.device_estimate import answered_at, device_estimate, time_by_pipelines
 from loopyperf.oracle.observation import is_one_device, told_device
 from loopyperf.oracle.sampled_estimate import sampled
 from loopyperf.oracle.sampling import SampledKernel
@@ -110,7 +110,8 @@ def learned_time(learned: Learned, kernel: SeenKernel) -> ModelTime:
     is_known = isfinite(factor)
     spread = (seconds / exp(factor), seconds * exp(factor)) if is_known else None
     why = () if is_known else (f"{NO_INTERVAL}the model was tried on too few kernels that it had not seen",)
-    return replace(answer, interval=spread, notes=(*base.notes, *learned.doubts(kernel.features), *why))
+    said = (note for note in base.notes if not note.startswith(NO_INTERVAL))
+    return replace(answer, interval=spread, notes=(*said, *learned.doubts(kernel.features), *why))
 
 
 def _base(learned: Learned, kernel: SeenKernel) -> ModelTime:
@@ -119,12 +120,12 @@ def _base(learned: Learned, kernel: SeenKernel) -> ModelTime:
         return sampled_time(kernel.samples, kernel.launching)
     fit = record.fit
     if fit is not None and fit.basis == "counts":
-        return find_fitted_model(fit.model).time(fit, kernel.counted.shares(kernel.sizes))
+        return time_by_counts(kernel.counted, fit, kernel.sizes)
     if kernel.timed is None:
         raise ParameterError(
             f"this learned model corrects {record.base!r}, which needs the description of the device {record.slug!r}; "
             "there is none: restore it to where it was when the model was trained"
         )
     if fit is not None:
-        return find_fitted_model(fit.model).time(fit, pipeline_shares(kernel.timed))
+        return time_by_pipelines(fit, kernel.timed)
     return DEVICE_MODELS[record.base].time(kernel.timed)

@@ -13,9 +13,8 @@ from loopyperf.device.library import PROCESSOR, a_processor, load_device
 from loopyperf.errors import DeviceFileError, MissingNumberError, UnknownDeviceError
 from loopyperf.measurement.environment import Environment
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at, found_once
-from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.recollection import Kind
 
 BUSY = Kind[dict[str, float]]("busy", 4096, msgspec.json.encode, msgspec.json.Decoder(dict[str, float]).decode)
@@ -81,8 +80,7 @@ def _busy(
 ) -> dict[str, float]:
     def busy() -> dict[str, float]:
         try:
-            graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-            return busy_seconds(TimedKernel(graphs, device))
+            return busy_seconds(timed_kernel(program, device, typical, sizes))
         except MissingNumberError:
             return {}
 

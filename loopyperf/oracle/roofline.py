@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopyperf.models.on_device.roofs import Roofline, roofline_of
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DeviceChoice, chosen_device
-from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.sizes import merged_sizes
 
 
@@ -27,5 +26,4 @@ def roofline(
     raises for a model of a device.
     """
     described, merged = chosen_device(device), merged_sizes(parameters, sizes)
-    graphs = instruction_graph(program, warp_size=described.warp_size, typical=typical, parameters=merged)
-    return roofline_of(TimedKernel(graphs, described), merged, typical)
+    return roofline_of(timed_kernel(program, described, typical, merged), merged, typical)

@@ -13,11 +13,10 @@ from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.measurement.configuration import Sizes
 from loopyperf.measurement.made_arguments import indices_made_up
 from loopyperf.models.interface import SampledModel
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.oracle.analysis import prepared
 from loopyperf.oracle.device_estimate import answered_at, device_estimate
-from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.made_case import made_case
 from loopyperf.oracle.observation import described
 from loopyperf.oracle.sampling import Question, SampledKernel, take_samples
@@ -98,8 +97,7 @@ def described_saturations(program: Program, backend: RunsParts, typical: Stated,
     if device is None:
         return {}
     try:
-        graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
-        launches = TimedKernel(graphs, device).launches
+        launches = timed_kernel(program, device, typical, sizes).launches
         return {each.launch.name: each.execution.concurrent_groups * device.cores for each in launches}
     except LoopyperfError:  # the runtime's answer will do
         return {}

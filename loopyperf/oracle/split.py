@@ -86,7 +86,7 @@ class Split(Shown):
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {', '.join(self.devices)}",
             answer=f"{number_of(self.total_groups, 'group')} in {duration(self.together)}",
             tables=[Table(("device", "groups", "share", "time", "alone"), rows)],
-            remarks=[f"note: {note}" for note in self.notes],
+            notes=self.notes,
         )
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from loopyperf.errors import ParameterError
-from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
+from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.pipeline import Explicit, explicit_part
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DeviceChoice, chosen_device
-from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.pipeline import Profile, profile_of
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
@@ -158,7 +158,7 @@ class Trace(Shown):
             asked=f"{called(self.kernel, self.sizes, self.typical)} on a core of {self.device}, by the model pipeline",
             answer=f"{self.events:,} events",
             tables=[Table(("launch", "cycles", "instructions", "groups"), rows)],
-            remarks=[f"note: {note}" for note in self.notes],
+            notes=self.notes,
         )
 
 
@@ -187,14 +187,14 @@ def trace(
     if isinstance(events, bool) or not isinstance(events, int) or events < FEWEST:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ParameterError(f"events are {FEWEST} or more, received {events!r}")
     described, merged = chosen_device(device), merged_sizes(parameters, sizes)
-    graphs = instruction_graph(program, warp_size=described.warp_size, typical=typical, parameters=merged)
-    launches = TimedKernel(graphs, described).launches
+    kernel = timed_kernel(program, described, typical, merged)
+    launches = kernel.launches
     clock = float(OF_A_CYCLE) if in_cycles else described.clock
     most = max(FEWEST, events // max(1, len(launches)))
     traces = tuple(_traced(launch, most, clock) for launch in launches)
     said = [sentence for each in traces for sentence in each.said]
     notes = dict.fromkeys([*said, *(note for launch in launches for note in launch.notes)])
-    return Trace(graphs.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
+    return Trace(kernel.graphs.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
 
 
 def _traced(launch: TimedLaunch, most: int, clock: float) -> LaunchTrace:

@@ -247,6 +247,13 @@ def test_a_row_that_cannot_be_analysed_is_left_out_and_an_executor_changes_nothi
     assert found.record.rows == learned.record.rows
 
 
+def test_what_its_base_says_of_a_kernel_is_in_the_notes(rows: list[lpp.Measured]):
+    counted = lpp.train(rows, device="mine", base="linear")
+    notes = lpp.estimate(outer_product(), n=64, m=64, fit=counted).notes
+    assert "no weight for 'global load 32-bit stride 0' in the fit: taken as free" in notes
+    assert sum(note.startswith("no interval: ") for note in notes) <= 1
+
+
 def test_an_estimate_is_plain_json(learned: lpp.Learned):
     found = lpp.estimate(KERNELS[0], n=1024, fit=learned).to_dict()
     assert json.loads(json.dumps(found)) == found

@@ -96,7 +96,7 @@ class Roofline(Shown):
                 ),
                 Table(("roof", "at most"), roofs),
             ],
-            remarks=self.notes,
+            notes=self.notes,
         )
 
 

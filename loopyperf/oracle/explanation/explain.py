@@ -16,11 +16,12 @@ from loopyperf.models.on_device.roofs import roofline_of
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, admitted_sizes, prepared
-from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there, timed
+from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
 from loopyperf.oracle.choice import WITHOUT_FIT, DeviceChoice, FitChoice, device_or_reason, usual_answer
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import listing_of
+from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.stated_fit import StatedFit, estimate_by, stated_fit
 
 Found = TypeVar("Found")
@@ -111,7 +112,8 @@ class _Question:
             if not found.estimates:
                 raise UnknownDeviceError(device)
             return found
-        found = self._on(device.slug, device, _or_reason(lambda: timed(self.program, device, self.typical, self.sizes)))
+        kernel = _or_reason(lambda: timed_kernel(self.program, device, self.typical, self.sizes))
+        found = self._on(device.slug, device, kernel)
         if not found.estimates:
             told = (self.first or WITHOUT_FIT, WITHOUT_FIT, *found.refusals)
             name = next(name for name in told if name in found.refusals)

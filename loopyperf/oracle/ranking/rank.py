@@ -146,6 +146,7 @@ class Ranking(Shown):
             answer=answer,
             tables=[self._table()] if self.order else [],
             remarks=list(self._rest()),
+            notes=self.notes,
         )
 
     def _table(self) -> Table:
@@ -165,7 +166,6 @@ class Ranking(Shown):
             least = min(each.at_least for each in self.beaten)
             yield f"{len(self.beaten):,} that take {duration(least)} or more by their bounds"
         yield from unanswered(self.failures, as_said=str)
-        yield from (f"note: {note}" for note in self.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ranking as plain values that JSON can hold."""

@@ -97,6 +97,7 @@ class Search(Shown):
             answer=answer,
             tables=[self._table()] if ranking.order else [],
             remarks=list(self._remarks()),
+            notes=self.ranking.notes,
         )
 
     def _table(self) -> Table:
@@ -116,7 +117,6 @@ class Search(Shown):
             least = min(each.at_least for each in beaten)
             yield f"{len(beaten):,} take {duration(least)} or more by their bounds"
         yield from unanswered(self.ranking.failures)
-        yield from (f"note: {note}" for note in self.ranking.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the search as plain values; JSON can hold them where it can hold the choices."""
