@@ -6,7 +6,6 @@ An answer that is :class:`Shown` says in a :class:`Sheet` what there is to read;
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from re import compile as regex
 from textwrap import wrap
 from typing import Any, TypeVar, cast
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from loopyperf import hypertext
 from loopyperf.hypertext import Cell
-from loopyperf.units import number_in_words
+from loopyperf.units import UNBROKEN, number_in_words, unbroken
 
 Item = TypeVar("Item")
 WIDTH = 80
@@ -24,9 +23,6 @@ GAP = "  "
 """between columns, and before the first"""
 LONGEST = 30
 """columns: longer words, as those of a formula, may be broken in a table that is too wide otherwise"""
-BEFORE_UNIT = regex(r"(?<=\d) (?=(?:[mµnp]?s|%|[kMGTP]?(?:B|flop)(?:/s)?)(?![\w/]))")
-"""the space between a number and its unit, where no line ends"""
-UNBROKEN = "\N{NO-BREAK SPACE}"
 SHOWN_FIRST, SHOWN_LAST = 9, 3
 """rows of a long table that are shown"""
 ONE_LINE = 120
@@ -214,7 +210,7 @@ def folded(sentence: str, width: int, hanging: str = GAP, *, breaks: bool = True
     """
     indent = _indent(sentence)
     lines = wrap(
-        BEFORE_UNIT.sub(UNBROKEN, sentence.lstrip()),
+        unbroken(sentence.lstrip()),
         width,
         initial_indent=indent,
         subsequent_indent=indent + hanging,
@@ -230,7 +226,7 @@ def _indent(words: str) -> str:
 
 def _longest_word(cell: str, most: int) -> int:
     """Return the columns of the longest word in *cell*, or *most* if that is less, and of what is before it."""
-    longest = max(map(len, BEFORE_UNIT.sub(UNBROKEN, cell).split(" ")), default=0)
+    longest = max(map(len, unbroken(cell).split(" ")), default=0)
     return len(_indent(cell)) + min(longest, most)
 
 

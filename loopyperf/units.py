@@ -1,11 +1,14 @@
 """Times, shares and amounts, as people read them."""
 
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
 DIGITS = 30
 """the most that a number spells out"""
+UNBROKEN = "\N{NO-BREAK SPACE}"
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[mµnp]?s|%|[kMGTP]?(?:B|flop)(?:/s)?)(?![\w/]))")
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps"))
 
@@ -45,6 +48,11 @@ def prefixed(number: float, unit: str) -> str:
     """Return *number* rounded to three digits with the prefix of *unit* that suits: ``"1.25 TB/s"``."""
     size, prefix = next(((size, name) for size, name in _PREFIXES if abs(number) >= size), (1.0, ""))
     return f"{number / size:.3g} {prefix}{unit}"
+
+
+def unbroken(words: str) -> str:
+    """Return *words* with a space of another kind between a number and its unit, where no line is to end."""
+    return _BEFORE_UNIT.sub(UNBROKEN, words)
 
 
 def unit_of(seconds: float) -> tuple[float, str]:

@@ -9,6 +9,7 @@ from typing import TypedDict
 import numpy as np
 
 from loopyperf.errors import LoopyperfError
+from loopyperf.units import UNBROKEN, unbroken
 
 try:
     import matplotlib as mpl
@@ -98,12 +99,12 @@ def width_of(ax: Axes) -> float:
 class _NameWrapper(TextWrapper):
     """Breaks names where a reader would: after an underscore or a hyphen, too."""
 
-    wordsep_re = re.compile(r"(\s+|(?<=[_-])(?=\w))")
+    wordsep_re = re.compile(r"([ \t\n]+|(?<=[_-])(?=\w))")
 
 
 def in_lines(name: str, letters: int) -> list[str]:
-    """Return *name* in lines of so many *letters* at most, one at least."""
-    return _NameWrapper(letters).wrap(name) or [""]
+    """Return *name* in lines of so many *letters* at most, one at least; a number stays beside its unit."""
+    return [line.replace(UNBROKEN, " ") for line in _NameWrapper(letters).wrap(unbroken(name))] or [""]
 
 
 def name_rows(ax: Axes, names: Sequence[str]) -> None:

@@ -67,6 +67,7 @@ def test_all_but_the_largest_are_one_bar() -> None:
 def test_long_names_are_parted_where_a_reader_would() -> None:
     assert in_lines("insn_k_outer_k_inner_update", 22) == ["insn_k_outer_k_inner_", "update"]
     assert in_lines("global load 32-bit stride 1/2", 20) == ["global load 32-bit", "stride 1/2"]
+    assert in_lines("f32 multiply-adds, 14.1 Tflop/s", 24) == ["f32 multiply-adds,", "14.1 Tflop/s"]
     assert in_lines("", 20) == [""]
 
 
