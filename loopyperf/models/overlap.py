@@ -104,4 +104,5 @@ def overlap_time(fit: Fitted, shares: Shares) -> ModelTime:
         Row(shown(name) if fit.basis == "pipelines" else name, source, count, weights[name], part)
         for (name, source, count), part in zip(charged, exact, strict=True)
     ]
-    return ModelTime(seconds, Breakdown(tuple(table)), unfitted(fit.weights, shares), columns=fit.basis)
+    columns = "overlapping" if fit.basis == "counts" else "pipelines"
+    return ModelTime(seconds, Breakdown(tuple(table)), unfitted(fit.weights, shares), columns=columns)

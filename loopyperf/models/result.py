@@ -16,12 +16,13 @@ NAMED = 2
 """things left out that a headline names, at most"""
 NOTHING = "nothing"
 """what most of the time is for where there is none"""
-Columns = Literal["counts", "pipelines", "core", "samples"]
-"""what is counted in the rows of an estimate: what the whole kernel does; seconds that pipelines are busy by the
-device's description, which overlap, so that each has a part of the time; what the core with most groups executes;
-groups that were run, and others"""
+Columns = Literal["counts", "overlapping", "pipelines", "core", "samples"]
+"""what is counted in the rows of an estimate: what the whole kernel does; the same, where costs overlap, so that each
+has a part of the time; seconds that pipelines are busy by the device's description, which overlap as well; what the core
+with most groups executes; groups that were run, and others"""
 HEADINGS: Mapping[Columns, tuple[str, str, str, str]] = {
     "counts": ("property", "count", "each", "time"),
+    "overlapping": ("property", "count", "each alone", "part of the time"),
     "pipelines": ("pipeline", "busy as described", "takes", "part of the time"),
     "core": ("pipeline", "executions on a core", "each", "time"),
     "samples": ("property", "count", "each", "time"),
@@ -201,6 +202,7 @@ class Estimate(_ExplainedLater, Shown):
         seconds: Seconds,
         explain: Callable[[], ModelTime],
         typical: Mapping[str, Any] | None = None,
+        columns: Columns = "counts",
     ) -> "Estimate":
         """Return an estimate of *seconds* by counts; *explain* is asked when somebody looks, and says the same."""
         estimate = object.__new__(cls)
@@ -212,7 +214,7 @@ class Estimate(_ExplainedLater, Shown):
         state(estimate, "counting", counting)
         state(estimate, "seconds", seconds)
         state(estimate, "typical", dict(typical or {}))
-        state(estimate, "columns", "counts")
+        state(estimate, "columns", columns)
         state(estimate, "_explain", explain)
         return estimate
 

@@ -31,8 +31,9 @@ def estimate_counted(
         seconds = asked.seconds()
     except OverflowError as error:
         raise beyond_floats(sizes) from error
+    name, columns = counted.kernel.name, "counts" if asked.answer is None else asked.answer.columns
     return Estimate.explained_later(
-        counted.kernel.name, dict(sizes), fit.slug, fit.model, counted.counting, seconds, asked.explained, typical
+        name, dict(sizes), fit.slug, fit.model, counted.counting, seconds, asked.explained, typical, columns
     )
 
 

@@ -102,6 +102,16 @@ def test_why_nobody_knows_how_far_a_description_is_off_is_a_note() -> None:
     assert f"no interval: {answer.why_no_interval}" in answer.to_dict()["notes"]
 
 
+def test_counts_that_overlap_have_a_part_of_the_time(make_fit) -> None:
+    weights = dict.fromkeys(lpp.count(doubled()).properties(), 1e-9)
+    overlapping = lpp.estimate(doubled(), n=4096, fit=make_fit(model="overlap", sharpness=2.0, weights=weights))
+    assert (overlapping.columns, overlapping.to_dict()["columns"]) == ("overlapping", "overlapping")
+    assert str(overlapping).splitlines()[1].split("  ")[-2:] == ["each alone", "part of the time"]
+    row = next(each for each in overlapping.breakdown.rows if each.property == "f32 mul")
+    assert row.seconds < row.count * row.weight
+    assert lpp.estimate(doubled(), n=4096, fit=make_fit(weights=weights)).columns == "counts"
+
+
 def test_pipelines_of_a_fit_are_busy_for_a_time_and_take_times_as_long() -> None:
     parts = Breakdown((Row("DRAM", "load", 2e-3, 1.5, 3e-3), Row("launches", "", 1, 4e-6, 4e-6)))
     told = lpp.Estimate("k", {"n": 1}, "d", "overlap", "executed", 3.004e-3, parts, None, (), columns="pipelines")
