@@ -130,7 +130,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
             yield f"rank {self.rank}" if self.condition is None else f"rank {self.rank}, condition {self.condition:.3g}"
         if self.residual_summary is not None:
             mean, worst = self.residual_summary.geometric_mean, self.residual_summary.worst
-            yield f"residuals of {mean:.1%} (geometric mean), at worst {worst:.0%}"
+            yield f"residuals of {mean:.1%} (geometric mean), at worst {worst:.1%}"
 
     def _weights(self) -> Table:
         """Return the weights, and where it is known the most that a measurement had of each column."""

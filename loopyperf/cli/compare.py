@@ -42,3 +42,5 @@ def compare(
         print_json(answer.to_dict())
     else:
         show_answer(answer)
+    if not answer.seconds:
+        raise SystemExit(1)

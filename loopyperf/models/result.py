@@ -18,8 +18,8 @@ NOTHING = "nothing"
 """what most of the time is for where there is none"""
 Columns = Literal["counts", "overlapping", "pipelines", "core", "samples"]
 """what is counted in the rows of an estimate: what the whole kernel does; the same, where costs overlap, so that each
-has a part of the time; seconds that pipelines are busy by the device's description, which overlap as well; what the core
-with most groups executes; groups that were run, and others"""
+has a part of the time; seconds that pipelines are busy by the device's description, which overlap as well; what the
+core with most groups executes; groups that were run, and others"""
 HEADINGS: Mapping[Columns, tuple[str, str, str, str]] = {
     "counts": ("property", "count", "each", "time"),
     "overlapping": ("property", "count", "each alone", "part of the time"),
@@ -250,17 +250,21 @@ class Estimate(_ExplainedLater, Shown):
 
     def sheet(self) -> Sheet:
         """Return the time, what it is made of, what else it may be, and what was assumed."""
-        is_batch, number = isinstance(self.seconds, np.ndarray), np.size(self.seconds)
-        batch = f"{number_of(number, 'run time')} " if is_batch else ""
-        between = "" if is_batch else self._between()
-        rows = [cost.in_words(self.columns) for cost in self.breakdown.costs()] if number else []
+        rows = [cost.in_words(self.columns) for cost in self.breakdown.costs()] if np.size(self.seconds) else []
         return Sheet(
             asked=self.asked,
-            answer=f"{batch}{self.time_in_words}".rstrip() + f"{self.without}{between}, {self.most_of_it}",
+            answer=self._answer(),
             tables=[Table(HEADINGS[self.columns], rows)] if rows else [],
             remarks=[f"or: {each}" for each in self.alternatives],
             notes=self.notes,
         )
+
+    def _answer(self) -> str:
+        batch = number_of(self.seconds.size, "run time") if isinstance(self.seconds, np.ndarray) else ""
+        if not np.size(self.seconds):
+            return batch
+        said = f"{batch} {self.time_in_words}{self.without}{self._between()}, {self.most_of_it}"
+        return said.lstrip()
 
     @property
     def time_in_words(self) -> str:
@@ -288,9 +292,12 @@ class Estimate(_ExplainedLater, Shown):
         return replace(self, breakdown=Breakdown(tuple(rows)))
 
     def _between(self) -> str:
+        """Return the interval, of a batch from the lowest end to the highest one."""
         if self.interval is None:
             return ""
-        return f" ({duration(float(self.interval[0]))} to {duration(float(self.interval[1]))})"
+        low, high = (duration(float(end(each))) for end, each in zip((np.min, np.max), self.interval, strict=True))
+        each = "each in an interval, from " if isinstance(self.seconds, np.ndarray) else ""
+        return f" ({each}{low} to {high})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values that JSON can hold; arrays become lists."""

@@ -65,7 +65,8 @@ class Comparison(Shown):
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
             answer=_in_number(self.estimates, self.refusals),
             tables=[models_table(self.estimates, self.clock)] if self.estimates else [],
-            remarks=unanswered(self.refusals),
+            # Where there is nothing else to read, reasons are told whole.
+            remarks=unanswered(self.refusals) if self.estimates else unanswered(self.refusals, as_said=str),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from loopyperf.oracle.intervals import extrapolations, interval, left_out
 from loopyperf.oracle.sizes import common_shape, has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts
 
+BELOW_ZERO = "a run time below 0 is none: the fit's weights, some of them negative, do not tell of such a kernel"
+
 
 def estimate_counted(
     counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None
@@ -68,6 +70,8 @@ class _Counted:
         unknowns = _unknowns(self.counted, self.sizes)
         notes = (*unknowns, *_notes(self.counted, self.fit, answer.unfitted, shares), *unlike)
         missing = (*(each.source for each in self.counted.left_out), *left_out(self.fit, shares))
+        if np.any(np.asarray(answer.seconds) < 0):
+            notes = (*notes, BELOW_ZERO)
         if missing and spread is not None:
             spread, notes = None, (*notes, f"{NO_INTERVAL}what is left out may take any time")
         return replace(answer, interval=spread, notes=notes, left_out=missing)

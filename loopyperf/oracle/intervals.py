@@ -10,6 +10,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.widths import priceless, widths
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.models.interface import Count, Shares
+from loopyperf.models.pipeline_names import shown
 from loopyperf.models.result import NO_INTERVAL
 
 Floats = NDArray[np.float64]
@@ -71,7 +72,8 @@ def extrapolations(fit: Fit, shares: Shares) -> Iterator[str]:
     for word, excess in (("more", more), ("less", less)):
         beyond = sorted((name for name in excess if excess[name] > 1), key=lambda name: (-excess[name], name))
         if beyond:
-            listed = ", ".join(f"{name} ({excess[name]:.3g} times)" for name in beyond)
+            called = shown if fit.basis == "pipelines" else str
+            listed = ", ".join(f"{called(name)} ({excess[name]:.3g} times)" for name in beyond)
             yield f"extrapolated: {word} than was ever measured of {listed}"
 
 

@@ -58,6 +58,8 @@ class Split(Shown):
     notes: tuple[str, ...] = ()
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what was stated of what the source does not tell"""
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """device -> what its times lack, where they lack anything (see :attr:`loopyperf.Estimate.left_out`)"""
 
     @property
     def total_groups(self) -> int:
@@ -77,10 +79,11 @@ class Split(Shown):
 
     def sheet(self) -> Sheet:
         """Return the groups of each device, and how long it takes for them."""
-        each = zip(self.devices, self.groups, self.seconds, self.alone, strict=True)
+        lacking = ("at least " if device in self.left_out else "" for device in self.devices)
+        each = zip(self.devices, self.groups, self.seconds, self.alone, lacking, strict=True)
         rows = [
-            (device, f"{groups:,}", f"{groups / self.total_groups:.1%}", duration(seconds), duration(alone))
-            for device, groups, seconds, alone in each
+            (device, f"{groups:,}", f"{groups / self.total_groups:.1%}", duration(seconds), f"{lacks}{duration(alone)}")
+            for device, groups, seconds, alone, lacks in each
         ]
         return Sheet(
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {', '.join(self.devices)}",
@@ -136,6 +139,7 @@ def split(
         alone=tuple(totals),
         notes=(*notes, *dict.fromkeys(said)),
         typical=dict(typical or {}),
+        left_out={each.device: each.left_out for each in estimates if each.left_out},
     )
 
 

@@ -12,7 +12,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
 from loopyperf.calibration.learned_files import load_learned
 from loopyperf.calibration.library import find_fit
-from loopyperf.errors import FitFileError, ParameterError
+from loopyperf.errors import FitFileError, ParameterError, UnknownDeviceError
 from loopyperf.models import MODELS
 from loopyperf.models.interface import LearnedModel
 from loopyperf.models.result import Estimate
@@ -70,8 +70,15 @@ def estimate_by(
 ) -> Estimate:
     """Return what *model*, a fitted one, says of *program* on a device: by what is *stated*, else by what there is."""
     record = None if stated is None else stated.answering(model, slug)
-    device = slug if record is None else None
-    return estimate(program, device=device, model=model, fit=record, typical=typical, parameters=sizes)
+    if stated is None or record is not None:
+        device = slug if record is None else None
+        return estimate(program, device=device, model=model, fit=record, typical=typical, parameters=sizes)
+    try:
+        return estimate(program, device=slug, model=model, typical=typical, parameters=sizes)
+    except UnknownDeviceError as error:
+        if not is_one_device(slug, stated.slug):
+            raise
+        raise UnknownDeviceError(f"the fit that was given is of {stated.model!r}, and there is no other") from error
 
 
 def _read(path: str | PathLike[str]) -> Fit | Learned:

@@ -331,8 +331,10 @@ def test_printed_a_batch_says_its_range(batch: lpp.Estimate):
     least, most = duration(float(batch.seconds.min())), duration(float(batch.seconds.max()))
     expected = least if least == most else f"from {least} to {most}"
     assert batch.time_in_words.replace("at least ", "") == expected
-    said = f": 6 run times {batch.time_in_words}{batch.without}, most of it for {batch.bound}"
-    assert said in " ".join(str(batch).split())
+    printed = " ".join(str(batch).split())
+    assert f": 6 run times {batch.time_in_words}{batch.without}" in printed
+    assert f", most of it for {batch.bound}" in printed
+    assert ("(each in an interval, from " in printed) == (batch.interval is not None)
 
 
 # }}}

@@ -138,7 +138,7 @@ def test_a_batch_for_a_kernel_that_ignores_the_size_has_its_shape(fit):
 def test_an_empty_batch_is_empty(fit):
     batch = lpp.estimate(KERNEL, n=np.array([], dtype=np.int64), fit=fit)
     assert batch.seconds.tolist() == []
-    assert ": 0 run times, nothing in it costs any time" in " ".join(str(batch).split())
+    assert str(batch).splitlines()[0].endswith(": 0 run times")
 
 
 def test_a_batch_of_huge_sizes_has_floating_point_times(fit):

@@ -41,7 +41,7 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def forbidden() -> None:
         monkeypatch.setattr(analysis, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
         for module in (device_estimate, instruction_graph):
-            name = "instruction_graph" if module is device_estimate else "kernel_graphs"
+            name = "timed_kernel" if module is device_estimate else "kernel_graphs"
             monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("a graph"))
 
     return forbidden

@@ -8,6 +8,7 @@ from kernels import doubled, outer_product
 
 import loopyperf as lpp
 from loopyperf.calibration.uncertainty import Uncertainty
+from loopyperf.oracle.counted_estimate import BELOW_ZERO
 
 KERNEL = doubled()
 KNOWN = Uncertainty(tuple(np.arange(1, 100) / 100), (), ((0.0,),))
@@ -48,6 +49,22 @@ def test_a_ranking_and_a_search_by_such_a_fit_say_at_least(make_fit):
     for answer, rows in ((ranking, 1), (found, 2)):
         assert "takes at least" in repr(answer)
         assert sum("at least" in line for line in str(answer).splitlines()[1:]) >= rows
+
+
+def test_a_split_by_such_a_fit_says_at_least():
+    found = lpp.split(doubled(), devices=["nvidia-v100", "amd-r9-fury"], n=2**20)
+    assert (found.left_out, "at least" in str(found)) == ({}, False)
+    lacking = lpp.split(outer_product(), devices=["nvidia-v100", "amd-r9-fury"], n=1024, m=1024)
+    assert lacking.left_out == {"amd-r9-fury": ("global load 32-bit stride 0",)}
+    row = next(line for line in str(lacking).splitlines() if line.startswith("  amd-r9-fury"))
+    assert " at least " in row
+
+
+def test_a_time_below_zero_is_said_to_be_none(make_fit):
+    weights = dict.fromkeys(lpp.count(KERNEL).properties(), -1e-9)
+    estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights))
+    assert (estimate.seconds < 0, BELOW_ZERO in estimate.notes) == (True, True)
+    assert BELOW_ZERO not in lpp.estimate(KERNEL, n=16, fit=make_fit()).notes
 
 
 def test_why_a_time_that_lacks_something_has_no_interval_is_a_note(make_fit):

@@ -20,6 +20,8 @@ NAMED = 3
 """instructions that are named for each benefit, those that cost most"""
 TIE = 1e-3
 """of the time: no difference that the three digits of a time show"""
+DIVISIONS = ("div", "pow", "special", SPECIAL)
+"""kinds of machine instructions of which special function units may do the work"""
 SMALL = 0.01
 """of the time: benefits below are not worth a word"""
 
@@ -132,7 +134,7 @@ def advice_on(launch: TimedLaunch) -> Advice:
         Benefit("B_memlp", "more parallelism of requests", _seconds(found.b_memlp, clock),
                 tuple(_requests(seen)), _OF_REQUESTS),
         Benefit("B_fp", "fewer instructions beside floating-point ones", _seconds(found.b_fp, clock),
-                tuple(_instructions(seen)), _OF_INSTRUCTIONS),
+                tuple(_instructions(seen)), tuple(_with_fewer_instructions(seen))),
         Benefit("B_serial", "less serialization", _seconds(found.b_serial, clock),
                 tuple(_serialization(seen, found)), _OF_SERIALIZATION),
     ]  # fmt: skip
@@ -155,8 +157,8 @@ _OF_INSTRUCTIONS = (
     "loop unrolling, which saves tests and index arithmetic",
     "coarsening: more elements in each work-item, which share what is computed for them",
     "vector packing: fewer loads and stores",
-    "special function units, where single precision allows: rsqrt in place of a division and a root",
 )
+_OF_DIVISIONS = "special function units, where single precision allows: rsqrt in place of a division and a root"
 _OF_SERIALIZATION = (
     "another layout of the tile, e.g. padded by an element, against bank conflicts",
     "fewer barriers: private results, which are put together at the end",
@@ -197,6 +199,12 @@ def _requests(seen: LaunchInputs) -> Iterator[str]:
                 f"{source}: {kind} {array}, {each.sectors:.3g} sectors per request where "
                 f"{each.fewest_sectors:.3g} would do; of what is asked for reach {', '.join(reached)}"
             )
+
+
+def _with_fewer_instructions(seen: LaunchInputs) -> Iterator[str]:
+    yield from _OF_INSTRUCTIONS
+    if any(each.kind in DIVISIONS for _, each in seen.every):
+        yield _OF_DIVISIONS
 
 
 def _instructions(seen: LaunchInputs) -> Iterator[str]:

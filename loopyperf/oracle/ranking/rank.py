@@ -140,7 +140,7 @@ class Ranking(Shown):
     def sheet(self) -> Sheet:
         """Return the fastest and the slowest variants, and who has no place in the order."""
         asked = described(number_of(len(self.variants), "variant"), self.sizes, self.typical)
-        answer = f"{self.best} takes {self.estimates[self.best].time_in_words}" if self.order else NO_ESTIMATE
+        answer = f"{self.best} takes {self.fastest_in_words}" if self.order else NO_ESTIMATE
         return Sheet(
             asked=f"{asked} on {self.device}, model {self.model}",
             answer=answer,
@@ -148,6 +148,13 @@ class Ranking(Shown):
             remarks=list(self._rest()),
             notes=self.notes,
         )
+
+    @property
+    def fastest_in_words(self) -> str:
+        """Return the run time of the fastest variant, and how many others the model cannot tell from it."""
+        time = self.estimates[self.best].time_in_words
+        others = sum(name in self.estimates for name in self.ties[0]) - 1
+        return f"{time}, and {number_of(others, 'other')} may be as fast" if others else time
 
     def _table(self) -> Table:
         """Return number, name, time and bound of the fastest and the slowest, and how many there are between."""

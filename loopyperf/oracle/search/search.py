@@ -90,8 +90,7 @@ class Search(Shown):
         asked = f"{len(self.trials):,} of {number_of(self.points, 'point')} by {self.optimizer}"
         answer = NO_ESTIMATE
         if ranking.order:
-            trial, time = self.trials_until(self.seconds), ranking.estimates[ranking.best].time_in_words
-            answer = f"the fastest, trial {trial}, takes {time}: {ranking.best}"
+            answer = f"{ranking.best}, trial {self.trials_until(self.seconds)}, takes {ranking.fastest_in_words}"
         return Sheet(
             asked=f"{described(asked, ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
             answer=answer,
@@ -102,13 +101,13 @@ class Search(Shown):
 
     def _table(self) -> Table:
         trial = {each.name: number for number, each in enumerate(self.trials, 1)}
+        place = {name: number for number, group in enumerate(self.ranking.ties, 1) for name in group}
 
-        def row(placed: tuple[int, str]) -> tuple[str, ...]:
-            place, name = placed
+        def row(name: str) -> tuple[str, ...]:
             estimate = self.ranking.estimates[name]
-            return f"{place:,}", name, estimate.bound, estimate.time_in_words, f"{trial[name]:,}"
+            return f"{place[name]:,}", name, estimate.bound, estimate.time_in_words, f"{trial[name]:,}"
 
-        rows = abridged(tuple(enumerate(self.ranking.order, 1)), row, called=1)
+        rows = abridged(self.ranking.order, row, called=1)
         return Table(("", "point", "most of it for", "time", "trial"), rows, text=3)
 
     def _remarks(self) -> Iterator[str]:

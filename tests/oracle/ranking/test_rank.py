@@ -190,6 +190,15 @@ def test_a_builder_that_never_returns_is_a_row(fit):
     assert len(ranking.order) == len(VARIANTS)
 
 
+def test_how_many_may_be_as_fast_is_said(make_fit):
+    weights = dict.fromkeys(lpp.count(doubled()).properties(), 0.0) | {"f32 mul": 1e-9, "launches": 1e-6}
+    alike = lpp.rank(VARIANTS, n=4096, fit=make_fit(weights=weights, uncertainty=UNCERTAIN))
+    assert len(alike.ties[0]) == len(VARIANTS)
+    assert ", and 3 others may be as fast" in repr(alike)
+    alone = lpp.rank({"one": doubled()}, n=4096, fit=make_fit(weights=weights, uncertainty=UNCERTAIN))
+    assert "as fast" not in repr(alone)
+
+
 def test_groups_that_fit_nowhere_are_found_before_loopy_looks_at_them(monkeypatch):
     def costly(_: object) -> None:
         raise AssertionError("this is costly")
