@@ -2,11 +2,14 @@
 
 import math
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
 DIGITS = 30
 """the most that a number spells out"""
+LEAST = 0.9995e-12
+"""seconds: less is no picosecond"""
 UNBROKEN = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[mµnp]?s|%|[kMGTP]?(?:B|flop)(?:/s)?)(?![\w/]))")
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -14,9 +17,11 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps"))
 
 
 def duration(seconds: float) -> str:
-    """Return *seconds* rounded to three digits, in the unit that suits, e.g. ``"12.3 µs"``."""
+    """Return *seconds* rounded to three digits, in the unit that suits, e.g. ``"12.3 µs"``; less is ``"< 1 ps"``."""
     if not (seconds and math.isfinite(seconds)):
         return f"{seconds:.3g} s"
+    if abs(seconds) < LEAST:
+        return "< 1 ps" if seconds > 0 else "> -1 ps"
     # Rounded before the unit is chosen: 999.9 µs are 1 ms.
     rounded = float(f"{seconds:.2e}")
     size, unit = _unit(rounded)
@@ -38,10 +43,17 @@ def number_in_words(number: Any) -> str:
     return f"about {sign}10^{int(math.log10(abs(number)))}"
 
 
-def number_of(number: int, what: str) -> str:
-    """Return a *number* of something: ``"1 launch"``, ``"2 launches"``, ``"1,024 variants"``."""
-    plural = "es" if what.endswith("ch") else "s"
-    return f"{number:,} {what}{'' if number == 1 else plural}"
+def number_of(number: float | Fraction, what: str) -> str:
+    """Return a *number* of something: ``"1 launch"``, ``"2 launches"``, ``"1,024 variants"``, ``"2.5 cycles"``."""
+    words, plural = amount(number), "es" if what.endswith("ch") else "s"
+    return f"{words} {what}{'' if words == '1' else plural}"
+
+
+def listed(names: Iterable[str], most: int, between: str = ", ") -> str:
+    """Return the first *most* of *names*, and how many more there are: ``"a, b and 3 more"``."""
+    every = list(names)
+    rest = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return between.join(every[:most]) + rest
 
 
 def prefixed(number: float, unit: str) -> str:
@@ -60,12 +72,12 @@ def unit_of(seconds: float) -> tuple[float, str]:
     return _unit(seconds) if seconds and math.isfinite(seconds) else _UNITS[0]
 
 
-def in_percent(share: float) -> str:
-    """Return *share* in percent, without fractions: ``"83 %"`` for 0.8265, ``"< 1 %"`` for what would be 0."""
-    percent = 100 * share
-    if not percent or abs(percent) >= 1:
-        return f"{percent:.0f} %"
-    return "< 1 %" if percent > 0 else "> -1 %"
+def in_percent(share: float, digits: int = 0) -> str:
+    """Return *share* in percent with so many *digits* after the point: ``"83 %"`` for 0.8265, ``"< 1 %"`` for 0.002."""
+    percent, least = 100 * share, 10.0**-digits
+    if not percent or abs(percent) >= least:
+        return f"{percent:.{digits}f} %"
+    return f"< {least:g} %" if percent > 0 else f"> -{least:g} %"
 
 
 def _unit(seconds: float) -> tuple[float, str]:

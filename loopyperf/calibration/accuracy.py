@@ -13,6 +13,7 @@ import msgspec
 from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import geometric_mean
 from loopyperf.sheet import Table, abridged
+from loopyperf.units import in_percent, listed, number_of
 
 PLAIN = "linear, plain"
 """the candidate whose weights may be negative"""
@@ -20,6 +21,10 @@ MARGIN = 0.2
 """How much smaller, relatively, the plain fit's cross-validated error must be for it to be preferred. Means over so few
 classes differ by as much between two calibrations of one device, and weights that cannot be negative are the safer
 ones for kernels unlike the measured ones."""
+
+
+NAMED = 6
+"""weights that a sentence names, at most"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,19 @@ class CrossValidation(msgspec.Struct, frozen=True):
     """candidate -> geometric mean of the compared classes' errors"""
 
     @property
+    def not_compared(self) -> str:
+        """Return in a sentence which measurements the errors do not rest on, and why; empty where they rest on all."""
+        number = sum(each.observations for each in self.classes)
+        known = sum(each.predictable for each in self.classes)
+        if known in (0, number):
+            return ""
+        lacking = dict.fromkeys(name for each in self.classes for name in each.unknown)
+        return (
+            f"not compared: {number - known:,} of {number_of(number, 'measurement')}, which need weights that no other "
+            f"class tells: {listed(lacking, NAMED)}"
+        )
+
+    @property
     def better(self) -> str:
         """Return the candidate that generalises best (:func:`least`)."""
         return least(self.errors)
@@ -100,7 +118,7 @@ class CrossValidation(msgspec.Struct, frozen=True):
         every = sorted(self.classes, key=lambda each: -each.errors.get(kept, 0.0))
 
         def row(name: str, measurements: str, errors: Mapping[str, float]) -> tuple[str, ...]:
-            return name, measurements, *(f"{errors[each]:.0%}" for each in names)
+            return name, measurements, *(in_percent(errors[each]) for each in names)
 
         rows = abridged(every, lambda each: row(each.kernel_class, each.number, each.errors))
         mean = row(f"geometric mean of {len(self.compared)}", "", self.errors)

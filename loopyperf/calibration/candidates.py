@@ -12,6 +12,7 @@ from loopyperf.calibration.solution import Solution
 from loopyperf.calibration.solver import solve
 from loopyperf.errors import LoopyperfWarning
 from loopyperf.models.interface import Basis
+from loopyperf.units import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,10 @@ def possible(observations: Iterable[Observation], model: str | None = None) -> t
 def _warn_of_some(basis: Basis, rows: Sequence[Observation]) -> None:
     lacking = [row for row in rows if not row.amounts(basis)]
     if lacking and len(lacking) < len(rows):
-        listed = "; ".join(dict.fromkeys(f"{row.kernel_class!r} ({row.label})" for row in lacking[:NAMED]))
-        more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
+        which = dict.fromkeys(f"{row.kernel_class!r} ({row.label})" for row in lacking)
         warnings.warn(
-            f"nothing is fitted to {basis}, because {len(lacking)} of {len(rows)} measurements have none: {listed}"
-            f"{more}; {LACK[basis]}, or leave them out",
+            f"nothing is fitted to {basis}, because {len(lacking)} of {len(rows)} measurements have none: "
+            f"{listed(which, NAMED, '; ')}; {LACK[basis]}, or leave them out",
             LoopyperfWarning,
             stacklevel=3,
         )

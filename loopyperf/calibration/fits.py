@@ -16,7 +16,7 @@ from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.models.interface import Basis
 from loopyperf.models.pipeline_names import LAUNCHES, shown
 from loopyperf.sheet import Sheet, Shown, Table
-from loopyperf.units import duration, number_of
+from loopyperf.units import duration, in_percent, number_of
 
 SCHEMA = 2
 """Version of the fit files that this loopyperf writes."""
@@ -130,7 +130,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
             yield f"rank {self.rank}" if self.condition is None else f"rank {self.rank}, condition {self.condition:.3g}"
         if self.residual_summary is not None:
             mean, worst = self.residual_summary.geometric_mean, self.residual_summary.worst
-            yield f"residuals of {mean:.1%} (geometric mean), at worst {worst:.1%}"
+            yield f"residuals of {in_percent(mean, 1)} (geometric mean), at worst {in_percent(worst, 1)}"
 
     def _weights(self) -> Table:
         """Return the weights, and where it is known the most that a measurement had of each column."""
@@ -159,6 +159,8 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
                 "by the description, in one measurement"
             )
         if self.cross_validation is not None:
+            if self.cross_validation.not_compared:
+                yield self.cross_validation.not_compared
             yield f"kept: {self.candidate or self.cross_validation.better}"
         yield from (f"not told apart: {', '.join(group.properties)}" for group in self.undetermined)
         if self.source:

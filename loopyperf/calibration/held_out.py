@@ -14,9 +14,9 @@ from loopyperf.calibration.candidates import Candidate
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation, Vector
-from loopyperf.calibration.uncertainty import LEVEL
 from loopyperf.calibration.widths import widths
 from loopyperf.errors import CalibrationError
+from loopyperf.models.result import LEVEL
 from loopyperf.models.sensitivity import sensitivity
 
 FOLDS = 5

@@ -14,9 +14,11 @@ import numpy as np
 
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.regressors import RECIPES, Regressor, taught
-from loopyperf.calibration.uncertainty import LEVEL, quantile
+from loopyperf.calibration.uncertainty import quantile
 from loopyperf.models.features import Features
+from loopyperf.models.result import LEVEL
 from loopyperf.sheet import Sheet, Shown, Table
+from loopyperf.units import in_percent
 
 BASE = "base"
 """the score of the base alone"""
@@ -115,7 +117,7 @@ class Learned(Shown):
             return ()
         return [
             f"kernels that were left out are predicted no better than by {self.record.base} alone: "
-            f"errors of {own:.0%} and {alone:.0%}"
+            f"errors of {in_percent(own)} and {in_percent(alone)}"
         ]
 
     def _of(self, features: Features) -> Sequence[str]:
@@ -139,7 +141,7 @@ class Learned(Shown):
     def sheet(self) -> Sheet:
         """Return what was learned of what, and how well it does on kernels left out."""
         scores = [
-            (name, f"{score.median_log_error:.1%}", f"{score.explained:.0%}")
+            (name, in_percent(score.median_log_error, 1), in_percent(score.explained))
             for name, score in self.record.scores.items()
         ]
         return Sheet(

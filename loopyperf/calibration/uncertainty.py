@@ -20,10 +20,8 @@ import numpy as np
 from loopyperf.calibration.problem import Vector
 from loopyperf.calibration.solution import leverages
 from loopyperf.models.interface import Fitted
+from loopyperf.models.result import LEVEL
 from loopyperf.models.sensitivity import Sensitivity
-
-LEVEL = 0.8
-"""probability that a run time lies in its interval"""
 
 
 class Uncertainty(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.problem import Matrix, Vector
-from loopyperf.calibration.uncertainty import LEVEL
 from loopyperf.errors import CalibrationError
+from loopyperf.models.result import LEVEL
 from loopyperf.models.sensitivity import Sensitivity, sensitivity_of
 
 NEGLIGIBLE = 1e-3

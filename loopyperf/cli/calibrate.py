@@ -14,6 +14,7 @@ from loopyperf.cli.progress import campaign_bar
 from loopyperf.counts.execution import Counting
 from loopyperf.measurement.protocol import Caches, Protocol
 from loopyperf.oracle.calibrate import calibrate as run_calibration
+from loopyperf.units import in_percent
 
 
 @click.command(
@@ -74,4 +75,5 @@ def noise(fit: Fit) -> str:
     """Return the noise floor of the measurements of *fit* in words."""
     if fit.noise_floor is None:
         return "noise floor not known: the yardstick could not be timed"
-    return f"noise floor {fit.noise_floor:.1%}: so much a kernel's time differs that was taken again and again"
+    floor = in_percent(fit.noise_floor, 1)
+    return f"noise floor {floor}: so much a kernel's time differs that was taken again and again"

@@ -16,6 +16,7 @@ from loopyperf.errors import DeviceFileError
 from loopyperf.measurement.microbenchmarks.description import Described
 from loopyperf.oracle.microbenchmark import described_by
 from loopyperf.oracle.microbenchmark import microbenchmark as run_microbenchmarks
+from loopyperf.units import in_percent
 
 
 @click.command(
@@ -69,9 +70,9 @@ def _plain(described: Described) -> dict[str, Any]:
 def _show(described: Described) -> None:
     show_device(described.device)
     if described.prediction is not None:
-        divisions = len(described.prediction.measured)
+        divisions, error = len(described.prediction.measured), in_percent(described.prediction.error)
         show(
-            f"the iterative barrier kernel, simulated with these: {described.prediction.error:.0%} off, the mean over "
+            f"the iterative barrier kernel, simulated with these: {error} off, the mean over "
             f"{divisions} divisions of warps into groups"
         )
     for refusal in described.refusals:

@@ -49,6 +49,13 @@ def by_name_if_any(
     return by_name(context, option, settings) or None
 
 
+def once(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Return the one that is given, None for none; raises :class:`click.BadParameter` for several."""
+    if len(values) > 1:
+        raise click.BadParameter(f"one is asked about; received {' and '.join(values)}", context, option)
+    return values[0] if values else None
+
+
 def number(text: str) -> Number:
     """Return the number that *text* is, an integer where it is one; raises ValueError for what is none."""
     try:

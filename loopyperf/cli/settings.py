@@ -51,6 +51,8 @@ sizes = click.option(
 )
 device = click.option(
     "--device",
+    multiple=True,
+    callback=named_values.once,
     shell_complete=_beginning(devices),
     help="Short name (see `loopyperf devices`); for models of the device, a description's path too.",
 )
@@ -71,6 +73,8 @@ several_devices = click.option(
 )
 first_model = click.option(
     "--model",
+    multiple=True,
+    callback=named_values.once,
     shell_complete=_beginning(lambda: MODELS),
     help="Which model is shown first; by default that of --fit, else of the best fit, else pipeline.",
 )
@@ -84,6 +88,8 @@ only = click.option(
 )
 model = click.option(
     "--model",
+    multiple=True,
+    callback=named_values.once,
     shell_complete=_beginning(lambda: MODELS),
     help="Which model answers; by default that of the best fit, else pipeline.",
 )

@@ -13,10 +13,11 @@ from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.output import Output
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.errors import LoopyperfError
+from loopyperf.models.result import LEVEL
 from loopyperf.oracle.validate import Validation, validated_by
 from loopyperf.oracle.validate import validate as run_validation
 from loopyperf.sheet import Table
-from loopyperf.units import duration
+from loopyperf.units import duration, in_percent
 
 
 @click.command(epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf validate")
@@ -67,10 +68,10 @@ def show_validation(found: Validation) -> None:
     rows: list[tuple[str, ...]] = []
     for kernel, mean in accuracy.per_kernel.items():
         rows += [_row(each) for each in found if each.kernel == kernel]
-        rows.append((kernel, "geometric mean", "", "", f"{mean:.0%}", ""))
-    inside = "" if accuracy.coverage is None else f"{accuracy.coverage:.0%} inside"
-    rows.append(("all kernels", "geometric mean", "", "", f"{accuracy.cross_kernel:.0%}", inside))
-    table = Table(("kernel", "sizes", "measured", "predicted", "error", "80 % interval"), rows, text=2)
+        rows.append((kernel, "geometric mean", "", "", in_percent(mean), ""))
+    inside = "" if accuracy.coverage is None else f"{in_percent(accuracy.coverage)} inside"
+    rows.append(("all kernels", "geometric mean", "", "", in_percent(accuracy.cross_kernel), inside))
+    table = Table(("kernel", "sizes", "measured", "predicted", "error", f"{in_percent(LEVEL)} interval"), rows, text=2)
     show_sheet(replace(found.sheet(), tables=[table]))
 
 
@@ -80,7 +81,7 @@ def _row(each: Prediction) -> tuple[str, ...]:
     if each.interval is not None:
         low, high = map(duration, each.interval)
         interval = f"{low} to {high}{'' if each.is_inside else ' !'}"
-    return each.kernel, sizes, duration(each.measured), duration(each.predicted), f"{each.error:.0%}", interval
+    return each.kernel, sizes, duration(each.measured), duration(each.predicted), in_percent(each.error), interval
 
 
 def _draw(found: Validation, plots: Any, folder: Path) -> tuple[Path, ...]:

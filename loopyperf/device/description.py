@@ -15,6 +15,7 @@ from loopyperf.device.parts import Count, Number, Part
 from loopyperf.device.throughput import row_of
 from loopyperf.errors import MissingNumberError
 from loopyperf.sheet import Table
+from loopyperf.units import UNBROKEN
 
 RegisterAllocation = Literal["warp", "group"]
 Lanes = Literal["together", "in turn"]
@@ -123,7 +124,7 @@ class Device(Part):
     """the nearest to the core first"""
 
     cores = Count("cores", "cores of the device")
-    clock = Number("Hz", "clock of the cores under load, at which the cycles below are")
+    clock = Number("Hz", "clock of the cores under load; all cycles are its")
     boost_clock = Number("Hz", "clock of the published peaks, where that is another one")
     warp_size = Count("work-items", "work-items of a warp")
     schedulers = Count("schedulers", "warp schedulers of a core")
@@ -152,7 +153,10 @@ class Device(Part):
     def table(self) -> Table:
         """Return every number that is stated, with its unit, what it is of, and who states it."""
         stated = (each for part in self.parts for each in part.statements)
-        rows = [(each.number, f"{each.value:,} {each.unit}", each.meaning, each.source) for each in stated]
+        rows = [
+            (each.number, f"{each.value:,} {each.unit}".replace(" ", UNBROKEN), each.meaning, each.source)
+            for each in stated
+        ]
         return Table(("number", "value", "meaning", "source"), rows, last=2)
 
     def _repr_html_(self) -> str:

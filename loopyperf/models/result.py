@@ -10,8 +10,10 @@ import numpy as np
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.models.pipeline_names import LAUNCHES
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
-from loopyperf.units import amount, duration, number_of
+from loopyperf.units import amount, duration, in_percent, listed, number_of
 
+LEVEL = 0.8
+"""the probability with which run times are in their intervals"""
 NAMED = 2
 """things left out that a headline names, at most"""
 NOTHING = "nothing"
@@ -279,10 +281,7 @@ class Estimate(_ExplainedLater, Shown):
     @property
     def without(self) -> str:
         """Return what the run time leaves out, as displays have it: ``" (without f32 pow)"``, empty for nothing."""
-        if not self.left_out:
-            return ""
-        more = f" and {len(self.left_out) - NAMED} more" if len(self.left_out) > NAMED else ""
-        return f" (without {', '.join(self.left_out[:NAMED])}{more})"
+        return f" (without {listed(self.left_out, NAMED)})" if self.left_out else ""
 
     def without_sources(self) -> "Estimate":
         """Return the estimate with one row for each property, as that of a batch has: a search keeps thousands."""
@@ -296,8 +295,10 @@ class Estimate(_ExplainedLater, Shown):
         if self.interval is None:
             return ""
         low, high = (duration(float(end(each))) for end, each in zip((np.min, np.max), self.interval, strict=True))
-        each = "each in an interval, from " if isinstance(self.seconds, np.ndarray) else ""
-        return f" ({each}{low} to {high})"
+        what = f"{in_percent(LEVEL)} interval"
+        if isinstance(self.seconds, np.ndarray):
+            return f" (each in an {what}, from {low} to {high})"
+        return f" ({what}: {low} to {high})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain values that JSON can hold; arrays become lists."""

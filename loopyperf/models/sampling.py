@@ -26,13 +26,12 @@ from numpy.typing import NDArray
 
 from loopyperf.errors import ModelInputError
 from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.models.result import LEVEL, Breakdown, ModelTime, Row
+from loopyperf.units import in_percent
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-LEVEL = 0.8
-"""probability of the interval, as that of fits"""
 QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
 """standard deviations that a normal distribution has to either side with this probability"""
 ALIKE = 1e-3
@@ -244,11 +243,11 @@ def _notes(program: SampledProgram) -> Iterator[str]:
     if samples.is_whole:
         yield f"all {samples.total_groups} groups of {program.name} were run: fewer would not tell what the others take"
     elif program.groups_differ and program.work is not None:
-        of_work = program.work.sampled[-1] / program.work.total
-        of_groups = samples.groups[-1] / samples.total_groups
+        of_work = in_percent(program.work.sampled[-1] / program.work.total, 2)
+        of_groups = in_percent(samples.groups[-1] / samples.total_groups, 2)
         yield (
-            f"the groups of {program.name} differ: the first {samples.groups[-1]} are {of_groups:.2%} of them and do "
-            f"{of_work:.2%} of the work, by which the time is extrapolated"
+            f"the groups of {program.name} differ: the first {samples.groups[-1]} are {of_groups} of them and do "
+            f"{of_work} of the work, by which the time is extrapolated"
         )
 
 

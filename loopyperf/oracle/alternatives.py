@@ -12,6 +12,7 @@ from loopyperf.errors import LoopyperfError
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Alternative, ModelTime
+from loopyperf.units import listed
 
 Time = Callable[[TimedKernel], ModelTime]
 Interval = tuple[Seconds, Seconds]
@@ -63,8 +64,7 @@ def in_words(arrays: Sequence[str]) -> str:
     """Return the subject of a sentence on *arrays*, with its verb."""
     if len(arrays) == 1:
         return f"the private array {arrays[0]} is"
-    listed = ", ".join(arrays[:NAMED]) + (f" and {len(arrays) - NAMED} more" if len(arrays) > NAMED else "")
-    return f"the private arrays {listed} are"
+    return f"the private arrays {listed(arrays, NAMED)} are"
 
 
 def _from_lowest_to_highest(spreads: Sequence[Interval | None]) -> Interval | None:

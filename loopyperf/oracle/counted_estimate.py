@@ -17,6 +17,7 @@ from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
 from loopyperf.oracle.intervals import extrapolations, interval, left_out
 from loopyperf.oracle.sizes import common_shape, has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts
+from loopyperf.units import in_percent
 
 BELOW_ZERO = "a run time below 0 is none: the fit's weights, some of them negative, do not tell of such a kernel"
 
@@ -115,7 +116,8 @@ def _unknowns(counted: KernelCounts, sizes: Mapping[str, Any]) -> Iterator[str]:
         if len(one_size) < len(sizes):
             return
         listed = "; ".join(f"{left_out.source}: {left_out.reason}" for left_out in counted.left_out)
-        yield f"left out, {counted.share_left_out(one_size):.1%} of what the instructions' loops run: {listed}"
+        share = in_percent(counted.share_left_out(one_size), 1)
+        yield f"left out, {share} of what the instructions' loops run: {listed}"
 
 
 def _notes(counted: KernelCounts, fit: Fit, unfitted: tuple[str, ...], shares: Shares) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """Why models and devices have no answer: in short, and each reason once."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from textwrap import shorten
+
+from loopyperf.units import listed
 
 SHORT = 80
 """letters of a reason in a table, at most"""
@@ -30,12 +32,6 @@ def by_reason(refusals: Mapping[str, str]) -> dict[str, list[str]]:
 def unanswered(refusals: Mapping[str, str], as_said: Callable[[str], str] = in_short) -> list[str]:
     """Return a sentence for each reason, in short or *as_said*, with those who have no answer for it."""
     told = by_reason({name: as_said(reason) for name, reason in refusals.items()})
-    lines = [f"no answer: {_listed(names)}: {reason}" for reason, names in islice(told.items(), REASONS)]
+    lines = [f"no answer: {listed(names, NAMED)}: {reason}" for reason, names in islice(told.items(), REASONS)]
     rest = sum(map(len, islice(told.values(), REASONS, None)))
     return [*lines, f"no answer: {rest:,} more, for other reasons"] if rest else lines
-
-
-def _listed(names: Iterable[str]) -> str:
-    first = list(names)
-    rest = f" and {len(first) - NAMED:,} more" if len(first) > NAMED else ""
-    return ", ".join(first[:NAMED]) + rest

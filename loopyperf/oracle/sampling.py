@@ -17,7 +17,7 @@ from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
 from loopyperf.measurement.sampling import NOTHING
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
 from loopyperf.models.sub_grids import sub_grids
-from loopyperf.units import duration
+from loopyperf.units import duration, in_percent
 
 SAMPLES = (2, 3)
 """multiples of Psat (Dao, section 5.1)"""
@@ -63,7 +63,7 @@ class SampledKernel:
         """Return what is to be said of an estimate by these samples, of so many *seconds*: the doubts, and the cost."""
         runs = sum(len(each.samples.seconds) for each in self.programs)
         share = (self.seconds + runs * self.launching) / seconds
-        cost = f"samples: one run of each takes {share:.2%} of the predicted run; all of them took "
+        cost = f"samples: one run of each takes {in_percent(share, 2)} of the predicted run; all of them took "
         return (*self.doubts, f"{cost}{duration(self.spent)}")
 
 

@@ -36,7 +36,7 @@ from loopyperf.oracle.sampled_estimate import BackendChoice
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.properties.unified import item_named
 from loopyperf.sheet import Sheet, Shown, Table, called
-from loopyperf.units import duration, number_of
+from loopyperf.units import duration, in_percent, number_of
 
 FIXED = (LAUNCHES, "launching")
 """what of an estimate does not grow with the groups"""
@@ -79,10 +79,14 @@ class Split(Shown):
 
     def sheet(self) -> Sheet:
         """Return the groups of each device, and how long it takes for them."""
+
+        def share(groups: int) -> str:
+            return in_percent(groups / self.total_groups, 1)
+
         lacking = ("at least " if device in self.left_out else "" for device in self.devices)
         each = zip(self.devices, self.groups, self.seconds, self.alone, lacking, strict=True)
         rows = [
-            (device, f"{groups:,}", f"{groups / self.total_groups:.1%}", duration(seconds), f"{lacks}{duration(alone)}")
+            (device, f"{groups:,}", share(groups), duration(seconds), f"{lacks}{duration(alone)}")
             for device, groups, seconds, alone, lacks in each
         ]
         return Sheet(

@@ -20,12 +20,14 @@ from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels, unseen_kernels
 from loopyperf.measurement.protocol import Protocol
+from loopyperf.models.result import LEVEL
 from loopyperf.models.sensitivity import sensitivity
 from loopyperf.oracle.archived import observations, pace
 from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.choice import FitChoice, chosen_fit
 from loopyperf.oracle.intervals import interval
 from loopyperf.sheet import Sheet, Shown, Table
+from loopyperf.units import in_percent
 
 PATIENT = Protocol(longest_run=0.2)
 """The test kernels are few, and each is to be seen at four sizes: a slow one may take longer than in a calibration.
@@ -62,11 +64,15 @@ class Validation(Shown, Sequence[Prediction]):
     def sheet(self) -> Sheet:
         """Return the error of each kernel and of all, as the paper's Table 1 has them, beside the noise floor."""
         accuracy, sizes = assess(self.predictions), Counter(each.kernel for each in self.predictions)
-        inside = "" if accuracy.coverage is None else f", {accuracy.coverage:.0%} in their 80 % interval"
-        rows = [(kernel, str(sizes[kernel]), f"{error:.0%}") for kernel, error in accuracy.per_kernel.items()]
+        inside = (
+            ""
+            if accuracy.coverage is None
+            else f", {in_percent(accuracy.coverage)} in their {in_percent(LEVEL)} interval"
+        )
+        rows = [(kernel, str(sizes[kernel]), in_percent(error)) for kernel, error in accuracy.per_kernel.items()]
         return Sheet(
             asked=f"{len(self)} measurements on {self.fit.slug}, model {self.fit.model}",
-            answer=f"{accuracy.cross_kernel:.0%} off (geometric mean){inside}",
+            answer=f"{in_percent(accuracy.cross_kernel)} off (geometric mean){inside}",
             tables=[Table(("kernel", "sizes", "error"), rows)],
             remarks=list(self._remarks()),
         )
@@ -74,7 +80,7 @@ class Validation(Shown, Sequence[Prediction]):
     def _remarks(self) -> Iterator[str]:
         """Yield what the errors have to be seen beside: how well times repeat, and how fast the device is just now."""
         here, then = (
-            "not known" if floor is None else f"{floor:.1%}" for floor in (self.noise_floor, self.fit.noise_floor)
+            "not known" if floor is None else in_percent(floor, 1) for floor in (self.noise_floor, self.fit.noise_floor)
         )
         yield f"noise floor: {here}, when the fit was made {then}; no model predicts times better than they repeat"
         if self.slowdown is not None and abs(self.slowdown - 1) > Protocol().slow:
@@ -89,8 +95,8 @@ class Validation(Shown, Sequence[Prediction]):
             worst = max(validated.classes, key=lambda row: row.errors.get(kept, 0.0))
             yield (
                 f"on {len(validated.compared)} kernel classes that it was not fitted to, the fit is off by "
-                f"{validated.errors[kept]:.0%} (geometric mean), most on {worst.kernel_class!r}, "
-                f"{worst.errors[kept]:.0%}"
+                f"{in_percent(validated.errors[kept])} (geometric mean), most on {worst.kernel_class!r}, "
+                f"{in_percent(worst.errors[kept])}"
             )
 
     def to_dict(self) -> dict[str, Any]:

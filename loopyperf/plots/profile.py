@@ -8,6 +8,7 @@ from math import ceil
 from loopyperf.errors import ParameterError
 from loopyperf.pipeline.profile import CAUSES, Issue, Profile
 from loopyperf.plots.figures import PRINTS, AreaStyle, Axes, Figure, area_styles, axes, figure_of, ink, legend_above
+from loopyperf.units import in_percent
 
 WINDOW = 500
 """cycles that are drawn, unless others are asked for"""
@@ -49,7 +50,7 @@ def plot_profile(profile: Profile, *, begin: float = 0, end: float | None = None
     _draw_subsystems(ax, seen, subsystems, tall)
     step = max(-(-len(rows) // LABELS), ceil(tall))
     ticks: dict[float, str] = {row: f"warp {warp}" for warp, row in islice(rows.items(), 0, None, step)}
-    ticks |= {row: f"{name}, {float(profile.fill[name]):.0%} full" for name, row in subsystems.items()}
+    ticks |= {row: f"{name}, {in_percent(float(profile.fill[name]))} full" for name, row in subsystems.items()}
     ax.set_yticks(list(ticks), list(ticks.values()), fontsize=PRINT)
     if rows:
         ax.axhline(len(rows) - 0.5, color=ink(ax), linewidth=0.8)

@@ -6,10 +6,11 @@ from math import isfinite, nan
 from matplotlib.markers import CARETRIGHTBASE
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.uncertainty import LEVEL
 from loopyperf.errors import IncompatibleRunsError, ParameterError
 from loopyperf.models.interface import Basis
+from loopyperf.models.result import LEVEL
 from loopyperf.plots.figures import Axes, Figure, LineStyle, axes, figure_of, legend_above, line_styles, name_rows
+from loopyperf.units import in_percent
 
 MARGIN = 3.0
 """times: how far the axis goes beyond the weights"""
@@ -96,4 +97,4 @@ def _name_kinds(ax: Axes, points: Sequence[Known]) -> None:
     if any(weight == 0 for weight, _, _ in points):
         ax.plot([], [], marker=CARETRIGHTBASE, color="grey", linestyle="none", label="0")
     if any(isfinite(width) for _, width, _ in points):
-        ax.plot([], [], color="grey", linewidth=1.2, label=f"may be off so far ({LEVEL:.0%})")
+        ax.plot([], [], color="grey", linewidth=1.2, label=f"may be off so far ({in_percent(LEVEL)})")

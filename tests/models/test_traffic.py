@@ -8,7 +8,7 @@ import loopyperf as lpp
 from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 from loopyperf.idg.lowering import lowered
-from loopyperf.models.on_device.traffic import Residence, Served, levels_that_serve, levels_that_serve_stacks
+from loopyperf.models.on_device.traffic import Residence, Served, Way, levels_that_serve, levels_that_serve_stacks
 
 V100 = lpp.load_device("nvidia-v100")
 """128 KiB of L1 on a core, 6 MiB of L2"""
@@ -24,8 +24,10 @@ def launch(domain: str, code: str, *arguments: object, order: str = "", **sizes:
     return found
 
 
-def served(found: LaunchGraphs, residence: Residence = ALL, **sectors: float) -> dict[str, Served]:
-    return levels_that_serve(found, V100, residence, sectors)
+def served(found: LaunchGraphs, residence: Residence = ALL, *, b: float, **loaded: float) -> dict[str, Served]:
+    """Return how far the loads of each array go, and the stores to *b*."""
+    ways = {Way("b", "store"): b} | {Way(array, "load"): number for array, number in loaded.items()}
+    return {way.array: each for way, each in levels_that_serve(found, V100, residence, ways).items()}
 
 
 def floats(names: str, length: str) -> lp.GlobalArg:
@@ -67,6 +69,53 @@ def test_more_resident_groups_leave_less_of_the_cache() -> None:
     assert few.asked["L2"] == pytest.approx(1 / 4)
     # With eight, 16 KiB are left for each: half of it is there still.
     assert many.asked["L2"] == pytest.approx(1 / 2 * 1 / 4 + 1 / 2, abs=0.02)
+
+
+# {{{ arrays that are loaded and stored
+
+SQUARES = "a[i] = a[i]*a[i]"
+SHIFTED = "a[i] = a[i + n + 256]"
+NEIGHBOURS = "a[i] = a[i + n + 256] + a[i + n + 257] + a[i + n + 258]"
+
+
+@pytest.mark.parametrize(
+    ("code", "loaded", "moved"),
+    [
+        pytest.param(SQUARES, 32, {"load": 32, "store": 32}, id="every sector is loaded and written back"),
+        pytest.param(SHIFTED, 32, {"load": 32, "store": 32}, id="other sectors are loaded than stored"),
+        pytest.param(NEIGHBOURS, 98, {"load": 32, "store": 32}, id="what is loaded three times is fetched once"),
+    ],
+)
+def test_what_is_stored_is_moved_beside_what_is_loaded(code: str, loaded: float, moved: dict[str, float]) -> None:
+    # A group of 256 floats: 32 sectors. Those that it has in common with its neighbours, L2 fetches once.
+    found = launch("{[i]: 0<=i<n}", code, floats("a", "2*n + 260"), n=2**26)
+    asked = {Way("a", "load"): loaded, Way("a", "store"): 32.0}
+    for way, each in levels_that_serve(found, V100, ALL, asked).items():
+        assert each.asked["DRAM"] * asked[way] == pytest.approx(moved[way.kind], rel=0.02)
+        assert each.waited["DRAM"] == pytest.approx(1, rel=0.05)
+
+
+def test_time_steps_of_one_array_load_the_one_and_store_the_other() -> None:
+    code = "u[1,i] = u[0,i] + u[0,i+1] + u[0,i+2]"
+    found = launch("{[i]: 0<=i<n}", code, lp.GlobalArg("u", np.float32, shape="2, n + 2"), n=2**26)
+    asked = {Way("u", "load"): 98.0, Way("u", "store"): 32.0}
+    of = {way.kind: each for way, each in levels_that_serve(found, V100, ALL, asked).items()}
+    assert of["load"].asked["DRAM"] == pytest.approx(32 / 98, rel=0.02)
+    assert of["store"].asked["DRAM"] == pytest.approx(1, rel=0.02)
+
+
+@pytest.mark.parametrize("model", ["pipeline", "roofline", "gpuperf"])
+def test_what_is_changed_in_place_takes_as_long_as_what_is_written_elsewhere(model: str) -> None:
+    def seconds(code: str, names: str) -> float:
+        unit = lp.make_kernel("{[i]: 0<=i<n}", code, [floats(names, "n"), ...], target=lp.PyOpenCLTarget())
+        unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
+        return float(lpp.estimate(unit, model=model, device="nvidia-v100", n=2**26).seconds)
+
+    assert seconds("y[i] = 2*y[i]", "y") == pytest.approx(seconds("z[i] = 2*x[i]", "x,z"), rel=0.02)
+    assert seconds("y[i] = x[i] + y[i]", "x,y") == pytest.approx(seconds("z[i] = x[i] + y[i]", "x,y,z"), rel=0.02)
+
+
+# }}}
 
 
 # {{{ private memory

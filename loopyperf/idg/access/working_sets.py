@@ -6,7 +6,7 @@ millisecond whatever the size. Rows that are as long as data says lie one after 
 either, no more is touched than the whole array.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -55,8 +55,12 @@ class _Access:
     """bytes between neighbours along each index"""
     by_data: bool
     """data tells the cells, or the rows that they are in"""
-    statements: frozenset[int]
-    """the identities of the statements that make it, and of the loops around these"""
+    statements: Mapping[str, frozenset[int]]
+    """``"load"`` and ``"store"`` -> the identities of the statements that do so, and of the loops around these"""
+
+    def is_in(self, inside: Collection[int], kind: str | None = None) -> bool:
+        """Return whether one of the statements or loops *inside* makes it, as a load or store where one is named."""
+        return any(kind in (None, each) and not found.isdisjoint(inside) for each, found in self.statements.items())
 
 
 class WorkingSets:
@@ -82,15 +86,18 @@ class WorkingSets:
                 window[name] = range(groups[axis].start + first, groups[axis].stop + first)
         return window
 
-    def touched(self, part: Part, window: Window, array: str | None = None) -> dict[str, Touched]:
+    def touched(
+        self, part: Part, window: Window, array: str | None = None, kind: str | None = None
+    ) -> dict[str, Touched]:
         """Return array -> what *part* of the program touches of it, all its passes in *window* together.
 
-        Where an *array* is named, the others are left out.
+        Where an *array* is named, the others are left out; where a *kind* is, ``"load"`` or ``"store"``, what does
+        the other.
         """
         inside = frozenset({id(part)} if isinstance(part, Nest) else map(id, part))
-        key = (inside, array, tuple(sorted((name, values.start, values.stop) for name, values in window.items())))
+        key = (inside, array, kind, tuple(sorted((name, values.start, values.stop) for name, values in window.items())))
         if key not in self._known:
-            self._known[key] = self._touched(inside, window, array)
+            self._known[key] = self._touched(inside, window, array, kind)
         return self._known[key]
 
     def values(self, loop: Nest, window: Window) -> range:
@@ -102,10 +109,10 @@ class WorkingSets:
                 ends.append(range(points.dim_min_val(place).to_python(), points.dim_max_val(place).to_python() + 1))
         return range(min(each.start for each in ends), max(each.stop for each in ends)) if ends else range(0)
 
-    def at_once(self, window: Window) -> dict[str, Touched]:
+    def at_once(self, window: Window, kind: str | None = None) -> dict[str, Touched]:
         """Return array -> what is touched of it without a loop between, summed over all passes in *window*.
 
-        What several accesses or work-items touch in the same pass is there once.
+        What several accesses or work-items touch in the same pass is there once. A *kind* is as in :meth:`touched`.
         """
         found: dict[str, Touched] = {}
         by_nest: dict[tuple[int, ...], list[Statement]] = {}
@@ -117,18 +124,20 @@ class WorkingSets:
                 values = self.values(loop, inner)
                 inner[loop.iname] = middle(values, 1)
                 passes *= len(values)
-            for array, each in self.touched(statements, inner).items():
+            for array, each in self.touched(statements, inner, kind=kind).items():
                 found[array] = found.get(array, Touched()) + each.times(passes)
         return found
 
     def _of(self, inside: set[int]) -> Iterator[_Access]:
         for accesses in self._accesses.values():
-            yield from (access for access in accesses if access.statements & inside)
+            yield from (access for access in accesses if access.is_in(inside))
 
-    def _touched(self, inside: frozenset[int], window: Window, only: str | None) -> dict[str, Touched]:
+    def _touched(
+        self, inside: frozenset[int], window: Window, only: str | None, kind: str | None
+    ) -> dict[str, Touched]:
         found: dict[str, Touched] = {}
         for (array, axes), accesses in self._accesses.items():
-            here = [access for access in accesses if access.statements & inside and only in (None, array)]
+            here = [access for access in accesses if only in (None, array) and access.is_in(inside, kind)]
             if not here:
                 continue
             known = [access for access in here if access.cells is not None]
@@ -193,8 +202,6 @@ class WorkingSets:
         assert first.reference is not None
         points = self._points(first)
         strides = element_strides(self.program.kernel, first.reference, self.sizes)
-        statements = {id(draft.statement) for draft in drafts} | {id(self.program.nest)}
-        loops = {id(loop) for draft in drafts for loop in draft.statement.loops}
         axes = tuple(stride * first.reference.bits // 8 or APART for stride in strides)
         visit = Visit(self.program.kernel, self.sizes, self.program.counter.loops(first.statement.inames), points)
         located = [in_rows(visit, *each) for each in zip(first.reference.index, axes, strict=True)]
@@ -207,8 +214,16 @@ class WorkingSets:
             cells=self._cell_map(first, tuple(index for index, _ in known)) if is_known else None,
             axes=tuple(distance for _, distance in known) if is_known else axes,
             by_data=any(is_data(visit, index) for index in first.reference.index),
-            statements=frozenset(statements | loops),
+            statements={
+                kind: self._statements(draft for draft in drafts if draft.kind == kind)
+                for kind in {draft.kind for draft in drafts}
+            },
         )
+
+    def _statements(self, drafts: Iterable[Draft]) -> frozenset[int]:
+        """Return the identities of the statements of *drafts*, and of the loops around them."""
+        found = {id(part) for draft in drafts for part in (draft.statement, *draft.statement.loops)}
+        return frozenset(found | {id(self.program.nest)})
 
     def _points(self, draft: Draft, where: Conditions = ALWAYS) -> isl.Set:
         """Return the points at which *draft* is executed, as far as conditions *where* hold too."""

@@ -16,6 +16,7 @@ import numpy as np
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.microbenchmarks.estimated import Estimated
 from loopyperf.measurement.microbenchmarks.robust_fit import Values, robust_fit
+from loopyperf.units import in_percent
 
 CLEARLY = 3
 """standard deviations of a point"""
@@ -90,8 +91,9 @@ def _check_shape(warps: Values, each: Values, deviations: Values) -> None:
         times = ", ".join(f"{cycles:.3g} at {count:.0f}" for count, cycles in sorted(zip(warps, each, strict=True)))
         raise MeasurementError(
             f"the times do not have the shape of a boat's hull, flat and then rising with the warps: {far} of them are "
-            f"more than {FAR:.0%} off. Cycles of an instruction at so many warps: {times}. Measure again on a device "
-            "that nothing else uses; on a processor, the compiler may treat large groups in another way than small ones"
+            f"more than {in_percent(FAR)} off. Cycles of an instruction at so many warps: {times}. Measure again on "
+            "a device that nothing else uses; on a processor, the compiler may treat large groups in another way than "
+            "small ones"
         )
 
 

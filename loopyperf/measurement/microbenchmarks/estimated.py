@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from loopyperf.units import in_percent
+
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
@@ -26,4 +28,4 @@ class Estimated:
 
     def __str__(self) -> str:
         """Return the error for a source, e.g. ``"± 0.4 %"``."""
-        return f"± {self.relative_error:.1%}".replace("%", " %")
+        return f"± {in_percent(self.relative_error, 1)}"

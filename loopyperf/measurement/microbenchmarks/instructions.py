@@ -12,6 +12,7 @@ from loopyperf.measurement.microbenchmarks.core import Core
 from loopyperf.measurement.microbenchmarks.estimated import Estimated
 from loopyperf.measurement.microbenchmarks.pace import Pace, paces
 from loopyperf.measurement.microbenchmarks.straight_line import straight_line
+from loopyperf.units import in_percent
 
 CHAIN, LOCAL, BARRIER, LOOP = "dependent chain", "local memory", "barrier", "loop overhead"
 """names of the kernel files"""
@@ -134,7 +135,8 @@ def hull_of(taken: Sequence[Pace], core: Core) -> BoatHull:
 
 
 def _described(how: str, hull: BoatHull) -> str:
-    return f"{how} at {hull.warps[0]} to {hull.warps[-1]} warps on a core, worst residual {hull.residual:.1%}"
+    warps, worst = f"{hull.warps[0]} to {hull.warps[-1]} warps", in_percent(hull.residual, 1)
+    return f"{how} at {warps} on a core, worst residual {worst}"
 
 
 def _local(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
@@ -147,7 +149,7 @@ def _barrier(name: str, taken: Sequence[Pace], core: Core) -> Latencies:
     line = straight_line([core.warps_of_group(pace) for pace in taken], [core.cycles_each(pace) for pace in taken])
     error = (line.intercept.error**2 + line.slope.error**2) ** 0.5
     completion = Estimated(line.intercept.value + line.slope.value, error)
-    how = f"barriers in a row, by warps of a group, worst residual {line.residual:.1%}"
+    how = f"barriers in a row, by warps of a group, worst residual {in_percent(line.residual, 1)}"
     return Latencies(name, line.slope.credible, completion.credible, how)
 
 

@@ -14,7 +14,7 @@ from loopyperf.models.on_device.demand import is_floating_point
 from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs, Request
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.sheet import Sheet, Shown, Table
-from loopyperf.units import amount, duration
+from loopyperf.units import amount, duration, in_percent, number_of
 
 NAMED = 3
 """instructions that are named for each benefit, those that cost most"""
@@ -22,6 +22,7 @@ TIE = 1e-3
 """of the time: no difference that the three digits of a time show"""
 DIVISIONS = ("div", "pow", "special", SPECIAL)
 """kinds of machine instructions of which special function units may do the work"""
+INSTRUCTION = "instruction"
 SMALL = 0.01
 """of the time: benefits below are not worth a word"""
 
@@ -89,7 +90,7 @@ class Advice(Shown):
     def gains(self) -> list[tuple[str, str, str]]:
         """Return the meaning of each benefit that is worth a word, its name, and the time; a row says if none is."""
         rows = [(each.meaning, each.name, duration(each.seconds)) for each in self.worth]
-        return rows or [(f"nothing that GPUPerf knows of saves {SMALL:.0%} of the time", "", "")]
+        return rows or [(f"nothing that GPUPerf knows of saves {in_percent(SMALL)} of the time", "", "")]
 
     def what_to_try(self) -> list[str]:
         """Return sentences on where these benefits are and what to try, below the name of each."""
@@ -177,7 +178,8 @@ def _parallelism(launch: TimedLaunch, found: Analysis) -> Iterator[str]:
     inputs = found.inputs
     yield (
         f"{inputs.n:g} warps on a core with {inputs.ilp:.2g} independent instructions each: {float(found.itilp):.3g} "
-        f"under way, {float(found.itilp_max):.3g} would hide latencies of {float(found.avg_inst_lat):.3g} cycles"
+        f"under way, {float(found.itilp_max):.3g} would hide latencies of "
+        f"{number_of(float(found.avg_inst_lat), 'cycle')}"
     )
     yield f"no more groups fit for {' and '.join(launch.limited_by)}"
 
@@ -194,7 +196,7 @@ def _requests(seen: LaunchInputs) -> Iterator[str]:
             if key not in of_array or seen.cost(each) > seen.cost(of_array[key]):
                 of_array[key] = each
         for (kind, array), each in of_array.items():
-            reached = [f"{name} {share:.0%}" for name, share in each.served.asked.items() if share > 0]
+            reached = [f"{name} {in_percent(share)}" for name, share in each.served.asked.items() if share > 0]
             yield (
                 f"{source}: {kind} {array}, {each.sectors:.3g} sectors per request where "
                 f"{each.fewest_sectors:.3g} would do; of what is asked for reach {', '.join(reached)}"
@@ -222,9 +224,9 @@ def _instructions(seen: LaunchInputs) -> Iterator[str]:
     for source in _costliest({name: sum(kinds.values()) for name, kinds in others.items()}):
         kinds = others[source]
         few, useful = sum(kinds.values()), floating.get(source, 0.0)
-        number = f"{amount(few)} of {amount(few + useful)}" if useful else amount(few)
+        number = f"{amount(few)} of {number_of(few + useful, INSTRUCTION)}" if useful else number_of(few, INSTRUCTION)
         listed = "".join(f", {amount(kinds[kind])} {kind}" for kind in _costliest(kinds) if kind != source)
-        yield f"{source}: {number} instructions of a warp{listed}"
+        yield f"{source}: {number} of a warp{listed}"
 
 
 def _serialization(seen: LaunchInputs, found: Analysis) -> Iterator[str]:

@@ -23,7 +23,7 @@ from loopyperf.models import roofline
 from loopyperf.models.analytic import launch_cycles
 from loopyperf.models.on_device.demand import LaunchDemand, is_memory
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
-from loopyperf.models.on_device.timing import WAVEFRONT, Timing, reaching
+from loopyperf.models.on_device.timing import NO_LIMIT, WAVEFRONT, Timing, reaching
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration, number_of, prefixed
 
@@ -31,6 +31,9 @@ FLOPS: Mapping[str, int] = {"add": 1, "mul": 1, "fma": 2, "mufu": 1, "special": 
 """kind of a machine instruction of a floating-point type -> flop of a lane"""
 MULTIPLY_ADD = 2
 """flop"""
+NO_ROOF = " is not described: there is no such roof"
+BESIDE = "beside what launching takes"
+"""what no roof is of; estimates by the model ``roofline`` have it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class Roofline(Shown):
         ]
         return Sheet(
             asked=f"{called(self.kernel, self.sizes, self.typical)} under the roofs of {self.device}",
-            answer=f"{number_of(len(self.launches), 'launch')}, {duration(seconds)} at least",
+            answer=f"{number_of(len(self.launches), 'launch')}, {duration(seconds)} at least {BESIDE}",
             tables=[
                 Table(
                     ("launch", "bound", "at least", "attainable", *intensities),
@@ -117,7 +120,10 @@ def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any], typical: Mapping[
     roofs = _Roofs(kernel.device)
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
     launches = tuple(_under_roofs(launch, roofs) for launch in kernel.launches)
-    notes = dict.fromkeys([*roofs.missing, *(note for launch in kernel.launches for note in launch.notes)])
+    assumed = dict.fromkeys(note for launch in kernel.launches for note in launch.notes)
+    # Who is told that a bandwidth is no limit is not told again that there is no roof of it.
+    missing = [f"{name}{NO_ROOF}" for name in roofs.missing if f"{name}{NO_LIMIT}" not in assumed]
+    notes = [*missing, *assumed]
     stated, name, slug = dict(typical or {}), kernel.graphs.kernel, kernel.device.slug
     return Roofline(name, dict(sizes), slug, bandwidths, peaks, launches, tuple(notes), stated)
 
@@ -172,7 +178,7 @@ class _Roofs:
         try:
             return number()
         except MissingNumberError:
-            self.missing[f"{name} is not described: there is no such roof"] = None
+            self.missing[name] = None
             return None
 
 

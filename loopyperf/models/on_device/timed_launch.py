@@ -29,7 +29,7 @@ from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.on_device.representative_groups import dealt_out
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timing import Timed, Timing, partitions, steady
-from loopyperf.models.on_device.traffic import Residence, Served, levels_that_serve, levels_that_serve_stacks
+from loopyperf.models.on_device.traffic import Residence, Served, Way, levels_that_serve, levels_that_serve_stacks
 from loopyperf.models.on_device.warp_accesses import WarpAccesses
 from loopyperf.pipeline.execution import Execution, execution_on
 
@@ -154,13 +154,13 @@ class TimedLaunch:
             )
         return replace(execution, concurrent_groups=concurrent_groups)
 
-    def _sectors(self) -> dict[str, float]:
-        """Return array -> the sectors of it that a group asks for, on average."""
-        total: Counter[str] = Counter()
+    def _sectors(self) -> dict[Way, float]:
+        """Return the sectors that the loads of each array, and the stores to it, ask for in a group, on average."""
+        total: Counter[Way] = Counter()
         for kind in self.order:
-            total.update(self.accesses[kind].sectors_by_array)
+            total.update(self.accesses[kind].sectors_by_way)
         groups = len(self.order) / self.launch.warps_per_group
-        return {array: number / groups for array, number in total.items()}
+        return {way: number / groups for way, number in total.items()}
 
     @cached_property
     def stacks_served(self) -> Mapping[str, Served]:
@@ -182,7 +182,7 @@ class TimedLaunch:
         """kind of warps -> what its loads and stores ask of memory"""
         self.timing = Timing(device)
         self.served = levels_that_serve(launch, device, self.residence, self._sectors())
-        """array -> how far its accesses go"""
+        """how far the loads and the stores of each array go"""
         self.timed: Mapping[int, tuple[tuple[Timed, ...], ...]] = {kind: self._timed(kind) for kind in self.machine}
         """kind of warps -> for each instruction of its graph, how long it takes on each pipeline that it needs"""
         self.start = self.timing.start(launch.warps_per_group)
@@ -214,8 +214,9 @@ class TimedLaunch:
 
     def serving(self, instruction: Instruction) -> Served:
         """Return how far an access of global or private memory goes."""
-        is_private = instruction.subsystem == SPACE
-        return self.stacks_served[instruction.kind] if is_private else self.served[instruction.reference.array]
+        if instruction.subsystem == SPACE:
+            return self.stacks_served[instruction.kind]
+        return self.served[Way(instruction.reference.array, instruction.kind)]
 
     @cached_property
     def graphs(self) -> Mapping[int, TimedGraph]:

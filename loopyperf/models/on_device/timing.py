@@ -32,6 +32,8 @@ BY_ADDITIONS = frozenset({("compare", "f64"), ("min/max", "f64")})
 ADDITION = ("add", "f32")
 OF_LANES = frozenset({"f32", "integer_add", "integer_multiply", "shift", "compare", "logic"})
 """rows of the throughput table that are done where floats are added"""
+NO_LIMIT = " is not described: taken as no limit"
+"""how a sentence on a bandwidth ends"""
 STEADY = 64
 """parts of a cycle that latencies are told to, so that what repeats is seen to repeat"""
 
@@ -209,7 +211,7 @@ class Timing:
         if level.name == DRAM:
             return float(level_issue(self.device, DRAM, moved))
         if not any(map(level.stated, ("bandwidth_per_core", "sustained_bandwidth", "bandwidth"))):
-            self.missing[f"the bandwidth of {level.name} is not described: taken as no limit"] = None
+            self.missing[f"the bandwidth of {level.name}{NO_LIMIT}"] = None
             return 0.0
         cycles = moved / bytes_per_cycle(self.device, level)
         return max(cycles, asked.lines / LINES_A_CYCLE, 1.0) if level.per == "core" else cycles

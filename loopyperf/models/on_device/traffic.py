@@ -2,20 +2,22 @@
 
 A cache of a core holds what the groups that reside there touch, one as much as the other, beside the local memory that
 is taken from it; a cache of the device, what all groups that reside at once touch. What it does not keep, by the layer
-conditions of :mod:`loopyperf.idg.access.reuse`, is asked of the next level (the R of Lemeire, section 6.3).
+conditions of :mod:`loopyperf.idg.access.reuse`, is asked of the next level (the R of Lemeire, section 6.3). What is
+stored is written to it: a line that is both loaded and stored while a cache has it is moved twice.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from typing import NamedTuple
 
 from loopyperf.device.description import Device, MemoryLevel
 from loopyperf.device.memory_lambdas import DRAM, global_levels
 from loopyperf.idg.access.private_reuse import Moved, StackReuse
 from loopyperf.idg.access.reuse import Cache
 from loopyperf.idg.access.sectors import LINE
-from loopyperf.idg.access.working_sets import WorkingSets
+from loopyperf.idg.access.working_sets import Window, WorkingSets
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 
 
@@ -27,9 +29,17 @@ class Residence:
     on_device: int
 
 
+class Way(NamedTuple):
+    """The loads of an array of global memory, or the stores to it."""
+
+    array: str
+    kind: str
+    """``"load"`` or ``"store"``"""
+
+
 @dataclass(frozen=True)
 class Served:
-    """How far accesses of an array go, level by level, the nearest first."""
+    """How far accesses go, level by level, the nearest first."""
 
     asked: Mapping[str, float]
     """level -> the share of the sectors asked for that is moved from there, 1 for the nearest"""
@@ -39,23 +49,24 @@ class Served:
 
 
 def levels_that_serve(
-    launch: LaunchGraphs, device: Device, residence: Residence, sectors: Mapping[str, float]
-) -> dict[str, Served]:
-    """Return array -> how far its accesses go; *sectors* are those that a group asks for, by array."""
+    launch: LaunchGraphs, device: Device, residence: Residence, sectors: Mapping[Way, float]
+) -> dict[Way, Served]:
+    """Return how far the loads and the stores of each array go; *sectors* are those that a group asks for."""
     sets = launch.representative.working_sets()
-    at_once = sets.at_once(sets.window(_around(launch, 1), launch.representative.host))
+    window = sets.window(_around(launch, 1), launch.representative.host)
+    at_once = {kind: sets.at_once(window, kind) for kind in {way.kind for way in sectors}}
     nearest = global_levels(device)[0].name
-    asked, waited = ({array: {nearest: 1.0} for array in sectors} for _ in range(2))
+    asked, waited = ({way: {nearest: 1.0} for way in sectors} for _ in range(2))
     left = dict(sectors)
     for level, farther in pairwise(global_levels(device)):
-        fetched = _fetched_by_group(launch, level, residence, sets)
-        for array, number in sectors.items():
-            left[array] = min(left[array], fetched.get(array, left[array]))
-            touched = float(at_once[array].sectors) if array in at_once else 0.0
-            distinct = min(number, touched) or number
-            asked[array][farther.name] = left[array] / number if number else 0.0
-            waited[array][farther.name] = min(1.0, left[array] / distinct) if distinct else 0.0
-    return {array: Served(asked[array], waited[array]) for array in sectors}
+        moved = _moved_by_group(launch, level, residence, sets, sectors)
+        for way, number in sectors.items():
+            left[way] = min(left[way], moved.get(way, left[way]))
+            touched = at_once[way.kind].get(way.array)
+            distinct = min(number, float(touched.sectors) if touched else 0.0) or number
+            asked[way][farther.name] = left[way] / number if number else 0.0
+            waited[way][farther.name] = min(1.0, left[way] / distinct) if distinct else 0.0
+    return {way: Served(asked[way], waited[way]) for way in sectors}
 
 
 def sectors_touched(launch: LaunchGraphs) -> float:
@@ -96,24 +107,45 @@ def _room(launch: LaunchGraphs, level: MemoryLevel, residence: Residence) -> flo
     return max(level.size - local, 0)
 
 
-def _fetched_by_group(
-    launch: LaunchGraphs, level: MemoryLevel, residence: Residence, sets: WorkingSets
-) -> dict[str, float]:
-    """Return array -> the sectors that *level* fetches for a group; nothing is known where its size is not stated."""
+def _moved_by_group(
+    launch: LaunchGraphs, level: MemoryLevel, residence: Residence, sets: WorkingSets, ways: Iterable[Way]
+) -> dict[Way, float]:
+    """Return the sectors that *level* fetches for the loads of a group, and those that it writes for its stores.
+
+    Nothing is known where its size is not stated.
+    """
     if level.name == DRAM or not level.stated("size"):
         return {}
     host = launch.representative.host
     if level.per == "core":
-        cache = Cache(sets, _room(launch, level, residence) / residence.on_core)
-        fetched = cache.fetched(sets.window(_around(launch, 1), host))
-        return {array: float(each.sectors) for array, each in fetched.items()}
-    around = {axis: range(length) for axis, length in launch.grid.items()}
-    everything = sets.touched(sets.program.nest, sets.window(around, host))
-    if sum(each.lines for each in everything.values()) * LINE > level.size:
-        around = _around(launch, residence.on_device)
-    fetched = Cache(sets, level.size).fetched(sets.window(around, host))
-    groups = prod(map(len, around.values()))
-    return {array: float(each.sectors) / groups for array, each in fetched.items()}
+        around, room = _around(launch, 1), _room(launch, level, residence) / residence.on_core
+    else:
+        around, room = {axis: range(length) for axis, length in launch.grid.items()}, level.size
+        everything = sets.touched(sets.program.nest, sets.window(around, host))
+        if sum(each.lines for each in everything.values()) * LINE > room:
+            around = _around(launch, residence.on_device)
+    window, groups = sets.window(around, host), prod(map(len, around.values()))
+    held = Cache(sets, room).fetched(window)
+    shares = _shares(sets, window, ways)
+    return {way: float(held[way.array].sectors) * share / groups for way, share in shares.items() if way.array in held}
+
+
+def _shares(sets: WorkingSets, window: Window, ways: Iterable[Way]) -> dict[Way, float]:
+    """Return for each way the part of what is touched of its array that it touches.
+
+    What a cache fetches of an array is counted for loads and stores together: as much of that is loaded, or stored, as
+    the one touches of what both do.
+    """
+    ways = tuple(ways)
+    both = {way.array for way in ways if way.kind == "load"} & {way.array for way in ways if way.kind == "store"}
+    shares = dict.fromkeys(ways, 1.0)
+    for way in ways:
+        if way.array in both:
+            whole, part = (sets.touched(sets.program.nest, window, way.array, kind) for kind in (None, way.kind))
+            if whole.get(way.array) and (sectors := whole[way.array].sectors):
+                touched = part[way.array].sectors if way.array in part else 0
+                shares[way] = min(1.0, float(touched / sectors))
+    return shares
 
 
 def _around(launch: LaunchGraphs, groups: int) -> dict[int, range]:

@@ -6,6 +6,7 @@ from loopyperf.idg.construction.kernel_graphs import WarpKind
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.models.on_device.timing import Asked
+from loopyperf.models.on_device.traffic import Way
 
 
 class WarpAccesses:
@@ -39,13 +40,13 @@ class WarpAccesses:
         return Asked(access.sectors, access.lines)
 
     @property
-    def sectors_by_array(self) -> dict[str, float]:
-        """Return array -> the sectors that a warp asks for."""
-        found: dict[str, float] = {}
+    def sectors_by_way(self) -> dict[Way, float]:
+        """Return the sectors that the loads of each array, and the stores to it, ask for in a warp."""
+        found: dict[Way, float] = {}
         for number, each in enumerate(self.graph.instructions):
             if each.subsystem == "global" and each.reference is not None and not each.is_idle:
-                number_of_sectors = self.sectors(number) * float(each.executions)
-                found[each.reference.array] = found.get(each.reference.array, 0.0) + number_of_sectors
+                way = Way(each.reference.array, each.kind)
+                found[way] = found.get(way, 0.0) + self.sectors(number) * float(each.executions)
         return found
 
     def _mean(self, number: int, quantity: Quantity) -> float:

@@ -23,10 +23,10 @@ from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.shortlist import Candidate, Shortlist, errors_of, shortlisted, tied
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
 from loopyperf.oracle.ranking.variants import Variant, Variants, named
-from loopyperf.oracle.refusals import unanswered
+from loopyperf.oracle.refusals import NAMED, unanswered
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.sheet import Sheet, Shown, Table, abridged, described, plain
-from loopyperf.units import duration, number_of
+from loopyperf.units import duration, listed, number_of
 
 NO_ESTIMATE = "none has an estimate"
 
@@ -145,7 +145,7 @@ class Ranking(Shown):
             asked=f"{asked} on {self.device}, model {self.model}",
             answer=answer,
             tables=[self._table()] if self.order else [],
-            remarks=list(self._rest()),
+            remarks=list(self.remarks()),
             notes=self.notes,
         )
 
@@ -167,8 +167,13 @@ class Ranking(Shown):
         rows = abridged(self.order, row, called=1)
         return Table(("", "variant", "time", "most of it for"), rows, text=2, last=1)
 
-    def _rest(self) -> Iterator[str]:
-        """Yield a line for what has no place in the order."""
+    def remarks(self) -> Iterator[str]:
+        """Yield what times are without, and a line for what has no place in the order."""
+        lacking: dict[tuple[str, ...], list[str]] = {}
+        for name, estimate in self.estimates.items():
+            lacking.setdefault(estimate.left_out, []).append(name)
+        lacking.pop((), None)
+        yield from (f"at least, without {', '.join(what)}: {listed(names, NAMED)}" for what, names in lacking.items())
         if self.beaten:
             least = min(each.at_least for each in self.beaten)
             yield f"{len(self.beaten):,} that take {duration(least)} or more by their bounds"

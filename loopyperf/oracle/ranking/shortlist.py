@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.uncertainty import LEVEL, quantile
+from loopyperf.calibration.uncertainty import quantile
 from loopyperf.errors import ParameterError
+from loopyperf.models.result import LEVEL
 from loopyperf.oracle.ranking.options import check_share
 
 DRAWS = 2000

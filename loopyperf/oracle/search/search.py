@@ -1,6 +1,6 @@
 """The fastest point of a space of transformations: :func:`search`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import accumulate
@@ -18,13 +18,12 @@ from loopyperf.oracle.ranking.outcome import Bound, Unanswered
 from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.rank import NO_ESTIMATE, Ranking, rank
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
-from loopyperf.oracle.refusals import unanswered
 from loopyperf.oracle.search.adviser import SAMPLERS, Adviser, sampler_of
 from loopyperf.oracle.search.exploration import Exploration
 from loopyperf.oracle.search.space import Builder, Space, check_builds, spaced
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.sheet import Sheet, Shown, Table, abridged, described
-from loopyperf.units import duration, number_of
+from loopyperf.units import number_of
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
@@ -95,7 +94,7 @@ class Search(Shown):
             asked=f"{described(asked, ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
             answer=answer,
             tables=[self._table()] if ranking.order else [],
-            remarks=list(self._remarks()),
+            remarks=list(ranking.remarks()),
             notes=self.ranking.notes,
         )
 
@@ -109,13 +108,6 @@ class Search(Shown):
 
         rows = abridged(self.ranking.order, row, called=1)
         return Table(("", "point", "most of it for", "time", "trial"), rows, text=3)
-
-    def _remarks(self) -> Iterator[str]:
-        beaten = self.ranking.beaten
-        if beaten:
-            least = min(each.at_least for each in beaten)
-            yield f"{len(beaten):,} take {duration(least)} or more by their bounds"
-        yield from unanswered(self.ranking.failures)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the search as plain values; JSON can hold them where it can hold the choices."""
