@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
-from begun import Begun, Times, without
-from own_process import Ended, Tell, in_own_process
+from parts.begun import Begun, Times, without
+from parts.own_process import Ended, Tell, in_own_process
 
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import read_archive
@@ -37,7 +37,7 @@ from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, load_kernel_files
 from loopyperf.measurement.microbenchmarks.shortened import FULL
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.oracle.campaign import measure
+from loopyperf.oracle.measuring import measure
 from loopyperf.oracle.microbenchmark import KERNELS as MICROBENCHMARKS
 from loopyperf.oracle.validate import PATIENT, with_empty_kernel
 

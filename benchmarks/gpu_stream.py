@@ -21,8 +21,8 @@ import loopy as lp
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from measured import SHARED_DATA
 from papers.pictures import panels
+from parts.shared_data import SHARED_DATA
 from rich.console import Console
 from rich.table import Table
 

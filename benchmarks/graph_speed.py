@@ -14,7 +14,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from measured import SHARED_DATA
+from parts.shared_data import SHARED_DATA
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs

@@ -33,13 +33,13 @@ from ranking_sets.matrix_multiplication import FORMS, Form, matrix_multiplicatio
 
 import loopyperf as lpp
 from loopyperf.kernel import load_kernel
-from loopyperf.oracle import recollection
 from loopyperf.oracle.analysis import prepared
-from loopyperf.oracle.analysis_files import CACHE_VARIABLE
-from loopyperf.oracle.content import content_key
 from loopyperf.oracle.ranking.cascade import Question
 from loopyperf.oracle.ranking.judge import judge_of
 from loopyperf.oracle.ranking.variants import Variant
+from loopyperf.oracle.remembering import recollection
+from loopyperf.oracle.remembering.analysis_files import CACHE_VARIABLE
+from loopyperf.oracle.remembering.content import content_key
 from loopyperf.properties.counted_kernel import count_properties
 
 N = 1024

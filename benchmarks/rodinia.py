@@ -35,7 +35,7 @@ from loopyperf.measurement.protocol import Protocol
 from loopyperf.models import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.metrics import mape, mape_shape
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.oracle.campaign import measure, opened
+from loopyperf.oracle.measuring import measure, opened
 from loopyperf.oracle.validate import with_empty_kernel
 
 SHORT = Protocol(runs=8, dropped=2, probe_runs=2, longest_run=0.3)

@@ -37,8 +37,8 @@ from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.sampling import SampledProgram, Work, sampled_time
-from loopyperf.oracle.sample_campaign import made_once, question
-from loopyperf.oracle.sampling import SampledKernel, take_samples
+from loopyperf.oracle.samples.beside_measurements import made_once, question
+from loopyperf.oracle.samples.taking import SampledKernel, take_samples
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = (

@@ -18,16 +18,16 @@ from pathlib import Path
 import loopy as lp
 import numpy as np
 import pytest
-from multipole_expansion import multipole_expansion
+from parts.multipole_expansion import multipole_expansion
 from ranking_sets.matrix_multiplication import FORMS, Form, matrix_multiplication
 
 import loopyperf as lpp
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends import open_backend
-from loopyperf.oracle import recollection
-from loopyperf.oracle.analysis_files import CACHE_VARIABLE
 from loopyperf.oracle.choice import chosen_fit
+from loopyperf.oracle.remembering import recollection
+from loopyperf.oracle.remembering.analysis_files import CACHE_VARIABLE
 from loopyperf.properties.counted_kernel import count_properties
 from loopyperf.properties.vector import PropertyVector
 

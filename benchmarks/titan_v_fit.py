@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measured import SHARED_DATA
+from parts.shared_data import SHARED_DATA
 from rich.console import Console
 from rich.table import Table
 from titan_v import DEVICE, FEWEST, too_long

@@ -20,7 +20,7 @@ from typing import Any
 
 import loopy as lp
 import numpy as np
-from measured import SHARED_DATA
+from parts.shared_data import SHARED_DATA
 from rich.console import Console
 from rich.table import Table
 from titan_v import DEVICE, FEWEST

@@ -8,8 +8,8 @@ from typing import Any
 
 DIGITS = 30
 """the most that a number spells out"""
-LEAST = 0.9995e-12
-"""seconds: less is no picosecond"""
+LEAST = 0.9995e-15
+"""seconds: of less, no digits are told"""
 UNBROKEN = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[mµnp]?s|%|[kMGTP]?(?:B|flop)(?:/s)?)(?![\w/]))")
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -17,11 +17,11 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps"))
 
 
 def duration(seconds: float) -> str:
-    """Return *seconds* rounded to three digits, in the unit that suits, e.g. ``"12.3 µs"``; less is ``"< 1 ps"``."""
+    """Return *seconds* rounded to three digits, in the unit that suits: ``"12.3 µs"``, ``"< 0.001 ps"`` for less."""
     if not (seconds and math.isfinite(seconds)):
         return f"{seconds:.3g} s"
     if abs(seconds) < LEAST:
-        return "< 1 ps" if seconds > 0 else "> -1 ps"
+        return "< 0.001 ps" if seconds > 0 else "> -0.001 ps"
     # Rounded before the unit is chosen: 999.9 µs are 1 ms.
     rounded = float(f"{seconds:.2e}")
     size, unit = _unit(rounded)

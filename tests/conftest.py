@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture.engine import ConjectureRunner
 
-from loopyperf.oracle import recollection
+from loopyperf.oracle.remembering import recollection
 
 # Machines are shared: how long one example takes says nothing.
 settings.register_profile("loopyperf", deadline=None)

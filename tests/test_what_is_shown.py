@@ -120,7 +120,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
             0.024,
             None,
         ),
-        ["2 measurements on made-up, model linear", "a < b", "10%", "50%", "noise floor: 2.4%"],
+        ["2 measurements on made-up, model linear", "a < b", "10 %", "50 %", "noise floor: 2.4 %"],
     ),
     "advice": (lambda: lpp.advise(doubled(), n=4096, **V100)[0], ["B_memlp", "requests", "try prefetch"]),
     "advice on launches": (
@@ -161,7 +161,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "a learned model": (
         learned,
-        ["svr on overlap", "2 measurements of 2 classes", "30.0%", "70%", "a < b"],
+        ["svr on overlap", "2 measurements of 2 classes", "30.0 %", "70 %", "a < b"],
     ),
 }
 """by what it is: what makes it, and what is to be read of it"""

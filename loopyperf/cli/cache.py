@@ -9,7 +9,7 @@ import loopy as lp
 
 from loopyperf.cli.console import print_json, show
 from loopyperf.cli.settings import as_json as json_option
-from loopyperf.oracle.analysis_files import (
+from loopyperf.oracle.remembering.analysis_files import (
     CACHE_VARIABLE,
     LIMIT_VARIABLE,
     cache_folder,
@@ -17,7 +17,7 @@ from loopyperf.oracle.analysis_files import (
     is_of_these_versions,
     own_folder,
 )
-from loopyperf.oracle.analysis_folder import Entry, entries, remove
+from loopyperf.oracle.remembering.analysis_folder import Entry, entries, remove
 from loopyperf.units import number_of
 
 

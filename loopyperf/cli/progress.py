@@ -13,7 +13,7 @@ from rich.progress import Progress as Bar
 from loopyperf.cli.console import standard_error
 from loopyperf.cli.loudness import is_quiet
 from loopyperf.measurement.campaign import Progress
-from loopyperf.oracle.campaign import ProgressReport
+from loopyperf.oracle.measuring import ProgressReport
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
 from loopyperf.group import Group, group_of
 from loopyperf.kernel import Kernel, Program, checked_program, load_kernel
-from loopyperf.oracle.content import content_key
-from loopyperf.oracle.recollection import Kind, recalled
+from loopyperf.oracle.remembering.content import content_key
+from loopyperf.oracle.remembering.recollection import Kind, recalled
 from loopyperf.oracle.sizes import has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
@@ -91,7 +91,7 @@ def count(
     ``left_out`` of the answer, in place of a refusal.
 
     Loopy's passes and the counting run once for each program object; the answer is remembered as long as the object
-    lives, and a while longer for equal programs (see :mod:`loopyperf.oracle.recollection`).
+    lives, and a while longer for equal programs (see :mod:`loopyperf.oracle.remembering.recollection`).
 
     Raises :class:`KernelError` for a kernel that Loopy cannot prepare, :class:`UncountableError` for a construct that
     has no exact count, and :class:`ParameterError` for an option or a typical value that makes no sense.

@@ -11,8 +11,8 @@ from loopyperf.models import MODELS, find_model
 from loopyperf.models.interface import DeviceModel, SampledModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.alternatives import with_alternatives
-from loopyperf.oracle.device_estimate import by_description, device_estimate
+from loopyperf.oracle.estimating.alternatives import with_alternatives
+from loopyperf.oracle.estimating.by_device import by_description, device_estimate
 from loopyperf.oracle.sizes import merged_sizes
 
 

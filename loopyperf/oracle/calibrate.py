@@ -13,8 +13,8 @@ from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.oracle.archived import fit_recording
-from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
-from loopyperf.oracle.sample_campaign import checked_parts, sample_measured
+from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, unfinished_archive
+from loopyperf.oracle.samples.beside_measurements import checked_parts, sample_measured
 
 
 def calibrate(

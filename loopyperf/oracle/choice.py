@@ -12,7 +12,7 @@ from loopyperf.device.library import known_descriptions, load_device, slug_of
 from loopyperf.device.names import device_slug
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.oracle.moment import Moment
+from loopyperf.oracle.remembering.moment import Moment
 
 DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
 

@@ -26,10 +26,10 @@ from loopyperf.oracle.choice import (
     meant_fit,
     usual_answer,
 )
-from loopyperf.oracle.counted_estimate import estimate_counted
-from loopyperf.oracle.device_estimate import estimate_by_pipelines, estimate_on_device
-from loopyperf.oracle.learned_estimate import chosen_learned, estimate_learned, sampler
-from loopyperf.oracle.sampled_estimate import BackendChoice, estimate_sampled, opened
+from loopyperf.oracle.estimating.by_counts import estimate_counted
+from loopyperf.oracle.estimating.by_device import estimate_by_pipelines, estimate_on_device
+from loopyperf.oracle.estimating.learned import chosen_learned, estimate_learned, sampler
+from loopyperf.oracle.estimating.sampled import BackendChoice, estimate_sampled, opened
 from loopyperf.oracle.sizes import merged_sizes
 
 

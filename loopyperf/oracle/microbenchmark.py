@@ -11,7 +11,7 @@ from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.measurement.microbenchmarks.description import Described, describe
 from loopyperf.measurement.microbenchmarks.instructions import Refusal
 from loopyperf.measurement.microbenchmarks.shortened import FULL, SHORT, shortened
-from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
+from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, unfinished_archive
 
 KERNELS = "measurement_kernels/microbenchmarks"
 """the folder of the kernel files; not in the folder above, from which fits are made"""

@@ -15,7 +15,7 @@ from loopyperf.measurement.environment import Environment
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at, found_once
 from loopyperf.oracle.instruction_graph import timed_kernel
-from loopyperf.oracle.recollection import Kind
+from loopyperf.oracle.remembering.recollection import Kind
 
 BUSY = Kind[dict[str, float]]("busy", 4096, msgspec.json.encode, msgspec.json.Decoder(dict[str, float]).decode)
 """pipeline -> seconds; a fit of the same kernels, made again, need not look at them again"""

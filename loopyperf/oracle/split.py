@@ -32,7 +32,7 @@ from loopyperf.models.result import NO_INTERVAL, Estimate
 from loopyperf.oracle.analysis import admitted_sizes, prepared
 from loopyperf.oracle.choice import DeviceChoice
 from loopyperf.oracle.estimate import estimate
-from loopyperf.oracle.sampled_estimate import BackendChoice
+from loopyperf.oracle.estimating.sampled import BackendChoice
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.properties.unified import item_named
 from loopyperf.sheet import Sheet, Shown, Table, called

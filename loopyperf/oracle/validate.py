@@ -23,9 +23,9 @@ from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import LEVEL
 from loopyperf.models.sensitivity import sensitivity
 from loopyperf.oracle.archived import observations, pace
-from loopyperf.oracle.campaign import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.oracle.choice import FitChoice, chosen_fit
-from loopyperf.oracle.intervals import interval
+from loopyperf.oracle.estimating.intervals import interval
+from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, unfinished_archive
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import in_percent
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.intervals import extrapolates
+from loopyperf.oracle.estimating.intervals import extrapolates
 from loopyperf.plots.figures import Axes, Figure, axes, figure_of, ink, legend_above, line_styles, ticker, width_of
 
 Floats = NDArray[np.float64]

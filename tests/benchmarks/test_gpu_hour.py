@@ -12,8 +12,8 @@ from pathlib import Path
 
 import gpu_hour
 import pytest
-from begun import Begun
 from measurement.synthetic import SyntheticBackend, configuration, kernel_file, linear_time
+from parts.begun import Begun
 
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.archive import read_archive

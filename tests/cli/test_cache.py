@@ -11,8 +11,8 @@ from invoked import run
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.oracle import analysis_files
-from loopyperf.oracle.analysis_folder import entries
+from loopyperf.oracle.remembering import analysis_files
+from loopyperf.oracle.remembering.analysis_folder import entries
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 import small_accesses  # noqa: F401
 import small_loops  # noqa: F401
 from loopy.symbolic import pw_aff_to_pw_aff_implemented_by_expr
-from multipole_expansion import multipole_expansion
+from parts.multipole_expansion import multipole_expansion
 from small_kernels import SMALL_KERNELS, SmallKernel, array, kernel, lanes
 from small_schedules import prefetched_tiles
 

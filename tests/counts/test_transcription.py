@@ -13,7 +13,7 @@ import small_loops
 import small_schedules
 import small_vectors
 from kernels import doubled, outer_product
-from multipole_expansion import multipole_expansion
+from parts.multipole_expansion import multipole_expansion
 from small_kernels import SMALL_KERNELS, SmallKernel
 from small_unknowns import data_dependent_choice, sparse_rows
 

@@ -334,7 +334,7 @@ def test_an_estimate_says_what_it_assumed_and_left_out() -> None:
     assert any(note.startswith("assumed: which elements of 'a'") for note in assumed.notes)
     left_out = lpp.estimate(sparse_rows(), n=100, device="amd-r9-fury", on_unknown="report")
     assert any(
-        note.startswith("left out, 20.0% of what the instructions' loops run: row_j_update: ")
+        note.startswith("left out, 20.0 % of what the instructions' loops run: row_j_update: ")
         for note in left_out.notes
     )
     assert "row_j_update" in left_out.left_out

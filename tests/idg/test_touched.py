@@ -1,11 +1,15 @@
 """Sectors and lines that boxes of elements touch, against sets of addresses."""
 
+from functools import reduce
 from itertools import product
 
+import islpy as isl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.idg.access.blocks import touched
+from loopyperf.idg.access.cells import touched_by
 
 WIDTHS = st.sampled_from((4, 8))
 
@@ -63,3 +67,28 @@ def test_by_hand() -> None:
     assert touched(0, [(17 * 8, 5)], 8).lines == 5
     # Backwards is as forwards, from the lowest address on.
     assert touched(0, [(-8, 10)], 8) == touched(0, [(8, 10)], 8)
+
+
+RECORDS = st.tuples(st.integers(1, 80), st.sets(st.integers(0, 79), min_size=1, max_size=4), st.integers(1, 40))
+
+
+@given(RECORDS, WIDTHS)
+def test_members_of_records_touch_the_sectors_that_they_are_in(found: tuple[int, set[int], int], width: int) -> None:
+    # Records one after the other, of which some members are looked at.
+    length, members, number = found
+    offsets = {member % length for member in members}
+    rows = [f"{{[i]: exists k: i = {length}*k + {offset} and 0 <= k < {number}}}" for offset in sorted(offsets)]
+    cells = reduce(isl.Set.union, map(isl.Set, rows))
+    counted = touched_by(cells, [width], width)
+    elements = [length * record + offset for record in range(number) for offset in offsets]
+    truth = {block: len({width * each // block for each in elements}) for block in (32, 128)}
+    for size, near in ((32, counted.sectors), (128, counted.lines)):
+        if length * width % size == 0 or len(offsets) == length:
+            assert near == truth[size]
+        assert truth[size] / 2 <= near <= 2 * truth[size] + 1
+
+
+def test_a_triangle_is_half_of_its_square() -> None:
+    cells = isl.Set("{[i, j]: 0 <= i < 256 and 0 <= j <= i}")
+    truth = sum(-(-(i + 1) // 8) for i in range(256))
+    assert touched_by(cells, [1024, 4], 4).sectors == pytest.approx(truth, rel=0.05)

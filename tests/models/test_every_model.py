@@ -334,7 +334,7 @@ def test_printed_a_batch_says_its_range(batch: lpp.Estimate):
     printed = " ".join(str(batch).split())
     assert f": 6 run times {batch.time_in_words}{batch.without}" in printed
     assert f", most of it for {batch.bound}" in printed
-    assert ("(each in an interval, from " in printed) == (batch.interval is not None)
+    assert ("(each in an 80 % interval, from " in printed) == (batch.interval is not None)
 
 
 # }}}

@@ -73,4 +73,5 @@ def test_a_roof_that_is_not_described_is_named() -> None:
     device = replace(V100, memory=tuple(without_bandwidth(x) if x.name == "L2" else x for x in V100.memory))
     found = lpp.roofline(doubled(), n=N, device=device)
     assert "L2" not in found.bandwidths
-    assert "the bandwidth of L2 is not described: there is no such roof" in found.notes
+    # Said once: what is no limit to the launch is no roof.
+    assert [note for note in found.notes if "L2" in note] == ["the bandwidth of L2 is not described: taken as no limit"]

@@ -115,7 +115,7 @@ def test_what_was_run_and_what_differs_is_noted():
     uneven = SampledProgram("uneven", samples((20, 30), (3.0, 4.0)), Work((40, 60), 1000))
     notes = sampled_time([whole, uneven]).notes
     assert notes[0] == "all 7 groups of small were run: fewer would not tell what the others take"
-    assert "the first 30 are 30.00% of them and do 6.00% of the work" in notes[1]
+    assert "the first 30 are 30.00 % of them and do 6.00 % of the work" in notes[1]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.oracle import analysis, analysis_files, analysis_folder, recollection
-from loopyperf.oracle.analysis_folder import FILLED, LEFT_OVER, LOOKS, entries, make_room, remove, trim
+from loopyperf.oracle import analysis
+from loopyperf.oracle.remembering import analysis_files, analysis_folder, recollection
+from loopyperf.oracle.remembering.analysis_folder import FILLED, LEFT_OVER, LOOKS, entries, make_room, remove, trim
 
 TESTS = Path(__file__).parents[1]
 FOREIGN = ("notes.txt", "a.json", ".writing-by-hand.txt", f"{'0' * 63}.txt", f"{'0' * 64}.txt.bak", f"{'g' * 64}.txt")
@@ -188,7 +189,7 @@ COUNT = """
 import sys, warnings; warnings.simplefilter("ignore")
 import loopyperf as lpp
 from kernels import doubled
-from loopyperf.oracle import recollection
+from loopyperf.oracle.remembering import recollection
 for group in [int(word) for word in sys.argv[1:]]:
     recollection.forget()
     print(lpp.count(doubled(group=group)).properties()["work-groups"](n=5040))

@@ -18,8 +18,9 @@ from loopyperf.errors import (
     UnknownDeviceError,
     UnknownModelError,
 )
-from loopyperf.oracle import choice, moment
+from loopyperf.oracle import choice
 from loopyperf.oracle.choice import chosen_fit
+from loopyperf.oracle.remembering import moment
 
 KERNEL = doubled()
 

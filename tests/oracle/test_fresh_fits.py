@@ -10,7 +10,7 @@ from kernels import doubled
 import loopyperf as lpp
 from loopyperf.calibration import library
 from loopyperf.calibration.fit_files import save_fit
-from loopyperf.oracle import moment
+from loopyperf.oracle.remembering import moment
 
 KERNEL = doubled()
 YESTERDAY = 86_400 * 10**9

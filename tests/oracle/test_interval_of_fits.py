@@ -9,7 +9,7 @@ from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.models.sensitivity import sensitivity_of
-from loopyperf.oracle.intervals import extrapolations, interval
+from loopyperf.oracle.estimating.intervals import extrapolations, interval
 
 
 def novelty(fit: Fit, names: tuple[str, ...], amounts: np.ndarray) -> np.ndarray:

@@ -18,9 +18,11 @@ import loopyperf as lpp
 from loopyperf.device.device_text import description_text
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import ParameterError
-from loopyperf.oracle import analysis, analysis_files, device_estimate, instruction_graph, recollection
-from loopyperf.oracle.analysis_folder import entries
+from loopyperf.oracle import analysis, instruction_graph
+from loopyperf.oracle.estimating import by_device as device_estimate
 from loopyperf.oracle.observation import observe
+from loopyperf.oracle.remembering import analysis_files, recollection
+from loopyperf.oracle.remembering.analysis_folder import entries
 
 TESTS = Path(__file__).parents[1]
 
@@ -315,7 +317,8 @@ import sys, warnings; warnings.simplefilter("ignore")
 import known_questions as asked
 import loopyperf as lpp
 from loopyperf.oracle.observation import observe
-from loopyperf.oracle import analysis, instruction_graph, recollection
+from loopyperf.oracle import analysis, instruction_graph
+from loopyperf.oracle.remembering import recollection
 if sys.argv[1] == "known":
     def fail(*_, **__): raise SystemExit("looked at anew")
     analysis.load_kernel = instruction_graph.kernel_graphs = fail

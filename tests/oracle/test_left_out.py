@@ -8,7 +8,7 @@ from kernels import doubled, outer_product
 
 import loopyperf as lpp
 from loopyperf.calibration.uncertainty import Uncertainty
-from loopyperf.oracle.counted_estimate import BELOW_ZERO
+from loopyperf.oracle.estimating.by_counts import BELOW_ZERO
 
 KERNEL = doubled()
 KNOWN = Uncertainty(tuple(np.arange(1, 100) / 100), (), ((0.0,),))

@@ -14,7 +14,7 @@ from loopyperf.calibration.fit_files import save_fit
 from loopyperf.device.library import a_processor
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import load_kernel_files
-from loopyperf.oracle.campaign import measure
+from loopyperf.oracle.measuring import measure
 from loopyperf.oracle.observation import measured_device, observe
 from loopyperf.oracle.train import train_recordings
 

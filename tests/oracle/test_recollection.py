@@ -17,7 +17,8 @@ from kernels import doubled, outer_product
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfWarning, UncountableError
-from loopyperf.oracle import analysis, analysis_files, recollection
+from loopyperf.oracle import analysis
+from loopyperf.oracle.remembering import analysis_files, recollection
 
 TESTS = Path(__file__).parents[1]
 
@@ -248,7 +249,7 @@ COUNT = """
 import sys, warnings; warnings.simplefilter("ignore")
 import loopyperf as lpp
 from kernels import doubled
-from loopyperf.oracle import recollection
+from loopyperf.oracle.remembering import recollection
 for group in [int(word) for word in sys.argv[1:]]:
     recollection.forget()
     counts = lpp.count(doubled(group=group))

@@ -11,8 +11,8 @@ from parts_backend import HOST, LAUNCH, TICK, PartsBackend
 import loopyperf as lpp
 from loopyperf.errors import BackendError, ParameterError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.oracle.sampled_estimate import sampled
-from loopyperf.oracle.sampling import LEAST_EVICTED, MOST_EVICTED, SLACK
+from loopyperf.oracle.estimating.sampled import sampled
+from loopyperf.oracle.samples.taking import LEAST_EVICTED, MOST_EVICTED, SLACK
 
 N = 16 * 1000
 """a thousand groups of :func:`doubled`"""

@@ -22,8 +22,8 @@ from loopyperf.errors import (
 )
 from loopyperf.models.learned import CORRECTION
 from loopyperf.models.sampling import SampledProgram, Samples
-from loopyperf.oracle.learned_estimate import estimate_learned
-from loopyperf.oracle.sampling import SampledKernel
+from loopyperf.oracle.estimating.learned import estimate_learned
+from loopyperf.oracle.samples.taking import SampledKernel
 
 pytest.importorskip("sklearn", reason="learned models are in the extra learn")
 V100 = lpp.load_device("nvidia-v100")

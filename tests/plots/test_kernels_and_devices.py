@@ -69,7 +69,7 @@ def test_weights_stand_by_devices_with_bars_of_what_the_covariance_says() -> Non
         "A",
         "B",
         "below 0: its magnitude",
-        "may be off so far (80%)",
+        "may be off so far (80 %)",
     ]
     assert [text.get_text() for text in ax.get_yticklabels()] == ["adds", "loads"]
     assert (ax.get_xlabel(), ax.get_xscale()) == ("weight (s per unit)", "log")

@@ -47,7 +47,7 @@ def test_rows_are_warps_with_what_they_wait_for_and_subsystems_with_what_takes_t
     assert sorted(zip(issues.get_xdata(), issues.get_ydata(), strict=True)) == [(0, 0), (1, 1), (4, 0), (6, 1)]
     names = [text.get_text() for text in ax.get_yticklabels()]
     # Complete after 6 + 6 cycles: 2 of 12 taken of the alu, 4 of the memory.
-    assert names == ["warp 0", "warp 1", "alu, 17% full", "mem, 33% full"]
+    assert names == ["warp 0", "warp 1", "alu, 17 % full", "mem, 33 % full"]
     assert ax.get_xlabel() == "time (cycles)"
     assert ax.get_xlim() == (0, 12)
 

@@ -1,7 +1,7 @@
 """What a launch touches of each array of global memory, or a part of the launch: some groups, some passes of its loops.
 
-Cells of arrays are counted in the box that holds them, thinned out by how much of it they fill, so that it takes a
-millisecond whatever the size. Rows that are as long as data says lie one after the other, or apart (see
+Cells of arrays are counted in boxes (:mod:`loopyperf.idg.access.cells`), so that it takes a millisecond whatever the
+size. Rows that are as long as data says lie one after the other, or apart (see
 :mod:`loopyperf.idg.access.rows`). Where data tells the cells in another way, all accesses are taken to touch others. Of
 either, no more is touched than the whole array.
 """
@@ -22,7 +22,8 @@ from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import Site
 from loopyperf.counts.memory import Reference, element_strides, value_at
 from loopyperf.counts.quasipolynomial import number_of_points
-from loopyperf.idg.access.blocks import Touched, touched
+from loopyperf.idg.access.blocks import Touched
+from loopyperf.idg.access.cells import touched_by
 from loopyperf.idg.access.index_branches import Indices, branches
 from loopyperf.idg.access.rows import APART, Visit, in_rows, is_data
 from loopyperf.idg.access.sectors import LINE, SECTOR
@@ -144,7 +145,7 @@ class WorkingSets:
             total = found.get(array, Touched())
             if known:
                 cells = reduce(isl.Set.union, (_cells(access, window) for access in known))
-                total += _of_cells(cells, axes, known[0].reference.bits // 8)
+                total += touched_by(cells, axes, known[0].reference.bits // 8)
             for access in here:
                 if access.cells is None:
                     number = Fraction(number_of_points(_restricted(access, window)))
@@ -282,20 +283,3 @@ def _reached(access: _Access) -> int:
     width = access.reference.bits // 8
     ends = (axis * cells.dim_max_val(place).to_python() for place, axis in enumerate(access.axes))
     return sum(ends) // width + 1
-
-
-def _of_cells(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
-    """Return the sectors and lines that *cells* lie in."""
-    if cells.is_empty():
-        return Touched()
-    first, steps = 0, list[tuple[int, int]]()
-    for place, distance in enumerate(axes):
-        least, most = cells.dim_min_val(place).to_python(), cells.dim_max_val(place).to_python()
-        step = max(1, cells.get_stride(place).to_python())
-        first += distance * (least if distance > 0 else most)
-        steps.append((distance * step, (most - least) // step + 1))
-    box = touched(first, steps, width)
-    if cells.is_box():
-        return box
-    filled = Fraction(number_of_points(cells), prod(number for _, number in steps))
-    return box.times(min(filled, Fraction(1)))

@@ -12,8 +12,8 @@ from loopyperf.errors import ParameterError
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.campaign import opened
 from loopyperf.oracle.choice import DeviceChoice, FitChoice
+from loopyperf.oracle.measuring import opened
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, judged
 from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of, said_of_bounds
 from loopyperf.oracle.ranking.measured import MeasuredRanking, check_measuring, measured_ranking

@@ -9,8 +9,8 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.group import Group
-from loopyperf.oracle import recollection
 from loopyperf.oracle.ranking import judge
+from loopyperf.oracle.remembering import recollection
 
 PASSES = ("preprocess_program", "linearize", "infer_unknown_types")
 VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in (16, 32, 64)}

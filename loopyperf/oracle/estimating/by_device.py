@@ -23,12 +23,12 @@ from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import NO_INTERVAL, Breakdown, Estimate, ModelTime, Row, common
 from loopyperf.models.transcription import Answer, read, transcribed
-from loopyperf.oracle.alternatives import Time, together, with_alternatives
 from loopyperf.oracle.analysis import Program, found_once, prepared
+from loopyperf.oracle.estimating.alternatives import Time, together, with_alternatives
+from loopyperf.oracle.estimating.intervals import extrapolations, interval
 from loopyperf.oracle.instruction_graph import timed_kernel
-from loopyperf.oracle.intervals import extrapolations, interval
 from loopyperf.oracle.observation import told_device
-from loopyperf.oracle.recollection import Kind
+from loopyperf.oracle.remembering.recollection import Kind
 from loopyperf.oracle.sizes import common_shape
 
 ANSWERS = Kind[Answer]("answer", 4096, transcribed, read)

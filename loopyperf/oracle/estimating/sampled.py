@@ -15,11 +15,11 @@ from loopyperf.measurement.made_arguments import indices_made_up
 from loopyperf.models.interface import SampledModel
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.oracle.analysis import prepared
-from loopyperf.oracle.device_estimate import answered_at, device_estimate
+from loopyperf.oracle.estimating.by_device import answered_at, device_estimate
 from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.made_case import made_case
 from loopyperf.oracle.observation import described
-from loopyperf.oracle.sampling import Question, SampledKernel, take_samples
+from loopyperf.oracle.samples.taking import Question, SampledKernel, take_samples
 from loopyperf.properties.unified import item_named
 
 BackendChoice = str | Backend | RunsParts

@@ -1,4 +1,4 @@
-"""Predictions beside measurements of others, in ``../shared/data``."""
+"""Where measurements of others are: in ``../shared/data``."""
 
 import os
 from pathlib import Path

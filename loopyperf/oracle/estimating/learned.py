@@ -17,11 +17,11 @@ from loopyperf.models.learned import corrected
 from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
 from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.analysis import Program
-from loopyperf.oracle.counted_estimate import time_by_counts
-from loopyperf.oracle.device_estimate import answered_at, device_estimate, time_by_pipelines
+from loopyperf.oracle.estimating.by_counts import time_by_counts
+from loopyperf.oracle.estimating.by_device import answered_at, device_estimate, time_by_pipelines
+from loopyperf.oracle.estimating.sampled import sampled
 from loopyperf.oracle.observation import is_one_device, told_device
-from loopyperf.oracle.sampled_estimate import sampled
-from loopyperf.oracle.sampling import SampledKernel
+from loopyperf.oracle.samples.taking import SampledKernel
 from loopyperf.oracle.seen_kernel import SeenKernel
 
 Sampler = Callable[[Mapping[str, Any], str], SampledKernel]

@@ -14,7 +14,7 @@ from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
 from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
-from loopyperf.oracle.intervals import extrapolations, interval, left_out
+from loopyperf.oracle.estimating.intervals import extrapolations, interval, left_out
 from loopyperf.oracle.sizes import common_shape, has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts
 from loopyperf.units import in_percent

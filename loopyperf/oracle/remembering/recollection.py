@@ -1,9 +1,9 @@
 """What was found before: an equal question about an equal program is answered once, whichever objects they are.
 
 A transformation search builds the same variant again and again, and a script is run again tomorrow. What was asked for
-last is kept in memory, in files too where somebody asks (:mod:`loopyperf.oracle.analysis_files`). Counts, answers of
-models and the like are kinds of it, each with a way to write it down. What a question's key is, and when nothing is
-kept, :func:`loopyperf.oracle.analysis.found_once` says.
+last is kept in memory, in files too where somebody asks (:mod:`loopyperf.oracle.remembering.analysis_files`). Counts,
+answers of models and the like are kinds of it, each with a way to write it down. What a question's key is, and when
+nothing is kept, :func:`loopyperf.oracle.analysis.found_once` says.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from loopyperf.counts.transcription import TranscriptError
-from loopyperf.oracle import analysis_files
+from loopyperf.oracle.remembering import analysis_files
 
 Found = TypeVar("Found")
 

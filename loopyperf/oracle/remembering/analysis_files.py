@@ -3,8 +3,8 @@
 A file is written beside its place and moved there, so that a reader finds it whole or not at all, over NFS too, and
 without a lock; two processes that find the same write the same. It begins with the digest of the rest: one that is
 torn, altered or of another version is not there. Its name says by which versions it was found. What the rest means is
-for others to say (:class:`loopyperf.oracle.recollection.Kind`). What the folder holds is bounded
-(:mod:`loopyperf.oracle.analysis_folder`).
+for others to say (:class:`loopyperf.oracle.remembering.recollection.Kind`). What the folder holds is bounded
+(:mod:`loopyperf.oracle.remembering.analysis_folder`).
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import loopy.version
 import platformdirs
 
 from loopyperf.errors import LoopyperfWarning, ParameterError
-from loopyperf.oracle.analysis_folder import WRITING, make_room, use
+from loopyperf.oracle.remembering.analysis_folder import WRITING, make_room, use
 
 CACHE_VARIABLE = "LOOPYPERF_CACHE"
 """Environment variable that turns the files on: a folder, or 1 for that of a person's caches."""

@@ -1,0 +1,1 @@
+"""What scripts of benchmarks have in common."""

@@ -1,0 +1,1 @@
+"""Parts of kernels, run: what the sampled model is told."""

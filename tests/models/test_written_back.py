@@ -1,0 +1,140 @@
+"""What a launch moves to and from device memory, beside a cache that is simulated access by access.
+
+The cache keeps so many lines, and gives up the one that was used least lately; of a line it fetches the sectors that
+are loaded, and writes those that were stored when it gives the line up, or at the end.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import loopy as lp
+import numpy as np
+import pytest
+from msgspec import structs
+
+import loopyperf as lpp
+from loopyperf.device.description import Device, MemoryLevel
+from loopyperf.idg.access.sectors import LINE, SECTOR
+
+Access = tuple[str, str, int]
+"""``"load"`` or ``"store"``, the array, and the element"""
+N, KIB = 2**14, 2**10
+PASSES = 6
+
+
+class WriteBackCache:
+    """Counts the bytes that it moves."""
+
+    def __init__(self, size: int) -> None:
+        self.room, self.moved = size // LINE, 0
+        self.lines: OrderedDict[tuple[str, int], tuple[set[int], set[int]]] = OrderedDict()
+        """array and line -> the sectors that are there, and those that were stored"""
+
+    def access(self, kind: str, array: str, element: int) -> None:
+        line, sector = 4 * element // LINE, 4 * element // SECTOR
+        there, stored = self.lines.setdefault((array, line), (set(), set()))
+        self.lines.move_to_end((array, line))
+        if kind == "load" and sector not in there:
+            self.moved += SECTOR
+        there.add(sector)
+        if kind == "store":
+            stored.add(sector)
+        while len(self.lines) > self.room:
+            self._give_up()
+
+    def finish(self) -> int:
+        while self.lines:
+            self._give_up()
+        return self.moved
+
+    def _give_up(self) -> None:
+        _, (_, stored) = self.lines.popitem(last=False)
+        self.moved += SECTOR * len(stored)
+
+
+def v100_with(size: int) -> Device:
+    """Return a V100 with so many bytes of L2, and next to no L1."""
+
+    def with_size(level: MemoryLevel) -> MemoryLevel:
+        kib = {"L1": 1, "L2": size // KIB}.get(level.name)
+        numbers = [
+            (name, structs.replace(quantity, value=kib, unit="KiB") if kib and name == "size" else quantity)
+            for name, quantity in level.numbers
+        ]
+        return replace(level, numbers=tuple(numbers))
+
+    device = lpp.load_device("nvidia-v100")
+    return replace(device, memory=tuple(map(with_size, device.memory)))
+
+
+def in_place() -> Iterator[Access]:
+    for i in range(N):
+        yield from (("load", "a", i), ("store", "a", i))
+
+
+def elsewhere() -> Iterator[Access]:
+    for i in range(N):
+        yield from (("load", "b", i), ("store", "a", i))
+
+
+def shifted() -> Iterator[Access]:
+    for i in range(N):
+        yield from (("load", "a", i + 2 * N), ("store", "a", i))
+
+
+def time_step() -> Iterator[Access]:
+    for i in range(N):
+        yield from (("load", "u", i + j) for j in range(3))
+        yield "store", "u", N + 2 + i
+
+
+def every_other() -> Iterator[Access]:
+    for i in range(N):
+        yield from (("load", "a", 32 * i), ("load", "a", 32 * i + 1), ("store", "a", 32 * i))
+
+
+def over_and_over() -> Iterator[Access]:
+    for _ in range(PASSES):
+        yield from in_place()
+
+
+CASES = [
+    pytest.param("a[i] = 2*a[i]", in_place, id="in place"),
+    pytest.param("a[i] = 2*b[i]", elsewhere, id="elsewhere"),
+    pytest.param("a[i] = 2*a[i + 2*n]", shifted, id="other elements of the array"),
+    pytest.param("u[1, i] = u[0, i] + u[0, i + 1] + u[0, i + 2]", time_step, id="time steps"),
+    pytest.param("a[32*i] = a[32*i] + a[32*i + 1]", every_other, id="strided"),
+]
+
+
+def moved(code: str, domain: str, device: Device, order: str = "") -> float:
+    """Return the bytes of device memory that the roofline of *code* counts."""
+    names = {"a": "32*n + 32", "b": "n", "u": "2, n + 2"}
+    arrays = [lp.GlobalArg(name, np.float32, shape=shape) for name, shape in names.items() if f"{name}[" in code]
+    unit = lp.make_kernel(domain, code, [*arrays, ...], target=lp.PyOpenCLTarget(), lang_version=(2018, 2))
+    unit = lp.split_iname(unit, "i", 256, inner_tag="l.0", outer_tag=None if order else "g.0")
+    unit = lp.prioritize_loops(unit, order) if order else unit
+    (launch,) = lpp.roofline(unit, n=N, device=device).launches
+    return launch.moved["DRAM"]
+
+
+def simulated(accesses: Callable[[], Iterator[Access]], size: int) -> int:
+    cache = WriteBackCache(size)
+    for access in accesses():
+        cache.access(*access)
+    return cache.finish()
+
+
+@pytest.mark.parametrize("size", [pytest.param(8 * KIB, id="small cache"), pytest.param(2**24, id="large cache")])
+@pytest.mark.parametrize(("code", "accesses"), CASES)
+def test_a_pass_moves_what_the_cache_moves(code: str, accesses: Callable[[], Iterator[Access]], size: int) -> None:
+    found = moved(code, "{[i]: 0<=i<n}", v100_with(size))
+    assert found == pytest.approx(simulated(accesses, size), rel=0.02)
+
+
+@pytest.mark.parametrize("size", [pytest.param(1 * KIB, id="small cache"), pytest.param(2**24, id="large cache")])
+def test_what_is_changed_again_and_again_is_moved_each_time_if_there_is_no_room(size: int) -> None:
+    domain = f"{{[i, t]: 0<=i<n and 0<=t<{PASSES}}}"
+    found = moved("a[i] = 2*a[i] + t {inames=i:t}", domain, v100_with(size), order="t,i_outer")
+    assert found == pytest.approx(simulated(over_and_over, size), rel=0.05)
