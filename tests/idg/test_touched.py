@@ -88,6 +88,28 @@ def test_members_of_records_touch_the_sectors_that_they_are_in(found: tuple[int,
         assert truth[size] / 2 <= near <= 2 * truth[size] + 1
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param("j = i", id="diagonal"),
+        pytest.param("j = 63 - i", id="antidiagonal"),
+        pytest.param("-1 <= i - j <= 1", id="three diagonals"),
+        pytest.param("0 <= j - i < 8", id="band"),
+        pytest.param("40 <= i + j < 50", id="wavefront"),
+        pytest.param("(i + j) mod 2 = 0", id="checkerboard"),
+        pytest.param("j mod 8 = 3 or j mod 8 = 5", id="two columns of eight"),
+        pytest.param("(i = 7 or j = 9)", id="cross"),
+        pytest.param("1 <= i < 63 or 1 <= j < 63", id="without corners"),
+    ],
+)
+def test_cells_of_a_matrix_touch_the_sectors_that_they_are_in(where: str) -> None:
+    cells = isl.Set(f"{{[i, j]: 0 <= i, j < 64 and ({where})}}")
+    points = [(i, j) for i, j in product(range(64), repeat=2) if isl.Set(f"{{[{i}, {j}]}}").is_subset(cells)]
+    counted = touched_by(cells, [256, 4], 4)
+    for size, near in ((32, counted.sectors), (128, counted.lines)):
+        assert near == pytest.approx(len({(256 * i + 4 * j) // size for i, j in points}), rel=0.01)
+
+
 def test_a_triangle_is_half_of_its_square() -> None:
     cells = isl.Set("{[i, j]: 0 <= i < 256 and 0 <= j <= i}")
     truth = sum(-(-(i + 1) // 8) for i in range(256))

@@ -138,3 +138,61 @@ def test_what_is_changed_again_and_again_is_moved_each_time_if_there_is_no_room(
     domain = f"{{[i, t]: 0<=i<n and 0<=t<{PASSES}}}"
     found = moved("a[i] = 2*a[i] + t {inames=i:t}", domain, v100_with(size), order="t,i_outer")
     assert found == pytest.approx(simulated(over_and_over, size), rel=0.05)
+
+
+def bytes_of(code: str, domain: str, shapes: dict[str, str], order: str = "", **sizes: int) -> float:
+    """Return the bytes of device memory that groups of 256 move, along *i*."""
+    arrays = [lp.GlobalArg(name, np.float32, shape=shape) for name, shape in shapes.items()]
+    unit = lp.make_kernel(domain, code, [*arrays, ...], target=lp.PyOpenCLTarget(), lang_version=(2018, 2))
+    unit = lp.split_iname(unit, "i", 256, inner_tag="l.0", outer_tag="g.0")
+    unit = lp.prioritize_loops(unit, order) if order else unit
+    (launch,) = lpp.roofline(unit, device=v100_with(64 * KIB), parameters={"n": N} | sizes).launches
+    return launch.moved["DRAM"]
+
+
+def test_a_diagonal_moves_a_sector_for_each_element() -> None:
+    found = bytes_of("b[i] = a[i, i]", "{[i]: 0<=i<n}", {"a": "n, n", "b": "n"})
+    assert found == pytest.approx(N * (SECTOR + 4), rel=0.02)
+
+
+def test_one_array_or_two_the_same_is_moved() -> None:
+    # Each plane is the sum of some others: what is loaded is loaded again, what is stored is not.
+    domain = "{[i, k, m]: 0<=i<n and 0<=k<planes and 0<=m<planes}"
+    sizes = {"planes": 24}
+    one = bytes_of("u[1, k, i] = sum(m, u[0, k + m, i])", domain, {"u": "2, 2*planes, n"}, "k,m", **sizes)
+    two = bytes_of("v[k, i] = sum(m, u[k + m, i])", domain, {"u": "2*planes, n", "v": "planes, n"}, "k,m", **sizes)
+    assert one == pytest.approx(two, rel=0.02)
+    assert one > 20 * 4 * N * 24
+
+
+def test_every_fourth_pass_of_a_loop_moves_what_a_fourth_of_the_passes_does() -> None:
+    shapes = {"a": "n, 260", "b": "n"}
+    some = bytes_of("b[i] = sum(j, a[i, j])", "{[i, j]: 0<=i<n and 0<=j<256 and j mod 4 = 0}", shapes, "j")
+    all_ = bytes_of("b[i] = sum(j, a[i, 4*j])", "{[i, j]: 0<=i<n and 0<=j<64}", shapes, "j")
+    assert some == pytest.approx(all_, rel=0.02)
+
+
+def test_a_reversed_array_is_no_other_than_one_more() -> None:
+    # In the middle the two directions meet.
+    reversed_ = bytes_of("b[i] = a[i] + a[n - 1 - i]", "{[i]: 0<=i<n}", {"a": "n", "b": "n"}, n=2**22)
+    assert reversed_ == pytest.approx(12 * 2**22, rel=0.02)
+
+
+@pytest.mark.parametrize("rows", [320, 639, 640, 641])
+def test_one_more_row_of_groups_changes_next_to_nothing(rows: int) -> None:
+    """Groups that reside at once are those of one row or of two: they share the cache all the same."""
+    found, other = (shares_of_rows(number) for number in (rows, 480))
+    assert found == pytest.approx(other, rel=0.02)
+
+
+def shares_of_rows(rows: int) -> float:
+    """Return what comes of device memory of what comes of L2: each group goes through 9 KiB eight times."""
+    code = "b[r, i] = sum([p, k], a[r, k, i] + 0*p)"
+    domain = "{[r, i, p, k]: 0<=r<rows and 0<=i<n and 0<=p<passes and 0<=k<planes}"
+    arrays = [lp.GlobalArg("a", np.float32, shape="rows, planes, n"), lp.GlobalArg("b", np.float32, shape="rows, n")]
+    unit = lp.make_kernel(domain, code, [*arrays, ...], target=lp.PyOpenCLTarget(), lang_version=(2018, 2))
+    unit = lp.split_iname(lp.tag_inames(unit, "r:g.0"), "i", 256, inner_tag="l.0", outer_tag="g.1")
+    unit = lp.prioritize_loops(unit, "p,k")
+    device = v100_with(6 * 1024 * KIB)
+    (launch,) = lpp.roofline(unit, n=256 * 64, rows=rows, passes=8, planes=9, device=device).launches
+    return launch.moved["DRAM"] / launch.moved["L2"]

@@ -1,8 +1,9 @@
 """How many sectors and lines the cells of an array touch that are no box: unions of several, triangles, every k-th.
 
-Cells are counted in the box that holds them, thinned out by how much of it they fill: where they lie together, as those
-of a triangle or of a stencil do, they fill as much of its sectors. Where they lie apart from each other within sectors,
-as the members of records that are looked at, x and y of (x, y, z, t), the sectors themselves are counted in that way.
+Cells are counted in the box that holds them, thinned out by how much of it they fill: where they lie together in long
+rows, as those of a triangle do, or fill nearly all of it, as those of a stencil, they fill as much of its sectors.
+Where they lie apart, as a diagonal does, or the members of records that are looked at, x and y of (x, y, z, t), the
+sectors themselves are counted in that way.
 """
 
 from collections.abc import Sequence
@@ -15,54 +16,75 @@ from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.idg.access.blocks import Touched, touched
 from loopyperf.idg.access.sectors import LINE, SECTOR
 
+SET, DIV = isl.dim_type.set, isl.dim_type.div
+NEARLY_ALL = Fraction(9, 10)
+"""of a box: cells that fill as much of it lie together"""
+LONG = 4
+"""blocks: of rows that are longer, what is touched at their ends does not count for much"""
+
 
 def touched_by(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
     """Return the sectors and lines that *cells* lie in: elements of *width* bytes, so many bytes apart along *axes*."""
     if cells.is_empty():
         return Touched()
     box, filled = _in_box(cells, axes, width)
-    if filled == 1:
-        return box
-    thinned = box.times(filled)
-    sectors, lines = (_by_blocks(cells, axes, size) or thinned for size in (SECTOR, LINE))
+    if filled >= NEARLY_ALL:
+        return box.times(filled)
+    sectors, lines = (
+        box.times(filled) if _are_rows(cells, axes, size) else _by_blocks(cells, axes, width, size)
+        for size in (SECTOR, LINE)
+    )
     return Touched(sectors.sectors, lines.lines)
+
+
+def values_along(points: isl.Set, place: int) -> range:
+    """Return the values that the dimension at *place* takes in *points*, which are not empty.
+
+    They are equally far apart; where they are not, there are others between them.
+    """
+    alone = points.project_out(SET, place + 1, points.dim(SET) - place - 1).project_out(SET, 0, place)
+    least, most = alone.dim_min_val(0).to_python(), alone.dim_max_val(0).to_python()
+    return range(least, most + 1, max(1, alone.get_stride(0).to_python()))
 
 
 def _in_box(cells: isl.Set, axes: Sequence[int], width: int) -> tuple[Touched, Fraction]:
     """Return what the box touches that holds *cells*, with their strides, and the part of it that they fill."""
     first, steps = 0, list[tuple[int, int]]()
     for place, distance in enumerate(axes):
-        least, most = cells.dim_min_val(place).to_python(), cells.dim_max_val(place).to_python()
-        step = max(1, cells.get_stride(place).to_python())
-        first += distance * (least if distance > 0 else most)
-        steps.append((distance * step, (most - least) // step + 1))
+        values = values_along(cells, place)
+        first += distance * (values[0] if distance > 0 else values[-1])
+        steps.append((distance * values.step, len(values)))
     box = touched(first, steps, width)
     if cells.is_box():
         return box, Fraction(1)
     return box, min(Fraction(number_of_points(cells), prod(number for _, number in steps)), Fraction(1))
 
 
-def _by_blocks(cells: isl.Set, axes: Sequence[int], size: int) -> Touched | None:
-    """Return what the blocks of *size* bytes touch that *cells* lie in; None where they fill these."""
+def _nearest(axes: Sequence[int], size: int) -> int | None:
+    """Return the axis along which cells lie nearest to each other; None where none lie in one block of *size* bytes."""
     within = [place for place, distance in enumerate(axes) if 0 < abs(distance) < size]
-    nearest = min(within, key=lambda place: abs(axes[place]), default=None)
+    return min(within, key=lambda place: abs(axes[place]), default=None)
+
+
+def _are_rows(cells: isl.Set, axes: Sequence[int], size: int) -> bool:
+    """Return whether *cells* are rows without holes of several blocks each, on average."""
+    nearest = _nearest(axes, size)
+    if nearest is None or any(part.dim(DIV) for part in cells.get_basic_sets()):
+        return False
+    rows = number_of_points(cells.project_out(SET, nearest, 1))
+    return number_of_points(cells) * abs(axes[nearest]) >= LONG * size * rows
+
+
+def _by_blocks(cells: isl.Set, axes: Sequence[int], width: int, size: int) -> Touched:
+    """Return what the blocks of *size* bytes touch that *cells* lie in."""
+    nearest = _nearest(axes, size)
     if nearest is None:
-        return None
-    parts = map(isl.Set.from_basic_set, cells.get_basic_sets())
-    if all(_run(part, nearest) * abs(axes[nearest]) >= size for part in parts):
-        return None
+        box, filled = _in_box(cells, axes, width)
+        return box.times(filled)
     names = [f"i{number}" for number in range(len(axes))]
-    blocks = [
-        f"floor(({axes[nearest]}*{each})/{size})" if place == nearest else each for place, each in enumerate(names)
-    ]
+    blocks = [*names]
+    blocks[nearest] = f"floor(({axes[nearest]}*{names[nearest]})/{size})"
     to_blocks = isl.Map(f"{{[{', '.join(names)}] -> [{', '.join(blocks)}]}}", context=cells.get_ctx())
     apart = [size if place == nearest else distance for place, distance in enumerate(axes)]
     box, filled = _in_box(cells.apply(to_blocks), apart, size)
     return box.times(filled)
-
-
-def _run(cells: isl.Set, place: int) -> int:
-    """Return how many of *cells* lie one after the other along the axis at *place*: 1 where others are between them."""
-    if cells.get_stride(place).to_python() != 1:
-        return 1
-    return cells.dim_max_val(place).to_python() - cells.dim_min_val(place).to_python() + 1

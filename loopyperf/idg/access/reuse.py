@@ -38,12 +38,20 @@ class Cache:
 
     sets: WorkingSets
     capacity: float
+    kind: str | None = None
+    """``"load"`` or ``"store"``: what is fetched for these alone, or written, while the cache holds what both touch"""
 
     def fetched(self, window: Window) -> ByArray:
         """Return array -> what the cache fetches of it while the launch runs in *window*, which it begins empty."""
         nest = self.sets.program.nest
-        whole = self.sets.touched(nest, window)
-        return whole if self._held(whole) == 1 else self._body(nest, window)
+        return self._touched(nest, window) if self.held(window) == 1 else self._body(nest, window)
+
+    def held(self, window: Window) -> Fraction:
+        """Return the part of all that the launch touches in *window* that the cache holds."""
+        return self._held(self.sets.touched(self.sets.program.nest, window))
+
+    def _touched(self, part: Part, window: Window, array: str | None = None) -> ByArray:
+        return self.sets.touched(part, window, array, self.kind)
 
     def _held(self, touched: ByArray) -> Fraction:
         """Return the part of what is *touched* that the cache still holds when it is touched again."""
@@ -54,16 +62,17 @@ class Cache:
     def _body(self, nest: Nest, window: Window) -> ByArray:
         """Return what is fetched in one pass of *nest*: by what is in it one after the other."""
         parts = list(_parts(nest))
-        whole = self.sets.touched(nest, window)
-        touched = [self.sets.touched(part, window) for part in parts]
+        whole, everything = self._touched(nest, window), self.sets.touched(nest, window)
+        touched = [self._touched(part, window) for part in parts]
+        needed = [self.sets.touched(part, window) for part in parts]
         fetched: list[ByArray] = []
         latest: dict[str, int] = {}
         for number, part in enumerate(parts):
             found = dict(self._loop(part, window) if isinstance(part, Nest) else touched[number])
             for array in found:
                 if (before := latest.get(array)) is not None:
-                    both = self.sets.touched([*_items(parts[before]), *_items(part)], window, array)[array]
-                    held = self._held(_at_most(_sum(touched[before : number + 1]), whole))
+                    both = self._touched([*_items(parts[before]), *_items(part)], window, array)[array]
+                    held = self._held(_at_most(_sum(needed[before : number + 1]), everything))
                     more = (both - touched[before][array]).at_least(Touched())
                     found[array] = more.times(held) + found[array].times(1 - held)
                 latest[array] = number
@@ -71,18 +80,19 @@ class Cache:
         return _at_least(_sum(fetched), whole)
 
     def _loop(self, loop: Nest, window: Window) -> ByArray:
-        whole, values = self.sets.touched(loop, window), self.sets.values(loop, window)
-        in_all = self._held(whole)
+        whole, values = self._touched(loop, window), self.sets.values(loop, window)
+        in_all = self._held(self.sets.touched(loop, window))
         if in_all == 1 or not values:
             return whole
         one = {**window, loop.iname: middle(values, 1)}
-        pass_ = self.sets.touched(loop, one)
-        anew = _times(pass_ if self._held(pass_) == 1 else self._body(loop, one), len(values))
+        pass_ = self._touched(loop, one)
+        fits = self._held(self.sets.touched(loop, one)) == 1
+        anew = _times(pass_ if fits else self._body(loop, one), len(values))
         in_two, following = in_all, whole
         if len(values) > 1:
             in_two = self._held(self.sets.touched(loop, {**window, loop.iname: middle(values, 2)}))
             number = min(len(values), PASSES)
-            several = self.sets.touched(loop, {**window, loop.iname: middle(values, number)})
+            several = self._touched(loop, {**window, loop.iname: middle(values, number)})
             more = {array: several[array] - pass_[array] for array in several}
             following = _sum([pass_, _times(more, Fraction(len(values) - 1, number - 1))])
         in_two = max(in_all, in_two)

@@ -7,10 +7,10 @@ either, no more is touched than the whole array.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import islpy as isl
@@ -23,7 +23,7 @@ from loopyperf.counts.execution import Site
 from loopyperf.counts.memory import Reference, element_strides, value_at
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.idg.access.blocks import Touched
-from loopyperf.idg.access.cells import touched_by
+from loopyperf.idg.access.cells import touched_by, values_along
 from loopyperf.idg.access.index_branches import Indices, branches
 from loopyperf.idg.access.rows import APART, Visit, in_rows, is_data
 from loopyperf.idg.access.sectors import LINE, SECTOR
@@ -35,6 +35,8 @@ from loopyperf.idg.warps.points import at_sizes
 from loopyperf.idg.warps.warp import first_value
 
 SET = isl.dim_type.set
+FIRST = "first load"
+"""the loads of what nothing in the launch has stored before, of arrays that are both loaded and stored"""
 Window = Mapping[str, range]
 """iname -> the values that are looked at; all of those that are not named"""
 Part = Nest | Sequence[Nest | Statement]
@@ -56,12 +58,15 @@ class _Access:
     """bytes between neighbours along each index"""
     by_data: bool
     """data tells the cells, or the rows that they are in"""
-    statements: Mapping[str, frozenset[int]]
-    """``"load"`` and ``"store"`` -> the identities of the statements that do so, and of the loops around these"""
+    makers: Mapping[str, tuple[Statement, ...]]
+    """``"load"``, ``"store"`` or :data:`FIRST` -> the statements that do so"""
+    inside: Mapping[str, frozenset[int]]
+    """the same -> the identities of these, and of the loops around them"""
 
-    def is_in(self, inside: Collection[int], kind: str | None = None) -> bool:
-        """Return whether one of the statements or loops *inside* makes it, as a load or store where one is named."""
-        return any(kind in (None, each) and not found.isdisjoint(inside) for each, found in self.statements.items())
+    def is_in(self, part: Collection[int], kind: str | None = None) -> bool:
+        """Return whether a statement or loop of *part* makes it, as what *kind* says, or as a load or store."""
+        kinds = ("load", "store") if kind is None else (kind,)
+        return any(each in self.inside and not self.inside[each].isdisjoint(part) for each in kinds)
 
 
 class WorkingSets:
@@ -74,6 +79,9 @@ class WorkingSets:
         self._known: dict[Any, dict[str, Touched]] = {}
         for access in self._distinct():
             self._accesses.setdefault((access.reference.array, access.axes), []).append(access)
+        for found in self._accesses.values():
+            if {"load", "store"} <= {kind for each in found for kind in each.makers}:
+                found += list(_first_loads(found, program.nest))
 
     def window(self, groups: Mapping[int, range], host: Mapping[str, int]) -> Window:
         """Return what is looked at where those *groups* run, by the axes of the grid, in one pass of loops on the host.
@@ -92,8 +100,8 @@ class WorkingSets:
     ) -> dict[str, Touched]:
         """Return array -> what *part* of the program touches of it, all its passes in *window* together.
 
-        Where an *array* is named, the others are left out; where a *kind* is, ``"load"`` or ``"store"``, what does
-        the other.
+        Where an *array* is named, the others are left out; where a *kind* is, ``"load"``, ``"store"`` or
+        :data:`FIRST`, what is done otherwise.
         """
         inside = frozenset({id(part)} if isinstance(part, Nest) else map(id, part))
         key = (inside, array, kind, tuple(sorted((name, values.start, values.stop) for name, values in window.items())))
@@ -102,13 +110,20 @@ class WorkingSets:
         return self._known[key]
 
     def values(self, loop: Nest, window: Window) -> range:
-        """Return the values that the variable of *loop* takes in *window*, from the least to the largest."""
-        ends: list[range] = []
+        """Return the values that the variable of *loop* takes in *window*, from the least to the largest.
+
+        They are equally far apart; where they are not, there are others between them.
+        """
+        found: list[range] = []
         for access in self._of({id(loop)}):
             points, place = _restricted(access, window), access.names.index(loop.iname)
             if not points.is_empty():
-                ends.append(range(points.dim_min_val(place).to_python(), points.dim_max_val(place).to_python() + 1))
-        return range(min(each.start for each in ends), max(each.stop for each in ends)) if ends else range(0)
+                found.append(values_along(points, place))
+        if not found:
+            return range(0)
+        first = min(each.start for each in found)
+        step = gcd(*(number for each in found for number in (each.step, each.start - first)))
+        return range(first, max(each.stop for each in found), step)
 
     def at_once(self, window: Window, kind: str | None = None) -> dict[str, Touched]:
         """Return array -> what is touched of it without a loop between, summed over all passes in *window*.
@@ -208,6 +223,10 @@ class WorkingSets:
         located = [in_rows(visit, *each) for each in zip(first.reference.index, axes, strict=True)]
         known = [pair for pairs in located for pair in pairs or ()]
         is_known = None not in located
+        makers = {
+            kind: tuple(draft.statement for draft in drafts if draft.kind == kind)
+            for kind in dict.fromkeys(draft.kind for draft in drafts)
+        }
         return _Access(
             reference=first.reference,
             names=tuple(points.get_var_names_not_none(SET)),
@@ -215,16 +234,9 @@ class WorkingSets:
             cells=self._cell_map(first, tuple(index for index, _ in known)) if is_known else None,
             axes=tuple(distance for _, distance in known) if is_known else axes,
             by_data=any(is_data(visit, index) for index in first.reference.index),
-            statements={
-                kind: self._statements(draft for draft in drafts if draft.kind == kind)
-                for kind in {draft.kind for draft in drafts}
-            },
+            makers=makers,
+            inside={kind: _identities(found, self.program.nest) for kind, found in makers.items()},
         )
-
-    def _statements(self, drafts: Iterable[Draft]) -> frozenset[int]:
-        """Return the identities of the statements of *drafts*, and of the loops around them."""
-        found = {id(part) for draft in drafts for part in (draft.statement, *draft.statement.loops)}
-        return frozenset(found | {id(self.program.nest)})
 
     def _points(self, draft: Draft, where: Conditions = ALWAYS) -> isl.Set:
         """Return the points at which *draft* is executed, as far as conditions *where* hold too."""
@@ -251,8 +263,8 @@ class WorkingSets:
 
 def middle(values: range, number: int) -> range:
     """Return so many values in the middle of *values*."""
-    first = values.start + (len(values) - number) // 2
-    return range(first, first + number)
+    first = (len(values) - number) // 2
+    return values[first : first + number]
 
 
 def _restricted(access: _Access, window: Window) -> isl.Set:
@@ -263,6 +275,46 @@ def _restricted(access: _Access, window: Window) -> isl.Set:
             points = points.lower_bound_val(SET, place, isl.Val(window[name].start))
             points = points.upper_bound_val(SET, place, isl.Val(window[name].stop - 1))
     return points
+
+
+def _identities(statements: Iterable[Statement], nest: Nest) -> frozenset[int]:
+    """Return the identities of *statements*, of the loops around them, and of the whole *nest*."""
+    return frozenset({id(nest), *(id(part) for each in statements for part in (each, *each.loops))})
+
+
+def _first_loads(accesses: Sequence[_Access], nest: Nest) -> Iterator[_Access]:
+    """Yield those of *accesses*, all of one array, that load what no other has stored before in the program of *nest*.
+
+    Where data tells which cells are stored, every load is one of them.
+    """
+    stores = [access for access in accesses if "store" in access.makers and access.cells is not None]
+    place = {id(statement): number for number, statement in enumerate(nest.statements())}
+    for access in accesses:
+        for load in access.makers.get("load", ()):
+            points = access.points
+            if access.cells is not None:
+                for store in stores:
+                    points -= _stored_before(access, load, store, place)
+            yield replace(access, points=points, makers={FIRST: (load,)}, inside={FIRST: _identities([load], nest)})
+
+
+def _stored_before(access: _Access, load: Statement, stored: _Access, place: Mapping[int, int]) -> isl.Set:
+    """Return the points at which *load* accesses a cell that was *stored* before, statements having their *place*."""
+    assert access.cells is not None
+    assert stored.cells is not None
+    same = access.cells.intersect_domain(access.points)
+    same = same.apply_range(stored.cells.intersect_domain(stored.points).reverse())
+    found = isl.Set.empty(access.points.get_space())
+    for store in stored.makers["store"]:
+        common = [one.iname for one, other in zip(load.loops, store.loops, strict=False) if one is other]
+        equal = same
+        for iname in common:
+            here, there = access.names.index(iname), stored.names.index(iname)
+            found |= equal.order_gt(isl.dim_type.in_, here, isl.dim_type.out, there).domain()
+            equal = equal.equate(isl.dim_type.in_, here, isl.dim_type.out, there)
+        if place[id(store)] < place[id(load)]:
+            found |= equal.domain()
+    return found
 
 
 def _cells(access: _Access, window: Window) -> isl.Set:

@@ -6,18 +6,20 @@ conditions of :mod:`loopyperf.idg.access.reuse`, is asked of the next level (the
 stored is written to it: a line that is both loaded and stored while a cache has it is moved twice.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
 from loopyperf.device.description import Device, MemoryLevel
 from loopyperf.device.memory_lambdas import DRAM, global_levels
+from loopyperf.idg.access.blocks import Touched
 from loopyperf.idg.access.private_reuse import Moved, StackReuse
 from loopyperf.idg.access.reuse import Cache
 from loopyperf.idg.access.sectors import LINE
-from loopyperf.idg.access.working_sets import Window, WorkingSets
+from loopyperf.idg.access.working_sets import FIRST, Window, WorkingSets
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 
 
@@ -27,6 +29,10 @@ class Residence:
 
     on_core: int
     on_device: int
+
+
+MORE = 1.1
+"""times the lines that groups in the middle touch: those on either side that touch more are looked at in their stead"""
 
 
 class Way(NamedTuple):
@@ -51,7 +57,10 @@ class Served:
 def levels_that_serve(
     launch: LaunchGraphs, device: Device, residence: Residence, sectors: Mapping[Way, float]
 ) -> dict[Way, Served]:
-    """Return how far the loads and the stores of each array go; *sectors* are those that a group asks for."""
+    """Return how far the loads and the stores of each array go; *sectors* are those that a group asks for.
+
+    A core's cache writes each store on at once, so that a farther one gathers them on its own.
+    """
     sets = launch.representative.working_sets()
     window = sets.window(_around(launch, 1), launch.representative.host)
     at_once = {kind: sets.at_once(window, kind) for kind in {way.kind for way in sectors}}
@@ -59,9 +68,12 @@ def levels_that_serve(
     asked, waited = ({way: {nearest: 1.0} for way in sectors} for _ in range(2))
     left = dict(sectors)
     for level, farther in pairwise(global_levels(device)):
-        moved = _moved_by_group(launch, level, residence, sets, sectors)
+        moved = _moved_by_group(launch, level, residence, sets, sectors.keys())
         for way, number in sectors.items():
-            left[way] = min(left[way], moved.get(way, left[way]))
+            if way.kind == "load":
+                left[way] = min(left[way], moved.get(way, left[way]))
+            elif level.per != "core":
+                left[way] = min(number, moved.get(way, left[way]))
             touched = at_once[way.kind].get(way.array)
             distinct = min(number, float(touched.sectors) if touched else 0.0) or number
             asked[way][farther.name] = left[way] / number if number else 0.0
@@ -95,7 +107,7 @@ def levels_that_serve_stacks(
             by_stack = {key: stack.moved(room) for key, stack in distinct.items()}
             moved = sum((by_stack[id(stack)] for stack in stacks), Moved())
             fetched = min(fetched, moved.fetched / moved.loads) if moved.loads else 0.0
-            # A core's cache writes each store on at once, so that the next level forgets on its own.
+            # Each cache gathers stores on its own: one of a core writes them on at once.
             written = moved.written / moved.stores if moved.stores else 0.0
         asked["load"][farther.name], asked["store"][farther.name] = fetched, written
     return {kind: Served(shares, shares) for kind, shares in asked.items()}
@@ -108,7 +120,7 @@ def _room(launch: LaunchGraphs, level: MemoryLevel, residence: Residence) -> flo
 
 
 def _moved_by_group(
-    launch: LaunchGraphs, level: MemoryLevel, residence: Residence, sets: WorkingSets, ways: Iterable[Way]
+    launch: LaunchGraphs, level: MemoryLevel, residence: Residence, sets: WorkingSets, ways: Collection[Way]
 ) -> dict[Way, float]:
     """Return the sectors that *level* fetches for the loads of a group, and those that it writes for its stores.
 
@@ -118,42 +130,66 @@ def _moved_by_group(
         return {}
     host = launch.representative.host
     if level.per == "core":
-        around, room = _around(launch, 1), _room(launch, level, residence) / residence.on_core
+        places, room = [_around(launch, 1)], _room(launch, level, residence) / residence.on_core
     else:
-        around, room = {axis: range(length) for axis, length in launch.grid.items()}, level.size
-        everything = sets.touched(sets.program.nest, sets.window(around, host))
-        if sum(each.lines for each in everything.values()) * LINE > room:
-            around = _around(launch, residence.on_device)
-    window, groups = sets.window(around, host), prod(map(len, around.values()))
-    held = Cache(sets, room).fetched(window)
-    shares = _shares(sets, window, ways)
-    return {way: float(held[way.array].sectors) * share / groups for way, share in shares.items() if way.array in held}
+        places, room = [{axis: range(length) for axis, length in launch.grid.items()}], level.size
+        if _lines(sets, sets.window(places[0], host)) * LINE > room:
+            places = _places(launch, residence.on_device, sets)
+            room *= prod(map(len, places[0].values())) / residence.on_device
+    found: dict[Way, float] = {}
+    for place in places:
+        for way, each in _moved(Cache(sets, room), sets.window(place, host), ways).items():
+            found[way] = found.get(way, 0.0) + float(each.sectors) / prod(map(len, place.values())) / len(places)
+    return found
 
 
-def _shares(sets: WorkingSets, window: Window, ways: Iterable[Way]) -> dict[Way, float]:
-    """Return for each way the part of what is touched of its array that it touches.
+def _places(launch: LaunchGraphs, groups: int, sets: WorkingSets) -> list[dict[int, range]]:
+    """Return which groups are looked at where so many reside at once: those in the middle of all, or on either side.
 
-    What a cache fetches of an array is counted for loads and stores together: as much of that is loaded, or stored, as
-    the one touches of what both do.
+    Where groups on either side touch more than those in the middle, these meet there what they would not elsewhere,
+    as in an array that is added to itself reversed.
     """
-    ways = tuple(ways)
-    both = {way.array for way in ways if way.kind == "load"} & {way.array for way in ways if way.kind == "store"}
-    shares = dict.fromkeys(ways, 1.0)
-    for way in ways:
-        if way.array in both:
-            whole, part = (sets.touched(sets.program.nest, window, way.array, kind) for kind in (None, way.kind))
-            if whole.get(way.array) and (sectors := whole[way.array].sectors):
-                touched = part[way.array].sectors if way.array in part else 0
-                shares[way] = min(1.0, float(touched / sectors))
-    return shares
+    host = launch.representative.host
+    middle, *sides = (_around(launch, groups, side) for side in (None, 0.25, 0.75))
+    here, *there = (_lines(sets, sets.window(place, host)) for place in (middle, *sides))
+    return sides if sum(there) > MORE * 2 * here else [middle]
 
 
-def _around(launch: LaunchGraphs, groups: int) -> dict[int, range]:
-    """Return so many *groups* that come one after the other, about those in the middle, by the axes of the grid."""
+def _lines(sets: WorkingSets, window: Window) -> Fraction:
+    return sum((each.lines for each in sets.touched(sets.program.nest, window).values()), Fraction(0))
+
+
+def _moved(cache: Cache, window: Window, ways: Collection[Way]) -> dict[Way, Touched]:
+    """Return what *cache* fetches for loads in *window*, and what it writes for stores.
+
+    Of arrays that are both loaded and stored, it need not fetch what was stored before, as far as it holds all.
+    """
+    loaded, stored = ({way.array for way in ways if way.kind == kind} for kind in ("load", "store"))
+    together = cache.fetched(window)
+    found = {way: together[way.array] for way in ways if way.array in together}
+    if loaded & stored:
+        held, nest = cache.held(window), cache.sets.program.nest
+        first = cache.sets.touched(nest, window, kind=FIRST)
+        apart = {kind: replace(cache, kind=kind).fetched(window) for kind in ("load", "store")}
+        for way in (way for way in found if way.array in loaded & stored):
+            each = apart[way.kind].get(way.array, Touched())
+            if way.kind == "load":
+                each = each.times(1 - held) + first.get(way.array, Touched()).times(held)
+            found[way] = each
+    return found
+
+
+def _around(launch: LaunchGraphs, groups: int, side: float | None = None) -> dict[int, range]:
+    """Return so many *groups* or some more, one after the other, by the axes of the grid.
+
+    They are about the representative one, in the middle, or about that share of all on one *side* of them. They fill
+    rows: there are no more than twice as many.
+    """
     found: dict[int, range] = {}
     for axis, length in sorted(launch.grid.items()):
         number = min(length, max(1, groups))
-        first = min(max(0, launch.representative.example.groups.get(axis, 0) - number // 2), length - number)
+        about = launch.representative.example.groups.get(axis, 0) if side is None else int(side * length)
+        first = min(max(0, about - number // 2), length - number)
         found[axis] = range(first, first + number)
         groups = -(-groups // number)
     return found
