@@ -13,6 +13,7 @@ LEAST = 0.9995e-15
 UNBROKEN = "\N{NO-BREAK SPACE}"
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[mµnp]?s|%|[kMGTP]?(?:B|flop)(?:/s)?)(?![\w/]))")
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_HOUR, _DAY = 3600.0, 86400.0
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps"))
 
 
@@ -22,6 +23,8 @@ def duration(seconds: float) -> str:
         return f"{seconds:.3g} s"
     if abs(seconds) < LEAST:
         return "< 0.001 ps" if seconds > 0 else "> -0.001 ps"
+    if abs(seconds) >= _HOUR:
+        return f"{seconds / _DAY:,.3g} days" if abs(seconds) >= _DAY else f"{seconds / _HOUR:.3g} h"
     # Rounded before the unit is chosen: 999.9 µs are 1 ms.
     rounded = float(f"{seconds:.2e}")
     size, unit = _unit(rounded)
@@ -45,8 +48,10 @@ def number_in_words(number: Any) -> str:
 
 def number_of(number: float | Fraction, what: str) -> str:
     """Return a *number* of something: ``"1 launch"``, ``"2 launches"``, ``"1,024 variants"``, ``"2.5 cycles"``."""
-    words, plural = amount(number), "es" if what.endswith("ch") else "s"
-    return f"{words} {what}{'' if words == '1' else plural}"
+    words = amount(number)
+    if words == "1":
+        return f"{words} {what}"
+    return f"{words} {what[:-1]}ies" if what.endswith("cy") else f"{words} {what}{'es' if what.endswith('ch') else 's'}"
 
 
 def listed(names: Iterable[str], most: int, between: str = ", ") -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from loopyperf.units import amount
+
 TOLERANCE = 1e-2
 """Least own part εⱼ (dimensionless) of a column that is fitted. Run times repeat to about 1 % at best, and the property
 that takes all of one kernel's time has a scaled weight of about 1: below this, noise alone could move it by as much."""
@@ -46,7 +48,7 @@ def doubts(groups: Iterable[Indistinguishable], properties: Mapping[str, float])
     equals = {name: equal for group in groups for name, equal in group.left_out.items()}
     return tuple(
         f"the weight of {name!r} is undetermined: in all kernels of the calibration it was {_spelled(equals[name])}, "
-        f"which would be {sum(_terms(equals[name], properties)):.6g} here, but is {properties.get(name, 0)}"
+        f"which would be {amount(sum(_terms(equals[name], properties)))} here, but is {amount(properties.get(name, 0))}"
         for name in broken(groups, properties)
     )
 

@@ -6,7 +6,6 @@ several backends, whose compilers and launches differ: the first one lies there,
 everything else defaults to.
 """
 
-import difflib
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -17,9 +16,10 @@ from typing import Literal
 
 from loopyperf.calibration.fit_files import load_fit, path_of, save_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.device.library import known_descriptions, load_device, slug_of
+from loopyperf.device.library import NEAREST, known_descriptions, likeness, load_device, slug_of
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
+from loopyperf.units import listed
 from loopyperf.user_data import user_data, user_data_name
 
 MODELS = ("linear", "overlap")
@@ -237,14 +237,14 @@ def _no_such_device(slug: str, known: Sequence[str]) -> str:
     way_out = without_fit(slug)
     if not way_out:
         known = sorted({*known, *(each.slug for each in known_descriptions())})
-    nearest = sorted(known, key=lambda name: -difflib.SequenceMatcher(None, slug, name).ratio())
+    nearest = sorted(known, key=lambda name: -likeness(slug, name))
     if not way_out:
         return (
-            f"no device called {slug!r} has a fit or is described; known devices, nearest first: {', '.join(nearest)}. "
-            "To add one, run `loopyperf calibrate` on it, or give the path of a fit file"
+            f"no device called {slug!r} has a fit or is described; nearest to it: {listed(nearest, NEAREST)}. "
+            "`loopyperf devices` lists all; to add one, run `loopyperf calibrate` on it, or give the path of a fit file"
         )
     return (
-        f"there is no fit for the device {slug!r}; known devices, nearest first: {', '.join(nearest) or 'none'}. "
+        f"there is no fit for the device {slug!r}; devices that have one: {listed(nearest, NEAREST) or 'none'}. "
         f"To make one, run `loopyperf calibrate` on the device, or give the path of a fit file{way_out}"
     )
 

@@ -76,4 +76,4 @@ def noise(fit: Fit) -> str:
     if fit.noise_floor is None:
         return "noise floor not known: the yardstick could not be timed"
     floor = in_percent(fit.noise_floor, 1)
-    return f"noise floor {floor}: so much a kernel's time differs that was taken again and again"
+    return f"noise floor {floor}: by so much the times of one kernel differ that was measured again and again"

@@ -15,6 +15,7 @@ from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.names import SUFFIX, device_slug, is_path
 from loopyperf.errors import DeviceFileError, UnknownDeviceError
+from loopyperf.units import listed
 from loopyperf.user_data import user_data
 
 BUNDLED = Path(__file__).parent / "catalog"
@@ -22,6 +23,8 @@ BUNDLED = Path(__file__).parent / "catalog"
 PROCESSOR = Path(__file__).parent / "processor.toml"
 
 
+NEAREST = 3
+"""names that are told to who asks for a device that there is not"""
 BRANDS = frozenset({"nvidia", "amd", "geforce", "quadro", "tesla", "radeon", "instinct"})
 """words of names that tell no device from another"""
 
@@ -52,7 +55,7 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     A name is a short one (``"nvidia-titan-v"``), one that becomes it (``"NVIDIA TITAN V"``), the full name, or one that
     the description says the device is called too; vendor and brand may be left out (``"TITAN V"``). A person's own
     description, in the folder ``devices`` of the user data, beats the bundled one. Raises :class:`UnknownDeviceError`,
-    which lists the known devices, nearest first, and :class:`DeviceFileError` for a file that is no description.
+    which names those that are called alike, and :class:`DeviceFileError` for a file that is no description.
     """
     try:
         words = os.fspath(name)
@@ -113,10 +116,16 @@ def without_brand(slug: str) -> str:
     return "-".join(word for word in slug.split("-") if word not in BRANDS)
 
 
+def likeness(asked: str, slug: str) -> float:
+    """Return how near what was asked for comes to the name of a device, from 0 to 1, whatever brand is left out."""
+    names = ((asked, slug), (without_brand(asked), without_brand(slug)))
+    return max(difflib.SequenceMatcher(None, one, other).ratio() for one, other in names)
+
+
 def _no_such_device(slug: str, known: Sequence[str]) -> str:
-    nearest = sorted(known, key=lambda name: -difflib.SequenceMatcher(None, slug, name).ratio())
+    nearest = sorted(known, key=lambda name: -likeness(slug, name))
     return (
-        f"no device called {slug!r} is described; known devices, nearest first: {', '.join(nearest) or 'none'}. "
-        "To add one, write a description (docs/devices.md) and give its path, or put it into the folder "
-        f"{user_descriptions()}"
+        f"no device called {slug!r} is described; nearest to it: {listed(nearest, NEAREST) or 'none'}. "
+        "`loopyperf devices` lists all; to add one, write a description (docs/devices.md) and give its path, or put it "
+        f"into the folder {user_descriptions()}"
     )

@@ -224,6 +224,11 @@ class Estimate(_ExplainedLater, Shown):
         return float(self.seconds)
 
     @property
+    def place(self) -> tuple[bool, float]:
+        """Return what it is ordered by among others: those whose run times lack something stand behind all others."""
+        return bool(self.left_out), float(self.seconds)
+
+    @property
     def is_unsure(self) -> bool:
         """Return whether the run time depends on something that is unsure, and may be far from what is said."""
         return bool(self.unsure)

@@ -22,7 +22,10 @@ def asked_models(models: object) -> list[str]:
         return list(MODELS)
     if isinstance(models, str) or not isinstance(models, Iterable):
         raise ParameterError(f"models are names of models, several of them; received {models!r}")
-    return [find_model(str(name)).name for name in cast("Iterable[object]", models)]
+    found = [find_model(str(name)).name for name in cast("Iterable[object]", models)]
+    if not found:
+        raise ParameterError("models are names of models, one or more; received none")
+    return found
 
 
 def one_size(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> dict[str, Any]:

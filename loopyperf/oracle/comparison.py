@@ -1,6 +1,6 @@
 """All models side by side: what each says of a kernel, and why others say nothing."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from loopyperf.units import duration, number_of
 
 Refusals = Mapping[str, str]
 """model -> why it has no answer"""
-SHOWN = 6
+SHOWN = 8
 """occupancies that are printed, at most"""
 
 
@@ -121,8 +121,12 @@ class OccupancyComparison(Shown):
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}, by the resident warps of a core",
             answer=_in_number(self.seconds, self.refusals),
             tables=[Table(("warps", *(str(self.warps[place]) for place in shown)), times)] if times else [],
-            remarks=unanswered(self.refusals),
+            remarks=[*self._not_shown(len(shown)), *unanswered(self.refusals)],
         )
+
+    def _not_shown(self, shown: int) -> Iterator[str]:
+        if shown < len(self.warps):
+            yield f"{shown} of {number_of(len(self.warps), 'occupancy')}: warps has all"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""
@@ -220,7 +224,7 @@ def _over_occupancy(
     for name in names:
         model = find_model(name)
         if not isinstance(model, DeviceModel):
-            refusals[name] = "does not know how many groups reside at once"
+            refusals[name] = "no answer over the groups that reside at once"
             continue
         try:
             seconds[name] = np.array([float(model.time(kernel).seconds) for kernel in kernels])

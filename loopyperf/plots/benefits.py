@@ -1,6 +1,6 @@
 """GPUPerf's X-Y chart: what memory and computation cost of a kernel, and what might be gained of either."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from loopyperf.models.on_device.advice import Advice
 from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, line_styles
@@ -10,8 +10,10 @@ MARGIN = 0.12
 """of the longest time: the room for words above and below the points"""
 
 
-def plot_benefits(advice: Mapping[str, Advice], *, ax: Axes | None = None) -> Figure:
-    """Return the benefit X-Y chart of kernels by their names: costs in ms, memory along x, computation along y.
+def plot_benefits(advice: Mapping[str, Advice] | Sequence[Advice], *, ax: Axes | None = None) -> Figure:
+    """Return the benefit X-Y chart of kernels by their names, or of the launches that :func:`loopyperf.advise` names.
+
+    Costs are in ms, of memory along x, of computation along y.
 
     Of each kernel, the cross is what it would cost without overlap, Tmem and Tcomp: above the diagonal, computation is
     the bound. The solid point is what it costs: T'mem, which nothing hides, and Tcomp; their sum is Texec. The hollow
@@ -20,7 +22,8 @@ def plot_benefits(advice: Mapping[str, Advice], *, ax: Axes | None = None) -> Fi
     """
     ax = axes(ax)
     largest = 0.0
-    for (name, each), style in zip(advice.items(), line_styles(), strict=False):
+    by_name = advice if isinstance(advice, Mapping) else {each.launch: each for each in advice}
+    for (name, each), style in zip(by_name.items(), line_styles(), strict=False):
         unit = each.clock * MILLISECOND
         found = each.analysis
         memory, computation = float(found.t_mem_visible) / unit, float(found.t_comp) / unit

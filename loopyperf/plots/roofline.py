@@ -63,6 +63,9 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
         ax.plot(at, [launch.flops / seconds], "x", color=ink(ax), linestyle="none", label=label, zorder=4)
     if any(len(launch.intensities) > 1 for launch in launches):
         ax.plot([], [], "o", color="grey", fillstyle="none", label="by nearer memories")
+    if not launches:
+        words = "no launch does floating-point operations"
+        ax.annotate(words, (0.5, 0.02), xycoords="axes fraction", ha="center", va="bottom", fontsize="small")
     legend_above(ax)
     return figure_of(ax)
 

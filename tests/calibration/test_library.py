@@ -94,7 +94,7 @@ def test_an_unknown_device_is_refused_listing_the_known_ones_nearest_first():
         find_fit("nvidia-titan-x")
     message = str(refused.value)
     assert "'nvidia-titan-x'" in message
-    assert "nearest first: nvidia-titan-v, " in message
+    assert "nearest to it: nvidia-titan-v, " in message
     assert "amd-r9-furry" in message
     assert "amd-r9-fury" in message.replace("amd-r9-furry", "")
     assert "loopyperf calibrate" in message

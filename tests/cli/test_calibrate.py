@@ -41,7 +41,9 @@ def calibrate(folder: Path, *options: object) -> Result:
 
 def test_calibrate_says_by_which_protocol_and_how_well_times_repeat(kernels: Path):
     printed = calibrate(kernels)
-    assert "at most 30 runs, the first 4 dropped, warm caches, order of seed 0; noise floor 0.0 %: so" in printed.stdout
+    assert (
+        "at most 30 runs, the first 4 dropped, warm caches, order of seed 0; noise floor 0.0 %: by so" in printed.stdout
+    )
 
 
 def test_calibrate_with_cold_caches_needs_a_backend_that_empties_them(kernels: Path):

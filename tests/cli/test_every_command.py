@@ -192,7 +192,7 @@ BAD_INPUT = {
     ),
     "an undescribed device": (
         ["devices", "show", "nvidia-titan-w"],
-        "is described; known devices, nearest first: nvidia-t",
+        "is described; nearest to it: nvidia-t",
     ),
     "a description that is none": (["devices", "show", (corrupt_fit, ".toml")], "cannot read the device description"),
     "coverage of a fit that has none": (["coverage", "--device", "amd-r9-fury"], "says nothing of coverage"),

@@ -59,4 +59,4 @@ def test_a_device_that_nobody_knows_is_said_to_be_that_with_and_without_a_model(
         refused = run("estimate", f"{KERNELS}:doubled", "--set", "n=1024", "--device", "nvidia-v10", *model)
         assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
         assert refused.stderr.startswith("Error: no device called 'nvidia-v10' ")
-        assert "nearest first: nvidia-v100, " in refused.stderr
+        assert "nearest to it: nvidia-v100, " in refused.stderr

@@ -88,13 +88,13 @@ def test_an_unknown_device_is_refused_listing_the_nearest_first(own_data: Path):
     with pytest.raises(UnknownDeviceError) as refused:
         lpp.load_device("nvidia-titan-w")
     message = str(refused.value)
-    assert "no device called 'nvidia-titan-w' is described; known devices, nearest first: nvidia-titan-v, " in message
+    assert "no device called 'nvidia-titan-w' is described; nearest to it: nvidia-titan-v, " in message
     assert f"put it into the folder {own_data / 'devices'}" in message
 
 
 @pytest.mark.parametrize("name", ["", "NVIDIA", "GeForce", "no such card"])
 def test_a_brand_is_no_device(name: str):
-    with pytest.raises(UnknownDeviceError, match="is described; known devices, nearest first: "):
+    with pytest.raises(UnknownDeviceError, match="is described; nearest to it: "):
         lpp.load_device(name)
 
 

@@ -137,7 +137,7 @@ def test_a_number_that_nobody_published_is_named() -> None:
 
 
 def test_a_device_that_is_not_described_is_refused() -> None:
-    with pytest.raises(UnknownDeviceError, match="nearest first"):
+    with pytest.raises(UnknownDeviceError, match="nearest to it"):
         seconds(doubled(), "nvidia-v1000", n=2**20)
 
 

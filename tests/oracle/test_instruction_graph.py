@@ -129,7 +129,7 @@ def test_values_that_bound_a_loop_are_no_part_of_the_shape_of_groups() -> None:
         ({"n": 256, "warp_size": 32, "device": "nvidia-a100"}, "give one of the two"),
         (
             {"n": 256, "device": "nvidia-a10"},
-            "no device called 'nvidia-a10' is described; known devices, nearest first",
+            "no device called 'nvidia-a10' is described; nearest to it",
         ),
         ({"n": 256, "device": 3}, "the name of a device or the path of its description is needed, received 3"),
         ({"n": 256, "typical": {"k": 3}}, "typical 'k' settles nothing"),

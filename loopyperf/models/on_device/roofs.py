@@ -80,27 +80,35 @@ class Roofline(Shown):
 
     def sheet(self) -> Sheet:
         """Return the launches with what bounds them, and the roofs."""
-        intensities = [f"flop/B, {name}" for name in self.bandwidths]
         seconds = sum(launch.seconds for launch in self.launches)
         roofs = [(name, prefixed(each, "B/s")) for name, each in self.bandwidths.items()]
         roofs += [(name, prefixed(each, "flop/s")) for name, each in self.peaks.items()]
-        launches = [
-            (each.name, each.bound, duration(each.seconds), _attainable(each), *_intensities(each, self.bandwidths))
-            for each in self.launches
-        ]
         return Sheet(
             asked=f"{called(self.kernel, self.sizes, self.typical)} under the roofs of {self.device}",
             answer=f"{number_of(len(self.launches), 'launch')}, {duration(seconds)} at least {BESIDE}",
             tables=[
-                Table(
-                    ("launch", "bound", "at least", "attainable", *intensities),
-                    launches,
-                    text=2,
-                ),
+                self._launches(),
                 Table(("roof", "at most"), roofs),
             ],
             notes=self.notes,
         )
+
+    def _launches(self) -> Table:
+        """Return the launches with their intensities, or with what they move where none does any flop."""
+        found = [(each.name, each.bound, duration(each.seconds)) for each in self.launches]
+        headings, memories = ("launch", "bound", "at least"), tuple(self.bandwidths)
+        if not any(each.flops for each in self.launches):
+            moved = [(*row, *_moved(each, memories)) for row, each in zip(found, self.launches, strict=True)]
+            return Table((*headings, *(f"moved, {name}" for name in memories)), moved, text=2)
+        rows = [
+            (*row, _attainable(each), *_intensities(each, memories))
+            for row, each in zip(found, self.launches, strict=True)
+        ]
+        return Table((*headings, "attainable", *(f"flop/B, {name}" for name in memories)), rows, text=2)
+
+
+def _moved(launch: LaunchUnderRoofs, memories: Iterable[str]) -> Iterator[str]:
+    return (prefixed(launch.moved[memory], "B") if memory in launch.moved else "" for memory in memories)
 
 
 def _attainable(launch: LaunchUnderRoofs) -> str:

@@ -82,11 +82,14 @@ def levels_that_serve(
 
 
 def sectors_touched(launch: LaunchGraphs) -> float:
-    """Return how many distinct sectors of all arrays one execution of *launch* touches."""
+    """Return how many sectors of all arrays one execution of *launch* moves at least: fetches, and writes."""
     representative = launch.representative
     sets = representative.working_sets()
     everywhere = sets.window({axis: range(length) for axis, length in launch.grid.items()}, representative.host)
-    return float(sum(each.sectors for each in sets.touched(sets.program.nest, everywhere).values()))
+    of_kind = {kind: sets.touched(sets.program.nest, everywhere, kind=kind) for kind in (None, FIRST, "store")}
+    both = of_kind[FIRST].keys() & of_kind["store"].keys()
+    once = sum(each.sectors for array, each in of_kind[None].items() if array not in both)
+    return float(once + sum(of_kind[kind][array].sectors for array in both for kind in (FIRST, "store")))
 
 
 def levels_that_serve_stacks(

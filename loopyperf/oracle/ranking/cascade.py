@@ -117,14 +117,18 @@ class Cascade:
     def _take(self, name: str, answer: Estimate) -> None:
         seconds = float(answer)
         self.estimates[name] = answer
-        insort(self._times, seconds)
+        if not answer.left_out:  # no variant is slower than one that takes some seconds at least
+            insort(self._times, seconds)
         if seconds < self._bounds[name] * (1 - ROUNDING):
             self._contradicted[name] = self.judges[-2].model
 
     @property
     def fastest(self) -> dict[str, Estimate]:
-        """Return the fastest variants by name, as many as are wanted; in the order given where times are equal."""
-        order = sorted(self.estimates, key=lambda name: (float(self.estimates[name].seconds), self._places[name]))
+        """Return the fastest variants by name, as many as are wanted; in the order given where times are equal.
+
+        Those whose times lack something stand behind all others.
+        """
+        order = sorted(self.estimates, key=lambda name: (self.estimates[name].place, self._places[name]))
         return {name: self.estimates[name] for name in order[: self.top]}
 
     @property

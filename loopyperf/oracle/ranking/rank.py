@@ -174,9 +174,11 @@ class Ranking(Shown):
             lacking.setdefault(estimate.left_out, []).append(name)
         lacking.pop((), None)
         yield from (f"at least, without {', '.join(what)}: {listed(names, NAMED)}" for what, names in lacking.items())
+        if 0 < sum(map(len, lacking.values())) < len(self.estimates):
+            yield "variants whose times lack something stand behind all others, whatever is left of their times"
         if self.beaten:
             least = min(each.at_least for each in self.beaten)
-            yield f"{len(self.beaten):,} that take {duration(least)} or more by their bounds"
+            yield f"no place in the order: {number_of(len(self.beaten), 'variant')} of {duration(least)} or more"
         yield from unanswered(self.failures, as_said=str)
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from loopyperf.oracle.ranking.options import is_iterable
 
 Build = Program | Callable[[], Program]
 Variants = Mapping[str, Build] | Iterable[Program | tuple[str, Build]]
-"""names with what they stand for; programs without a name are called by their place, ``"0"``, ``"1"``, ..."""
+"""names with what they stand for; programs without a name are called by their place, ``"variant 0"`` and so on"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,12 @@ def _name(program: Program) -> str:
 
 def _variant(place: int, given: object) -> Variant:
     if isinstance(given, Program):
-        return Variant(str(place), given)
+        return Variant(f"variant {place}", given)
     if isinstance(given, tuple) and len(cast("tuple[Any, ...]", given)) == 2:
         name, build = cast("tuple[Any, Any]", given)
         if isinstance(name, str) and (isinstance(build, Program) or callable(build)):
             return Variant(name, cast("Build", build))
     raise ParameterError(
-        f"variant number {place} is neither a loopy program nor a pair of a name and a program, or what builds one; "
-        f"received {given!r:.80}"
+        f"variant number {place} is neither a loopy program nor a pair of a name and a program, or what builds one: a "
+        f"function needs a name; received {given!r:.80}"
     )

@@ -106,5 +106,5 @@ class Exploration:
         """Return the ranking of what was asked about; of equal times, those of earlier points of the space first."""
         asked = [self.variants[point] for point in sorted(self.variants)]
         known = [(each.name, self.estimates[each.name]) for each in asked if each.name in self.estimates]
-        known.sort(key=lambda pair: float(pair[1]))
+        known.sort(key=lambda pair: pair[1].place)
         return ranking_of(self.judge, asked, dict(known), self.failures, notes=notes)
