@@ -62,7 +62,7 @@ class Table:
         Words of text that are longer than *word* may be broken.
         """
         columns = list(zip(heads, *rows, strict=True))
-        found = [max(map(len, cells)) for cells in columns]
+        found = [max(1, *map(len, cells)) for cells in columns]
         least = [
             max(1, *(_longest_word(cell, word if self._is_text(number) else width) for cell in cells))
             for number, cells in enumerate(columns)

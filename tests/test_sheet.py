@@ -115,3 +115,7 @@ def test_commands_print_whole_words(command: str, width: int, monkeypatch: pytes
 
     # In lines, what stands first has no name, and what is empty has none.
     assert words(width) >= words(400) - {"device", "property", "number", "architecture", "description", "fits"}
+
+
+def test_a_column_with_nothing_in_it_has_its_place() -> None:
+    assert list(Table(("what", "", "time"), [("a", "", "")]).lines(80)) == ["  what     time", "  a"]

@@ -110,7 +110,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "a comparison over the occupancy": (
         lambda: lpp.compare_occupancies(doubled(), n=4096, models=["roofline", "linear"], **V100),
-        ["warps", "32", "no answer: linear: does not know how many groups reside at once"],
+        ["warps", "32", "no answer: linear: not told how many groups reside at once"],
     ),
     "a validation": (
         lambda: Validation(

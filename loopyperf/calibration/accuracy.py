@@ -73,11 +73,10 @@ class ClassErrors(msgspec.Struct, frozen=True):
     unknown: tuple[str, ...] = ()
     """the properties whose weights the others need, but the other classes do not determine"""
 
-    @property
-    def number(self) -> str:
-        """Return in words of how many measurements the errors are."""
-        known = f"{self.predictable:,} of {self.observations:,}"
-        return known if self.predictable else f"{self.observations:,}, not compared"
+    def number(self, is_compared: bool) -> str:
+        """Return in words of how many measurements the errors are, and if the class is not compared."""
+        known = f"{self.predictable:,} of {self.observations:,}" if self.predictable else f"{self.observations:,}"
+        return known if is_compared else f"{known}, not compared"
 
 
 class CrossValidation(msgspec.Struct, frozen=True):
@@ -85,7 +84,7 @@ class CrossValidation(msgspec.Struct, frozen=True):
 
     classes: tuple[ClassErrors, ...]
     compared: tuple[str, ...]
-    """the classes that the errors rest on: those with predictable observations; all if there are none"""
+    """the classes that the errors rest on: those with predictable observations; all if there are next to none"""
     errors: Mapping[str, float]
     """candidate -> geometric mean of the compared classes' errors"""
 
@@ -93,8 +92,9 @@ class CrossValidation(msgspec.Struct, frozen=True):
     def not_compared(self) -> str:
         """Return in a sentence which measurements the errors do not rest on, and why; empty where they rest on all."""
         number = sum(each.observations for each in self.classes)
-        known = sum(each.predictable for each in self.classes)
-        if known in (0, number):
+        compared = (each for each in self.classes if each.kernel_class in self.compared)
+        known = sum(each.predictable or each.observations for each in compared)
+        if known == number:
             return ""
         lacking = dict.fromkeys(name for each in self.classes for name in each.unknown)
         return (
@@ -120,7 +120,10 @@ class CrossValidation(msgspec.Struct, frozen=True):
         def row(name: str, measurements: str, errors: Mapping[str, float]) -> tuple[str, ...]:
             return name, measurements, *(in_percent(errors[each]) for each in names)
 
-        rows = abridged(every, lambda each: row(each.kernel_class, each.number, each.errors))
+        def row_of(each: ClassErrors) -> tuple[str, ...]:
+            return row(each.kernel_class, each.number(each.kernel_class in self.compared), each.errors)
+
+        rows = abridged(every, row_of)
         mean = row(f"geometric mean of {len(self.compared)}", "", self.errors)
         return Table(("kernel class left out", "measurements", *names), [*rows, mean])
 

@@ -56,7 +56,8 @@ def held_out(
     Intervals are those of estimates (:func:`loopyperf.calibration.widths.widths`), wider where a kernel is outside
     of what was measured; a kernel may be without one. Each kernel counts once for each way to deal.
 
-    :raises CalibrationError: there are fewer classes than folds, or fewer than three, of which two are to be fitted to.
+    :raises CalibrationError: there are fewer classes than folds, or fewer than three, of which two are to be fitted to;
+        or what is left of them cannot be fitted.
     """
     classes = sorted({row.kernel_class for row in observations})
     if len(classes) < max(folds, 3):

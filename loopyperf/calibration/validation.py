@@ -12,6 +12,9 @@ from loopyperf.calibration.problem import Observation, Problem, Vector, pose_pro
 from loopyperf.models.interface import Basis
 from loopyperf.models.metrics import geometric_mean
 
+FEWEST = 2
+"""classes that are compared: what one alone tells, as that of empty kernels, is no choice"""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeftOut:
@@ -97,7 +100,8 @@ def _left_out(candidate: Candidate, rows: Sequence[Observation], posed: Sequence
 def _table(rows: Sequence[Observation], left_out: Mapping[str, LeftOut]) -> CrossValidation:
     names = dict.fromkeys(row.kernel_class for row in rows)
     classes = tuple(_of_class(name, rows, left_out) for name in names)
-    compared = tuple(errors for errors in classes if errors.predictable) or classes
+    known = tuple(errors for errors in classes if errors.predictable)
+    compared = known if len(known) >= FEWEST else classes
     return CrossValidation(
         classes=classes,
         compared=tuple(errors.kernel_class for errors in compared),

@@ -109,7 +109,7 @@ def _under_roofs(on: OnDevice, sheet: Sheet, said: Sequence[str]) -> Sheet:
 
 def _beside(on: OnDevice) -> str:
     """Return that advice is on another model's time than what is shown first, where it is."""
-    return "" if on.first == ADVISOR else f", on its own time, not that of {on.first}"
+    return "" if on.first == ADVISOR else f", whose time is not that of {on.first}"
 
 
 def _reasons(refusals: Mapping[str, str]) -> list[str]:

@@ -20,7 +20,7 @@ from loopyperf.kernel import Kernel
 
 
 @dataclass(frozen=True)
-class Touched:
+class TouchedCells:
     """What a kernel touches of one array."""
 
     cells: QuasiPolynomial
@@ -31,7 +31,7 @@ class Touched:
     """whether these are all: the addresses of none are data"""
 
 
-def touched_cells(kernel: Kernel, typical: Typical) -> dict[str, Touched]:
+def touched_cells(kernel: Kernel, typical: Typical) -> dict[str, TouchedCells]:
     """Return array -> what *kernel* touches of it, of the arrays in global memory.
 
     Conditions on data are taken to hold. Raises :class:`UncountableError` for loops bounded by data of which nothing is
@@ -45,7 +45,7 @@ def touched_cells(kernel: Kernel, typical: Typical) -> dict[str, Touched]:
     return {array: _touched(counter, refs) for array, refs in by_array.items()}
 
 
-def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]) -> Touched:
+def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]) -> TouchedCells:
     """Return what *references*, which are of one array, touch."""
     forms = {(len(ref.index), ref.is_linear) for _, ref in references}
     cells = [_cells(counter, site, ref) for site, ref in references]
@@ -54,7 +54,7 @@ def _touched(counter: ExecutionCounter, references: list[tuple[Site, Reference]]
     if known and len(forms) == 1:
         every = reduce(isl.Set.union, known).coalesce()
         number = QuasiPolynomial.of_points(every, counter.kernel.assumptions)
-    return Touched(number, references[0][1].bits, len(forms) == 1 and len(known) == len(cells))
+    return TouchedCells(number, references[0][1].bits, len(forms) == 1 and len(known) == len(cells))
 
 
 def _cells(counter: ExecutionCounter, site: Site, ref: Reference) -> isl.Set | None:

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loopyperf.device.description import Device
-from loopyperf.errors import OccupancyError
+from loopyperf.errors import MissingNumberError, OccupancyError
+from loopyperf.group import Group
 
 Resource = Literal["warps", "groups", "registers", "local memory"]
 
@@ -186,3 +187,11 @@ class _Group:
 def _ceil(number: int, unit: int) -> int:
     """Return the least multiple of *unit* that is not below *number*."""
     return -(-number // unit) * unit
+
+
+def check_fits(group: Group, device: Device) -> None:
+    """Raise :class:`OccupancyError` for a *group* that fits on no core of *device*."""
+    try:
+        occupancy(device, group.work_items, local_memory=group.local_memory)
+    except MissingNumberError:  # what is not described limits nobody
+        return

@@ -89,6 +89,8 @@ class Instruction:
     """it is issued, but no lane of the warp takes part: it takes time to issue, and nothing else"""
 
 
+STAYING = ("store", "barrier", "move", "integer", "branch")
+"""kinds of instructions that are executed where they stand, each for itself"""
 NOT = "not "
 """what a predicate begins with that is the opposite of another"""
 WORK_ITEM, WORK_GROUP = "the work-item", "the work-group"
@@ -173,7 +175,7 @@ class Edge:
 
     @property
     def is_carried(self) -> bool:
-        """Return whether *source* is in an earlier pass of a loop than *target*."""
+        """Return whether the source is in an earlier pass of a loop than the target."""
         return any(self.distance)
 
 

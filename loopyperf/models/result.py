@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 from typing import Any, Literal
 
 import msgspec
@@ -14,6 +15,8 @@ from loopyperf.units import amount, duration, in_percent, listed, number_of
 
 LEVEL = 0.8
 """the probability with which run times are in their intervals"""
+DEVIATIONS = NormalDist().inv_cdf((1 + LEVEL) / 2)
+"""standard deviations that a normal distribution has to either side with that probability"""
 NAMED = 2
 """things left out that a headline names, at most"""
 NOTHING = "nothing"

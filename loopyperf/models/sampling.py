@@ -19,21 +19,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isclose, isfinite, sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import ModelInputError
 from loopyperf.models.exact_sum import adding_up
-from loopyperf.models.result import LEVEL, Breakdown, ModelTime, Row
+from loopyperf.models.result import DEVIATIONS, LEVEL, Breakdown, ModelTime, Row
 from loopyperf.units import in_percent
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-QUANTILE = NormalDist().inv_cdf((1 + LEVEL) / 2)
-"""standard deviations that a normal distribution has to either side with this probability"""
 ALIKE = 1e-3
 """relative difference of the mean work of groups from which they are said to differ"""
 
@@ -151,7 +148,7 @@ def extrapolated(program: SampledProgram) -> Extrapolation:
     """
     samples = program.samples
     if samples.is_whole:
-        return Extrapolation(samples.seconds[-1], samples.seconds[-1] * program.scatter * QUANTILE)
+        return Extrapolation(samples.seconds[-1], samples.seconds[-1] * program.scatter * DEVIATIONS)
     if len(samples.groups) == 1:
         raise ModelInputError(
             f"a line goes through two samples or more; received one, of {samples.groups[0]} of the "
@@ -199,7 +196,7 @@ def _half_width(weighted: Matrix, costs: Vector, at_all: Vector, scatter: float)
     """Return the half width of the interval of ``at_all @ costs``: by residuals, or *scatter* where that is more."""
     free = len(weighted) - len(at_all)
     residuals = weighted @ costs - 1
-    width = scatter * QUANTILE
+    width = scatter * DEVIATIONS
     if free > 0:
         from scipy import stats  # two samples, the usual number, need no SciPy, whose import takes half a second
 

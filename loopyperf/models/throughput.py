@@ -4,10 +4,10 @@
 
 Counts are exact quasi-polynomials of the source, in warp instructions; λ comes from the device's description. They are
 bounds, and leave out what only machine code and caches tell: an addition and a multiplication may be one instruction,
-so that each counts as half of one; index arithmetic is free; device memory moves each distinct element once, and caches
-cost nothing. Accesses of local memory are those of the source; conditions on data are taken to hold, and loads whose
-values nobody uses to be made. The model ``roofline`` looks at machine code and at
-caches, at one size at a time.
+so that each counts as half of one; index arithmetic is free; device memory moves each distinct element once, one that
+is loaded and stored as well, and caches cost nothing. Accesses of local memory are those of the source; conditions on
+data are taken to hold, and loads whose values nobody uses to be made. The model ``roofline`` looks at machine code and
+at caches, at one size at a time.
 
 Lemeire, section 2.1.
 """
@@ -29,7 +29,7 @@ from loopyperf.counts.item import Access, Item, Operation
 from loopyperf.counts.kernel_counts import KernelTallies
 from loopyperf.counts.magnitude import priced
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
-from loopyperf.counts.touched_cells import Touched
+from loopyperf.counts.touched_cells import TouchedCells
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle
 from loopyperf.hypertext import Formula
@@ -58,7 +58,7 @@ class Crossover:
 class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
     """Subsystem -> the cycles that it is busy at least, those of all cores added up, as a function of the sizes."""
 
-    def __init__(self, counted: KernelTallies, touched: Mapping[str, Touched], device: Device) -> None:
+    def __init__(self, counted: KernelTallies, touched: Mapping[str, TouchedCells], device: Device) -> None:
         """Take what a kernel does, counted in warps of the device, and what it touches of global arrays.
 
         Raises :class:`MissingNumberError` for a throughput or bandwidth that the device's description does not state.
@@ -169,7 +169,7 @@ class _Terms:
     left_out: dict[str, None]
 
     def by_subsystem(
-        self, counted: KernelTallies, touched: Mapping[str, Touched]
+        self, counted: KernelTallies, touched: Mapping[str, TouchedCells]
     ) -> dict[str, list[tuple[QuasiPolynomial, int]]]:
         """Return subsystem -> counts, each with the parts of cycles that one of it takes."""
         found: dict[str, list[tuple[QuasiPolynomial, int]]] = {}

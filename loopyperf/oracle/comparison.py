@@ -25,7 +25,7 @@ from loopyperf.units import duration, number_of
 
 Refusals = Mapping[str, str]
 """model -> why it has no answer"""
-SHOWN = 8
+SHOWN = 6
 """occupancies that are printed, at most"""
 
 
@@ -126,7 +126,7 @@ class OccupancyComparison(Shown):
 
     def _not_shown(self, shown: int) -> Iterator[str]:
         if shown < len(self.warps):
-            yield f"{shown} of {number_of(len(self.warps), 'occupancy')}: warps has all"
+            yield f"not shown: {len(self.warps) - shown} of {number_of(len(self.warps), 'occupancy')}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""
@@ -224,7 +224,7 @@ def _over_occupancy(
     for name in names:
         model = find_model(name)
         if not isinstance(model, DeviceModel):
-            refusals[name] = "no answer over the groups that reside at once"
+            refusals[name] = "not told how many groups reside at once"
             continue
         try:
             seconds[name] = np.array([float(model.time(kernel).seconds) for kernel in kernels])

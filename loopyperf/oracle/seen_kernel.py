@@ -15,11 +15,8 @@ from loopyperf.models.on_device.static_features import static_features
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.sampling import SampledProgram
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at
-from loopyperf.oracle.instruction_graph import instruction_graph
+from loopyperf.oracle.instruction_graph import LANES, instruction_graph
 from loopyperf.properties.counted_kernel import KernelCounts
-
-LANES = 32
-"""of a warp, where no device says how many"""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from loopyperf.calibration.learned import Learned
-from loopyperf.errors import LoopyperfError
+from loopyperf.errors import ParameterError
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import FitChoice
 from loopyperf.oracle.explanation.explain import DeviceChoices, explain
@@ -33,12 +33,14 @@ class Report(Shown):
         return page_of(self.explanation)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Write the page to *path* and return that; raises :class:`LoopyperfError` where it cannot be written."""
+        """Write the page to *path* and return that; raises :class:`ParameterError` where it cannot be written."""
         file = Path(path)
         try:
             file.write_text(self.html(), encoding="utf-8")
         except OSError as error:
-            raise LoopyperfError(f"the report cannot be written to {file}: {error}; give another path") from error
+            raise ParameterError(
+                f"the report cannot be written to {file}: {error.strerror}; give another path"
+            ) from error
         return file
 
 

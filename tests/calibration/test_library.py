@@ -1,5 +1,6 @@
 """Which fit is meant: an explicit path, else a person's own, else a bundled one."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,7 @@ def test_an_unknown_device_is_refused_listing_the_known_ones_nearest_first():
     message = str(refused.value)
     assert "'nvidia-titan-x'" in message
     assert "nearest to it: nvidia-titan-v, " in message
-    assert "amd-r9-furry" in message
-    assert "amd-r9-fury" in message.replace("amd-r9-furry", "")
+    assert re.search(r"and \d+ more\. `loopyperf devices` lists all", message)
     assert "loopyperf calibrate" in message
 
 

@@ -18,7 +18,8 @@ def test_compare_prints_a_line_for_each_model_that_is_asked():
     lines = run("compare", DOUBLED, *asked).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["doubled(n=4096)", "model", "roofline", "volkov"]
     over = run("compare", DOUBLED, *asked, "--occupancy").stdout.splitlines()
-    assert [line.split()[0] for line in over[1:]] == ["warps", "roofline", "volkov"]
+    assert [line.split()[0] for line in over[1:]] == ["warps", "roofline", "volkov", "not"]
+    assert over[-1].strip() == "not shown: 26 of 32 occupancies"
     printed = json.loads(run("compare", DOUBLED, *asked, "--json").stdout)
     expected = lpp.compare(doubled(), n=4096, device="nvidia-v100", models=["roofline", "volkov"])
     assert printed == expected.to_dict()

@@ -36,7 +36,7 @@ def test_explain_prints_lines_models_reasons_and_advice_within_80_columns(monkey
         "The models",
         "Roofline",
         "f32 multiply-adds",
-        "What would help chain_0, by gpuperf, on its own time, not that of pipeline:",
+        "What would help chain_0, by gpuperf, whose time is not that of pipeline:",
         "No answer",
         "nobodys-device: no device called 'nobodys-device' is",
     ):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from loopyperf.counts.admitted_sizes import admitted_values
-from loopyperf.counts.touched_cells import Touched, touched_cells
+from loopyperf.counts.touched_cells import TouchedCells, touched_cells
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Kernel, load_kernel
@@ -19,7 +19,7 @@ def kernel(domains: str | list[str], code: str, *arguments: lp.GlobalArg, assump
     return load_kernel(unit)
 
 
-def touched(program: Kernel) -> dict[str, Touched]:
+def touched(program: Kernel) -> dict[str, TouchedCells]:
     return touched_cells(program, Typical({}, item_named))
 
 

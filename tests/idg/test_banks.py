@@ -28,7 +28,7 @@ def test_as_many_wavefronts_as_bank_by_bank(element: int, places: dict[int, int]
     access = bank_access(numbers, addresses, element, is_load)
     expected = wavefronts(lanes, element, is_load)
     assert (access.wavefronts, access.ideal_wavefronts) == (sum(expected), len(expected))
-    assert access.conflicts >= 0
+    assert access.conflicts == sum(expected) - len(expected)
 
 
 @given(

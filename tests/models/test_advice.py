@@ -182,17 +182,35 @@ def test_a_lone_warp_lacks_parallelism():
     (advice,) = lpp.advise(by_banks(1), n=1, device=V100)
     (parallelism,) = (each for each in advice.benefits if each.name == "B_itilp")
     assert parallelism.seconds > 0.2 * advice.seconds
-    assert "1 warps on a core" in parallelism.evidence[0]
+    assert "1 warp on a core" in parallelism.evidence[0]
 
 
 def test_benefits_come_with_the_largest_first_and_are_printed_with_what_to_try():
-    (advice,) = lpp.advise(transposed(), n=4096, device=V100)
+    (advice,) = lpp.advise(by_banks(8), n=4096, device=V100)
     times = [each.seconds for each in advice.benefits]
     assert times == sorted(times, reverse=True)
     text = str(advice)
     assert text.startswith(f"{advice.launch}: ")
-    assert "try coarsening: more elements in each work-item" in text
+    assert "try another layout of the tile" in text
     assert json.loads(json.dumps(advice.to_dict())) == advice.to_dict()
+
+
+def test_what_memory_hides_of_computation_is_not_gained():
+    (advice,) = lpp.advise(transposed(), n=4096, device=V100)
+    assert advice.analysis.t_overlap == advice.analysis.t_comp > advice.analysis.t_fp
+    assert advice.worth == ()
+    assert "nothing that GPUPerf knows of saves 1 % of the time" in str(advice)
+
+
+@pytest.mark.parametrize("code", ["a[i] = 2*a[i]", "b[i] = 2*a[i]"])
+def test_what_is_moved_at_full_bandwidth_has_nothing_to_gain_of_requests(code: str):
+    # What is changed in place is loaded and stored, as much as what is written elsewhere.
+    arrays = [lp.GlobalArg(name, np.float32, shape="n") for name in "ab" if f"{name}[" in code]
+    unit = lp.make_kernel("{[i]: 0 <= i < n}", code, [*arrays, ...], target=lp.PyOpenCLTarget())
+    unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    (advice,) = lpp.advise(unit, n=2**24, device=V100)
+    (memory,) = (each for each in advice.benefits if each.name == "B_memlp")
+    assert memory.seconds < 0.02 * advice.seconds
 
 
 def test_the_time_is_that_of_the_model():

@@ -131,7 +131,7 @@ def test_points_are_runs_in_a_second_over_warps(curves: lpp.OccupancyComparison)
 
 def test_fitted_models_know_no_occupancy(curves: lpp.OccupancyComparison):
     assert curves.refusals == dict.fromkeys(
-        ("linear", "overlap", "sampled", "learned"), "does not know how many groups reside at once"
+        ("linear", "overlap", "sampled", "learned"), "not told how many groups reside at once"
     )
 
 
@@ -139,7 +139,8 @@ def test_printed_curves_have_a_line_for_each_model(curves: lpp.OccupancyComparis
     lines = str(curves).splitlines()[2:]
     assert lines[0].split() == ["warps", "1", "7", "13", "20", "26", "32"]
     assert [line.split()[0] for line in lines[1:13]] == list(curves.seconds)
-    assert lines[13].strip().startswith("no answer: linear, overlap, sampled, learned: does not know")
+    assert lines[13].strip() == "not shown: 26 of 32 occupancies"
+    assert lines[14].strip().startswith("no answer: linear, overlap, sampled, learned: not told how many groups")
     assert max(map(len, lines)) <= 80
 
 

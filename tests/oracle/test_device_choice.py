@@ -110,7 +110,7 @@ def test_without_any_device_the_known_ones_are_listed(fits, no_local_device):
     ("name", "message"),
     [
         ("nvidia-titan-v", "no fit for the device 'nvidia-titan-v'; devices that have one: .*ar"),
-        ("", "no device called '' has a fit or is described; nearest to it: .*ar"),
+        ("", "no device called '' has a fit or is described; nearest to it: .*amd"),
     ],
 )
 def test_a_device_without_a_fit_is_refused_and_no_other_takes_its_place(name, message, fits, local_device, monkeypatch):

@@ -12,7 +12,7 @@ import pymbolic.primitives as prim
 from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering.tested_passes import on_loop
+from loopyperf.idg.lowering.tested_passes import TEST, on_loop
 from loopyperf.idg.polynomial import Monomial, Polynomial, is_axis
 from loopyperf.idg.program import NOT, Instruction
 
@@ -21,8 +21,6 @@ Capability = tuple[int, int]
 HOPPER: Capability = (9, 0)
 ENDING_TEST = 5
 """of which work-items of the grid have something to do: its sides, a comparison, and the end of the others"""
-TEST = 2
-"""of which have something to do in a part of the kernel: its left-hand side and a comparison"""
 PREDICATE = 1
 """a comparison that the source has: one of both sides of a condition serves the other, too"""
 FIXED = 3

@@ -8,10 +8,7 @@ from typing import Any
 from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
-
-STAYING = ("store", "barrier", "move", "integer", "branch")
-"""a move begins anew what the passes of an inner loop change"""
+from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, placed
 
 
 def without_invariants(graph: Idg) -> Idg:

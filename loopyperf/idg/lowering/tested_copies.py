@@ -8,11 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.tested_passes import TEST
 from loopyperf.idg.program import Instruction, Item, Loop
 from loopyperf.idg.unrolling import number_of_runs
-
-TEST = 2
-"""instructions: the left-hand side, and a comparison"""
 
 
 def with_tested_copies(graph: Idg) -> Idg:

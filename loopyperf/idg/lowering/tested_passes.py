@@ -17,7 +17,7 @@ from loopyperf.idg.program import NOT, Edge, Instruction, Item, Loop
 from loopyperf.idg.unrolling import number_of_runs
 
 TEST = 2
-"""instructions: the left-hand side, and a comparison"""
+"""instructions of a test of which work-items have something to do: the left-hand side, and a comparison"""
 ADDRESS = 2
 """of an access that moves on by a size, beyond the step that it has anyway: index and base, under the predicate"""
 

@@ -8,9 +8,8 @@ from typing import Any
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import rewritten
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop
 
-UNIQUE = ("store", "barrier", "move", "integer", "branch")
 COMMUTATIVE = ("add", "mul", "min/max")
 
 
@@ -82,7 +81,7 @@ class _Merger:
 
     def _key(self, place: int, instruction: Instruction, versions: dict[str, int]) -> Any:
         """Return what tells apart what is computed; None for what is never merged."""
-        if instruction.kind in UNIQUE:
+        if instruction.kind in STAYING:
             return None
         what = (instruction.kind, instruction.dtype)
         if instruction.kind == "load":

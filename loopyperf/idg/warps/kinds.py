@@ -120,7 +120,7 @@ def _apart(executions: isl.Set, axes: int) -> _Part:
     """Return *executions* as where they are, and on what part of them their number depends there.
 
     Loops that no constraint ties to the place are entered alike wherever they are, so their passes are a constant
-    factor of the number. What ties axes of the place to each other alone is in *where*.
+    factor of the number. What ties axes of the place to each other alone is in where they are.
     """
     where = executions.project_out(SET, axes, executions.dim(SET) - axes).coalesce()
     parts = executions.get_basic_sets()

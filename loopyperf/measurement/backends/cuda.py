@@ -97,7 +97,7 @@ class CudaBackend:
         return BoundKernel(module, launches, runtime, partial(self._entering, case))
 
     def empty_caches(self) -> None:
-        """Read and write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
+        """Write more than the device's last cache holds; raises :class:`MeasurementError` if it cannot."""
         with self._device:
             self._flush()
             self._cupy.cuda.get_current_stream().synchronize()

@@ -183,8 +183,8 @@ def _seconds(cycles: Any, clock: float) -> float:
 def _parallelism(launch: TimedLaunch, found: Analysis) -> Iterator[str]:
     inputs = found.inputs
     yield (
-        f"{inputs.n:g} warps on a core with {inputs.ilp:.2g} independent instructions each: {float(found.itilp):.3g} "
-        f"under way, {float(found.itilp_max):.3g} would hide latencies of "
+        f"{number_of(inputs.n, 'warp')} on a core with {inputs.ilp:.2g} independent instructions each: "
+        f"{float(found.itilp):.3g} under way, {float(found.itilp_max):.3g} would hide latencies of "
         f"{number_of(float(found.avg_inst_lat), 'cycle')}"
     )
     yield f"no more groups fit for {' and '.join(launch.limited_by)}"

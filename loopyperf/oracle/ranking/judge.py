@@ -13,6 +13,7 @@ from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.description import Device
 from loopyperf.device.library import a_processor
 from loopyperf.device.names import is_processor
+from loopyperf.device.occupancy import check_fits
 from loopyperf.errors import ParameterError
 from loopyperf.group import Group, declared_group
 from loopyperf.kernel import Program, as_translation_unit
@@ -23,7 +24,6 @@ from loopyperf.oracle.analysis import count, prepared_group
 from loopyperf.oracle.choice import WITHOUT_FIT, DeviceChoice, FitChoice, chosen_device
 from loopyperf.oracle.estimate import chosen_record, estimate
 from loopyperf.oracle.observation import described
-from loopyperf.oracle.ranking.feasibility import check_fits
 from loopyperf.oracle.ranking.options import check_sizes, check_typical
 from loopyperf.oracle.ranking.outcome import Bound, Unanswered, refused
 from loopyperf.oracle.ranking.sizes_taken import Sizes, sizes_lacking, sizes_taken

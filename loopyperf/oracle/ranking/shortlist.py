@@ -9,7 +9,6 @@ does not change their order. Where the fit does not say that, they are normal, a
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, hypot, log, sqrt
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.uncertainty import quantile
 from loopyperf.errors import ParameterError
-from loopyperf.models.result import LEVEL
+from loopyperf.models.result import DEVIATIONS, LEVEL
 from loopyperf.oracle.ranking.options import check_share
 
 DRAWS = 2000
@@ -27,8 +26,6 @@ MOST_DRAWN = 20_000_000
 COMPARED = 1000
 """errors that are compared with each other, at most"""
 SEED = 0
-WITHIN = NormalDist().inv_cdf((1 + LEVEL) / 2)
-"""standard deviations in half the width of an interval"""
 
 Floats = NDArray[np.float64]
 
@@ -140,5 +137,5 @@ def _needed(candidates: Sequence[Candidate], errors: Sequence[float], regret: fl
 
 def _drawn(errors: Sequence[float], number: int, rng: np.random.Generator) -> Floats:
     if len(errors) < 2:
-        return rng.standard_normal(number) / WITHIN
+        return rng.standard_normal(number) / DEVIATIONS
     return rng.choice(np.array(errors), number)

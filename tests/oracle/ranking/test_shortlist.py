@@ -10,7 +10,7 @@ from kernels import summed
 import loopyperf as lpp
 from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.errors import ParameterError
-from loopyperf.oracle.ranking.shortlist import WITHIN, Candidate, errors_of, shortlisted, tied
+from loopyperf.oracle.ranking.shortlist import DEVIATIONS, Candidate, errors_of, shortlisted, tied
 
 NORMAL: tuple[float, ...] = ()
 """errors of a fit that does not tell them"""
@@ -25,7 +25,7 @@ def candidates(*seconds: float, spread: float | None = 0.2) -> list[Candidate]:
 def test_of_two_the_first_is_the_faster_with_the_probability_of_the_normal_distribution():
     # ln t₁ − ln t₀ is normal about ln(T₁/T₀), with √2 times the deviation 0.2/1.28 of each.
     pair = candidates(1.0, 1.2)
-    probability = NormalDist(log(1.2), sqrt(2) * 0.2 / WITHIN).cdf(0)
+    probability = NormalDist(log(1.2), sqrt(2) * 0.2 / DEVIATIONS).cdf(0)
     assert len(shortlisted(pair, NORMAL, 0.0, 1 - probability - 0.03)) == 1
     assert len(shortlisted(pair, NORMAL, 0.0, 1 - probability + 0.03)) == 2
 
