@@ -183,7 +183,7 @@ def _seconds(cycles: Any, clock: float) -> float:
 def _parallelism(launch: TimedLaunch, found: Analysis) -> Iterator[str]:
     inputs = found.inputs
     yield (
-        f"{number_of(inputs.n, 'warp')} on a core with {inputs.ilp:.2g} independent instructions each: "
+        f"{number_of(float(inputs.n), 'warp')} on a core with {inputs.ilp:.2g} independent instructions each: "
         f"{float(found.itilp):.3g} under way, {float(found.itilp_max):.3g} would hide latencies of "
         f"{number_of(float(found.avg_inst_lat), 'cycle')}"
     )
