@@ -53,11 +53,11 @@ class WriteBackCache:
         self.moved += SECTOR * len(stored)
 
 
-def v100_with(size: int) -> Device:
-    """Return a V100 with so many bytes of L2, and next to no L1."""
+def v100_with(size: int, nearer: int = KIB) -> Device:
+    """Return a V100 with so many bytes of L2, and so many *nearer* to the core, next to none unless stated."""
 
     def with_size(level: MemoryLevel) -> MemoryLevel:
-        kib = {"L1": 1, "L2": size // KIB}.get(level.name)
+        kib = {"L1": nearer // KIB, "L2": size // KIB}.get(level.name)
         numbers = [
             (name, structs.replace(quantity, value=kib, unit="KiB") if kib and name == "size" else quantity)
             for name, quantity in level.numbers
@@ -170,6 +170,18 @@ def test_every_fourth_pass_of_a_loop_moves_what_a_fourth_of_the_passes_does() ->
     some = bytes_of("b[i] = sum(j, a[i, j])", "{[i, j]: 0<=i<n and 0<=j<256 and j mod 4 = 0}", shapes, "j")
     all_ = bytes_of("b[i] = sum(j, a[i, 4*j])", "{[i, j]: 0<=i<n and 0<=j<64}", shapes, "j")
     assert some == pytest.approx(all_, rel=0.02)
+
+
+@pytest.mark.parametrize("nearer", [KIB, 128 * KIB])
+def test_what_is_stored_is_gathered_by_the_last_cache_alone(nearer: int) -> None:
+    # A group stores to the same 24 KiB six times; 64 groups, of 1.5 MiB, reside at once.
+    arrays = [lp.GlobalArg("a", np.float32, shape="planes, n"), lp.ValueArg("t0", np.int32)]
+    domain = "{[i, t, k]: 0<=i<n and 0<=t<passes and 0<=k<planes}"
+    unit = lp.make_kernel(domain, "a[k, i] = t + t0", [*arrays, ...], target=lp.PyOpenCLTarget())
+    unit = lp.prioritize_loops(lp.split_iname(unit, "i", 256, inner_tag="l.0", outer_tag="g.0"), "t,k")
+    for size, times in ((KIB, 6), (2**24, 1)):
+        (launch,) = lpp.roofline(unit, n=N, passes=6, planes=24, t0=0, device=v100_with(size, nearer)).launches
+        assert launch.moved["DRAM"] == pytest.approx(times * 24 * 4 * N, rel=0.02)
 
 
 def test_a_reversed_array_is_no_other_than_one_more() -> None:

@@ -37,6 +37,8 @@ from loopyperf.idg.warps.warp import first_value
 SET = isl.dim_type.set
 FIRST = "first load"
 """the loads of what nothing in the launch has stored before, of arrays that are both loaded and stored"""
+PAIRS = 64
+"""of loads and stores of an array that are compared, which takes a millisecond each"""
 Window = Mapping[str, range]
 """iname -> the values that are looked at; all of those that are not named"""
 Part = Nest | Sequence[Nest | Statement]
@@ -285,9 +287,12 @@ def _identities(statements: Iterable[Statement], nest: Nest) -> frozenset[int]:
 def _first_loads(accesses: Sequence[_Access], nest: Nest) -> Iterator[_Access]:
     """Yield those of *accesses*, all of one array, that load what no other has stored before in the program of *nest*.
 
-    Where data tells which cells are stored, every load is one of them.
+    Where data tells which cells are stored, and where there are more than :data:`PAIRS` of loads and stores, every load
+    is one of them.
     """
     stores = [access for access in accesses if "store" in access.makers and access.cells is not None]
+    if sum("load" in access.makers for access in accesses) * len(stores) > PAIRS:
+        stores = []
     place = {id(statement): number for number, statement in enumerate(nest.statements())}
     for access in accesses:
         for load in access.makers.get("load", ()):

@@ -59,7 +59,7 @@ def levels_that_serve(
 ) -> dict[Way, Served]:
     """Return how far the loads and the stores of each array go; *sectors* are those that a group asks for.
 
-    A core's cache writes each store on at once, so that a farther one gathers them on its own.
+    A core's cache writes each store on at once, so that a farther one whose size is stated gathers them on its own.
     """
     sets = launch.representative.working_sets()
     window = sets.window(_around(launch, 1), launch.representative.host)
@@ -70,10 +70,8 @@ def levels_that_serve(
     for level, farther in pairwise(global_levels(device)):
         moved = _moved_by_group(launch, level, residence, sets, sectors.keys())
         for way, number in sectors.items():
-            if way.kind == "load":
-                left[way] = min(left[way], moved.get(way, left[way]))
-            elif level.per != "core":
-                left[way] = min(number, moved.get(way, left[way]))
+            if way in moved:
+                left[way] = min(left[way] if way.kind == "load" else number, moved[way])
             touched = at_once[way.kind].get(way.array)
             distinct = min(number, float(touched.sectors) if touched else 0.0) or number
             asked[way][farther.name] = left[way] / number if number else 0.0
