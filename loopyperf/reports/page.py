@@ -13,7 +13,7 @@ from typing import Any
 
 from loopyperf.errors import LoopyperfError
 from loopyperf.models import MODELS
-from loopyperf.models.result import HEADINGS, NO_INTERVAL, Estimate
+from loopyperf.models.result import HEADINGS, LEVEL, NO_INTERVAL, Estimate
 from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.costs import LineCost
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
@@ -54,6 +54,7 @@ def page_of(explanation: Explanation) -> str:
         paragraphs=paragraphs(explanation.about),
         sizes=", ".join(_stated(explanation)),
         headings=HEADINGS,
+        level=in_percent(LEVEL),
         first=first,
         lines=explanation.lines(first.estimate),
         cell=_cell,
