@@ -21,8 +21,6 @@ MARGIN = 0.2
 """How much smaller, relatively, the plain fit's cross-validated error must be for it to be preferred. Means over so few
 classes differ by as much between two calibrations of one device, and weights that cannot be negative are the safer
 ones for kernels unlike the measured ones."""
-
-
 NAMED = 6
 """weights that a sentence names, at most"""
 

@@ -16,10 +16,9 @@ from typing import Literal
 
 from loopyperf.calibration.fit_files import load_fit, path_of, save_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.device.library import NEAREST, known_descriptions, likeness, load_device, slug_of
+from loopyperf.device.library import known_descriptions, load_device, nearest_to, slug_of
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
-from loopyperf.units import listed
 from loopyperf.user_data import user_data, user_data_name
 
 MODELS = ("linear", "overlap")
@@ -237,14 +236,13 @@ def _no_such_device(slug: str, known: Sequence[str]) -> str:
     way_out = without_fit(slug)
     if not way_out:
         known = sorted({*known, *(each.slug for each in known_descriptions())})
-    nearest = sorted(known, key=lambda name: -likeness(slug, name))
     if not way_out:
         return (
-            f"no device called {slug!r} has a fit or is described; nearest to it: {listed(nearest, NEAREST)}. "
+            f"no device called {slug!r} has a fit or is described; nearest to it: {nearest_to(slug, known)}. "
             "`loopyperf devices` lists all; to add one, run `loopyperf calibrate` on it, or give the path of a fit file"
         )
     return (
-        f"there is no fit for the device {slug!r}; devices that have one: {listed(nearest, NEAREST) or 'none'}. "
+        f"there is no fit for the device {slug!r}; devices that have one: {nearest_to(slug, known)}. "
         f"To make one, run `loopyperf calibrate` on the device, or give the path of a fit file{way_out}"
     )
 

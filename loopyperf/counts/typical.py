@@ -27,8 +27,7 @@ class Typical:
 
     def __init__(self, values: Mapping[str, Any], read_item: Callable[[Any], Item] = _as_it_is) -> None:
         """Take *values*; *read_item* reads the names of what foreign code does, where they are not items already."""
-        if not isinstance(cast("object", values), Mapping):
-            raise ParameterError(f"typical is values by name, as typical={{'j': 10}}; received {values!r:.80}")
+        check_stated(values)
         self.values = dict(values)
         self._read_item = read_item
         self._asked: set[str] = set()

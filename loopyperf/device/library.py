@@ -116,16 +116,19 @@ def without_brand(slug: str) -> str:
     return "-".join(word for word in slug.split("-") if word not in BRANDS)
 
 
-def likeness(asked: str, slug: str) -> float:
-    """Return how near what was asked for comes to the name of a device, from 0 to 1, whatever brand is left out."""
-    names = ((asked, slug), (without_brand(asked), without_brand(slug)))
-    return max(difflib.SequenceMatcher(None, one, other).ratio() for one, other in names)
+def nearest_to(asked: str, known: Sequence[str]) -> str:
+    """Return those of the *known* short names that are most like what was *asked* for, whatever brand is left out."""
+
+    def likeness(slug: str) -> float:
+        names = ((asked, slug), (without_brand(asked), without_brand(slug)))
+        return max(difflib.SequenceMatcher(None, one, other).ratio() for one, other in names)
+
+    return listed(sorted(known, key=lambda slug: -likeness(slug)), NEAREST) or "none"
 
 
 def _no_such_device(slug: str, known: Sequence[str]) -> str:
-    nearest = sorted(known, key=lambda name: -likeness(slug, name))
     return (
-        f"no device called {slug!r} is described; nearest to it: {listed(nearest, NEAREST) or 'none'}. "
+        f"no device called {slug!r} is described; nearest to it: {nearest_to(slug, known)}. "
         "`loopyperf devices` lists all; to add one, write a description (docs/devices.md) and give its path, or put it "
         f"into the folder {user_descriptions()}"
     )

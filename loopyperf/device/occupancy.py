@@ -89,6 +89,14 @@ def occupancy(device: Device, work_items: int, registers: int | None = None, loc
     return found
 
 
+def check_fits(group: Group, device: Device) -> None:
+    """Raise :class:`OccupancyError` for a *group* that fits on no core of *device*."""
+    try:
+        occupancy(device, group.work_items, local_memory=group.local_memory)
+    except MissingNumberError:  # what is not described limits nobody
+        return
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
     """A group, and the device that it is to reside on."""
@@ -187,11 +195,3 @@ class _Group:
 def _ceil(number: int, unit: int) -> int:
     """Return the least multiple of *unit* that is not below *number*."""
     return -(-number // unit) * unit
-
-
-def check_fits(group: Group, device: Device) -> None:
-    """Raise :class:`OccupancyError` for a *group* that fits on no core of *device*."""
-    try:
-        occupancy(device, group.work_items, local_memory=group.local_memory)
-    except MissingNumberError:  # what is not described limits nobody
-        return

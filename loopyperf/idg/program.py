@@ -90,7 +90,8 @@ class Instruction:
 
 
 STAYING = ("store", "barrier", "move", "integer", "branch")
-"""kinds of instructions that are executed where they stand, each for itself"""
+"""kinds of instructions that are executed where they stand, each for itself; a move begins anew what the passes of an
+inner loop change"""
 NOT = "not "
 """what a predicate begins with that is the opposite of another"""
 WORK_ITEM, WORK_GROUP = "the work-item", "the work-group"

@@ -9,6 +9,7 @@ sectors themselves are counted in that way.
 from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
+from typing import NamedTuple
 
 import islpy as isl
 
@@ -23,17 +24,33 @@ LONG = 4
 """blocks: of rows that are longer, what is touched at their ends does not count for much"""
 
 
+class _Box(NamedTuple):
+    """The box that holds some cells, with their strides."""
+
+    whole: Touched
+    """what all of it touches"""
+    elements: int
+    """in it"""
+    cells: int
+    """those of them that there are"""
+
+    @property
+    def filled(self) -> Fraction:
+        return min(Fraction(self.cells, self.elements), Fraction(1))
+
+    @property
+    def thinned(self) -> Touched:
+        return self.whole.times(self.filled)
+
+
 def touched_by(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
     """Return the sectors and lines that *cells* lie in: elements of *width* bytes, so many bytes apart along *axes*."""
     if cells.is_empty():
         return Touched()
-    box, filled = _in_box(cells, axes, width)
-    if filled >= NEARLY_ALL:
-        return box.times(filled)
-    sectors, lines = (
-        box.times(filled) if _are_rows(cells, axes, size) else _by_blocks(cells, axes, width, size)
-        for size in (SECTOR, LINE)
-    )
+    box = _box(cells, axes, width)
+    if box.filled >= NEARLY_ALL:
+        return box.thinned
+    sectors, lines = (_by_blocks(cells, axes, box, size) for size in (SECTOR, LINE))
     return Touched(sectors.sectors, lines.lines)
 
 
@@ -47,44 +64,32 @@ def values_along(points: isl.Set, place: int) -> range:
     return range(least, most + 1, max(1, alone.get_stride(0).to_python()))
 
 
-def _in_box(cells: isl.Set, axes: Sequence[int], width: int) -> tuple[Touched, Fraction]:
-    """Return what the box touches that holds *cells*, with their strides, and the part of it that they fill."""
+def _box(cells: isl.Set, axes: Sequence[int], width: int) -> _Box:
     first, steps = 0, list[tuple[int, int]]()
     for place, distance in enumerate(axes):
         values = values_along(cells, place)
         first += distance * (values[0] if distance > 0 else values[-1])
         steps.append((distance * values.step, len(values)))
-    box = touched(first, steps, width)
-    if cells.is_box():
-        return box, Fraction(1)
-    return box, min(Fraction(number_of_points(cells), prod(number for _, number in steps)), Fraction(1))
+    elements = prod(number for _, number in steps)
+    return _Box(touched(first, steps, width), elements, elements if cells.is_box() else number_of_points(cells))
 
 
-def _nearest(axes: Sequence[int], size: int) -> int | None:
-    """Return the axis along which cells lie nearest to each other; None where none lie in one block of *size* bytes."""
+def _by_blocks(cells: isl.Set, axes: Sequence[int], box: _Box, size: int) -> Touched:
+    """Return what the blocks of *size* bytes touch that *cells* lie in, which are in *box*."""
     within = [place for place, distance in enumerate(axes) if 0 < abs(distance) < size]
-    return min(within, key=lambda place: abs(axes[place]), default=None)
-
-
-def _are_rows(cells: isl.Set, axes: Sequence[int], size: int) -> bool:
-    """Return whether *cells* are rows without holes of several blocks each, on average."""
-    nearest = _nearest(axes, size)
-    if nearest is None or any(part.dim(DIV) for part in cells.get_basic_sets()):
-        return False
-    rows = number_of_points(cells.project_out(SET, nearest, 1))
-    return number_of_points(cells) * abs(axes[nearest]) >= LONG * size * rows
-
-
-def _by_blocks(cells: isl.Set, axes: Sequence[int], width: int, size: int) -> Touched:
-    """Return what the blocks of *size* bytes touch that *cells* lie in."""
-    nearest = _nearest(axes, size)
-    if nearest is None:
-        box, filled = _in_box(cells, axes, width)
-        return box.times(filled)
+    nearest = min(within, key=lambda place: abs(axes[place]), default=None)
+    if nearest is None or _are_rows(cells, nearest, LONG * size / abs(axes[nearest]), box):
+        return box.thinned
     names = [f"i{number}" for number in range(len(axes))]
     blocks = [*names]
     blocks[nearest] = f"floor(({axes[nearest]}*{names[nearest]})/{size})"
     to_blocks = isl.Map(f"{{[{', '.join(names)}] -> [{', '.join(blocks)}]}}", context=cells.get_ctx())
     apart = [size if place == nearest else distance for place, distance in enumerate(axes)]
-    box, filled = _in_box(cells.apply(to_blocks), apart, size)
-    return box.times(filled)
+    return _box(cells.apply(to_blocks), apart, size).thinned
+
+
+def _are_rows(cells: isl.Set, place: int, length: float, box: _Box) -> bool:
+    """Return whether *cells* are rows without holes along the axis at *place*, at least of that *length* on average."""
+    if any(part.dim(DIV) for part in cells.get_basic_sets()):
+        return False
+    return box.cells >= length * number_of_points(cells.project_out(SET, place, 1))

@@ -22,7 +22,6 @@ TIE = 1e-3
 """of the time: no difference that the three digits of a time show"""
 DIVISIONS = ("div", "pow", "special", SPECIAL)
 """kinds of machine instructions of which special function units may do the work"""
-INSTRUCTION = "instruction"
 SMALL = 0.01
 """of the time: benefits below are not worth a word"""
 
@@ -230,7 +229,8 @@ def _instructions(seen: LaunchInputs) -> Iterator[str]:
     for source in _costliest({name: sum(kinds.values()) for name, kinds in others.items()}):
         kinds = others[source]
         few, useful = sum(kinds.values()), floating.get(source, 0.0)
-        number = f"{amount(few)} of {number_of(few + useful, INSTRUCTION)}" if useful else number_of(few, INSTRUCTION)
+        of_all = number_of(few + useful, "instruction")
+        number = f"{amount(few)} of {of_all}" if useful else of_all
         listed = "".join(f", {amount(kinds[kind])} {kind}" for kind in _costliest(kinds) if kind != source)
         yield f"{source}: {number} of a warp{listed}"
 

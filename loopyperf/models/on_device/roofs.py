@@ -31,9 +31,6 @@ FLOPS: Mapping[str, int] = {"add": 1, "mul": 1, "fma": 2, "mufu": 1, "special": 
 """kind of a machine instruction of a floating-point type -> flop of a lane"""
 MULTIPLY_ADD = 2
 """flop"""
-NO_ROOF = " is not described: there is no such roof"
-BESIDE = "beside what launching takes"
-"""what no roof is of; estimates by the model ``roofline`` have it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +77,12 @@ class Roofline(Shown):
 
     def sheet(self) -> Sheet:
         """Return the launches with what bounds them, and the roofs."""
-        seconds = sum(launch.seconds for launch in self.launches)
+        launches, seconds = number_of(len(self.launches), "launch"), sum(launch.seconds for launch in self.launches)
         roofs = [(name, prefixed(each, "B/s")) for name, each in self.bandwidths.items()]
         roofs += [(name, prefixed(each, "flop/s")) for name, each in self.peaks.items()]
         return Sheet(
             asked=f"{called(self.kernel, self.sizes, self.typical)} under the roofs of {self.device}",
-            answer=f"{number_of(len(self.launches), 'launch')}, {duration(seconds)} at least {BESIDE}",
+            answer=f"{launches}, {duration(seconds)} at least beside what launching takes",
             tables=[
                 self._launches(),
                 Table(("roof", "at most"), roofs),
@@ -130,8 +127,8 @@ def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any], typical: Mapping[
     launches = tuple(_under_roofs(launch, roofs) for launch in kernel.launches)
     assumed = dict.fromkeys(note for launch in kernel.launches for note in launch.notes)
     # Who is told that a bandwidth is no limit is not told again that there is no roof of it.
-    missing = [f"{name}{NO_ROOF}" for name in roofs.missing if f"{name}{NO_LIMIT}" not in assumed]
-    notes = [*missing, *assumed]
+    missing = (name for name in roofs.missing if f"{name}{NO_LIMIT}" not in assumed)
+    notes = [*(f"{name} is not described: there is no such roof" for name in missing), *assumed]
     stated, name, slug = dict(typical or {}), kernel.graphs.kernel, kernel.device.slug
     return Roofline(name, dict(sizes), slug, bandwidths, peaks, launches, tuple(notes), stated)
 

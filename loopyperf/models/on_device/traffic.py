@@ -22,6 +22,9 @@ from loopyperf.idg.access.sectors import LINE
 from loopyperf.idg.access.working_sets import FIRST, Window, WorkingSets
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 
+MORE = 1.1
+"""times the lines that groups in the middle touch: those on either side that touch more are looked at in their stead"""
+
 
 @dataclass(frozen=True)
 class Residence:
@@ -29,10 +32,6 @@ class Residence:
 
     on_core: int
     on_device: int
-
-
-MORE = 1.1
-"""times the lines that groups in the middle touch: those on either side that touch more are looked at in their stead"""
 
 
 class Way(NamedTuple):
@@ -84,10 +83,9 @@ def sectors_touched(launch: LaunchGraphs) -> float:
     representative = launch.representative
     sets = representative.working_sets()
     everywhere = sets.window({axis: range(length) for axis, length in launch.grid.items()}, representative.host)
-    of_kind = {kind: sets.touched(sets.program.nest, everywhere, kind=kind) for kind in (None, FIRST, "store")}
-    both = of_kind[FIRST].keys() & of_kind["store"].keys()
-    once = sum(each.sectors for array, each in of_kind[None].items() if array not in both)
-    return float(once + sum(of_kind[kind][array].sectors for array in both for kind in (FIRST, "store")))
+    every, first, stored = (sets.touched(sets.program.nest, everywhere, kind=kind) for kind in (None, FIRST, "store"))
+    once = sum(each.sectors for array, each in every.items() if array not in first)
+    return float(once + sum(each.sectors + stored[array].sectors for array, each in first.items()))
 
 
 def levels_that_serve_stacks(

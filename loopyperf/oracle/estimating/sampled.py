@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from loopyperf.counts.typical import Typical
-from loopyperf.errors import LoopyperfError, ParameterError
+from loopyperf.errors import ParameterError
 from loopyperf.kernel import Program
 from loopyperf.measurement.backends import BACKENDS, open_backend
 from loopyperf.measurement.backends.interface import Backend
@@ -16,9 +16,8 @@ from loopyperf.models.interface import SampledModel
 from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.oracle.analysis import prepared
 from loopyperf.oracle.estimating.by_device import answered_at, device_estimate
-from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.made_case import made_case
-from loopyperf.oracle.observation import described
+from loopyperf.oracle.samples.saturations import described_saturations
 from loopyperf.oracle.samples.taking import Question, SampledKernel, take_samples
 from loopyperf.properties.unified import item_named
 
@@ -89,15 +88,3 @@ def _answer(
     taken = sampled(program, backend, arguments, typical, sizes)
     answer = model.time(taken.programs, taken.launching)
     return prepared(program).name, replace(answer, notes=(*answer.notes, *taken.notes(float(answer.seconds))))
-
-
-def described_saturations(program: Program, backend: RunsParts, typical: Stated, sizes: Sizes) -> dict[str, int]:
-    """Return device program -> Psat by the occupancy on the described device; none where that is not known."""
-    device = described(backend.environment.slug)
-    if device is None:
-        return {}
-    try:
-        launches = timed_kernel(program, device, typical, sizes).launches
-        return {each.launch.name: each.execution.concurrent_groups * device.cores for each in launches}
-    except LoopyperfError:  # the runtime's answer will do
-        return {}

@@ -23,7 +23,7 @@ from loopyperf.measurement.kernel_files import KernelFile, configurations_of
 from loopyperf.measurement.records import Sampled
 from loopyperf.measurement.watch import Watch
 from loopyperf.oracle.analysis import prepared
-from loopyperf.oracle.estimating.sampled import described_saturations
+from loopyperf.oracle.samples.saturations import described_saturations
 from loopyperf.oracle.samples.taking import Question, SampledKernel, take_samples
 
 
