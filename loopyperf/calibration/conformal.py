@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.calibration.solution import Solution
 from loopyperf.calibration.uncertainty import Uncertainty
-from loopyperf.calibration.validation import LeftOut
+from loopyperf.calibration.validation import OutOfFold
 
 DIGITS = 6
 """significant ones that are kept of a score and of the covariance"""
 
 
-def uncertainty(solution: Solution, observations: Sequence[Observation], left_out: LeftOut) -> Uncertainty:
+def uncertainty(solution: Solution, observations: Sequence[Observation], left_out: OutOfFold) -> Uncertainty:
     """Return what the intervals of *solution* are made from, given what it says of classes that were left out."""
     ratios = left_out.seconds / np.array([row.seconds for row in observations])
     known = np.array([not missing for missing in left_out.unknown])

@@ -16,7 +16,7 @@ from loopyperf.calibration.uncertainty import Uncertainty
 from loopyperf.models.interface import Basis
 from loopyperf.models.pipeline_names import LAUNCHES, shown
 from loopyperf.sheet import Sheet, Shown, Table
-from loopyperf.units import duration, in_percent, number_of
+from loopyperf.units import amount, duration, in_percent, number_of
 
 SCHEMA = 2
 """Version of the fit files that this loopyperf writes."""
@@ -135,7 +135,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     def _weights(self) -> Table:
         """Return the weights, and where it is known the most that a measurement had of each column."""
         of_pipelines = self.basis == "pipelines"
-        columns = ("pipeline", "takes", "at most busy") if of_pipelines else ("property", "each", "at most")
+        columns = ("pipeline", "takes", "at most busy") if of_pipelines else ("property", "each", "most counted")
         rows = [
             (shown(name) if of_pipelines else name, *self._in_words(name, weight))
             for name, weight in self.weights.items()
@@ -147,7 +147,7 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     def _in_words(self, name: str, weight: float) -> tuple[str, str]:
         most = self.ranges[name][1] if name in self.ranges else None
         if self.basis == "counts":
-            return duration(weight), "" if most is None else f"{most:.3g}"
+            return duration(weight), "" if most is None else amount(most)
         if name == LAUNCHES:
             return f"{duration(weight)} each", "" if most is None else number_of(int(most), "launch")
         return f"{weight:.3g} times", "" if most is None else duration(most)

@@ -17,7 +17,7 @@ FEWEST = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LeftOut:
+class OutOfFold:
     """What a candidate says of each observation, fitted to other classes."""
 
     seconds: Vector
@@ -33,7 +33,7 @@ class Validated:
     """A cross-validation with the predictions that it rests on."""
 
     table: CrossValidation
-    left_out: Mapping[str, LeftOut]
+    left_out: Mapping[str, OutOfFold]
     """by candidate"""
     candidates: Mapping[str, Candidate]
 
@@ -64,7 +64,7 @@ def cross_validate(
     bases: set[Basis] = {each.basis for each in chosen}
     told = {basis: told_of(basis, rows, beyond) for basis in bases}
     posed = {basis: [(fold, _without(fold, told[basis], basis)) for fold in asked] for basis in bases}
-    left_out = {each.name: _left_out(each, rows, posed[each.basis]) for each in chosen}
+    left_out = {each.name: _out_of_fold(each, rows, posed[each.basis]) for each in chosen}
     table = _table(rows, left_out)
     return Validated(table, left_out, {each.name: each for each in chosen})
 
@@ -80,7 +80,9 @@ def _without(fold: set[str], rows: Sequence[Observation], basis: Basis) -> Probl
     return pose_problem((row for row in rows if row.kernel_class not in fold), basis)
 
 
-def _left_out(candidate: Candidate, rows: Sequence[Observation], posed: Sequence[tuple[set[str], Problem]]) -> LeftOut:
+def _out_of_fold(
+    candidate: Candidate, rows: Sequence[Observation], posed: Sequence[tuple[set[str], Problem]]
+) -> OutOfFold:
     seconds, leverages = np.zeros(len(rows)), np.zeros(len(rows))
     unknown: list[tuple[str, ...]] = [()] * len(rows)
     for fold, problem in posed:
@@ -91,13 +93,13 @@ def _left_out(candidate: Candidate, rows: Sequence[Observation], posed: Sequence
         leverages[places] = solution.leverages(amounts)
         for place, each in zip(places, amounts, strict=True):
             unknown[place] = solution.unknown(each)
-    return LeftOut(seconds, leverages, tuple(unknown))
+    return OutOfFold(seconds, leverages, tuple(unknown))
 
 
 # {{{ the table
 
 
-def _table(rows: Sequence[Observation], left_out: Mapping[str, LeftOut]) -> CrossValidation:
+def _table(rows: Sequence[Observation], left_out: Mapping[str, OutOfFold]) -> CrossValidation:
     names = dict.fromkeys(row.kernel_class for row in rows)
     classes = tuple(_of_class(name, rows, left_out) for name in names)
     known = tuple(errors for errors in classes if errors.predictable)
@@ -109,7 +111,7 @@ def _table(rows: Sequence[Observation], left_out: Mapping[str, LeftOut]) -> Cros
     )
 
 
-def _of_class(name: str, rows: Sequence[Observation], left_out: Mapping[str, LeftOut]) -> ClassErrors:
+def _of_class(name: str, rows: Sequence[Observation], left_out: Mapping[str, OutOfFold]) -> ClassErrors:
     places = [place for place, row in enumerate(rows) if row.kernel_class == name]
     missing = {place: {each for found in left_out.values() for each in found.unknown[place]} for place in places}
     predictable = [place for place in places if not missing[place]]

@@ -7,8 +7,26 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import click
+
 from loopyperf.errors import KernelFileError
 from loopyperf.kernel import Program
+
+
+class KernelSource(click.ParamType[str]):
+    """Where a kernel is, or several are: a function in a file."""
+
+    name = "file.py:function"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return *value*; fails, as Click has it, where it names no file, or nothing in it."""
+        file, _, name = str(value).rpartition(":")
+        if not file or not name:
+            self.fail(f"a kernel is written FILE.py:FUNCTION, as in matmul.py:tiled; received {value!r}", param, ctx)
+        return str(value)
+
+
+KERNEL_SOURCE = KernelSource()
 
 
 def load_program(source: str) -> Program:
@@ -28,9 +46,7 @@ def load_built(source: str) -> Any:
 
     Raises :class:`KernelFileError` if there is no such file or attribute, or the function fails or needs arguments.
     """
-    file, separator, name = source.rpartition(":")
-    if not separator or not file:
-        raise KernelFileError(f"a kernel is written FILE.py:FUNCTION, for example matmul.py:tiled; received {source!r}")
+    file, _, name = source.rpartition(":")
     module = _imported(Path(file))
     if not hasattr(module, name):
         raise KernelFileError(f"{file} has no {name!r}; it defines: {', '.join(_functions(module)) or 'no functions'}")
@@ -65,8 +81,10 @@ def _imported(path: Path) -> ModuleType:
     if _is_from(sys.modules.get(name), origin):
         return sys.modules[name]
     spec = spec_from_file_location(name, origin)
-    if not path.is_file() or spec is None or spec.loader is None:
+    if not path.is_file():
         raise KernelFileError(f"no Python file at {path}")
+    if spec is None or spec.loader is None:
+        raise KernelFileError(f"{path} is no Python file, whose name ends with .py")
     # Loopy's disk cache pickles what a kernel refers to, so the module must be importable by its name.
     module = sys.modules[name] = module_from_spec(spec)
     sys.path.insert(0, str(path.parent))

@@ -1,4 +1,4 @@
-"""What is written NAME=VALUE on the command line: sizes, and what data decides."""
+"""What is named on the command line: NAME=VALUE, sizes and what data decides, and what is named once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,10 +35,7 @@ def by_name(
     context: click.Context, option: click.Parameter, settings: tuple[tuple[str, Number], ...]
 ) -> dict[str, Number]:
     """Return name -> number of *settings*; raises :class:`click.BadParameter` for a name that is given twice."""
-    names = [name for name, _ in settings]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise click.BadParameter(f"{twice[0]} is given twice", context, option)
+    each_once(context, option, tuple(name for name, _ in settings))
     return dict(settings)
 
 
@@ -54,6 +51,14 @@ def once(context: click.Context, option: click.Parameter, values: tuple[str, ...
     if len(values) > 1:
         raise click.BadParameter(f"one is asked about; received {' and '.join(values)}", context, option)
     return values[0] if values else None
+
+
+def each_once(context: click.Context, option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return *names*; raises :class:`click.BadParameter` for one that is given twice."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise click.BadParameter(f"{twice} is given twice", context, option)
+    return names
 
 
 def number(text: str) -> Number:

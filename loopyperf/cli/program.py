@@ -64,7 +64,7 @@ To have names completed, in bash; in zsh the same with zsh_source; in fish:
 """
 
 
-class Program(Summaries):
+class Commands(Summaries):
     """The group of all commands, in which an error of ours needs no traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -99,7 +99,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object, *
         standard_error().print(Text("Warning:", "yellow"), in_shell_terms(str(message)))
 
 
-@click.group("loopyperf", cls=Program, commands=COMMANDS, epilog=EPILOG, context_settings=SETTINGS)
+@click.group("loopyperf", cls=Commands, commands=COMMANDS, epilog=EPILOG, context_settings=SETTINGS)
 @click.version_option(package_name="loopyperf")
 def program() -> None:
     """Predict how long Loopy kernels run on a GPU, without running them."""

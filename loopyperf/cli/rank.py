@@ -13,15 +13,13 @@ from loopyperf.oracle.ranking.rank import rank as ask
 @click.command(
     epilog="\b\nExample: loopyperf rank tiles.py:variants --set n=4096 --device nvidia-v100 --model pipeline"
 )
-@click.argument("variants", metavar="FILE.py:VARIANTS")
+@settings.variants
 @settings.sizes
 @settings.typical
 @settings.device
 @settings.model
 @settings.fit
-@click.option(
-    "--bounds", multiple=True, metavar="MODEL", help="A model of bounds that is asked first; repeat for more."
-)
+@settings.bounds
 @click.option("--top", type=click.IntRange(min=1), help="How many of the fastest are wanted; by default all.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, help="Processes that analyse variants.")
 @click.option("--time-limit", type=float, help="Seconds for each variant at most.")

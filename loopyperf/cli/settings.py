@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from loopyperf.calibration.library import MODELS as FITTED_MODELS
 from loopyperf.cli import named_values
+from loopyperf.cli.kernel_source import KERNEL_SOURCE
 from loopyperf.cli.output import Output
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.errors import LoopyperfError
@@ -23,6 +24,7 @@ Declared = TypeVar("Declared", bound=Callable[..., Any])
 WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 """Which linear fit is kept: by default the one that generalises better."""
 FILE = click.Path(path_type=Path)
+MODEL = click.Choice(tuple(MODELS))
 
 
 def _beginning(words: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
@@ -39,7 +41,8 @@ def _beginning(words: Callable[[], Iterable[str]]) -> Callable[..., list[Complet
 
 # {{{ what is asked about
 
-kernel = click.argument("kernel", metavar="FILE.py:FUNCTION")
+kernel = click.argument("kernel", type=KERNEL_SOURCE, metavar="FILE.py:FUNCTION")
+variants = click.argument("variants", type=KERNEL_SOURCE, metavar="FILE.py:VARIANTS")
 sizes = click.option(
     "--set",
     "sizes",
@@ -68,37 +71,51 @@ several_devices = click.option(
     "--device",
     "devices",
     multiple=True,
+    callback=named_values.each_once,
     shell_complete=_beginning(devices),
     help="Short name, or a description's path; repeat for more.",
 )
 first_model = click.option(
     "--model",
+    type=MODEL,
     multiple=True,
     callback=named_values.once,
-    shell_complete=_beginning(lambda: MODELS),
+    metavar="MODEL",
     help="Which model is shown first; by default that of --fit, else of the best fit, else pipeline.",
 )
 only = click.option(
     "--only",
     "models",
+    type=MODEL,
     multiple=True,
+    callback=named_values.each_once,
     metavar="MODEL",
-    shell_complete=_beginning(lambda: MODELS),
     help="A model that is asked; repeat for more. Else all.",
 )
 model = click.option(
     "--model",
+    type=MODEL,
     multiple=True,
     callback=named_values.once,
-    shell_complete=_beginning(lambda: MODELS),
+    metavar="MODEL",
     help="Which model answers; by default that of the best fit, else pipeline.",
 )
 models = click.option(
     "--model",
     "models",
+    type=MODEL,
     multiple=True,
-    shell_complete=_beginning(lambda: MODELS),
+    callback=named_values.each_once,
+    metavar="MODEL",
     help="One of the models that are asked; repeat for more. Else all.",
+)
+bounds = click.option(
+    "--bounds",
+    type=MODEL,
+    multiple=True,
+    callback=named_values.each_once,
+    metavar="MODEL",
+    help="A model of bounds that is asked first; repeat for more.",
 )
 fit = click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
 fit_of_one = click.option(

@@ -15,7 +15,7 @@ from math import lcm
 class Floor:
     """⌊numerator / denominator⌋ with integer coefficients in the numerator."""
 
-    numerator: "Affine"
+    numerator: "AffineForm"
     denominator: int
 
 
@@ -23,32 +23,32 @@ Atom = str | Floor
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
+class AffineForm:
     """Σ coefficient·atom + constant."""
 
     coefficients: tuple[tuple[Atom, Fraction], ...]
     constant: Fraction
 
     @staticmethod
-    def of(coefficients: Mapping[Atom, Fraction], constant: Fraction) -> "Affine":
+    def of(coefficients: Mapping[Atom, Fraction], constant: Fraction) -> "AffineForm":
         """Return the expression without zero coefficients, atoms in a stable order."""
         kept = ((atom, value) for atom, value in coefficients.items() if value)
-        return Affine(tuple(sorted(kept, key=_order)), constant)
+        return AffineForm(tuple(sorted(kept, key=_order)), constant)
 
     def common_denominator(self) -> int:
         """Return the least integer that makes all coefficients integers."""
         return lcm(self.constant.denominator, *(value.denominator for _, value in self.coefficients))
 
-    def scaled(self, factor: int) -> "Affine":
+    def scaled(self, factor: int) -> "AffineForm":
         """Return the expression times *factor*."""
-        return Affine(tuple((atom, value * factor) for atom, value in self.coefficients), self.constant * factor)
+        return AffineForm(tuple((atom, value * factor) for atom, value in self.coefficients), self.constant * factor)
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """``expression == 0`` or ``expression >= 0``, with integer coefficients."""
 
-    expression: Affine
+    expression: AffineForm
     is_equality: bool
 
 
@@ -112,7 +112,7 @@ def power(base: Polynomial, exponent: int) -> Polynomial:
     return reduce(multiplied, [base] * (exponent - 1), base) if exponent else constant(1)
 
 
-def affine_polynomial(expression: Affine) -> Polynomial:
+def affine_polynomial(expression: AffineForm) -> Polynomial:
     """Return *expression* as a polynomial of degree one."""
     linear = ({((atom, 1),): value} for atom, value in expression.coefficients)
     return reduce(added, linear, constant(expression.constant))
@@ -154,7 +154,7 @@ def _atom_at(atom: Atom, name: str, value: int) -> Atom | int:
             rest += coefficient * found
         else:
             coefficients[found] = coefficients.get(found, Fraction(0)) + coefficient
-    numerator = Affine.of(coefficients, rest)
+    numerator = AffineForm.of(coefficients, rest)
     return Floor(numerator, atom.denominator) if numerator.coefficients else int(rest // atom.denominator)
 
 
@@ -188,7 +188,7 @@ def atoms(forms: Iterable[ClosedForm]) -> tuple[Atom, ...]:
     return tuple(found)
 
 
-def _atoms_of(expression: Affine) -> Iterator[Atom]:
+def _atoms_of(expression: AffineForm) -> Iterator[Atom]:
     for atom, _ in expression.coefficients:
         yield from _and_those_inside(atom)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Conjunction, Monomial, Piece
+from loopyperf.counts.closed_form import AffineForm, Atom, ClosedForm, Conjunction, Monomial, Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class _Writer:
             operands = [self.shared((operator, *part), operator.join(part)) for part in parts]
         return operator.join(operands)
 
-    def affine(self, expression: Affine) -> str:
+    def affine(self, expression: AffineForm) -> str:
         terms = [_scaled(int(value), self.atom(atom)) for atom, value in expression.coefficients]
         return " + ".join([*terms, str(int(expression.constant))] if expression.constant or not terms else terms)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.counts import closed_form as cf
-from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Floor, Monomial
+from loopyperf.counts.closed_form import AffineForm, Atom, ClosedForm, Floor, Monomial
 from loopyperf.counts.compilation import SCALAR, VECTOR, Compilation, Least, Output, compiled
 from loopyperf.counts.formula import text
 from loopyperf.errors import ParameterError
@@ -241,7 +241,7 @@ def _weight(output: Output) -> int:
     return sum(abs(multiplicity) for _, multiplicity in output.terms) + output.denominator
 
 
-def _affine_bound(expression: Affine, bounds: Mapping[Atom, int]) -> int:
+def _affine_bound(expression: AffineForm, bounds: Mapping[Atom, int]) -> int:
     return int(abs(expression.constant) + sum(abs(value) * bounds[atom] for atom, value in expression.coefficients)) + 1
 
 

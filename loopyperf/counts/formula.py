@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
 
-from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Conjunction, Floor, Monomial, Piece
+from loopyperf.counts.closed_form import AffineForm, Atom, ClosedForm, Conjunction, Floor, Monomial, Piece
 
 Terms = Sequence[tuple[Monomial, Fraction]]
 
@@ -97,7 +97,7 @@ def _conjunction(conjunction: Conjunction, notation: _Notation) -> str:
     return notation.conjunction.join([*equalities, *(_between(*bound, notation) for bound in bounds)])
 
 
-def _equality(expression: Affine, notation: _Notation) -> str:
+def _equality(expression: AffineForm, notation: _Notation) -> str:
     modulo = _as_modulo(expression)
     if modulo is None:
         return " = ".join(_sides(expression, notation))
@@ -105,15 +105,15 @@ def _equality(expression: Affine, notation: _Notation) -> str:
     return f"{notation.modulo.format(_atom(parameter, notation), modulus)} = {residue}"
 
 
-Bound = tuple[Affine, Fraction | None, Fraction | None]
+Bound = tuple[AffineForm, Fraction | None, Fraction | None]
 """an expression without a constant; what it is at least and at most"""
 
 
-def _bounds(expressions: Iterable[Affine]) -> list[Bound]:
+def _bounds(expressions: Iterable[AffineForm]) -> list[Bound]:
     """Return what *expressions*, which are zero or more, say of sums of atoms."""
-    bounds: dict[Affine, tuple[Fraction | None, Fraction | None]] = {}
+    bounds: dict[AffineForm, tuple[Fraction | None, Fraction | None]] = {}
     for expression in expressions:
-        variables = Affine(expression.coefficients, Fraction(0))
+        variables = AffineForm(expression.coefficients, Fraction(0))
         negated = variables.scaled(-1)
         if negated in bounds or all(value < 0 for _, value in variables.coefficients):
             bounds[negated] = (bounds.get(negated, (None, None))[0], expression.constant)
@@ -122,33 +122,33 @@ def _bounds(expressions: Iterable[Affine]) -> list[Bound]:
     return [(variables, *ends) for variables, ends in bounds.items()]
 
 
-def _between(variables: Affine, least: Fraction | None, most: Fraction | None, notation: _Notation) -> str:
+def _between(variables: AffineForm, least: Fraction | None, most: Fraction | None, notation: _Notation) -> str:
     """Return ``least <= variables <= most``, or one side of it."""
     if least is None:
         return f"{_affine(variables, notation)} {notation.at_most} {most}"
     if most is None:
-        return _at_least(Affine(variables.coefficients, -least), notation)
+        return _at_least(AffineForm(variables.coefficients, -least), notation)
     return f"{least} {notation.at_most} {_affine(variables, notation)} {notation.at_most} {most}"
 
 
-def _at_least(expression: Affine, notation: _Notation) -> str:
+def _at_least(expression: AffineForm, notation: _Notation) -> str:
     """Return ``expression >= 0`` without minus signs; between integers, ``n >= m + 1`` is ``n > m``."""
     if expression.constant == -1 and any(value < 0 for _, value in expression.coefficients):
-        return f" {notation.above} ".join(_sides(Affine(expression.coefficients, Fraction(0)), notation))
+        return f" {notation.above} ".join(_sides(AffineForm(expression.coefficients, Fraction(0)), notation))
     return f" {notation.at_least} ".join(_sides(expression, notation))
 
 
-def _sides(expression: Affine, notation: _Notation) -> tuple[str, str]:
+def _sides(expression: AffineForm, notation: _Notation) -> tuple[str, str]:
     """Return what the positive terms of *expression* are compared with, if any are: both sides."""
     if expression.coefficients and all(value < 0 for _, value in expression.coefficients):
         return _sides(expression.scaled(-1), notation)
     left = tuple((atom, value) for atom, value in expression.coefficients if value > 0)
     right = tuple((atom, -value) for atom, value in expression.coefficients if value < 0)
-    sides = Affine(left, Fraction(0)), Affine(right, -expression.constant)
+    sides = AffineForm(left, Fraction(0)), AffineForm(right, -expression.constant)
     return _affine(sides[0], notation), _affine(sides[1], notation)
 
 
-def _as_modulo(expression: Affine) -> tuple[str, int, int] | None:
+def _as_modulo(expression: AffineForm) -> tuple[str, int, int] | None:
     """Return (n, d, r) where the equality is n - d*floor((n - r)/d) - r = 0, that is n mod d = r."""
     sign = -1 if any(isinstance(atom, Floor) and value > 0 for atom, value in expression.coefficients) else 1
     values = {atom: value * sign for atom, value in expression.coefficients}
@@ -214,7 +214,7 @@ def _atom(atom: Atom, notation: _Notation) -> str:
     return atom if len(atom) == 1 else notation.word.format(atom.replace("_", notation.underscore))
 
 
-def _affine(expression: Affine, notation: _Notation) -> str:
+def _affine(expression: AffineForm, notation: _Notation) -> str:
     ordered = sorted(expression.coefficients, key=lambda pair: pair[1] < 0)
     terms: list[tuple[Monomial, Fraction]] = [(((atom, 1),), value) for atom, value in ordered]
     if expression.constant or not terms:

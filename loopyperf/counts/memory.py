@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -16,23 +14,6 @@ from pymbolic import evaluate
 from loopyperf.counts.item import Direction, Space
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
-
-EDGE = Fraction(1, 64)
-"""of a part: so little more than a half, a third or a quarter is the edge of an array, and tips no class"""
-
-STRIDE_CLASSES = (
-    "0",
-    "1",
-    "1/2",
-    "2/2",
-    "1/3",
-    "2/3",
-    "3/3",
-    *(f"{used}/{n}" for n in ("4", ">4") for used in (1, 2, 3, 4)),
-)
-"""amortized stride fractions (Stevens and Klöckner, section 2.1)"""
-FAR_APART = "1/>4"
-"""the class of lanes whose addresses have nothing to do with each other"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +72,6 @@ def element_type(array: ArrayBase) -> LoopyType:
     dtype = array.dtype
     assert isinstance(dtype, LoopyType), f"load_kernel lets no untyped array pass: {array.name}"
     return dtype
-
-
-def stride_class(stride: int, density: Fraction) -> str:
-    """Return the amortized stride fraction, e.g. ``"1"``, ``"2/3"``, ``"4/>4"``.
-
-    *density* is the used share of the cells between two lanes; it is rounded up to halves, thirds or quarters, save for
-    an EDGE, and is disregarded for strides 0 and 1.
-    """
-    if stride <= 1:
-        return str(stride)
-    parts = min(stride, 4)
-    used = min(max(ceil(density * parts - EDGE), 1), parts)
-    return f"{used}/{stride}" if stride <= 4 else f"{used}/>4"
 
 
 # {{{ layout

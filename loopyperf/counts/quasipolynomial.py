@@ -14,7 +14,7 @@ from typing import Any
 import islpy as isl
 
 from loopyperf.counts import closed_form as cf
-from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Constraint, Floor, Piece, Polynomial
+from loopyperf.counts.closed_form import AffineForm, Atom, ClosedForm, Constraint, Floor, Piece, Polynomial
 from loopyperf.counts.comparison import is_at_most
 from loopyperf.counts.compilation import Total
 from loopyperf.counts.evaluation import Evaluator, IntegerArray
@@ -327,21 +327,21 @@ def _is_tautology(constraint: Constraint) -> bool:
     if constraint.is_equality or len(floors) != 1:
         return False
     (floor, value) = floors[0]
-    rest = Affine.of(
+    rest = AffineForm.of(
         {atom: coefficient for atom, coefficient in constraint.expression.coefficients if atom != floor},
         constraint.expression.constant,
     )
-    below = Affine.of(dict(floor.numerator.coefficients), floor.numerator.constant)
+    below = AffineForm.of(dict(floor.numerator.coefficients), floor.numerator.constant)
     above = below.scaled(-1)
-    upper = Affine(above.coefficients, above.constant + floor.denominator - 1)
+    upper = AffineForm(above.coefficients, above.constant + floor.denominator - 1)
     return (value == -floor.denominator and rest == below) or (value == floor.denominator and rest == upper)
 
 
-def _constraint(constraint: isl.Constraint) -> Affine:
+def _constraint(constraint: isl.Constraint) -> AffineForm:
     return _affine(constraint.get_aff())
 
 
-def _affine(expression: isl.Aff) -> Affine:
+def _affine(expression: isl.Aff) -> AffineForm:
     coefficients: dict[Atom, Fraction] = {}
     for index in range(expression.dim(PARAM)):
         name = expression.get_dim_name(PARAM, index)
@@ -350,7 +350,7 @@ def _affine(expression: isl.Aff) -> Affine:
         value = _fraction(expression.get_coefficient_val(DIV, index))
         if value:
             coefficients[_floor(expression.get_div(index))] = value
-    return Affine.of(coefficients, _fraction(expression.get_constant_val()))
+    return AffineForm.of(coefficients, _fraction(expression.get_constant_val()))
 
 
 def _floor(expression: isl.Aff) -> Floor:
@@ -389,9 +389,9 @@ def _folded(floor: Floor, residues: Residues) -> Polynomial:
         if (value * modulus) % denominator:
             return cf.atom_polynomial(floor)
         rest += value * residue
-    exact = Affine(numerator.coefficients, numerator.constant - rest % denominator)
+    exact = AffineForm(numerator.coefficients, numerator.constant - rest % denominator)
     return cf.affine_polynomial(
-        Affine(tuple((a, v / denominator) for a, v in exact.coefficients), exact.constant / denominator)
+        AffineForm(tuple((a, v / denominator) for a, v in exact.coefficients), exact.constant / denominator)
     )
 
 

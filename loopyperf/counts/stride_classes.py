@@ -6,12 +6,43 @@ Classes describe large problems (Stevens and Klöckner, section 2.1): they are t
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
+from math import ceil
 
 from loopyperf.counts.conditions import Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.footprint import Footprint, large_sizes, spacious_sizes
 from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
-from loopyperf.counts.memory import FAR_APART, STRIDE_CLASSES, Reference, stride_class
+from loopyperf.counts.memory import Reference
+
+EDGE = Fraction(1, 64)
+"""of a part: so little more than a half, a third or a quarter is the edge of an array, and tips no class"""
+
+STRIDE_CLASSES = (
+    "0",
+    "1",
+    "1/2",
+    "2/2",
+    "1/3",
+    "2/3",
+    "3/3",
+    *(f"{used}/{n}" for n in ("4", ">4") for used in (1, 2, 3, 4)),
+)
+"""amortized stride fractions"""
+FAR_APART = "1/>4"
+"""the class of lanes whose addresses have nothing to do with each other"""
+
+
+def stride_class(stride: int, density: Fraction) -> str:
+    """Return the amortized stride fraction, e.g. ``"1"``, ``"2/3"``, ``"4/>4"``.
+
+    *density* is the used share of the cells between two lanes; it is rounded up to halves, thirds or quarters, save for
+    an EDGE, and is disregarded for strides 0 and 1.
+    """
+    if stride <= 1:
+        return str(stride)
+    parts = min(stride, 4)
+    used = min(max(ceil(density * parts - EDGE), 1), parts)
+    return f"{used}/{stride}" if stride <= 4 else f"{used}/>4"
 
 
 class StrideClassifier:

@@ -22,7 +22,7 @@ Lanes = Literal["together", "in turn"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits(Part):
+class CoreLimits(Part):
     """What may reside on a core at once, and in which portions it is allocated."""
 
     warps = Count("warps", "warps resident on a core")
@@ -117,7 +117,7 @@ class Device(Part):
     """subsystem, and the one whose pipeline executes its instructions too"""
     scheduling: Scheduling | None = None
     """which warp issues where several could; None where nobody has published it"""
-    limits: Limits
+    limits: CoreLimits
     throughput: Throughput
     instructions: tuple[Instruction, ...] = ()
     memory: tuple[MemoryLevel, ...] = ()

@@ -18,7 +18,15 @@ from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
-from loopyperf.device.description import Device, Instruction, Lanes, Limits, MemoryLevel, RegisterAllocation, Throughput
+from loopyperf.device.description import (
+    CoreLimits,
+    Device,
+    Instruction,
+    Lanes,
+    MemoryLevel,
+    RegisterAllocation,
+    Throughput,
+)
 from loopyperf.device.facts import Scheduling, SharedPipeline
 from loopyperf.device.names import device_slug
 from loopyperf.device.parts import Count, Number, Part
@@ -103,7 +111,7 @@ class _Reader:
         self.slug = device_slug(source.stem)
 
     def device(self, document: Table) -> Device:
-        limits = self.part(Limits, "limits", self.table(document, "limits"))
+        limits = self.part(CoreLimits, "limits", self.table(document, "limits"))
         throughput = self.part(Throughput, "throughput", self.table(document, "throughput"))
         memory = tuple(self.level(name, table) for name, table in self.tables(document, "memory"))
         instructions = tuple(

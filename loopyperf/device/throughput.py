@@ -7,6 +7,7 @@ by the same units, so that they take as long as each other.
 from collections.abc import Mapping
 
 ARITHMETIC = frozenset({"add", "mul", "fma"})
+"""kinds of instructions that do the arithmetic a kernel is for, of floating-point types"""
 OF_ANY_TYPE: Mapping[str, str] = {
     "special": "special",
     "mufu": "special",

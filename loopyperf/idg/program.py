@@ -98,7 +98,7 @@ WORK_ITEM, WORK_GROUP = "the work-item", "the work-group"
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class PassBound:
     """What the code of a loop says of the number of passes."""
 
     values: tuple[int, ...] | None = None
@@ -111,7 +111,7 @@ class Bound:
     """the code chooses between several values by a condition with an *or* in it"""
 
 
-AT_RUN_TIME = Bound(None, frozenset(("what is not known when it is compiled",)))
+AT_RUN_TIME = PassBound(None, frozenset(("what is not known when it is compiled",)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Loop:
     body: tuple["Item", ...]
     is_unrolled: bool = False
     """a copy of the body is written for each pass"""
-    bound: Bound = AT_RUN_TIME
+    bound: PassBound = AT_RUN_TIME
     """what its code says of the number of passes, whatever the sizes and the warp"""
     copies: int = 1
     """how many passes of the loop of the source a pass of this one stands for"""

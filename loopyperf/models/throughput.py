@@ -4,10 +4,10 @@
 
 Counts are exact quasi-polynomials of the source, in warp instructions; λ comes from the device's description. They are
 bounds, and leave out what only machine code and caches tell: an addition and a multiplication may be one instruction,
-so that each counts as half of one; index arithmetic is free; device memory moves each distinct element once, one that
-is loaded and stored as well, and caches cost nothing. Accesses of local memory are those of the source; conditions on
-data are taken to hold, and loads whose values nobody uses to be made. The model ``roofline`` looks at machine code and
-at caches, at one size at a time.
+so that each counts as half of one; index arithmetic is free; device memory moves each distinct element once, or twice
+where it is known to be loaded before it is stored, and caches cost nothing. Accesses of local memory are those of the
+source; conditions on data are taken to hold, and loads whose values nobody uses to be made. The model ``roofline``
+looks at machine code and at caches, at one size at a time.
 
 Lemeire, section 2.1.
 """
@@ -178,7 +178,8 @@ class _Terms:
                 found.setdefault(subsystem, []).append((tally.executions, _parts(cycles * tally.number)))
         cycles_per_byte = 1 / bytes_per_cycle(self.device, self.device.level(DRAM))
         for array, each in touched.items():
-            found.setdefault(DRAM, []).append((each.cells, _parts(cycles_per_byte * each.bits / 8)))
+            moved = each.cells + each.stored_after_loads
+            found.setdefault(DRAM, []).append((moved, _parts(cycles_per_byte * each.bits / 8)))
             if not each.is_complete:
                 self.left_out[f"elements of {array} whose addresses are data are not among those moved"] = None
         return found

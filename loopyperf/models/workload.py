@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.metrics.intervals import Interval
+from loopyperf.models.pipeline_names import ISSUE
 from loopyperf.models.ranges import check_number, check_range
 from loopyperf.models.work_flow import FlowNode, WorkFlow
 
@@ -28,8 +29,6 @@ __all__ = ["Lambdas", "Occupancy", "Share", "TwoPipelines", "WarpDemand", "Workl
 Occupancy = float | NDArray[Any]
 """ω, the warps that reside on a core at once, or an array of such numbers; cycles come in the same shape"""
 Floats = NDArray[np.float64]
-ISSUE = "issue"
-"""the limit of issues, among the subsystems that are busy"""
 CyclesOfRun = Callable[["WarpDemand", Floats], Floats]
 """a model: the cycles of a run of ω warps of some demand, over an array of ω"""
 

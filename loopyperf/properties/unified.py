@@ -19,7 +19,7 @@ import re
 from typing import Any, get_args
 
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Kind, Operation, Overhead
-from loopyperf.counts.memory import STRIDE_CLASSES
+from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError
 
 OPERATION_KINDS = frozenset({"add", "mul", "div", "pow", "special"})

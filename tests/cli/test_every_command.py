@@ -159,13 +159,12 @@ BAD_INPUT = {
         ["estimate", DOUBLED, "--set", "n=16", "--device", "furry"],
         "no device called 'furry' has a fit",
     ),
-    "an unknown model": (["estimate", DOUBLED, "--set", "n=16", *ON_FURY, "--model", "best"], "model 'best'; there"),
     "a missing size": (["estimate", DOUBLED, *ON_FURY], "missing size n"),
     "a superfluous size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=1", "--set", "k=1"], "superfluous size k"),
     "a negative size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=-1"], "n=-1 is outside what the kernel assumes"),
-    "no function": (["estimate", KERNELS, *ON_FURY], "a kernel is written FILE.py:FUNCTION"),
     "an unknown function": (["estimate", f"{KERNELS}:tripled"], "has no 'tripled'; it defines: doubled, outer_product"),
     "no such file": (["estimate", "nowhere.py:f"], "no Python file at nowhere.py"),
+    "a file of another language": (["estimate", (corrupt_fit, ":f")], "is no Python file, whose name ends with .py"),
     "a folder for a file": (["estimate", f"{ROOT}:f"], "no Python file at"),
     "a file that fails": (["estimate", (broken_file, ":f")], "ModuleNotFoundError: No module named 'nothing_of_that"),
     "a function with arguments": (["estimate", (source_file, ":needs")], "needs() failed with TypeError"),
@@ -236,10 +235,36 @@ def test_a_size_that_is_none_is_no_command_line_of_ours(settings: Sequence[str],
     assert refused.stderr.splitlines()[-1] == f"Error: Invalid value for '--set': {message}"
 
 
-def test_a_choice_that_is_none_is_refused_naming_those_there_are():
-    refused = run("estimate", DOUBLED, "--counting", "exact")
-    assert refused.exit_code == 2
-    assert "'exact' is not one of 'paper', 'executed'" in refused.stderr
+@pytest.mark.parametrize(
+    ("command", "option", "choices"),
+    [
+        ("estimate", "--counting", "'paper', 'executed'"),
+        ("estimate", "--model", "'linear', "),
+        ("compare", "--model", "'linear', "),
+        ("explain", "--only", "'linear', "),
+        ("rank", "--bounds", "'linear', "),
+    ],
+)
+def test_a_choice_that_is_none_is_refused_naming_those_there_are(command: str, option: str, choices: str):
+    refused = run(command, DOUBLED, option, "exact")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert f"'exact' is not one of {choices}" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["estimate", "compare", "explain", "rank", "report", "trace"])
+@pytest.mark.parametrize("written", [KERNELS, f"{KERNELS}:", ":doubled"])
+def test_a_file_without_a_function_is_no_command_line_of_ours(command: str, written: str):
+    refused = run(command, written, "--set", "n=16", *ON_FURY)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    said = f"a kernel is written FILE.py:FUNCTION, as in matmul.py:tiled; received {written!r}"
+    assert refused.stderr.splitlines()[-1].endswith(said)
+
+
+@pytest.mark.parametrize(("option", "name"), [("--device", "nvidia-v100"), ("--only", "roofline")])
+def test_what_is_asked_about_twice_is_no_command_line_of_ours(option: str, name: str):
+    refused = run("explain", DOUBLED, option, name, option, name)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.splitlines()[-1] == f"Error: Invalid value for '{option}': {name} is given twice"
 
 
 def test_a_process_ends_with_status_1_and_no_traceback():

@@ -6,7 +6,7 @@ import islpy as isl
 import numpy as np
 import pytest
 
-from loopyperf.counts.closed_form import Affine, Atom, Constraint, Floor, Piece
+from loopyperf.counts.closed_form import AffineForm, Atom, Constraint, Floor, Piece
 from loopyperf.counts.compilation import Total
 from loopyperf.counts.evaluation import Evaluator
 from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
@@ -104,7 +104,7 @@ def test_assumptions_that_nothing_meets_admit_nothing() -> None:
 # {{{ long formulas
 
 
-def piece(condition: Affine, *terms: tuple[Atom, int]) -> Piece:
+def piece(condition: AffineForm, *terms: tuple[Atom, int]) -> Piece:
     """Return Σ coefficient·atom where *condition* is zero or more."""
     return Piece(
         ((Constraint(condition, is_equality=False),),), tuple((((a, 1),), Fraction(value)) for a, value in terms)
@@ -113,11 +113,13 @@ def piece(condition: Affine, *terms: tuple[Atom, int]) -> Piece:
 
 def test_formulas_of_thousands_of_terms_and_pieces_are_evaluated() -> None:
     # n + 2·floor(n/2) + 3·floor(n/3) + ... where n >= 5000, and n where 0 <= n < 5000, in pieces of one size each.
-    n = Affine.of({"n": Fraction(1)}, Fraction(0))
+    n = AffineForm.of({"n": Fraction(1)}, Fraction(0))
     floors = [(Floor(n, k), k) for k in range(2, 4000)]
-    sums = piece(Affine(n.coefficients, Fraction(-5000)), ("n", 1), *floors)
+    sums = piece(AffineForm(n.coefficients, Fraction(-5000)), ("n", 1), *floors)
     ones = tuple(
-        Piece(((Constraint(Affine(n.coefficients, Fraction(-k)), is_equality=True),),), (((("n", 1),), Fraction(1)),))
+        Piece(
+            ((Constraint(AffineForm(n.coefficients, Fraction(-k)), is_equality=True),),), (((("n", 1),), Fraction(1)),)
+        )
         for k in range(5000)
     )
     disjunction = Piece(tuple(one.conditions[0] for one in ones), (((), Fraction(7)),))

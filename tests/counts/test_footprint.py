@@ -7,7 +7,7 @@ import pytest
 from small_kernels import array, kernel, lanes, sizes
 
 from loopyperf.counts.footprint import large_sizes, spacious_sizes
-from loopyperf.counts.memory import stride_class
+from loopyperf.counts.stride_classes import stride_class
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.properties.counted_kernel import count_properties
 

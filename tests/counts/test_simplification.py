@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_quasipolynomial import GRID, assuming, boxes, conditions, constraints, counted, domains, fixed
 
-from loopyperf.counts.closed_form import Affine, Atom, ClosedForm, Constraint, Piece
+from loopyperf.counts.closed_form import AffineForm, Atom, ClosedForm, Constraint, Piece
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 
 # {{{ evaluation, an independent one
@@ -22,7 +22,7 @@ def atom_at(atom: Atom, sizes: Mapping[str, int]) -> int:
     return int(affine_at(atom.numerator, sizes) // atom.denominator)
 
 
-def affine_at(expression: Affine, sizes: Mapping[str, int]) -> Fraction:
+def affine_at(expression: AffineForm, sizes: Mapping[str, int]) -> Fraction:
     return sum((value * atom_at(atom, sizes) for atom, value in expression.coefficients), expression.constant)
 
 

@@ -59,6 +59,28 @@ def test_elements_whose_addresses_are_data_are_not_known():
     assert found["m"].is_complete
 
 
+@pytest.mark.parametrize(
+    ("code", "twice"),
+    [
+        ("y[i] = 2*y[i]", True),
+        ("y[i] = a*y[i] + x[i]", True),
+        ("<> t = y[i] {id=load,dep=*}\ny[i] = 2*t {dep=load}", True),
+        ("if i % 3 == 1\n y[i] = 2*y[i]\n end", True),
+        ("y[i] = 2*y[i+1]", False),
+        ("y[i] = x[i] {id=set}\ny[i] = 2*y[i] {dep=set}", False),
+        ("y[i] = x[i] {id=set}\nz[i] = y[i] {dep=set}", False),
+        ("z[i] = y[i]", False),
+        ("y[i] = 2*y[i] + y[m[i]]", False),
+    ],
+)
+def test_what_is_stored_after_its_loads_moves_twice(code: str, twice: bool):
+    arguments = [array("x,y,z"), lp.GlobalArg("m", np.int32, shape=None), lp.ValueArg("a", np.float64)]
+    unit = kernel("{[i]: 0<=i<n}", code, *arguments)
+    found = touched(unit)["y"]
+    stored = {i for i in range(20) if "%" not in code or i % 3 == 1}
+    assert found.stored_after_loads(n=20) == (len(stored) if twice else 0)
+
+
 # {{{ admitted values
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loopyperf.device.description import Device, Limits, Throughput
+from loopyperf.device.description import CoreLimits, Device, Throughput
 from loopyperf.device.device_files import load_description
 from loopyperf.device.device_text import description_text
 from loopyperf.device.facts import Scheduling, SharedPipeline
@@ -37,7 +37,7 @@ def small(**changes: object) -> Device:
         name="Small",
         vendor="nobody",
         architecture="none",
-        limits=Limits(slug="small", place="limits"),
+        limits=CoreLimits(slug="small", place="limits"),
         throughput=Throughput(slug="small", place="throughput"),
     )
     return replace(device, **changes)

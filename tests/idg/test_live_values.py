@@ -7,7 +7,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.metrics import estimated_registers
 from loopyperf.idg.metrics.live_values import live_registers
-from loopyperf.idg.program import Bound, Element, Operand
+from loopyperf.idg.program import Element, Operand, PassBound
 
 K = prim.Variable("k")
 
@@ -60,7 +60,7 @@ def looped(*edges: Edge, before: int = 1, inside: int = 2, after: int = 1) -> Id
     """Return a program of f32 instructions before a loop over k, in it, and after it."""
     first, last = before, before + inside
     instructions = tuple(Instruction("add", "f32", operands=(Operand(),) * 2) for _ in range(last + after))
-    loop = Loop("k", 8, tuple(range(first, last)), bound=Bound((8,)))
+    loop = Loop("k", 8, tuple(range(first, last)), bound=PassBound((8,)))
     return Idg(instructions, edges, (*range(first), loop, *range(last, last + after)))
 
 
@@ -85,7 +85,7 @@ def test_elements_of_a_private_array_that_a_loop_defines_are_alive_together() ->
         Instruction("load", "b64", defines=(Element("a", K, 64, 8),), executions=8),
         Instruction("store", "b64", operands=(Operand(element=Element("a", prim.Variable("o"), 64, 8)),), executions=8),
     )
-    loops = (Loop("k", 8, (0,), bound=Bound((8,))), Loop("o", 8, (1,), bound=Bound((8,))))
+    loops = (Loop("k", 8, (0,), bound=PassBound((8,))), Loop("o", 8, (1,), bound=PassBound((8,))))
     edge = Edge(0, 1, (), (prim.Variable("o"),), operand=0)
     assert live_registers(Idg(instructions, (edge,), loops)) == 2 * 8
 

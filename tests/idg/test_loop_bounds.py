@@ -10,7 +10,7 @@ from machine_code.varied_kernels import bounded_tiles, line_stencil, scaled_sum,
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
-from loopyperf.idg.program import WORK_GROUP, Bound, Loop
+from loopyperf.idg.program import WORK_GROUP, Loop, PassBound
 from loopyperf.kernel import load_kernel
 from test_kernels.finite_difference import finite_difference
 
@@ -57,7 +57,7 @@ def text_of(unit: lp.TranslationUnit) -> str:
 def test_bounds_that_move_with_the_group_may_be_a_constant_number_of_passes() -> None:
     unit = stores(["[n] -> {[i]: 0 <= i < n}", "[i] -> {[j]: i - 1 <= j <= i + 1}"], "i:g.0")
     assert "for (int j = -1 + gid(0); j <= 1 + gid(0); ++j)" in text_of(unit)
-    assert loops_of(unit, n=9)["j"].bound == Bound((3,))
+    assert loops_of(unit, n=9)["j"].bound == PassBound((3,))
 
 
 # j of 0, ..., 3 is in the domain of work-item i if j <= i
@@ -67,7 +67,7 @@ TRIANGLE = ["{[j]: 0 <= j < 4}", "[j] -> {[i]: j <= i < 32}"]
 def test_conditions_inside_a_loop_are_no_bounds() -> None:
     unit = stores(TRIANGLE, "i:l.0")
     assert "for (int j = 0; j <= 3; ++j)\n    if (" in text_of(unit)
-    assert loops_of(unit, n=9)["j"].bound == Bound((4,))
+    assert loops_of(unit, n=9)["j"].bound == PassBound((4,))
 
 
 def test_copies_that_loopy_writes_are_under_the_conditions_of_what_is_in_them() -> None:
@@ -106,7 +106,7 @@ def test_a_slab_has_bounds_of_its_own() -> None:
     units = [lp.split_iname(stores(ROWS, ""), "i", 8, outer_tag="g.0", slabs=slabs) for slabs in SLABS]
     whole, bulk = (loops_of(unit, n=100)["i_inner"].bound for unit in units)
     assert whole.values is None
-    assert bulk == Bound((8,))
+    assert bulk == PassBound((8,))
     assert "for (int i_inner = 0; i_inner <= 7; ++i_inner)" in text_of(units[1])
 
 

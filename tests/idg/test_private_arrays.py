@@ -8,7 +8,7 @@ from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg, Instruction, Loop
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.idg.lowering.private_arrays import Home, Placement, PrivateArray, private_arrays, private_arrays_of
-from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Bound, Element
+from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Element, PassBound
 from loopyperf.kernel import load_kernel
 
 
@@ -65,7 +65,7 @@ def test_a_bound_inside_of_which_lanes_do_nothing_is_still_constant() -> None:
 def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
     index = var("i")
     store = Instruction("move", defines=(Element("a", index, 64, 4),), executions=4)
-    for bound, home in ((Bound((4,)), "registers"), (AT_RUN_TIME, "private memory")):
+    for bound, home in ((PassBound((4,)), "registers"), (AT_RUN_TIME, "private memory")):
         graph = Idg((store,), (), (Loop("i", 4, (0,), bound=bound),))
         assert [each.home for each in private_arrays(graph)] == [home]
 
@@ -73,11 +73,11 @@ def test_a_graph_without_loops_of_a_kernel_goes_by_its_constant_loops() -> None:
 def test_an_array_that_some_warps_have_in_memory_is_there_for_all_warps() -> None:
     """The program of a launch is one: a loop to a bound that is no constant is in it, whoever runs through it."""
 
-    def graph(bound: Bound, length: int = 16) -> Idg:
+    def graph(bound: PassBound, length: int = 16) -> Idg:
         store = Instruction("move", defines=(Element("a", var("i"), 64, length),), executions=length)
         return Idg((store,), (), (Loop("i", length, (0,), bound=bound),))
 
-    constant, varying, either = graph(Bound((16,))), graph(AT_RUN_TIME), graph(Bound((8, 16)))
+    constant, varying, either = graph(PassBound((16,))), graph(AT_RUN_TIME), graph(PassBound((8, 16)))
     for graphs, home in (
         ((constant, constant), "registers"),
         ((constant, either), "unsure"),
@@ -108,17 +108,17 @@ VOLTA, TURING = (7, 0), (7, 5)
 @pytest.mark.parametrize(
     ("bound", "tests", "capability", "is_in_memory"),
     [
-        (Bound((8, 16), GROUPS), frozenset[str](), VOLTA, False),
-        (Bound((8, 16), GROUPS), frozenset({"l0 < n"}), TURING, False),
-        (Bound((8, 16), GROUPS), frozenset({"l0 < n"}), VOLTA, True),
-        (Bound((8, 16), loops=frozenset("o")), frozenset({"l0 < n"}), VOLTA, False),
-        (Bound((8, 16), GROUPS, has_or=True), frozenset[str](), TURING, True),
-        (Bound((12, 15), GROUPS), frozenset[str](), TURING, True),
-        (Bound((4, 8), GROUPS), frozenset({"l0 < n"}), VOLTA, False),
+        (PassBound((8, 16), GROUPS), frozenset[str](), VOLTA, False),
+        (PassBound((8, 16), GROUPS), frozenset({"l0 < n"}), TURING, False),
+        (PassBound((8, 16), GROUPS), frozenset({"l0 < n"}), VOLTA, True),
+        (PassBound((8, 16), loops=frozenset("o")), frozenset({"l0 < n"}), VOLTA, False),
+        (PassBound((8, 16), GROUPS, has_or=True), frozenset[str](), TURING, True),
+        (PassBound((12, 15), GROUPS), frozenset[str](), TURING, True),
+        (PassBound((4, 8), GROUPS), frozenset({"l0 < n"}), VOLTA, False),
     ],
 )
 def test_in_a_loop_of_several_numbers_of_passes_it_depends_on_the_numbers_their_condition_and_the_compiler(
-    bound: Bound, tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
+    bound: PassBound, tests: frozenset[str], capability: tuple[int, int], *, is_in_memory: bool
 ) -> None:
     """titan-v rows 404 and 410 differ in nothing else than the condition on the work-item, and 30 times in time."""
     store = Instruction("move", defines=(Element("a", var("i"), 64, 16),), executions=16, tests=tests)
@@ -142,7 +142,7 @@ def test_in_a_loop_that_is_long_to_write_out_it_depends_on_the_condition_and_the
     """titan-v rows 711 and 724 differ by the condition on the work-item: one is in registers, and one in memory."""
     element = Element("a", var("i"), 64, 16)
     body = tuple(Instruction("add", "f64", defines=(element,) if not n else (), tests=tests) for n in range(198))
-    graph = Idg(body, (), (Loop("i", 16, tuple(range(198)), bound=Bound((16,))),))
+    graph = Idg(body, (), (Loop("i", 16, tuple(range(198)), bound=PassBound((16,))),))
     (found,) = private_arrays(graph, capability)
     # 198 additions, 2 instructions for the element, 1 for the loop, in each of 16 passes.
     assert found.reason == "the loop over i makes 16 passes, about 3216 instructions if it is written out"

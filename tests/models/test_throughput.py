@@ -54,6 +54,30 @@ def test_a_polynomial_by_hand():
     assert bounds.bound(n=2**20, m=1) == "DRAM"
 
 
+@pytest.mark.parametrize(
+    ("code", "moved"),
+    [
+        ("y[i] = 2*x[i]", 8),
+        ("y[i] = 2*y[i]", 8),
+        ("y[i] = 2*x[i] + y[i]", 12),
+        ("y[i] = x[i] {id=set}\ny[i] = 2*y[i] {dep=set}", 8),
+    ],
+)
+def test_arrays_in_place_are_moved_in_and_out(code: str, moved: int):
+    unit = lp.make_kernel(
+        "{[i]: 0 <= i < n}",
+        code,
+        [lp.GlobalArg("x,y", np.float32, shape=lp.auto), ...],
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    bounds, n = lpp.throughput_bounds(unit, device=V100), 2**22
+    assert bounds.seconds(n=n)["DRAM"] == pytest.approx(moved * n / 869e9, rel=1e-3)
+    assert bounds.at_least(n=n) <= lpp.estimate(unit, model="roofline", device=V100, n=n).seconds * (1 + 1e-3)
+
+
 def test_formulas_are_exact_functions_of_the_sizes():
     bounds = lpp.throughput_bounds(powers(), device=V100)
     assert str(bounds["alu"]) == "m*n/64"

@@ -12,7 +12,8 @@ from loopy.kernel.data import LocalInameTag
 from loopy.symbolic import get_dependencies
 
 from loopyperf.counts.magnitude import BITS, BOUND, sizes_in_words
-from loopyperf.counts.memory import STRIDE_CLASSES, Reference, element_strides
+from loopyperf.counts.memory import Reference, element_strides
+from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.access.gathers import axes_of_data, data_of
 from loopyperf.idg.access.index_values import index_values, periods

@@ -12,7 +12,7 @@ from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, Vectoriz
 
 from loopyperf.factors import interval, tied_to
 from loopyperf.idg.construction.slabs import Slab, Slabs, given
-from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, Bound
+from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, PassBound
 from loopyperf.idg.warps.nest import Nest
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier
@@ -30,10 +30,10 @@ class LoopBounds:
     def __init__(self, kernel: Kernel, slabs: Slabs) -> None:
         """Take the loops of *kernel*, and the *slabs* of its groups."""
         self._kernel, self._slabs = kernel, slabs
-        self._found: dict[_Key, Bound] = {}
+        self._found: dict[_Key, PassBound] = {}
         self._trips: dict[_Key, isl.PwAff] = {}
 
-    def of(self, loops: Sequence[Nest], slabs: frozenset[Slab]) -> Bound:
+    def of(self, loops: Sequence[Nest], slabs: frozenset[Slab]) -> PassBound:
         """Return how often the innermost of *loops* is passed through, as its code for *slabs* says."""
         key = self._key(loops, slabs)
         if key not in self._found:
@@ -60,11 +60,11 @@ class LoopBounds:
         usable = _usable(self._kernel, loops)
         return loop.iname, bounding, usable, frozenset(slab for slab in slabs if slab[0] in usable)
 
-    def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str], slabs: frozenset[Slab]) -> Bound:
+    def _bound(self, iname: str, bounding: frozenset[str], usable: frozenset[str], slabs: frozenset[Slab]) -> PassBound:
         """Return how many values *iname* has in the domain of *bounding*, where those that are *usable* are given."""
         domain = self._kernel.loopy_kernel.get_inames_domain(bounding)
         if (values := interval(domain, iname, usable)) is not None:
-            return Bound((len(values),))
+            return PassBound((len(values),))
         domain = given(self._assumed(tied_to(domain, iname, usable)), usable - {iname})
         domain = self._slabs.within(domain, slabs)
         _, place = domain.get_var_dict()[iname]
@@ -77,7 +77,7 @@ class LoopBounds:
         values = {value.get_constant_val().to_python() for _, value in pieces if value.is_cst()}
         is_known = all(value.is_cst() for _, value in pieces)
         has_or = any(where.n_basic_set() > 1 for where, _ in pieces[:-1])
-        return Bound(tuple(sorted(values)) if is_known else None, causes, frozenset(names & usable - axes), has_or)
+        return PassBound(tuple(sorted(values)) if is_known else None, causes, frozenset(names & usable - axes), has_or)
 
     def _assumed(self, domain: isl.BasicSet) -> isl.Set:
         assumed = isl.Set.from_basic_set(self._kernel.assumptions).align_params(domain.get_space())

@@ -20,7 +20,7 @@ Memory = TypeVar("Memory")
 Launches = TypeVar("Launches")
 
 
-class Program(Protocol):
+class CompiledKernel(Protocol):
     """What is compiled, as far as arguments go."""
 
     kernel: LoopKernel
@@ -38,7 +38,7 @@ class Binding(Generic[Memory, Launches]):
     """launches once"""
 
     def bound(
-        self, case: Case, program: Program, bind: Callable[[Mapping[str, object]], Launches], is_checked: bool
+        self, case: Case, program: CompiledKernel, bind: Callable[[Mapping[str, object]], Launches], is_checked: bool
     ) -> Launches:
         """Return what *bind* makes of the case's arguments: by name, memory for arrays, and scalars.
 
@@ -59,7 +59,7 @@ class Binding(Generic[Memory, Launches]):
         return launches
 
     def uploaded(
-        self, case: Case, program: Program, contents: Contents | None = None, arguments: Arguments | None = None
+        self, case: Case, program: CompiledKernel, contents: Contents | None = None, arguments: Arguments | None = None
     ) -> tuple[dict[str, Memory], dict[str, object]]:
         """Return memory with the arrays of the case, and its scalars, by name; of *contents*, only the beginning.
 

@@ -45,7 +45,7 @@ class DeviceProgram:
         return tuple(tuple(map(min, zip(grid, part, strict=True))) for grid in self.grids)
 
 
-class Bound(Protocol):
+class BoundParts(Protocol):
     """A kernel with its arguments on the device, of which parts can be run."""
 
     @property
@@ -76,7 +76,7 @@ class RunsParts(Protocol):
         """Return what the device allows a kernel to use."""
         ...
 
-    def bound(self, case: Case, contents: Contents) -> Bound:
+    def bound(self, case: Case, contents: Contents) -> BoundParts:
         """Return *case* with its arguments on the device, of some arrays only the beginning.
 
         Global temporaries are zeros. Nothing is launched, so no result is compared with the reference. Raises

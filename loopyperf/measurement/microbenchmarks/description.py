@@ -6,7 +6,7 @@ A number that was not found is absent, and :attr:`Described.refusals` says why.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from loopyperf.device.description import Device, Instruction, Limits, MemoryLevel, Throughput
+from loopyperf.device.description import CoreLimits, Device, Instruction, MemoryLevel, Throughput
 from loopyperf.device.facts import SharedPipeline
 from loopyperf.device.quantity import Quantity
 from loopyperf.errors import MeasurementError
@@ -84,7 +84,7 @@ class _Description:
             note=self._note(),
             numbers=tuple(self._own()),
             pipelines=tuple(self._pipelines()),
-            limits=Limits(slug=self.slug, place="limits", numbers=tuple(self._limits())),
+            limits=CoreLimits(slug=self.slug, place="limits", numbers=tuple(self._limits())),
             throughput=Throughput(slug=self.slug, place="throughput"),
             instructions=tuple(self._instructions()),
             memory=tuple(self._levels()),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import fmean
 
+from loopyperf.device.throughput import ARITHMETIC
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.metrics import Interval, Lambdas, intervals, waited_for, warp_latency, work_flow_graph
@@ -16,14 +17,12 @@ from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timed
-from loopyperf.models.pipeline_names import START
+from loopyperf.models.pipeline_names import ISSUE, START
 from loopyperf.models.work_flow import FlowNode, WorkFlow
-from loopyperf.models.workload import ISSUE, Share, WarpDemand
+from loopyperf.models.workload import Share, WarpDemand
 
 MEMORY = ("global", SPACE)
 """the subsystems of a machine graph whose instructions ask for memory beyond the core"""
-FLOATING_POINT = frozenset({"add", "mul", "fma"})
-"""kinds of instructions that do the arithmetic a kernel is for, of floating-point types"""
 
 
 class LaunchDemand(WarpDemand):
@@ -129,7 +128,7 @@ class LaunchDemand(WarpDemand):
 
 def is_floating_point(instruction: Instruction) -> bool:
     """Return whether an instruction is arithmetic of floating-point numbers, which a kernel is for."""
-    return instruction.dtype.startswith("f") and instruction.kind in FLOATING_POINT and not instruction.is_idle
+    return instruction.dtype.startswith("f") and instruction.kind in ARITHMETIC and not instruction.is_idle
 
 
 def is_memory(instruction: Instruction) -> bool:

@@ -25,7 +25,7 @@ ALONE = (LAUNCHES, "work-groups")
 
 
 @dataclass(frozen=True)
-class Program:
+class WarpProgram:
     """The machine graph of one kind of warps."""
 
     graph: Idg
@@ -39,7 +39,7 @@ class LaunchPrograms:
     """A launch with a program for each kind of its warps."""
 
     launch: LaunchGraphs
-    programs: tuple[Program, ...]
+    programs: tuple[WarpProgram, ...]
 
     @classmethod
     def lowered(cls, launch: LaunchGraphs) -> "LaunchPrograms":
@@ -47,16 +47,18 @@ class LaunchPrograms:
         warps = sum(kind.warps for kind in launch.kinds)
         graphs = [(kind, lowered(kind.graph)) for kind in launch.kinds]
         return cls(
-            launch, tuple(Program(graph, WarpAccesses(kind, graph), kind.warps / warps) for kind, graph in graphs)
+            launch, tuple(WarpProgram(graph, WarpAccesses(kind, graph), kind.warps / warps) for kind, graph in graphs)
         )
 
     @classmethod
     def timed(cls, timed: TimedLaunch) -> "LaunchPrograms":
         """Return the programs of a launch on its device."""
-        programs = (Program(timed.machine[kind], timed.accesses[kind], share) for kind, share in timed.shares.items())
+        programs = (
+            WarpProgram(timed.machine[kind], timed.accesses[kind], share) for kind, share in timed.shares.items()
+        )
         return cls(timed.launch, tuple(programs))
 
-    def executed(self) -> Iterator[tuple[float, Program, int, Instruction]]:
+    def executed(self) -> Iterator[tuple[float, WarpProgram, int, Instruction]]:
         """Yield how often a warp executes each instruction on average, and its program, place and self."""
         for program in self.programs:
             for place, each in enumerate(program.graph.instructions):

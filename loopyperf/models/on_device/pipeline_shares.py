@@ -12,8 +12,7 @@ from loopyperf.models.on_device.columns import column_of
 from loopyperf.models.on_device.demand import LaunchDemand
 from loopyperf.models.on_device.processor_shares import cycles_of_work_items
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
-from loopyperf.models.pipeline_names import LATENCY, LAUNCHES, START
-from loopyperf.models.workload import ISSUE
+from loopyperf.models.pipeline_names import ISSUE, LATENCY, LAUNCHES, START
 
 Busy = dict[str, dict[str, float]]
 """column -> source -> seconds; of launches, their number"""

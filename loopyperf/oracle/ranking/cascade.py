@@ -14,7 +14,7 @@ from math import inf
 
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.ranking.judge import Judge
-from loopyperf.oracle.ranking.outcome import Bound, Unanswered
+from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered
 from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT
 from loopyperf.oracle.ranking.variants import Variant
 
@@ -43,7 +43,7 @@ class Question:
     """place of the judge in the cascade"""
 
 
-def judged(question: Question) -> Estimate | Bound | Unanswered:
+def judged(question: Question) -> Estimate | LowerBound | Unanswered:
     """Return what the judge says: seconds of a bound, and an estimate of the model."""
     return question.judge(question.variant)
 
@@ -99,7 +99,7 @@ class Cascade:
     def _last(self) -> int:
         return (self.top or 1) - 1
 
-    def take(self, question: Question, answer: Estimate | Bound | Unanswered) -> None:
+    def take(self, question: Question, answer: Estimate | LowerBound | Unanswered) -> None:
         """Take note of an *answer*. Where only a bound is not known, the next judge is asked all the same."""
         self._waiting -= 1
         name = question.variant.name

@@ -25,7 +25,7 @@ from loopyperf.oracle.choice import WITHOUT_FIT, DeviceChoice, FitChoice, chosen
 from loopyperf.oracle.estimate import chosen_record, estimate
 from loopyperf.oracle.observation import described
 from loopyperf.oracle.ranking.options import check_sizes, check_typical
-from loopyperf.oracle.ranking.outcome import Bound, Unanswered, refused
+from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered, refused
 from loopyperf.oracle.ranking.sizes_taken import Sizes, sizes_lacking, sizes_taken
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.throughput import throughput_bounds
@@ -68,7 +68,7 @@ class Judge:
         base = self.record.record.base if isinstance(self.record, Learned) else self.model
         return machine_code if base == SIMULATED else None
 
-    def __call__(self, variant: Variant) -> Estimate | Bound | Unanswered:
+    def __call__(self, variant: Variant) -> Estimate | LowerBound | Unanswered:
         """Return how long *variant* takes, the seconds that it takes at least, or why nobody knows."""
         try:
             program = variant.program()
@@ -85,10 +85,10 @@ class Judge:
             lacks = sizes_lacking(program, taken) if isinstance(error, ParameterError) else frozenset[str]()
             return refused(error, taken, lacks, is_final=bool(lacks))
 
-    def _time(self, program: Program, sizes: Sizes) -> Estimate | Bound:
+    def _time(self, program: Program, sizes: Sizes) -> Estimate | LowerBound:
         if self.model == THROUGHPUT:
             bounds = throughput_bounds(program, device=self.device, typical=self.typical)
-            return Bound(bounds.at_least(**sizes), sizes)
+            return LowerBound(bounds.at_least(**sizes), sizes)
         asked: dict[str, Any] = {"typical": self.typical, "alternatives": False, "parameters": sizes}
         if self.record is not None:
             return estimate(program, fit=self.record, **asked).without_sources()

@@ -30,7 +30,7 @@ class Unanswered:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class LowerBound:
     """The seconds that a variant takes at least."""
 
     seconds: float

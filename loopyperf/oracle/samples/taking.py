@@ -12,7 +12,7 @@ from loopyperf.errors import EngineError, UncountableError
 from loopyperf.kernel import Kernel
 from loopyperf.measurement.allocation import array_bytes
 from loopyperf.measurement.backends.interface import Case, Timing
-from loopyperf.measurement.backends.parts import Bound, DeviceProgram, Grid, RunsParts
+from loopyperf.measurement.backends.parts import BoundParts, DeviceProgram, Grid, RunsParts
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
 from loopyperf.measurement.sampling import NOTHING
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
@@ -175,7 +175,7 @@ class _Sampler:
         )
         return SampledProgram(self.program.name, samples, work, max(again))
 
-    def _interleaved(self, bound: Bound, cuts: Sequence[Sequence[Grid]], evicted: int = 0) -> list[Timing]:
+    def _interleaved(self, bound: BoundParts, cuts: Sequence[Sequence[Grid]], evicted: int = 0) -> list[Timing]:
         """Return the times of each of *cuts*, in turns: when the device is slow, it is for all of them."""
         timings, start = [NOTHING for _ in cuts], perf_counter()
         while any(wanted := [self.protocol.further_runs(timing.wall) for timing in timings]):

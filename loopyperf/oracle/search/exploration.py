@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.ranking.cascade import Question
 from loopyperf.oracle.ranking.judge import Judge
-from loopyperf.oracle.ranking.outcome import Bound, Unanswered
+from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered
 from loopyperf.oracle.ranking.rank import Ranking, ranking_of
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.search.adviser import Adviser
@@ -63,7 +63,7 @@ class Exploration:
                 self._tell(trial, point)
             self._told.clear()
 
-    def take(self, question: Question, answer: Estimate | Bound | Unanswered) -> None:
+    def take(self, question: Question, answer: Estimate | LowerBound | Unanswered) -> None:
         """Take note of an *answer*."""
         if isinstance(answer, Unanswered):
             self.failures[question.variant.name] = answer.reason

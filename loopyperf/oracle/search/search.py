@@ -14,7 +14,7 @@ from loopyperf.oracle.choice import DeviceChoice, FitChoice
 from loopyperf.oracle.ranking.cascade import Question, judged
 from loopyperf.oracle.ranking.judge import judge_of
 from loopyperf.oracle.ranking.options import check_top
-from loopyperf.oracle.ranking.outcome import Bound, Unanswered
+from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered
 from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.rank import NO_ESTIMATE, Ranking, rank
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
@@ -28,7 +28,7 @@ from loopyperf.units import number_of
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
-Answers = Questions[Question, Estimate | Bound | Unanswered]
+Answers = Questions[Question, Estimate | LowerBound | Unanswered]
 
 EXHAUSTIVE = "exhaustive"
 FEW = 256

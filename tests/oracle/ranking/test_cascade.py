@@ -11,7 +11,7 @@ from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, judged, order_of_asking
-from loopyperf.oracle.ranking.outcome import Bound, Unanswered
+from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered
 from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT
 from loopyperf.oracle.ranking.variants import Variant
@@ -30,13 +30,13 @@ class Stated:
     def __post_init__(self) -> None:
         self.was_asked: list[str] = []
 
-    def __call__(self, variant: Variant) -> Estimate | Bound | Unanswered:
+    def __call__(self, variant: Variant) -> Estimate | LowerBound | Unanswered:
         self.was_asked.append(variant.name)
         seconds = self.says[variant.name]
         if seconds is None:
             return Unanswered("nobody knows", is_final=False)
         if self.is_bound:
-            return Bound(seconds, {})
+            return LowerBound(seconds, {})
         return Estimate("k", {}, "d", self.model, "executed", seconds, Breakdown(()))
 
 
