@@ -75,48 +75,21 @@ several_devices = click.option(
     shell_complete=_beginning(devices),
     help="Short name, or a description's path; repeat for more.",
 )
-first_model = click.option(
-    "--model",
-    type=MODEL,
-    multiple=True,
-    callback=named_values.once,
-    metavar="MODEL",
-    help="Which model is shown first; by default that of --fit, else of the best fit, else pipeline.",
+
+
+def _models(what: str, *names: str, one: bool = False) -> Callable[[Declared], Declared]:
+    """Declare an option that names models, of *one* or of several, for *what*."""
+    callback = named_values.once if one else named_values.each_once
+    return click.option(*names, type=MODEL, multiple=True, callback=callback, metavar="MODEL", help=what)
+
+
+first_model = _models(
+    "Which model is shown first; by default that of --fit, else of the best fit, else pipeline.", "--model", one=True
 )
-only = click.option(
-    "--only",
-    "models",
-    type=MODEL,
-    multiple=True,
-    callback=named_values.each_once,
-    metavar="MODEL",
-    help="A model that is asked; repeat for more. Else all.",
-)
-model = click.option(
-    "--model",
-    type=MODEL,
-    multiple=True,
-    callback=named_values.once,
-    metavar="MODEL",
-    help="Which model answers; by default that of the best fit, else pipeline.",
-)
-models = click.option(
-    "--model",
-    "models",
-    type=MODEL,
-    multiple=True,
-    callback=named_values.each_once,
-    metavar="MODEL",
-    help="One of the models that are asked; repeat for more. Else all.",
-)
-bounds = click.option(
-    "--bounds",
-    type=MODEL,
-    multiple=True,
-    callback=named_values.each_once,
-    metavar="MODEL",
-    help="A model of bounds that is asked first; repeat for more.",
-)
+only = _models("A model that is asked; repeat for more. Else all.", "--only", "models")
+model = _models("Which model answers; by default that of the best fit, else pipeline.", "--model", one=True)
+models = _models("One of the models that are asked; repeat for more. Else all.", "--model", "models")
+bounds = _models("A model of bounds that is asked first; repeat for more.", "--bounds")
 fit = click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
 fit_of_one = click.option(
     "--fit", help="Path of a fit or of a learned model, by which the model that it is of answers for its device."
