@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
-    {"errors", "units", "hypertext", "sheet", "set_memory", "own_sets", "factors", "user_data"},
+    {"errors", "units", "hypertext", "sheet", "set_memory", "own_sets", "factors", "user_data", "written_files"},
     {"launches", "group", "called_kernels", "integer_temporaries", "plain_scalars", "kernel", "device"},
     {"counts"},
     {"properties"},

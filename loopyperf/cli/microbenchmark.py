@@ -12,11 +12,11 @@ from loopyperf.cli.devices import as_plain_values, show_device
 from loopyperf.cli.output import free
 from loopyperf.cli.progress import campaign_bar
 from loopyperf.device.device_text import description_text
-from loopyperf.errors import DeviceFileError
 from loopyperf.measurement.microbenchmarks.description import Described
 from loopyperf.oracle.microbenchmark import described_by
 from loopyperf.oracle.microbenchmark import microbenchmark as run_microbenchmarks
 from loopyperf.units import in_percent
+from loopyperf.written_files import write_file
 
 
 @click.command(
@@ -52,7 +52,7 @@ def microbenchmark(
                 backend, device=device, archive=archive, clock=hertz, quick=quick, progress=report
             )
     path = output or free(Path(f"{described.device.slug}.toml"))
-    _save(described, path)
+    write_file("the description", path, description_text(described.device))
     if as_json:
         print_json({"path": str(path), **_plain(described)})
         return
@@ -77,12 +77,3 @@ def _show(described: Described) -> None:
         )
     for refusal in described.refusals:
         show(f"absent: {refusal}", standard_error())
-
-
-def _save(described: Described, path: Path) -> None:
-    try:
-        path.write_text(description_text(described.device), encoding="utf-8")
-    except OSError as error:
-        raise DeviceFileError(
-            f"cannot write the description {path}: {error.strerror}; give another --output"
-        ) from error

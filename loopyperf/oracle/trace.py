@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from loopyperf.errors import ParameterError
@@ -18,6 +17,7 @@ from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.pipeline import Profile, profile_of
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
+from loopyperf.written_files import write_file
 
 EVENTS = 30_000
 """of a trace, unless another number is asked for: some ten megabytes"""
@@ -136,12 +136,7 @@ class Trace(Shown):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the document to *path*; raises :class:`ParameterError` where that cannot be written."""
-        try:
-            Path(path).write_text(self.to_json(), encoding="utf-8")
-        except OSError as error:
-            raise ParameterError(
-                f"the trace cannot be written to {path}: {error.strerror}; give another path"
-            ) from error
+        write_file("the trace", path, self.to_json())
 
     def sheet(self) -> Sheet:
         """Return what is drawn of each launch, and what is not."""

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from loopyperf.calibration.learned import Learned
-from loopyperf.errors import ParameterError
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import FitChoice
 from loopyperf.oracle.explanation.explain import DeviceChoices, explain
 from loopyperf.oracle.explanation.explanation import Explanation
 from loopyperf.reports.page import page_of
 from loopyperf.sheet import Sheet, Shown
+from loopyperf.written_files import write_file
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,14 +34,7 @@ class Report(Shown):
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the page to *path* and return that; raises :class:`ParameterError` where it cannot be written."""
-        file = Path(path)
-        try:
-            file.write_text(self.html(), encoding="utf-8")
-        except OSError as error:
-            raise ParameterError(
-                f"the report cannot be written to {file}: {error.strerror}; give another path"
-            ) from error
-        return file
+        return write_file("the report", path, self.html())
 
 
 def report(

@@ -89,7 +89,7 @@ def test_the_file_is_named_after_the_device_by_default(tmp_path: Path, monkeypat
     ("arguments", "message"),
     [
         (("--from-archive", "nowhere.jsonl"), "nowhere.jsonl cannot be read"),
-        (("--from-archive", RECORDED, "-o", "/dev/full"), "cannot write the description"),
+        (("--from-archive", RECORDED, "-o", "/dev/full"), "the description cannot be written to"),
         (("--from-archive", __file__), "is not a measurement archive|line 1"),
         (("--backend", "metal"), "no backend is called 'metal'"),
     ],
