@@ -19,6 +19,7 @@ from loopyperf.counts.execution import COUNTINGS
 from loopyperf.errors import LoopyperfError
 from loopyperf.models import MODELS
 from loopyperf.oracle.choice import devices
+from loopyperf.oracle.ranking.judge import BOUNDS
 
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
@@ -89,7 +90,14 @@ first_model = _models(
 only = _models("A model that is asked; repeat for more. Else all.", "--only", "models")
 model = _models("Which model answers; by default that of the best fit, else pipeline.", "--model", one=True)
 models = _models("One of the models that are asked; repeat for more. Else all.", "--model", "models")
-bounds = _models("A model of bounds that is asked first; repeat for more.", "--bounds")
+bounds = click.option(
+    "--bounds",
+    type=click.Choice(BOUNDS),
+    multiple=True,
+    callback=named_values.each_once,
+    metavar="BOUND",
+    help="What says first how long variants take at least: throughput or roofline; repeat for both.",
+)
 fit = click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
 fit_of_one = click.option(
     "--fit", help="Path of a fit or of a learned model, by which the model that it is of answers for its device."

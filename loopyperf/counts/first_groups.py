@@ -95,9 +95,11 @@ def _cut(domain: isl.BasicSet, inames: Mapping[str, str], first_values: Mapping[
             raise UncountableError(
                 f"the loop {iname} over groups begins at what sizes tell: its first groups are not cut"
             )
-        domain = domain.add_dims(PARAM, 1).set_dim_name(PARAM, domain.dim(PARAM), name)
+        if name not in domain.get_var_names(PARAM):  # several loops of a domain may run along one axis
+            domain = domain.add_dims(PARAM, 1).set_dim_name(PARAM, domain.dim(PARAM), name)
+        _, beside = domain.get_var_dict(PARAM)[name]
         below = isl.Constraint.alloc_inequality(isl.LocalSpace.from_space(domain.get_space()))
-        below = below.set_coefficient_val(PARAM, domain.dim(PARAM) - 1, isl.Val(1))
+        below = below.set_coefficient_val(PARAM, beside, isl.Val(1))
         below = below.set_coefficient_val(SET, place, isl.Val(-1))
         domain = domain.add_constraint(below.set_constant_val(isl.Val(first_values[iname] - 1)))
     return domain

@@ -1,6 +1,6 @@
 """One walk over an instruction: every operation and memory reference, with the conditions under which it runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, cast
 
@@ -91,9 +91,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
             self.rec(guard.predicate, conditions, None)
 
     def _visit_assignment(self, instruction: MultiAssignmentBase, conditions: Conditions) -> None:
-        if isinstance(instruction, Assignment) and instruction.atomicity:
-            names = ", ".join(sorted(instruction.assignee_var_names()))
-            self.assumed[f"atomic updates of {names} are counted without what it costs when work-items collide"] = None
+        self.assumed.update((sentence, None) for sentence in on_collisions(instruction))
         for expression, context in self._code.evaluated(instruction):
             self.rec(expression, conditions, context)
         for assignee in instruction.assignees:
@@ -281,3 +279,10 @@ def combining(callee: ArgExtOpCallable | SegmentOpCallable) -> Kind:
         return "min/max"
     reduction: Any = callee.name
     return "mul" if "*" in reduction.reduction_op.op else "add"
+
+
+def on_collisions(instruction: object) -> Iterator[str]:
+    """Yield a sentence on what is not in the cost of *instruction*, a statement's, where it is an atomic update."""
+    if isinstance(instruction, Assignment) and instruction.atomicity:
+        names = ", ".join(sorted(instruction.assignee_var_names()))
+        yield f"atomic updates of {names} are counted without what it costs when work-items collide"

@@ -73,6 +73,8 @@ class Instruction:
     with hardware indices by their axes, e.g. ``l.0``, ``g.1``"""
     tests: frozenset[str] = frozenset()
     """the conditions that decide which work-items of the grid execute it, whatever pass of a loop they are in"""
+    part: int = 0
+    """which it is of those alike that one operation of the source is made of, as of complex numbers and vectors"""
     is_index: bool = False
     """it computes what loop variables and sizes alone determine"""
     origin: int | None = None

@@ -41,7 +41,8 @@ def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST,
             ax.bar_label(drawn_bars, fmt="{:.3g}", padding=2, fontsize="x-small")
     _mark_whole(ax, estimate, unit)
     ax.axvline(0, color=ink(ax), linewidth=0.8)
-    name_rows(ax, [f"{WHOLE}, {whole / unit:.3g} {name}", *parts])
+    least = "at least " if estimate.left_out else ""
+    name_rows(ax, [f"{WHOLE}, {least}{whole / unit:.3g} {name}", *parts])
     ax.xaxis.set_major_locator(ticker.MaxNLocator(TICKS))
     ax.margins(x=0.25)
     ax.set(xlabel=f"time ({name})")

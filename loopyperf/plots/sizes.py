@@ -44,7 +44,7 @@ def plot_sizes(
     if estimate.interval is not None:
         low, high = (_at(end, order) for end in estimate.interval)
         ax.fill_between(values, low, high, color=style["color"], alpha=0.35, linewidth=0, label="interval")
-    ax.plot(values, seconds, **style, markersize=3, label=f"{estimate.kernel}, {estimate.model}")
+    ax.plot(values, seconds, **style, markersize=3, label=f"{estimate.kernel}, {estimate.model}{estimate.without}")
     for each in estimate.alternatives:
         label = f"if {each.assumption}"
         ax.plot(values, _at(each.seconds, order), color=style["color"], linestyle=other, label=label)

@@ -242,7 +242,7 @@ def test_a_size_that_is_none_is_no_command_line_of_ours(settings: Sequence[str],
         ("estimate", "--model", "'linear', "),
         ("compare", "--model", "'linear', "),
         ("explain", "--only", "'linear', "),
-        ("rank", "--bounds", "'linear', "),
+        ("rank", "--bounds", "'throughput', 'roofline'"),
     ],
 )
 def test_a_choice_that_is_none_is_refused_naming_those_there_are(command: str, option: str, choices: str):

@@ -63,7 +63,8 @@ def test_processes_say_the_same(file: Path):
 
 
 def test_bounds_spare_the_model_those_that_cannot_be_fastest(file: Path):
-    asked = ("--set", "n=4096", "--device", "nvidia-titan-v", "--model", "pipeline", "--bounds", "roofline")
+    bounds = ("--bounds", "throughput", "--bounds", "roofline")
+    asked = ("--set", "n=4096", "--device", "nvidia-titan-v", "--model", "pipeline", *bounds)
     found = json.loads(run("rank", f"{file}:variants", *asked, "--top", 1, "--json").stdout)
     assert list(found["estimates"]) == ["groups of 64"]
     assert list(found["beaten"]) == ["groups of 1"]

@@ -78,6 +78,22 @@ def test_groups_along_two_axes_are_cut_along_each():
         assert first.work((width, height)) == 8 * sum(j <= i for i, j in reached) + 5 * len(reached)
 
 
+def test_several_loops_of_a_domain_along_one_axis_are_cut_together():
+    knl = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        "b[i] = a[i] {id=first}\nd[j] = c[j] {id=second}",
+        [lp.GlobalArg("a, b, c, d", np.float32, shape="n"), lp.ValueArg("n", np.int32)],
+        assumptions="n >= 1",
+        lang_version=(2018, 2),
+    )
+    for iname in "ij":
+        knl = lp.split_iname(knl, iname, 16, outer_tag="g.0", inner_tag="l.0")
+    first = cut(knl, (7,), n=N)
+    # Of each array a load or a store, with 16*i_outer + i_inner.
+    assert [first.work((groups,)) / first.work((1,)) for groups in range(7)] == list(range(7))
+    assert reach(first, (2,)) == dict.fromkeys("abcd", 4 * 32)
+
+
 def test_the_first_groups_in_their_order_do_what_each_of_them_does():
     first = cut(corner(), (3, 3), n=10)
     in_order = [(x, y) for y in range(3) for x in range(3)]

@@ -167,3 +167,21 @@ def test_a_launch_without_stacks_asks_for_nothing_of_them() -> None:
 
 
 # }}}
+
+
+@pytest.mark.parametrize("groups", [1024, 1088])
+def test_groups_that_do_more_than_others_move_more(groups: int) -> None:
+    # Group g reads g // 64 + 1 rows of 128 floats, each of which nobody else reads, and writes one.
+    unit = lp.make_kernel(
+        "{[g,l,j]: 0<=g<ng and 0<=l<128 and 0<=64*j<=g}",
+        "y[g,l] = sum(j, x[j,g,l])",
+        [lp.GlobalArg("x", np.float32, shape="ng,ng,128"), lp.GlobalArg("y", np.float32, shape="ng,128"), ...],
+        assumptions="ng >= 1",
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    unit = lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
+    (found,) = lpp.roofline(unit, ng=groups, device=V100).launches
+    rows = sum(group // 64 + 1 for group in range(groups)) + groups
+    assert found.moved == dict.fromkeys(found.moved, 512 * rows)
+    assert "DRAM" in found.moved

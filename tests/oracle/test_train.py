@@ -55,6 +55,18 @@ def learned(rows: list[lpp.Measured]) -> lpp.Learned:
     return lpp.train(rows, device=V100, base="roofline")
 
 
+def test_a_time_that_lacks_something_lacks_it_when_it_is_corrected(rows: list[lpp.Measured]):
+    learned = lpp.train(rows, device="some-unknown-gpu", base="overlap")
+    knl = lp.make_kernel("{[i]: 0<=i<n}", "b[i] = exp(a[i])*exp(a[i]+1)", assumptions="n >= 64 and n mod 64 = 0")
+    knl = lp.split_iname(lp.add_and_infer_dtypes(knl, {"a": np.float32}), "i", 64, outer_tag="g.0", inner_tag="l.0")
+    for n in (4096, np.array([4096, 8192])):
+        base = lpp.estimate(knl, n=n, fit=learned.record.fit)
+        found = lpp.estimate(knl, n=n, model="learned", fit=learned)
+        assert found.left_out == base.left_out == ("f32 special",)
+        assert found.interval is None
+        assert "at least" in str(found)
+
+
 def test_it_answers_beside_other_models_like_a_fit(learned: lpp.Learned, tmp_path: Path):
     save_learned(learned, tmp_path / "learned.json")
     expected = lpp.estimate(doubled(), n=4096, model="learned", fit=learned)

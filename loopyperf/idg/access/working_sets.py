@@ -22,6 +22,7 @@ from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import Site
 from loopyperf.counts.memory import Reference, element_strides, value_at
 from loopyperf.counts.quasipolynomial import number_of_points
+from loopyperf.counts.walk import on_collisions
 from loopyperf.idg.access.blocks import Touched
 from loopyperf.idg.access.cells import touched_by, values_along
 from loopyperf.idg.access.index_branches import Indices, branches
@@ -189,6 +190,8 @@ class WorkingSets:
     @property
     def assumed(self) -> Iterator[str]:
         """Yield what had to be assumed of arrays, in sentences; sizes that contradict what is typical among it."""
+        for statement in self.program.nest.statements():
+            yield from on_collisions(statement.what)
         for access in (access for accesses in self._accesses.values() for access in accesses):
             name, elements = access.reference.array, self._elements(access.reference)
             if access.cells is None and elements is None:

@@ -31,6 +31,10 @@ class Draft:
     """what decides whether it is executed"""
     number: int | Fraction = 1
     """stated: how often it is executed in one execution of its statement"""
+    part: int = 0
+    """which it is of those alike that one operation of the source is made of"""
+    beside: tuple[int, ...] = ()
+    """the others that compute parts of its value"""
 
 
 @dataclass(frozen=True, slots=True)

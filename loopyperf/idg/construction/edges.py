@@ -27,7 +27,10 @@ def edges(executed: Executed) -> Iterator[Edge]:
     cells = Cells(executed)
     for found in dependences(list(cells.accesses())):
         for operand in found.target.operands:
-            yield from _of(executed, found, operand)
+            for edge in _of(executed, found, operand):
+                yield edge
+                for node in executed.draft(found.source.node).beside:
+                    yield edge.between(executed.numbers[node], edge.target)
     for accesses in cells.before_barriers():
         for found in dependences(accesses):
             if found.source.node == accesses[0].node:
@@ -40,8 +43,8 @@ def edges(executed: Executed) -> Iterator[Edge]:
 def _within(executed: Executed, target: int) -> Iterator[Edge]:
     """Yield the edges from what is computed in the pass that *target* is in."""
     draft = executed.draft(target)
-    data = [(slot, value.node) for slot, value in enumerate(draft.operands)]
-    found = [(slot, source) for slot, source in data if source is not None and source in executed.numbers]
+    data = [(slot, node) for slot, value in enumerate(draft.operands) for node in executed.nodes_of(value)]
+    found = [(slot, source) for slot, source in data if source in executed.numbers]
     yield from (_in_same_pass(executed, source, target, "data", slot) for slot, source in found)
     deciding = dict.fromkeys(value.node for value in draft.controls)
     for source in () if found else deciding:

@@ -9,7 +9,9 @@ from pymbolic.mapper.substitutor import SubstitutionMapper
 
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
+from loopyperf.idg.construction.parts import nodes_of
 from loopyperf.idg.construction.slabs import Slab
+from loopyperf.idg.construction.values import Value
 from loopyperf.idg.program import WORK_ITEM
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind
@@ -71,6 +73,10 @@ class Executed:
     def draft(self, place: int) -> Draft:
         """Return the draft of the instruction at *place* of the program."""
         return self.program.drafts[place]
+
+    def nodes_of(self, value: Value) -> tuple[int, ...]:
+        """Return the places of the drafts that compute *value*."""
+        return nodes_of(value, self.program.drafts)
 
     @cached_property
     def slabs(self) -> frozenset[Slab]:

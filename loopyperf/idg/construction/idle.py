@@ -45,5 +45,6 @@ def _operands(executed: Executed, place: int, numbers: dict[int, int]) -> Iterat
     loops = draft.statement.loops
     same = tuple(prim.Variable(nest.iname) for nest in loops)
     for slot, value in enumerate(draft.operands):
-        if value.node is not None and value.node in numbers and executed.draft(value.node).statement.loops == loops:
-            yield Edge(numbers[value.node], numbers[place], (0,) * len(loops), same, operand=slot)
+        for node in executed.nodes_of(value):
+            if node in numbers and executed.draft(node).statement.loops == loops:
+                yield Edge(numbers[node], numbers[place], (0,) * len(loops), same, operand=slot)

@@ -29,6 +29,7 @@ from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.counts.walk import combining
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import Definition, Draft
+from loopyperf.idg.construction.parts import REAL_PARTS, complex_products, is_complex_product, nodes_of, part
 from loopyperf.idg.construction.values import Read, Value, product_with_sign
 from loopyperf.idg.warps.nest import Statement
 from loopyperf.integer_temporaries import substituted
@@ -146,12 +147,15 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         self.drafts.append(draft)
         return len(self.drafts) - 1
 
-    def _do(self, operation: Operation, text: Any, operands: Sequence[Value], conditions: Conditions) -> Value:
+    def _do(
+        self, operation: Operation, text: Any, operands: Sequence[Value], conditions: Conditions, part: int = 0
+    ) -> Value:
         scalar = operation.dtype
         subsystem = "fp64" if scalar == "f64" else SUBSYSTEMS.get(operation.kind, "alu")
         # Loopy's printer does not print the numbers of work-items and groups.
         words = self._written_for or self._texts.get(text) or self._texts.setdefault(text, str(text))
         node = self._add(operation.kind, scalar, subsystem, words, conditions, operands, operation)
+        self.drafts[node].part = part
         if isinstance(text, prim.ExpressionNode) and self._is_known(text):
             self.drafts[node].expression = text
         return Value(node)
@@ -195,8 +199,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             return self._do_stated(str(expr), str(refusal), conditions, operands)
         operands = operands[1:] if isinstance(expr, (prim.LogicalNot, prim.BitwiseNot)) else operands
         value = self._in_stages(found, expr, operands, members, conditions)
-        if link.kind == "pow" and link.operand is None and value.node is not None:
-            self.drafts[value.node].kind = SQUARE
+        for node in nodes_of(value, self.drafts) if link.kind == "pow" and link.operand is None else ():
+            self.drafts[node].kind = SQUARE
         return value
 
     def _in_stages(
@@ -207,12 +211,28 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         members: int,
         conditions: Conditions,
     ) -> Value:
-        """Do all operations, those of a kind side by side; each kind waits for the one before."""
-        earlier = list(operands)
+        """Do all operations, those of a kind side by side, each with its parts; each kind waits for the one before."""
+        if members == 1 and is_complex_product(found):
+            (multiplication, _), (addition, _) = found
+            pairs = enumerate(complex_products(operands, self.drafts))
+            products = [self._do(multiplication, expression, pair, conditions, place) for place, pair in pairs]
+            sums = enumerate((products[:2], products[2:]))
+            return self._together([self._do(addition, expression, pair, conditions, place) for place, pair in sums])
+        earlier: list[Value] = []
         for operation, number in found:
-            before = earlier if earlier == list(operands) else [*earlier, *operands]
-            earlier = [self._do(operation, expression, before, conditions) for _ in range(number * members)]
-        return earlier[0] if earlier else Value(known=expression)
+            every = number * members
+            taken = [[part(each, place, every, self.drafts) for each in operands] for place in range(every)]
+            earlier = [
+                self._do(operation, expression, [*earlier, *its], conditions, place) for place, its in enumerate(taken)
+            ]
+        return self._together(earlier) if earlier else Value(known=expression)
+
+    def _together(self, parts: Sequence[Value]) -> Value:
+        """Return the value that has these *parts*, each of an instruction of its own."""
+        first, *others = (each.node for each in parts)
+        assert first is not None
+        self.drafts[first].beside = tuple(node for node in others if node is not None)
+        return parts[0]
 
     # }}}
 
@@ -365,7 +385,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         except UncountableError as refusal:
             return self._do_stated(name, str(refusal), conditions, operands)
         if not found and operands:
-            return operands[0]
+            return part(operands[0], int(name == "imag"), 2, self.drafts) if name in REAL_PARTS else operands[0]
         return self._in_stages(found, expr, operands, self._members(expr), conditions)
 
     # }}}

@@ -25,6 +25,8 @@ class Value:
     known: Any = None
     """a number, or an expression of loop variables, sizes and scalar arguments"""
     is_negated: bool = False
+    is_part: bool = False
+    """it is what that instruction computes alone, without the others that compute parts of the same value"""
 
     def negated(self) -> "Value":
         """Return its negative: on GPUs an operand's modifier, no instruction."""

@@ -83,7 +83,7 @@ class _Merger:
         """Return what tells apart what is computed; None for what is never merged."""
         if instruction.kind in STAYING:
             return None
-        what = (instruction.kind, instruction.dtype)
+        what = (instruction.kind, instruction.dtype, instruction.part)
         if instruction.kind == "load":
             if instruction.reference is None or instruction.is_volatile:
                 return None

@@ -23,7 +23,7 @@ from loopyperf.idg.access.working_sets import FIRST, Window, WorkingSets
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 
 MORE = 1.1
-"""times the lines that groups in the middle touch: those on either side that touch more are looked at in their stead"""
+"""times as many lines: groups on either side that touch so many more, or less, are looked at in the middle's stead"""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,8 @@ def _moved_by_group(
         return {}
     host = launch.representative.host
     if level.per == "core":
-        places, room = [_around(launch, 1)], _room(launch, level, residence) / residence.on_core
+        places = [_around(launch, 1)] if len(launch.kinds) == 1 else _places(launch, 1, sets)
+        room = _room(launch, level, residence) / residence.on_core
     else:
         places, room = [{axis: range(length) for axis, length in launch.grid.items()}], level.size
         if _lines(sets, sets.window(places[0], host)) * LINE > room:
@@ -146,12 +147,12 @@ def _places(launch: LaunchGraphs, groups: int, sets: WorkingSets) -> list[dict[i
     """Return which groups are looked at where so many reside at once: those in the middle of all, or on either side.
 
     Where groups on either side touch more than those in the middle, these meet there what they would not elsewhere,
-    as in an array that is added to itself reversed.
+    as in an array that is added to itself reversed; or groups do not do as much as each other, as those of a triangle.
     """
     host = launch.representative.host
     middle, *sides = (_around(launch, groups, side) for side in (None, 0.25, 0.75))
     here, *there = (_lines(sets, sets.window(place, host)) for place in (middle, *sides))
-    return sides if sum(there) > MORE * 2 * here else [middle]
+    return sides if max(sum(there), 2 * here) > MORE * min(sum(there), 2 * here) else [middle]
 
 
 def _lines(sets: WorkingSets, window: Window) -> Fraction:

@@ -128,6 +128,7 @@ def device_estimate(
         notes=answer.notes,
         unsure=answer.unsure,
         alternatives=answer.alternatives,
+        left_out=answer.left_out,
         typical=dict(typical or {}),
         columns=answer.columns,
     )
@@ -181,5 +182,6 @@ def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime
         interval=spread,
         unsure=unsure,
         alternatives=together(answers, shape),
+        left_out=tuple(dict.fromkeys(name for answer in answers for name in answer.left_out)),
         columns=answers[0].columns,
     )

@@ -106,6 +106,8 @@ def learned_time(learned: Learned, kernel: SeenKernel) -> ModelTime:
     if kernel.samples and all(each.samples.is_whole for each in kernel.samples):
         return base  # it was run
     answer = corrected(base, learned.correction(kernel.features))
+    if base.left_out:  # which may take any time, corrected or not
+        return replace(answer, interval=None, notes=(*base.notes, *learned.doubts(kernel.features)))
     seconds, factor = float(answer.seconds), learned.half_width
     is_known = isfinite(factor)
     spread = (seconds / exp(factor), seconds * exp(factor)) if is_known else None
