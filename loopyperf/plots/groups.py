@@ -1,18 +1,19 @@
 """When groups start and finish: the staircase of Dao, section 4."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from loopyperf.pipeline import GroupTimes
 from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, line_styles, ticker
 
 
-def plot_groups(groups: Mapping[int, GroupTimes], *, ax: Axes | None = None) -> Figure:
+def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: Axes | None = None) -> Figure:
     """Return a figure with a bar for each group, from its start to its finish, in cycles.
 
-    *groups* are the times of each by its number, as on one core or on a device
-    (:func:`loopyperf.pipeline.group_times`). Shares of a group's instructions that were asked for are points on its
+    *groups* are the times of each, as :func:`loopyperf.pipeline.group_times` returns them for one core, or by its
+    number. Shares of a group's instructions that were asked for are points on its
     bar: where they lie close together, it went quickly. The data are those of Dao et al., Fig. 5 to 8.
     """
+    groups = groups if isinstance(groups, Mapping) else {each.group: each for each in groups}
     ax = axes(ax)
     styles = line_styles()
     bar, point = next(styles)["color"], next(styles)["color"]

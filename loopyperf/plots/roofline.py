@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from math import isclose
 
+from loopyperf.errors import ParameterError
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
 from loopyperf.plots.figures import (
     NARROW,
@@ -39,11 +40,12 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
     at the height that the roofline model says is attainable: solid for the one farthest from the core, hollow for
     others. The memory whose slope a launch's point of it touches is its bound; a level binds what does such operations.
     *measured* are the seconds of launches by name, all executions of one together; they are crosses. A launch without
-    floating-point operations has no place.
+    floating-point operations has no place. Raises :class:`ParameterError` for times of what is no launch.
 
     See :func:`loopyperf.oracle.roofline.roofline`. Source: Williams et al., Roofline, 2009; with points for several
     memories, Yang et al., Hierarchical Roofline Analysis for GPUs, 2020.
     """
+    _check_measured(roofline, measured or {})
     ax = axes(ax)
     launches = [launch for launch in roofline.launches if launch.flops]
     ax.set(xscale="log", yscale="log", xlabel="intensity (flop/B)", ylabel="performance (flop/s)")
@@ -68,6 +70,13 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
         ax.annotate(words, (0.5, 0.02), xycoords="axes fraction", ha="center", va="bottom", fontsize="small")
     legend_above(ax)
     return figure_of(ax)
+
+
+def _check_measured(roofline: Roofline, measured: Mapping[str, float]) -> None:
+    names = [launch.name for launch in roofline.launches]
+    unknown = next((name for name in measured if name not in names), None)
+    if unknown is not None:
+        raise ParameterError(f"there is no launch called {unknown!r} to draw the time of, only {', '.join(names)}")
 
 
 def _levels(ax: Axes, roofline: Roofline) -> dict[str, float]:

@@ -76,6 +76,14 @@ def test_an_estimate_of_nothing_is_one_empty_bar() -> None:
     assert bars(plot_breakdown(nothing)) == {"all, 0 s": 0.0}
 
 
+def test_a_time_that_lacks_something_is_drawn_as_at_least_that() -> None:
+    part = replace(ESTIMATE, left_out=("f32 pow",), interval=None)
+    assert "all, at least 6.5 ms" in bars(plot_breakdown(part))
+    batch = replace(BATCH, left_out=("f32 pow",))
+    labels = [line.get_label() for line in plot_sizes(batch, "n").axes[0].lines]
+    assert any(str(label).endswith(" (without f32 pow)") for label in labels)
+
+
 SIZES = np.array([4, 1, 2])
 BATCH = Estimate(
     "k",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from loopyperf.errors import ParameterError
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
 from loopyperf.plots import plot_roofline
 from loopyperf.plots.levels import spread
@@ -46,9 +47,14 @@ def test_slopes_rise_to_the_highest_level_and_points_stand_at_their_intensities(
 
 
 def test_a_measured_time_is_a_cross_below_what_is_attainable() -> None:
-    (ax,) = plot_roofline(DATA, measured={"k": 2e-2, "another": 1.0}).axes
+    (ax,) = plot_roofline(DATA, measured={"k": 2e-2}).axes
     (cross,) = [line for line in ax.lines if line.get_marker() == "x"]
     assert (list(cross.get_xdata()), list(cross.get_ydata())) == ([0.5], [5e10])
+
+
+def test_a_time_of_what_is_no_launch_is_refused() -> None:
+    with pytest.raises(ParameterError, match="no launch called 'another' to draw the time of, only k"):
+        plot_roofline(DATA, measured={"k": 2e-2, "another": 1.0})
 
 
 def test_a_launch_without_flop_has_no_place_and_roofs_have() -> None:
