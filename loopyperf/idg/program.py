@@ -75,6 +75,8 @@ class Instruction:
     """the conditions that decide which work-items of the grid execute it, whatever pass of a loop they are in"""
     part: int = 0
     """which it is of those alike that one operation of the source is made of, as of complex numbers and vectors"""
+    is_bound: bool = False
+    """data: how often a loop is passed depends on its result"""
     is_index: bool = False
     """it computes what loop variables and sizes alone determine"""
     origin: int | None = None

@@ -169,6 +169,22 @@ def test_a_launch_without_stacks_asks_for_nothing_of_them() -> None:
 # }}}
 
 
+def test_loads_that_bound_loops_are_made() -> None:
+    # Of a row of one element: its end and that of the row before, in lines that neighbours share, the element, the sum.
+    unit = lp.make_kernel(
+        ["{[i]: 0<=i<n}", "[first, end] -> {[j]: first <= j < end}"],
+        "<> first = a[i]\n<> end = a[i+1]\nb[i] = sum(j, v[j])",
+        [lp.GlobalArg("a", np.int32, shape="n + 1"), floats("b,v", "n"), lp.ValueArg("n", np.int32)],
+        assumptions="n >= 256 and n mod 256 = 0",
+        seq_dependencies=True,
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    (found,) = lpp.roofline(unit, n=2**24, typical={"j": 1}, device=V100).launches
+    assert found.moved["DRAM"] / 2**24 == pytest.approx(4 + 4 + 4, rel=1e-3)
+
+
 @pytest.mark.parametrize("groups", [1024, 1088])
 def test_groups_that_do_more_than_others_move_more(groups: int) -> None:
     # Group g reads g // 64 + 1 rows of 128 floats, each of which nobody else reads, and writes one.

@@ -1,5 +1,9 @@
 """What every warp of one launch executes, as far as it does not depend on the warp: the drafts of its instructions."""
 
+from functools import cached_property
+
+import islpy as isl
+
 from loopyperf.counts.execution import ExecutionCounter
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.drafts import Draft
@@ -13,6 +17,8 @@ from loopyperf.idg.warps.kinds import Kind, kinds_of
 from loopyperf.idg.warps.nest import Nest, nest_of
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
+
+PARAM = isl.dim_type.param
 
 
 class LaunchProgram:
@@ -42,6 +48,14 @@ class LaunchProgram:
                     self.translator.translate(item)
                 self.of_statement[id(item)] = range(first, len(self.translator.drafts))
                 self.places[id(item)] = (*around, place)
+
+    @cached_property
+    def bounding(self) -> frozenset[int]:
+        """Return the places of drafts whose results bound loops: data that the source does not tell."""
+        kernel = self.kernel.loopy_kernel
+        bounds = {name for domain in kernel.domains for name in domain.get_var_names(PARAM)}
+        data = bounds & kernel.temporary_variables.keys() - self.kernel.known_temporaries.keys()
+        return frozenset(each.node for each in self.translator.definitions if each.variable in data)
 
     @property
     def drafts(self) -> list[Draft]:

@@ -70,6 +70,7 @@ def _instruction(executed: Executed, place: int) -> Instruction:
         symbolic=_symbolic_address(executed, draft),
         tests=executed.program.tests.of(draft.statement.inames, executed.slabs),
         part=draft.part,
+        is_bound=place in executed.program.bounding,
         is_index=draft.expression is not None,
         origin=None if draft.reference is None else place,
         scalar=_scalar(executed, draft),
