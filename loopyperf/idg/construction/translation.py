@@ -229,9 +229,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     def _together(self, parts: Sequence[Value]) -> Value:
         """Return the value that has these *parts*, each of an instruction of its own."""
-        first, *others = (each.node for each in parts)
-        assert first is not None
-        self.drafts[first].beside = tuple(node for node in others if node is not None)
+        first, *others = [each.node for each in parts if each.node is not None]
+        self.drafts[first].beside = tuple(others)
         return parts[0]
 
     # }}}
