@@ -26,6 +26,7 @@ from loopyperf.models.sampling import SampledProgram
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DEVICE_VARIABLE
 from loopyperf.oracle.observation import described, observe
+from loopyperf.oracle.ranking.options import check_executor, check_time_limit
 from loopyperf.oracle.time_limit import TimeIsUp, limited
 
 NOBODYS = "unnamed device"
@@ -82,12 +83,14 @@ def fit(
     The fit is saved to *save*, if that is given; it holds what :func:`loopyperf.calibrate` writes.
 
     Raises :class:`CalibrationError` for rows that are none, or that leave nothing to fit, :class:`UnknownModelError`
-    for a model that is not fitted, :class:`ParameterError` for a device that is none.
+    for a model that is not fitted, :class:`ParameterError` for a device, an executor or a time limit that is none.
     """
     if model is not None:
         find_fitted_model(model)
     named, known = stated_device(device)
     rows = rows_of(measurements)
+    check_executor(executor)
+    check_time_limit(time_limit)
     observations = _observed(rows, counting, known, executor, time_limit, on_failure)
     fits = fit_observations(
         stated_provenance(named, known, counting, source),

@@ -173,7 +173,8 @@ def trace(
     It is what the model ``"pipeline"`` simulates of the core with most groups: which warp issues which instruction,
     when, and what it waits for. There is a profile of those groups only that are simulated instruction by instruction;
     what the model extrapolates from them to all groups, and to further passes of long loops, has none. The trace has
-    so many *events* at most, which the launches share; what is left out is in its ``notes``, and in the file.
+    so many *events* at most, which the launches share, of which each has 100 at least; what is left out is in its
+    ``notes``, and in the file.
 
     Times are those of the core's clock; with *in_cycles* a cycle is drawn as a microsecond, so that none is too short
     to be seen. Other options and sizes are those of :func:`loopyperf.estimate` with a model of a device, and so is what

@@ -25,6 +25,7 @@ from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.archived import explained, measured_kernels, provenance
 from loopyperf.oracle.fit import Measured, Row, analysed, rows_of, stated_device, stated_provenance
 from loopyperf.oracle.observation import measured_device
+from loopyperf.oracle.ranking.options import check_executor
 from loopyperf.oracle.seen_kernel import SeenKernel
 
 FITTED = ("overlap", "linear")
@@ -57,6 +58,7 @@ def train(
     :class:`UnknownModelError` for a base that is none, :class:`LoopyperfError` where scikit-learn is not installed.
     """
     check_recipe(recipe)
+    check_executor(executor)
     named, known = stated_device(device)
     rows = rows_of(measurements)
     origin = stated_provenance(named, known, "executed", source)

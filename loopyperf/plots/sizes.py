@@ -78,7 +78,7 @@ def _ascending(estimate: Estimate, size: str) -> tuple[Floats, NDArray[np.intp]]
 def _number(ax: Axes, values: Floats) -> None:
     """Write numbers below *ax*: the *values* where they have room, else round ones, and none between them."""
     span = np.ptp(np.log(values))
-    room = LETTER * (2 + len(f"{values[-1]:,.0f}"))
+    room = LETTER * (3 + len(f"{values[-1]:,.0f}"))
     ax.xaxis.set_minor_formatter(ticker.NullFormatter())
     if (np.diff(np.log(values)) * width_of(ax) >= room * span).all():
         ax.set_xticks(values, [f"{value:,.0f}" for value in values])

@@ -62,3 +62,9 @@ def test_the_r9_fury_whose_latencies_nobody_has_published_has_a_roofline() -> No
     # 8 MiB through 512 GB/s, and the launch of 129 µs that Stevens and Klöckner measured
     assert found.seconds["roofline"] == pytest.approx(2 * 4 * 2**20 / 512e9 + 129e-6, rel=0.01)
     assert "memory.DRAM.latency" in found.refusals["pipeline"]
+
+
+@pytest.mark.parametrize("model", DEVICE_MODELS)
+def test_of_memories_one_is_enough(model: str) -> None:
+    alone = replace(KNOWN, memory=tuple(each for each in KNOWN.memory if each.name in ("local", "DRAM")))
+    assert seconds(model, alone) > 0

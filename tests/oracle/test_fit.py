@@ -144,6 +144,15 @@ def test_bad_rows_are_refused_in_words_by_fit_and_train(measurements: object, wo
             learn(measurements, device="mine")  # pyright: ignore[reportArgumentType]
 
 
+def test_what_is_no_time_limit_and_no_executor_is_refused(rows: list[lpp.Measured]):
+    for limit in (0, -1, "5", True):
+        with pytest.raises(ParameterError, match="a time limit is a number of seconds above 0"):
+            lpp.fit(rows, device="mine", time_limit=limit)  # pyright: ignore[reportArgumentType]
+    for learn in (lpp.fit, lpp.train):
+        with pytest.raises(ParameterError, match=r"an executor is one of concurrent\.futures"):
+            learn(rows, device="mine", executor=4)  # pyright: ignore[reportArgumentType]
+
+
 def test_the_device_may_be_left_out_or_be_named_by_the_environment(
     rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch
 ):

@@ -210,6 +210,8 @@ class LaunchInputs:
         from a load to the use of what it loads: they have the way through the caches before in them.
         """
         farther = list(request.served.waited.items())[1:]
+        if not farther:  # nothing is between the core and the memory
+            return self._hit + self._queued
         reached = [share for _, share in farther]
         served = [here - beyond for here, beyond in zip(reached, [*reached[1:], 0.0], strict=True)]
         waited = [
