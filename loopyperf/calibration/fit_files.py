@@ -31,7 +31,7 @@ def _from_schema_1(document: Document) -> Document:
 
 
 UPGRADES: Mapping[int, Callable[[Document], Document]] = {1: _from_schema_1}
-"""For each older schema version, the function that makes its document one of the next: ``{1: upgrade_1_to_2}``."""
+"""For each older schema version, the function that makes its document one of the next."""
 
 _RECALIBRATE = "give the path of a fit file, or make one with `loopyperf calibrate`"
 

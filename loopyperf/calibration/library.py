@@ -21,7 +21,7 @@ from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.user_data import user_data, user_data_name
 
-MODELS = ("linear", "overlap")
+FITTED_MODELS = ("linear", "overlap")
 """that fits are of, the simplest first"""
 BY_DESCRIPTION = '. Without one, its description will do: model="pipeline"'
 """how the error that there is no fit ends where the device is described"""
@@ -158,7 +158,7 @@ def _found(slug: str, model: str | None, backend: str | None) -> Fit:
         if fitting:
             return fitting[0] if model else next((fit for fit in fitting if fit.is_better), fitting[0])
         seen += fits
-    raise _no_fit(slug, model or MODELS[0]) if not seen else _no_fit_through(backend, slug, seen)
+    raise _no_fit(slug, model or FITTED_MODELS[0]) if not seen else _no_fit_through(backend, slug, seen)
 
 
 def _places(slug: str, model: str | None) -> Iterator[list[str]]:
@@ -190,7 +190,7 @@ def _files(folder: str, model: str | None) -> list[str]:
         names = sorted(os.listdir(folder))  # noqa: PTH208
     except OSError:
         return []
-    wanted = MODELS if model is None else (model,)
+    wanted = FITTED_MODELS if model is None else (model,)
     return [f"{folder}/{name}" for each in wanted for name in names if _is_fit_of(name, each)]
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from loopyperf.calibration.library import MODELS as FITTED_MODELS
+from loopyperf.calibration.library import FITTED_MODELS
 from loopyperf.cli import named_values
 from loopyperf.cli.kernel_source import KERNEL_SOURCE
 from loopyperf.cli.output import Output

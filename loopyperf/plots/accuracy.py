@@ -180,7 +180,7 @@ def _scatter(ax: Axes, found: _Errors, column: str, letters: int = 80) -> None:
     classes = dict.fromkeys(found.classes.tolist())
     for number, (kernel_class, style) in enumerate(zip(classes, line_styles(), strict=False)):
         own = (found.classes == kernel_class) & (along != 0)
-        # Styles come back after ten; then markers are hollow.
+        # Markers come back after eleven; then they are hollow.
         fill = "none" if number // len(MARKERS) % 2 else "full"
         ax.plot(along[own], found.errors[own], **style, fillstyle=fill, linestyle="none", label=kernel_class)
     ax.axhline(0, color="grey", linewidth=1, zorder=0)

@@ -57,7 +57,7 @@ class IndexedLoops:
             return body * (loop.trips if isinstance(loop.trips, int) else max(numbers or (1,)))
         if numbers is not None and body * max(numbers) <= (SURELY if self.indexes(loop) else FULL):
             return body * max(numbers)
-        most = RUNTIME if numbers is None else _power_of_two(reduce(gcd, numbers))
+        most = RUNTIME if numbers is None else _power_of_two_in(reduce(gcd, numbers))
         copies = max(1, min(most, 1 << max((PARTIAL // body).bit_length() - 1, 0)))
         return body * copies + LOOP_CONTROL + (body if numbers is None else 0)
 
@@ -107,6 +107,6 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     return {"move": 0, "div": 4}.get(instruction.kind, 1) + private
 
 
-def _power_of_two(number: int) -> int:
+def _power_of_two_in(number: int) -> int:
     """Return the largest power of two that divides *number*."""
     return number & -number

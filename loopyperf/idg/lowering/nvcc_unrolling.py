@@ -61,7 +61,7 @@ def written_out(graph: Idg, loops: tuple[Loop, ...]) -> int:
 def _by_cicc(body: Sequence[Instruction], size: int, trips: int) -> int:
     if size * trips <= FULL:
         return trips
-    most = _power_of_two(PARTIAL // size)
+    most = _power_of_two_up_to(PARTIAL // size)
     factor = most
     while trips % factor:
         factor //= 2
@@ -83,7 +83,7 @@ def _by_ptxas(body: Sequence[Instruction], factor: int, left: int) -> int:
 
 
 def _at_run_time(body: Sequence[Instruction], size: int, loop: Loop) -> int:
-    factor = min(RUNTIME, _power_of_two(PARTIAL // size))
+    factor = min(RUNTIME, _power_of_two_up_to(PARTIAL // size))
     spaces = {each.reference.space for each in body if each.kind == "load" and each.reference is not None}
     most = PTX_RUNTIME[min(spaces & PTX_RUNTIME.keys(), default="")]  # "global" is before "local"
     is_tested = any(on_loop(each, loop.name) for each in body)
@@ -131,5 +131,5 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     return 2 + multiplied + added + (instruction.reference.space == "global")
 
 
-def _power_of_two(number: int) -> int:
+def _power_of_two_up_to(number: int) -> int:
     return 1 << max(number.bit_length() - 1, 0)
