@@ -2,6 +2,8 @@
 
 from collections import OrderedDict
 
+import loopy as lp
+import numpy as np
 import private_array_kernels as kernels
 import pytest
 
@@ -44,5 +46,32 @@ def simulated(graph: Idg, elements: int) -> Moved:
 def test_what_moves_is_what_moves_into_and_out_of_a_simulated_cache(build: kernels.Build, elements: int) -> None:
     graph = lowered(kernel_graphs(load_kernel(build()), {"n": 7}, Typical({})))
     bits = next(int(each.dtype[1:]) for each in graph.instructions if each.subsystem == "private")
-    found, real = StackReuse.of(graph).moved(elements * bits // 32 * LINES), simulated(graph, elements)
+    found, real = StackReuse.of(graph, 32).moved(elements * bits // 32 * LINES), simulated(graph, elements)
     assert found == real
+
+
+def test_elements_between_take_what_each_of_them_holds() -> None:
+    unit = lp.make_kernel(
+        "{[i,j,m]: 0<=i<n and 0<=j,m<8}",
+        """
+        f[(k[i] + j) % 8] = a[i, j] {id=floats,dep=*}
+        d[(k[i] + m) % 8] = c[i, m] {id=doubles,dep=*floats}
+        out[i] = f[k[i] % 8] + d[k[i] % 8] {dep=*floats:doubles}
+        """,
+        [
+            lp.TemporaryVariable("f", np.float32, shape=(8,), address_space=lp.AddressSpace.PRIVATE),
+            lp.TemporaryVariable("d", np.float64, shape=(8,), address_space=lp.AddressSpace.PRIVATE),
+            lp.GlobalArg("k", np.int32, shape="n"),
+            lp.GlobalArg("a", np.float32, shape="n, 8"),
+            lp.GlobalArg("c,out", np.float64, shape=lp.auto),
+            ...,
+        ],
+        assumptions="n >= 64 and n mod 64 = 0",
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    graph = lowered(kernel_graphs(load_kernel(unit), {"n": 128}, Typical({})))
+    found = [each for each in StackReuse.of(graph, 32).accesses if each.distance is not None and not each.is_store]
+    # Eight stores and a load of each array: data tell their elements, so that no two accesses are of one.
+    assert [each.distance for each in found] == 2 * [9 * 128 + 9 * 256]

@@ -123,7 +123,7 @@ def test_what_is_changed_in_place_takes_as_long_as_what_is_written_elsewhere(mod
 
 def stacks(found: LaunchGraphs) -> list[StackReuse]:
     """Return the accesses of private memory of one warp of each kind."""
-    return [StackReuse.of(lowered(kind.graph)) for kind in found.kinds]
+    return [StackReuse.of(lowered(kind.graph), 32) for kind in found.kinds]
 
 
 def walked(passes: int, elements: int) -> LaunchGraphs:

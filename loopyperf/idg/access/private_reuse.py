@@ -66,24 +66,27 @@ class StackReuse:
     accesses: tuple[StackAccess, ...]
 
     @classmethod
-    def of(cls, graph: Idg) -> "StackReuse":
-        """Take the machine *graph* of a warp; of its accesses, only the first :data:`LIMIT` are looked at."""
+    def of(cls, graph: Idg, lanes: int) -> "StackReuse":
+        """Take the machine *graph* of a warp of *lanes*; of its accesses, the first :data:`LIMIT` are looked at."""
         sequence = [each for each, _ in zip(_Walk(graph).accesses(graph.body, {}, 1.0), range(LIMIT), strict=False)]
         touched = {
-            place: private_access(graph.instructions[place].reference).lines * LINE
+            place: private_access(graph.instructions[place].reference, lanes).lines * LINE
             for place in {place for place, _, _ in sequence}
         }
         last: dict[_Element, int] = {}
         times: list[int] = []
         """of the last accesses of all elements, in ascending order"""
+        widths: list[int] = []
+        """beside them: the bytes that each element takes"""
         found: list[StackAccess] = []
         for time, (place, element, executions) in enumerate([*sequence, *sequence]):
             distance = None
             if element in last:
                 position = bisect_left(times, last[element])
-                distance = (len(times) - position) * touched[place]
-                del times[position]
+                distance = sum(widths[position:])
+                del times[position], widths[position]
             times.append(time)
+            widths.append(touched[place])
             last[element] = time
             found.append(StackAccess(element, graph.instructions[place].kind == "store", executions, distance))
         return cls(tuple(found))

@@ -165,7 +165,8 @@ class TimedLaunch:
     @cached_property
     def stacks_served(self) -> Mapping[str, Served]:
         """Return ``"load"`` and ``"store"`` -> how far accesses of private memory go."""
-        of_kind = {kind: StackReuse.of(graph) for kind, graph in self.machine.items()}
+        lanes = self.device.warp_size
+        of_kind = {kind: StackReuse.of(graph, lanes) for kind, graph in self.machine.items()}
         stacks = [of_kind[kind] for kind in self.order]
         return levels_that_serve_stacks(self.launch, self.device, self.residence, stacks)
 

@@ -36,7 +36,7 @@ class WarpAccesses:
         if instruction.subsystem != SPACE:
             return Asked(self.sectors(number), self.lines(number))
         # Lines of stacks are moved whole: groups of 6 and 12 lanes take as long as full warps (docs/pipeline.md).
-        access = private_access(instruction.reference)
+        access = private_access(instruction.reference, self.kind.example.size)
         return Asked(access.sectors, access.lines)
 
     @property
