@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from loopyperf.models.on_device.advice import Advice
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, line_styles, ticker
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, line_styles
 
 MILLISECOND = 1e-3
-STEPS = (1, 2, 2.5, 5, 10)
-"""between numbers along the axis, and their powers of ten"""
+EDGE = 0.06
+"""of the width: a number so near the right edge would be cut"""
 MARGIN = 0.12
 """of the longest time: the room for words above and below the points"""
 
@@ -46,6 +46,7 @@ def plot_benefits(advice: Mapping[str, Advice] | Sequence[Advice], *, ax: Axes |
     ax.plot([], [], "o", color="grey", fillstyle="none", label="ideally")
     ax.set(xlabel="memory, T'mem (ms)", ylabel="computation, Tcomp (ms)")
     ax.set_xlim(-0.02 * largest or None, 1.05 * largest or None)
-    ax.xaxis.set_major_locator(ticker.MaxNLocator("auto", steps=STEPS, prune="upper"))  # a number at the edge is cut
+    left, right = ax.get_xlim()
+    ax.set_xticks([tick for tick in ax.get_xticks() if left <= tick <= right - EDGE * (right - left)])
     legend_above(ax)
     return figure_of(ax)

@@ -83,7 +83,8 @@ def _number(ax: Axes, values: Floats) -> None:
     if (np.diff(np.log(values)) * width_of(ax) >= room * span).all():
         ax.set_xticks(values, [f"{value:,.0f}" for value in values])
     elif span < np.log(DECADES):
-        ax.xaxis.set_major_locator(ticker.MaxNLocator(3) if span < np.log(FEW) else ticker.LogLocator(subs=(1, 2, 5)))
+        subs = (1, 2, 5) if np.log(2) * width_of(ax) >= room * span else (1, 3)
+        ax.xaxis.set_major_locator(ticker.MaxNLocator(3) if span < np.log(FEW) else ticker.LogLocator(subs=subs))
         ax.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,.0f}"))
 
 
