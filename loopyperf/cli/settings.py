@@ -96,7 +96,7 @@ bounds = click.option(
     multiple=True,
     callback=named_values.each_once,
     metavar="BOUND",
-    help="What says first how long variants take at least: throughput or roofline; repeat for both.",
+    help=f"What says first how long variants take at least: {' or '.join(BOUNDS)}; repeat for both.",
 )
 fit = click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
 fit_of_one = click.option(

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from loopyperf.counts.item import Kind, Operation
+from loopyperf.counts.complex_arithmetic import MULTIPLY_COMPLEX
+from loopyperf.counts.item import Operation
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.values import Value
 
-COMPLEX_PRODUCT: tuple[tuple[Kind, int], ...] = (("mul", 4), ("add", 2))
 REAL, IMAGINARY = 0, 1
 REAL_PARTS = ("real", "imag")
 """functions that choose one of both, which nothing computes"""
@@ -28,7 +28,7 @@ def part(value: Value, place: int, number: int, drafts: Sequence[Draft]) -> Valu
 
 def is_complex_product(found: Sequence[tuple[Operation, int]]) -> bool:
     """Return whether the operations *found* are those of a product of two complex numbers."""
-    return tuple((operation.kind, number) for operation, number in found) == COMPLEX_PRODUCT
+    return [(operation.kind, number) for operation, number in found] == [*MULTIPLY_COMPLEX.items()]
 
 
 def complex_products(operands: Sequence[Value], drafts: Sequence[Draft]) -> Iterator[tuple[Value, Value]]:

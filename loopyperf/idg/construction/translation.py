@@ -384,7 +384,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         except UncountableError as refusal:
             return self._do_stated(name, str(refusal), conditions, operands)
         if not found and operands:
-            return part(operands[0], int(name == "imag"), 2, self.drafts) if name in REAL_PARTS else operands[0]
+            return part(operands[0], REAL_PARTS.index(name), 2, self.drafts) if name in REAL_PARTS else operands[0]
         return self._in_stages(found, expr, operands, self._members(expr), conditions)
 
     # }}}
