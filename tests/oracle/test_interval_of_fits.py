@@ -9,6 +9,7 @@ from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.models.sensitivity import sensitivity_of
+from loopyperf.oracle.estimating import intervals
 from loopyperf.oracle.estimating.intervals import extrapolations, interval
 
 
@@ -96,3 +97,12 @@ def test_more_and_less_than_was_measured_is_said(counted: Fit):
         "extrapolated: more than was ever measured of f32 add (4 times)",
         "extrapolated: less than was ever measured of f32 add (2 times)",
     ]
+
+
+def test_a_width_beyond_all_numbers_is_none(counted: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    far = widths.Widths(half=np.array([1e4]), leverage=np.array([1e6]), priceless=())
+    monkeypatch.setattr(intervals, "widths", lambda *_: far)
+    with np.errstate(over="raise"):
+        found, notes = interval(counted, {"f32 add": {"": 1e6}}, 1.0)
+    assert found is None
+    assert notes[0].startswith("no interval: ")

@@ -32,7 +32,8 @@ def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds,
     found = widths(fit, *totals(shares))
     if found.priceless:
         return None, (f"{NO_INTERVAL}nothing is known of what {', '.join(found.priceless)} cost",)
-    factor = np.exp(found.half)
+    with np.errstate(over="ignore"):  # a factor beyond all numbers is no range
+        factor = np.exp(found.half)
     unlike = float(found.leverage.max(initial=0.0))
     notes = () if unlike <= UNLIKE else (f"unlike the kernels of the fit: leverage {unlike:.2g}, where 1 is much",)
     if not np.isfinite(factor).all():
