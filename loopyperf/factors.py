@@ -5,7 +5,7 @@ empty, whatever the parameters, projecting it out is leaving it out, which takes
 dimensions one by one.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import islpy as isl
 
@@ -33,8 +33,13 @@ def groups(points: isl.BasicSet) -> Groups:
 
 
 def _grouped(points: isl.BasicSet) -> Groups:
-    group = list(range(points.dim(SET) + points.dim(DIV)))
-    for together in _ties(points):
+    return tuple(map(frozenset, tied_together(points.dim(SET) + points.dim(DIV), _ties(points))))
+
+
+def tied_together(number: int, ties: Iterable[Collection[int]]) -> list[list[int]]:
+    """Return the places from 0 to *number* in groups: those of one tie, and of ties that share a place, in one."""
+    group = list(range(number))
+    for together in ties:
         tied = {group[place] for place in together}
         if len(tied) > 1:
             least = min(tied)
@@ -42,7 +47,7 @@ def _grouped(points: isl.BasicSet) -> Groups:
     members: dict[int, list[int]] = {}
     for place, each in enumerate(group):
         members.setdefault(each, []).append(place)
-    return tuple(map(frozenset, members.values()))
+    return list(members.values())
 
 
 def _ties(points: isl.BasicSet) -> Groups:

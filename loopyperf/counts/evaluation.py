@@ -111,7 +111,7 @@ class _Function:
         return compiled(self.source, VECTOR)
 
     def at(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
-        values = [_as_integer(name, sizes[name]) for name in self.source.parameters]
+        values = [integer_size(name, sizes[name]) for name in self.source.parameters]
         admissible, results = self._scalar(*values)
         if not admissible:
             raise self._violation(values)
@@ -182,12 +182,13 @@ def not_admitted(sizes: Mapping[str, int], assumptions: ClosedForm) -> Parameter
     return ParameterError(f"{given} is outside what the kernel assumes: {assumed}")
 
 
-def _as_integer(name: str, value: Any) -> int:
+def integer_size(name: str, value: Any) -> int:
+    """Return the size *name* as a plain integer; raises :class:`ParameterError` for what is none."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, np.integer):
         return int(cast("np.integer[Any]", value))
-    raise ParameterError(f"size {name} must be an integer, received {value!r} ({type(value).__name__})")
+    raise ParameterError(f"size {name} must be an integer, received {value!r:.80} ({type(value).__name__})")
 
 
 def _as_integer_array(name: str, value: object) -> IntegerArray:
@@ -198,7 +199,7 @@ def _as_integer_array(name: str, value: object) -> IntegerArray:
         return array
     if array.dtype != object:
         raise ParameterError(f"sizes {name} must be integers, received an array of {array.dtype}")
-    return np.array([_as_integer(name, element) for element in array.flat], object).reshape(array.shape)
+    return np.array([integer_size(name, element) for element in array.flat], object).reshape(array.shape)
 
 
 def broadcast(sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:

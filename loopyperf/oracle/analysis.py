@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 import islpy as isl
 import loopy as lp
 import msgspec
-import numpy as np
 
-from loopyperf.counts.evaluation import missing_sizes, not_admitted
+from loopyperf.counts.evaluation import integer_size, missing_sizes, not_admitted
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.counts.magnitude import check_numbered
@@ -164,10 +163,8 @@ def _integers(kernel: Kernel, sizes: Mapping[str, Any]) -> dict[str, int]:
     missing = sorted(kernel.sizes - set(sizes))
     if missing:
         raise missing_sizes(missing, f"; kernel {kernel.name!r} takes it")
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-            raise ParameterError(f"size {name} must be an integer, received {size!r} ({type(size).__name__})")
-    return {name: int(sizes[name]) for name in sorted(kernel.parameters & set(sizes))}
+    values = {name: integer_size(name, size) for name, size in sizes.items()}
+    return {name: values[name] for name in sorted(kernel.parameters & set(values))}
 
 
 def _assuming(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:

@@ -12,8 +12,11 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import copy_context
+from time import monotonic
 from typing import Any, TypeVar
 
+SOON = 1e-3
+"""seconds until a caller's alarm that was due meanwhile"""
 AGAIN = 1.0
 """seconds after which what goes on all the same is interrupted again: somebody in between may have caught that"""
 
@@ -36,16 +39,20 @@ def limited(seconds: float | None, call: Callable[[], Result]) -> Result:
 
 @contextmanager
 def _alarm(seconds: float) -> Generator[None]:
+    """Raise :class:`TimeIsUp` after *seconds*. An alarm that the caller has set is put off until then, if it is due."""
+
     def stop(*_: Any) -> None:
         raise TimeIsUp
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+    before, started = signal.signal(signal.SIGALRM, stop), monotonic()
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - (monotonic() - started), SOON), interval)
 
 
 def _in_a_thread(seconds: float, call: Callable[[], Result]) -> Result:

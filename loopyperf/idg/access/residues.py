@@ -1,6 +1,6 @@
 """How many passes see an address at each place within a line, without visiting the passes one by one."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -11,6 +11,7 @@ import islpy as isl
 
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.errors import UncountableError
+from loopyperf.factors import tied_together
 from loopyperf.idg.warps.points import points_listed, without
 
 SET = isl.dim_type.set
@@ -94,15 +95,10 @@ def _independent(passes: isl.Set) -> Iterator[tuple[Sequence[int], isl.Set, int]
 
 def _tied(passes: isl.Set) -> list[list[int]]:
     """Return the loops of *passes* in groups, those in one constraint together."""
-    group = list(range(passes.dim(SET)))
-    for basic in passes.get_basic_sets():
-        for constraint in basic.get_constraints():
-            tied = {group[loop] for loop in range(len(group)) if constraint.involves_dims(SET, loop, 1)}
-            group = [min(tied) if each in tied else each for each in group]
-    members = defaultdict[int, list[int]](list)
-    for loop, each in enumerate(group):
-        members[each].append(loop)
-    return list(members.values())
+    number = passes.dim(SET)
+    constraints = (each for basic in passes.get_basic_sets() for each in basic.get_constraints())
+    ties = ([loop for loop in range(number) if each.involves_dims(SET, loop, 1)] for each in constraints)
+    return tied_together(number, ties)
 
 
 # }}}

@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
-
-from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, placed
+from loopyperf.idg.unrolling import names_in
 
 
 def without_invariants(graph: Idg) -> Idg:
@@ -69,15 +67,15 @@ class _Hoister:
     def _is_the_same(self, place: int, loop: Loop, here: set[int]) -> bool:
         each = self.graph.instructions[place]
         known = [each.address, each.condition, *(operand.known for operand in each.operands)]
-        return loop.name not in _names(known) and all(
+        return loop.name not in names_in(known) and all(
             self._comes_from_outside(edge, loop, here) for edge in self.graph.definitions[place]
         )
 
     def _comes_from_outside(self, edge: Edge, loop: Loop, here: set[int]) -> bool:
         if edge.source in here:
-            return edge.source in self.invariant and loop.name not in _names([edge.condition])
+            return edge.source in self.invariant and loop.name not in names_in([edge.condition])
         inside = any(around is loop for around in self.graph.loops_around[edge.source])
-        return not inside and loop.name not in _names([*edge.passes, edge.condition])
+        return not inside and loop.name not in names_in([*edge.passes, edge.condition])
 
     def _once(self, instruction: Instruction, place: int) -> Instruction:
         number = Fraction(instruction.executions) / self.graph.loops_around[place][-1].trips
@@ -106,7 +104,3 @@ def _loops(body: Sequence[Item]) -> Iterator[Loop]:
         if isinstance(item, Loop):
             yield from _loops(item.body)
             yield item
-
-
-def _names(expressions: Sequence[Any]) -> set[str]:
-    return {str(name) for each in expressions if each is not None for name in DependencyMapper()(each)}

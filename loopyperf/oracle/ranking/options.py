@@ -6,6 +6,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
+from loopyperf.counts.evaluation import integer_size
 from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
 from loopyperf.oracle.ranking.own_processes import Processes
@@ -92,8 +93,7 @@ def check_sizes(sizes: Mapping[str, Any]) -> None:
             raise ParameterError(
                 f"variants are ranked at one size at a time, received {name}={size!r:.80}; rank once for each size"
             )
-        if isinstance(size, bool) or not isinstance(size, int | np.integer):
-            raise ParameterError(f"size {name} must be an integer, received {size!r:.80} ({type(size).__name__})")
+        integer_size(name, size)
 
 
 def check_typical(typical: object) -> None:
