@@ -36,6 +36,8 @@ def _words(device: Device) -> Iterator[str]:
         yield f"also_called = [{', '.join(map(_text, device.also_called))}]"
     if device.register_allocation != "warp":
         yield f"register_allocation = {_text(device.register_allocation)}"
+    if device.lanes != "together":
+        yield f"lanes = {_text(device.lanes)}"
     if device.scheduling:
         yield f"scheduling = {_fact(device.scheduling)}"
 

@@ -19,8 +19,11 @@ BYTES = 4
 
 
 def global_levels(device: Device) -> list[MemoryLevel]:
-    """Return the levels that serve global memory, the nearest first."""
-    return [level for level in device.memory if level.name != "local"]
+    """Return the levels that serve global memory, the nearest first.
+
+    Raises :class:`MissingNumberError` where the device's description has none.
+    """
+    return [level for level in device.memory if level.name != "local"] or [device.level(DRAM)]
 
 
 def level_issue(device: Device, level: str, moved: Cycles) -> Cycles:

@@ -13,9 +13,10 @@ from loopyperf.device.library import BUNDLED
 from loopyperf.device.quantity import Quantity
 
 CATALOG = sorted(BUNDLED.glob("*.toml"))
+PROCESSOR = BUNDLED.parent / "processor.toml"
 
 
-@pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*CATALOG, PROCESSOR], ids=lambda path: path.stem)
 def test_every_device_of_the_catalog_survives(path: Path, tmp_path: Path) -> None:
     device = load_description(path)
     written = tmp_path / path.name
@@ -24,7 +25,8 @@ def test_every_device_of_the_catalog_survives(path: Path, tmp_path: Path) -> Non
 
 
 def test_the_catalog_has_all_there_is_to_write() -> None:
-    devices = [load_description(path) for path in CATALOG]
+    devices = [load_description(path) for path in [*CATALOG, PROCESSOR]]
+    assert any(device.lanes == "in turn" for device in devices)
     assert any(device.pipelines for device in devices)
     assert any(device.scheduling for device in devices)
     assert any(device.register_allocation == "group" for device in devices)

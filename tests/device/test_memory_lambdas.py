@@ -1,9 +1,11 @@
 """λ and Λ of memory: on worked cases, by what descriptions state."""
 
+from dataclasses import replace
+
 import pytest
 
 from loopyperf.device.library import load_device
-from loopyperf.device.memory_lambdas import bytes_per_cycle, level_issue, level_latency
+from loopyperf.device.memory_lambdas import bytes_per_cycle, global_levels, level_issue, level_latency
 from loopyperf.errors import MissingNumberError
 
 V100 = load_device("nvidia-v100")
@@ -22,6 +24,12 @@ def test_measured_instructions_stand_in_for_a_level_without_latency() -> None:
     (measured,) = (each for each in device.instructions if each.name == "load global b32")
     assert level_issue(device, "DRAM", 256) == 2 * measured.issue
     assert level_latency(device, "DRAM") == measured.completion
+
+
+def test_a_description_without_memory_says_so() -> None:
+    device = replace(V100, memory=tuple(level for level in V100.memory if level.name == "local"))
+    with pytest.raises(MissingNumberError, match=r"\[memory.DRAM\]"):
+        global_levels(device)
 
 
 def test_a_bandwidth_that_nobody_published_is_missing() -> None:
