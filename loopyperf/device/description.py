@@ -175,9 +175,14 @@ class Device(Part):
         )
 
     def pipeline(self, subsystem: str) -> str:
-        """Return the pipeline that executes the instructions of *subsystem*: its own, unless it shares another's."""
-        shared = dict(self.pipelines).get(subsystem)
-        return shared.pipeline if shared else subsystem
+        """Return the pipeline that executes the instructions of *subsystem*: its own, unless another is stated.
+
+        That of ``"integer"``, of integers that are not multiplied, comparisons and logic, is ``"alu"`` then.
+        """
+        stated = dict(self.pipelines).get(subsystem)
+        if stated:
+            return stated.pipeline
+        return "alu" if subsystem == "integer" else subsystem
 
     @property
     def scheduler(self) -> Policy:

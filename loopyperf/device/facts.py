@@ -11,7 +11,7 @@ Policy = Literal["round-robin", "greedy-then-oldest", "greedy-then-youngest", "o
 
 
 class SharedPipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """That a subsystem's instructions are executed by another's pipeline."""
+    """Which pipeline executes a subsystem's instructions."""
 
     pipeline: Words
     source: Words

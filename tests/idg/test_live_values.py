@@ -5,7 +5,7 @@ import pytest
 
 from loopyperf.errors import ParameterError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.metrics import estimated_registers
+from loopyperf.idg.metrics import RegisterFile, estimated_registers
 from loopyperf.idg.metrics.live_values import live_registers
 from loopyperf.idg.program import Element, Operand, PassBound
 
@@ -96,6 +96,12 @@ def test_elements_of_a_private_array_that_a_loop_defines_are_alive_together() ->
 def test_a_group_shares_the_registers_of_a_multiprocessor(work_items: int, limit: int) -> None:
     # 65536 / 384 = 170.7, in steps of 8: 168. Ten warps of 290 work-items are dealt out as twelve would be.
     assert estimated_registers(flat("load store", [(0, 1)]), work_items).limit == limit
+
+
+def test_other_register_files_have_limits_of_their_own() -> None:
+    graph = flat("load store", [(0, 1)])
+    fermi = RegisterFile(32_768, 63)
+    assert [estimated_registers(graph, work_items, fermi).limit for work_items in (1, 512, 1024)] == [63, 63, 32]
 
 
 def test_what_exceeds_the_limit_is_spilled() -> None:

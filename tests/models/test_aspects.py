@@ -98,8 +98,9 @@ def test_a_model_sees_more_than_two_subsystems_if_it_says_so(name: str):
 
 @pytest.mark.parametrize("name", OF_DEVICE)
 def test_a_model_sees_warps_of_other_kinds_if_it_says_so(name: str):
-    none, half, every = (seconds(name, work(f"i % 64 < {share}")) for share in (0, 32, 64))
-    assert (none < half < every) == ("divergent warps" in OF_DEVICE[name].sees)
+    # Every third group, so that each partition of a core has warps of both kinds.
+    none, some, every = (seconds(name, work(f"i % 192 < {share}")) for share in (0, 64, 192))
+    assert (none < some < every) == ("divergent warps" in OF_DEVICE[name].sees)
 
 
 @pytest.mark.parametrize("name", OF_DEVICE)

@@ -12,6 +12,7 @@ from loopyperf.device.description import Device
 from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 from loopyperf.models import pipeline
 from loopyperf.models.on_device.representative_groups import shared_out
+from loopyperf.models.on_device.timed_launch import TimedKernel
 
 V100 = lpp.load_device("nvidia-v100")
 CORES, CLOCK = 80, 1.38e9
@@ -156,3 +157,24 @@ def test_what_is_not_known_is_said() -> None:
 
 def _arrays(length: str) -> tuple[Any, ...]:
     return (lp.GlobalArg("a,b", np.float32, shape=length),)
+
+
+def test_registers_are_those_of_the_device() -> None:
+    # 60 values at once, in groups of 768: a Fermi has 32,768 registers, 40 for each, and a Volta twice as many.
+    loads = "\n".join(f"<> v{number} = x[i + {number}*n]" for number in range(60))
+    total = " + ".join(f"v{number}*v{7 * number % 60}" for number in range(60))
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        f"{loads}\ny[i] = {total}",
+        [lp.GlobalArg("x", np.float32, shape="60*n"), lp.GlobalArg("y", np.float32, shape="n"), ...],
+        seq_dependencies=True,
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    unit = lp.split_iname(unit, "i", 768, outer_tag="g.0", inner_tag="l.0")
+    graphs = lpp.instruction_graph(unit, n=768)
+    fermi, volta = (
+        TimedKernel(graphs, lpp.load_device(name)).launches[0].registers for name in ("tesla-c2050", "v100")
+    )
+    assert fermi == 40
+    assert 63 < volta <= 80

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import loopy as lp
+import numpy as np
 import pytest
 
 import loopyperf
@@ -54,6 +56,51 @@ def test_what_is_stored_reaches_all_caches_and_what_hits_goes_no_further() -> No
     hits = Served({"L1": 1.0, "L2": 0.0, "DRAM": 0.0}, SERVED.waited)
     assert [each.pipeline for each in timing.memory("load", hits, Asked(8, 2))] == ["load/store"]
     assert [each.pipeline for each in timing.memory("store", hits, Asked(8, 2))] == ["load/store", "L2"]
+
+
+@pytest.mark.parametrize(
+    ("device", "integers"),
+    [("v100", "integer"), ("rtx-2070", "integer"), ("rtx-3090", "integer"), ("h100", "integer"), ("gtx-1060", "alu")],
+)
+def test_integers_have_lanes_of_their_own_since_volta_but_for_multiplications(device: str, integers: str) -> None:
+    timing = Timing(load_device(device))
+    pipelines = {
+        (kind, dtype): timing.arithmetic(Instruction(kind, dtype, "alu")).pipeline
+        for kind, dtype in [("add", "f32"), ("fma", "f32"), ("mul", "i32"), ("fma", "u32")]
+    }
+    assert set(pipelines.values()) == {"alu"}
+    others = [
+        ("add", "i32"),
+        ("shift", "i32"),
+        ("integer", "i64"),
+        ("compare", "f32"),
+        ("min/max", "f32"),
+        ("move", ""),
+    ]
+    assert {timing.arithmetic(Instruction(*each, "alu")).pipeline for each in others} == {integers}
+    assert timing.arithmetic(Instruction("compare", "f64", "fp64")).pipeline == "fp64"
+
+
+@pytest.mark.parametrize(("groups", "balance"), [(1, 1 / 80), (40, 1 / 2), (80, 1), (81, 81 / 160), (160, 1)])
+def test_what_all_cores_share_is_asked_for_by_the_groups_there_are(groups: int, balance: float) -> None:
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "y[i] = 2*x[i]",
+        [lp.GlobalArg("x,y", np.float32, shape="n"), ...],
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    roofline = loopyperf.roofline(unit, n=256 * groups, device="v100")
+    (found,) = roofline.launches
+    assert found.moved["DRAM"] == 256 * groups * 8
+    if groups > 1:  # one group takes longer to be issued
+        assert found.seconds == pytest.approx(found.moved["DRAM"] / roofline.bandwidths["DRAM"], rel=0.01)
+    timings = [Timing(load_device("v100"), each).memory("load", SERVED, Asked(8, 2)) for each in (1.0, balance)]
+    assert timings[0][0] == timings[1][0]
+    for level, share in ((1, 1 / 2), (2, 1 / 4)):  # a line a cycle is the most that a core takes
+        shared, own = (float(each[level].issue) for each in timings)
+        assert own == pytest.approx(max(shared * balance, share * 8 * 32 / 128))
 
 
 def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places() -> None:

@@ -8,7 +8,8 @@ import loopyperf as lpp
 from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 from loopyperf.idg.lowering import lowered
-from loopyperf.models.on_device.traffic import Residence, Served, Way, levels_that_serve, levels_that_serve_stacks
+from loopyperf.models.on_device.cached_groups import Residence, Way
+from loopyperf.models.on_device.traffic import Served, levels_that_serve, levels_that_serve_stacks
 
 V100 = lpp.load_device("nvidia-v100")
 """128 KiB of L1 on a core, 6 MiB of L2"""

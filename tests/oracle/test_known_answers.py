@@ -116,7 +116,7 @@ OTHERS: dict[str, Callable[[], object]] = {
     "another kernel": lambda: ask(doubled()),
     "another model": lambda: ask(model="wfg"),
     "another device": lambda: ask(device="nvidia-a100"),
-    "a device of another number": lambda: ask(device=other_device(40)),
+    "a device of another number": lambda: ask(device=other_device()),
     "a device of another name": lambda: ask(device=replace(V100, slug="mine")),
     "a device in other words": lambda: ask(device=replace(V100, lanes="in turn")),
     "without alternatives": lambda: ask(alternatives=False),
@@ -132,7 +132,7 @@ OTHERS: dict[str, Callable[[], object]] = {
     ),
     "what a fit is told": lambda: observe(unsure(), {"n": N}, 1.0, kernel_class="", label="", device=V100),
     "what it is told of another device": lambda: observe(
-        unsure(), {"n": N}, 1.0, kernel_class="", label="", device=other_device(40)
+        unsure(), {"n": N}, 1.0, kernel_class="", label="", device=other_device()
     ),
 }
 
@@ -156,7 +156,7 @@ def test_a_description_that_was_edited_is_another_device(tmp_path, built):
     path = tmp_path / "mine.toml"
     path.write_text(description_text(V100))
     before = ask(device=path)
-    path.write_text(description_text(other_device(40)))
+    path.write_text(description_text(other_device()))
     after = ask(device=path)
     assert len(built) == 2
     assert after.seconds != before.seconds

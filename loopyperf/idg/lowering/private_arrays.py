@@ -23,7 +23,7 @@ HOMES: tuple[Home, ...] = ("registers", "unsure", "private memory")
 Placement = Literal["likelier", "registers", "private memory"]
 """where the arrays are taken to live of which it is unsure: each where it likelier is, or all of them in one place"""
 MOST_REGISTERS = 255
-"""of 32 bits, that a work-item can have"""
+"""of 32 bits, that a work-item can have on NVIDIA's from compute capability 3.5 on (CUDA C++ Programming Guide)"""
 TURING: Capability = (7, 5)
 """the first devices that nvcc 13 builds for"""
 
@@ -77,10 +77,13 @@ class Verdict:
 CONSTANT = Verdict("registers", "every index is a constant")
 
 
-def private_arrays(graph: Idg, capability: Capability = HOPPER) -> tuple[PrivateArray, ...]:
+def private_arrays(
+    graph: Idg, capability: Capability = HOPPER, most_registers: int = MOST_REGISTERS
+) -> tuple[PrivateArray, ...]:
     """Return the private arrays that the warp of the source *graph* uses, by name, each with where it lives.
 
-    *capability* is that of the device, e.g. ``(7, 0)``: compilers of several years build for the devices.
+    *capability* is that of the device, e.g. ``(7, 0)``: compilers of several years build for the devices. A work-item
+    has *most_registers* of 32 bits, and no more.
     """
     loops = IndexedLoops(graph)
     elements: dict[str, Element] = {}
@@ -88,19 +91,21 @@ def private_arrays(graph: Idg, capability: Capability = HOPPER) -> tuple[Private
     for instruction, around in zip(graph.instructions, graph.loops_around, strict=True):
         for element in elements_of(instruction):
             elements[element.array] = element
-            found = verdicts.setdefault(element.array, [_of_size(element)])
+            found = verdicts.setdefault(element.array, [_of_size(element, most_registers)])
             found += _of_index(element, around, loops, None if capability >= TURING else bool(instruction.tests))
     return tuple(_array(elements[name], verdicts[name]) for name in sorted(elements))
 
 
-def private_arrays_of(graphs: Iterable[Idg], capability: Capability = HOPPER) -> tuple[PrivateArray, ...]:
+def private_arrays_of(
+    graphs: Iterable[Idg], capability: Capability = HOPPER, most_registers: int = MOST_REGISTERS
+) -> tuple[PrivateArray, ...]:
     """Return the private arrays of a launch, by name, whose warps of all kinds have the source *graphs*.
 
     The code is one: an array that one kind of warps has in memory is there for all of them.
     """
     found: dict[str, list[PrivateArray]] = {}
     for graph in graphs:
-        for each in private_arrays(graph, capability):
+        for each in private_arrays(graph, capability, most_registers):
             found.setdefault(each.name, []).append(each)
     return tuple(_of_all_warps(found[name]) for name in sorted(found))
 
@@ -118,10 +123,10 @@ def _array(element: Element, verdicts: list[Verdict]) -> PrivateArray:
     return PrivateArray(element.array, element.length, element.bits, decisive.home, decisive.reason, is_likely)
 
 
-def _of_size(element: Element) -> Verdict:
+def _of_size(element: Element, most_registers: int) -> Verdict:
     registers = element.length * element.bits // 32
-    if registers > MOST_REGISTERS:
-        return Verdict("unsure", f"it would take {registers} registers, of which there are {MOST_REGISTERS}")
+    if registers > most_registers:
+        return Verdict("unsure", f"it would take {registers} registers, of which there are {most_registers}")
     return CONSTANT
 
 

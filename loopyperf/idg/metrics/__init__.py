@@ -8,7 +8,7 @@ from loopyperf.idg.metrics.latency import Latency, warp_latency
 from loopyperf.idg.metrics.mix import Mix, executions_by_subsystem, instruction_mix
 from loopyperf.idg.metrics.parallelism import block_ilp, block_mlp, ilp, mlp
 from loopyperf.idg.metrics.recurrences import slowest_recurrence
-from loopyperf.idg.metrics.registers import Registers, estimated_registers
+from loopyperf.idg.metrics.registers import RegisterFile, Registers, estimated_registers
 from loopyperf.idg.metrics.work_flow import Arc, Node, WorkFlowGraph, work_flow_graph
 from loopyperf.idg.metrics.work_item_loops import executed_one_by_one
 
@@ -20,6 +20,7 @@ __all__ = [
     "Latency",
     "Mix",
     "Node",
+    "RegisterFile",
     "Registers",
     "WorkFlowGraph",
     "basic_blocks",

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 
 from loopyperf.errors import ParameterError
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.private_arrays import MOST_REGISTERS
 from loopyperf.idg.metrics.live_values import live_registers
 from loopyperf.idg.program import Loop
 
-MOST = 255
-"""registers of 32 bits that a work-item can have (CUDA C++ Programming Guide, "Compute Capabilities")"""
-FILE = 65536
-"""registers of a multiprocessor (ibid.)"""
 GRAIN = 8
 """registers of a work-item are allocated in such steps"""
 TOGETHER = 128
@@ -26,6 +23,19 @@ LOOPS = 22
 """for these and loop control in one with loops: fitted"""
 ALIVE = 0.9
 """the order of ptxas keeps that part of the values alive that the order of the program does: fitted"""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterFile:
+    """The registers of 32 bits that a core has for work-items: as NVIDIA's have them from compute capability 3.5 on."""
+
+    size: int = 65_536
+    """of a core (CUDA C++ Programming Guide, "Compute Capabilities")"""
+    most: int = MOST_REGISTERS
+    """that a work-item can have"""
+
+
+NVIDIA = RegisterFile()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +67,16 @@ class Registers:
         return self.needed - self.allocated
 
 
-def estimated_registers(graph: Idg, work_items: int = 1) -> Registers:
+def estimated_registers(graph: Idg, work_items: int = 1, file: RegisterFile = NVIDIA) -> Registers:
     """Return the registers of 32 bits that a work-item needs, by the machine *graph* of its warp.
 
-    *work_items* are those of a work-group, which share the registers of a multiprocessor. Raises
-    :class:`ParameterError` where there are none.
+    *work_items* are those of a work-group, which share the register *file* of a core. Raises :class:`ParameterError`
+    where there are none.
     """
     if work_items < 1:
         raise ParameterError(f"a work-group has 1 work-item or more, received {work_items}")
     live = live_registers(graph)
     allocated = -(-work_items // TOGETHER) * TOGETHER
-    limit = min(MOST, FILE // allocated // GRAIN * GRAIN)
+    limit = min(file.most, file.size // allocated // GRAIN * GRAIN)
     others = LOOPS if any(isinstance(item, Loop) for item in graph.body) else STRAIGHT
     return Registers(live, round(others + ALIVE * live), limit, int((limit - others) / ALIVE))

@@ -163,11 +163,11 @@ class LaunchInputs:
 
     @property
     def delta(self) -> float:
-        """Return Δ, in cycles; where nobody has measured it, the time that a core's share of DRAM takes for a line."""
+        """Return Δ, in cycles; where nobody has measured it, the time that what a core has of DRAM takes for a line."""
         level = self.launch.device.level(DRAM)
         if level.stated("departure_delay"):
             return level.departure_delay
-        return LINE / bytes_per_cycle(self.launch.device, level)
+        return LINE / bytes_per_cycle(self.launch.device, level) * self.launch.balance
 
     @cached_property
     def inputs(self) -> Inputs:

@@ -60,7 +60,7 @@ def _residence(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
     yield "occupancy", execution.concurrent_warps / launch.device.limits.warps
     yield "runs", log1p(runs)
     yield "last run", 1 + runs - ceil(runs)
-    yield "share of cores", launch.launch.groups / (launch.device.cores * execution.total_groups)
+    yield "share of cores", launch.balance
     yield "registers", log1p(launch.registers)
     yield "registers spilled", log1p(launch.spilled)
 

@@ -23,13 +23,14 @@ from loopyperf.idg.lowering.early_loads import with_early_loads
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.lowering.reloading import with_reloads
-from loopyperf.idg.metrics.registers import Registers, estimated_registers
+from loopyperf.idg.metrics.registers import NVIDIA, RegisterFile, Registers, estimated_registers
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
+from loopyperf.models.on_device.cached_groups import Residence, Way
 from loopyperf.models.on_device.representative_groups import dealt_out
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timing import Timed, Timing, partitions, steady
-from loopyperf.models.on_device.traffic import Residence, Served, Way, levels_that_serve, levels_that_serve_stacks
+from loopyperf.models.on_device.traffic import Served, levels_that_serve, levels_that_serve_stacks
 from loopyperf.models.on_device.warp_accesses import WarpAccesses
 from loopyperf.pipeline.execution import Execution, execution_on
 
@@ -105,7 +106,7 @@ class TimedLaunch:
     def _compile(self, placement: Placement, concurrent_groups: int | None) -> None:
         """Find what the compiler makes of the launch, and how many groups of that reside at once."""
         launch, capability = self.launch, _capability(self.device)
-        arrays = private_arrays_of((kind.graph for kind in launch.kinds), capability)
+        arrays = private_arrays_of((kind.graph for kind in launch.kinds), capability, self._registers.most)
         self.unsure = {each.name: each for each in arrays if each.is_unsure}
         """the private arrays of which it is unsure where they live, by name"""
         in_memory = frozenset(each.name for each in arrays if each.is_in_memory_by(placement))
@@ -113,7 +114,7 @@ class TimedLaunch:
             home = "memory" if name in in_memory else "registers"
             self.notes[f"where the private array {name} is, is not sure: taken as in {home}"] = None
         programs = {kind: self._machine(launch.kinds[kind].graph, capability, in_memory) for kind in set(self.order)}
-        registers = {kind: estimated_registers(graph, launch.work_items) for kind, graph in programs.items()}
+        registers = {kind: self._estimated(graph) for kind, graph in programs.items()}
         self.execution = self._execution(registers.values(), concurrent_groups)
         self.machine: Mapping[int, Idg] = {
             kind: with_early_loads(graph, registers=registers[kind].left) for kind, graph in programs.items()
@@ -124,24 +125,32 @@ class TimedLaunch:
         """Return what the compiler makes of a graph: what it has no registers to keep, it loads again."""
         leave_out = OF_GPUS if self.device.lanes == "in turn" else frozenset[str]()
         graph = lowered(source, leave_out, capability, in_memory=in_memory)
-        registers = estimated_registers(graph, self.launch.work_items)
+        registers = self._estimated(graph)
         return with_reloads(graph, registers.room) if registers.spilled else graph
+
+    def _estimated(self, graph: Idg) -> Registers:
+        return estimated_registers(graph, self.launch.work_items, self._registers)
+
+    @property
+    def _registers(self) -> RegisterFile:
+        """Return what the description says of the registers of a core; where it says nothing, as NVIDIA's."""
+        limits = self.device.limits
+        size = limits.registers if limits.stated("registers") else NVIDIA.size
+        return RegisterFile(
+            size, limits.registers_per_work_item if limits.stated("registers_per_work_item") else NVIDIA.most
+        )
 
     def _execution(self, found: Collection[Registers], concurrent_groups: int | None) -> Execution:
         work_items = self.launch.work_items
         if self.launch.local_memory is None:
             raise UncountableError(f"how much local memory {self.launch.name} takes depends on a parameter")
-        registers = max(each.allocated for each in found)
-        limits = self.device.limits
-        if limits.stated("registers_per_work_item"):
-            registers = min(registers, limits.registers_per_work_item)
-        self.registers = registers
+        self.registers = max(each.allocated for each in found)
         """of 32 bits, that a work-item is expected to have"""
-        self.spilled = max(0, max(each.needed for each in found) - registers)
+        self.spilled = max(0, max(each.needed for each in found) - self.registers)
         """registers of a work-item that it is expected to need beyond them"""
         if self.spilled:
             self.notes[f"{self.spilled} registers of a work-item may not fit: what they spill is not timed"] = None
-        room = occupancy(self.device, work_items, registers, self.launch.local_memory)
+        room = occupancy(self.device, work_items, self.registers, self.launch.local_memory)
         self.limited_by = room.bound_by
         """the resources of a core that have no room for another group"""
         execution = execution_on(room, self.launch.groups, self.device.cores)
@@ -181,7 +190,7 @@ class TimedLaunch:
         self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
         self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
         """kind of warps -> what its loads and stores ask of memory"""
-        self.timing = Timing(device)
+        self.timing = Timing(device, self.balance)
         self.served = levels_that_serve(launch, device, self.residence, self._sectors())
         """how far the loads and the stores of each array go"""
         self.timed: Mapping[int, tuple[tuple[Timed, ...], ...]] = {kind: self._timed(kind) for kind in self.machine}
@@ -263,6 +272,11 @@ class TimedLaunch:
         for kind, share in self.shares.items():
             for instruction, times in zip(self.machine[kind].instructions, self.timed[kind], strict=True):
                 yield share * float(instruction.executions), instruction, times
+
+    @property
+    def balance(self) -> float:
+        """Return the groups of the mean core over those of the core with most: 1 where all have as many."""
+        return self.launch.groups / (self.device.cores * self.execution.total_groups)
 
     @property
     def warps_of_core(self) -> int:

@@ -11,13 +11,14 @@ for.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from math import ceil
 
 from loopyperf.device.description import Device, MemoryLevel
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, global_levels, level_issue, level_latency
-from loopyperf.device.throughput import row_of
+from loopyperf.device.throughput import ARITHMETIC, row_of
 from loopyperf.errors import MissingNumberError
-from loopyperf.idg.access.sectors import SECTOR
+from loopyperf.idg.access.sectors import LINE, SECTOR
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.traffic import Served
 from loopyperf.models.pipeline_names import LOAD_STORE, LOCAL_MEMORY
@@ -30,18 +31,24 @@ INTEGER = frozenset({"integer", "move", "branch", "select", "logic", "fchk", "co
 BY_ADDITIONS = frozenset({("compare", "f64"), ("min/max", "f64")})
 """done by the lanes that add in double precision"""
 ADDITION = ("add", "f32")
+MULTIPLICATIONS = frozenset({"mul", "fma"})
+"""kinds of arithmetic of integers that the lanes of floats execute"""
+INTEGERS = "integer"
+"""what else the graph has on ``"alu"``: on some devices it has a pipeline of its own"""
 OF_LANES = frozenset({"f32", "integer_add", "integer_multiply", "shift", "compare", "logic"})
 """rows of the throughput table that are done where floats are added"""
 NO_LIMIT = " is not described: taken as no limit"
 """how a sentence on a bandwidth ends"""
 STEADY = 64
 """parts of a cycle that latencies are told to, so that what repeats is seen to repeat"""
+EXACT = 1e-6
+"""of such a part: no more than floating-point numbers make of none"""
 
 
 LINES_A_CYCLE = 1
 """that a cache of a core looks up. NVIDIA says of Volta's that it looks up four tags a cycle at most (Nsight Compute's
 developers, in the forum, on the tag stage); lines of strided accesses share banks of it. With one, simulations are
-nearer to measurements (docs/accuracy.md)."""
+nearer to measurements (docs/accuracy.md). No core takes more of what lies beyond it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +100,13 @@ class Timed:
 class Timing:
     """Times instructions on a device."""
 
-    def __init__(self, device: Device) -> None:
-        self.device = device
+    def __init__(self, device: Device, balance: float = 1.0) -> None:
+        """Take the *device*, and the groups of its mean core over those of the core with most, which is timed.
+
+        What all cores share waits for no more than all of them ask for: a core that has more groups than others, as
+        where there are fewer groups than cores, has more than its equal part of it.
+        """
+        self.device, self.balance = device, balance
         self.missing: dict[str, None] = {}
         """sentences on numbers that are not stated, and what was taken for them"""
 
@@ -107,7 +119,7 @@ class Timing:
         if not (stated("group_start") or stated("group_rate")):
             return None
         issue = self.device.cores / self.device.group_rate / warps_per_group if stated("group_rate") else 0.0
-        return Lambdas(max(issue, 1 / STEADY), self.device.group_start if stated("group_start") else 1)
+        return Lambdas(max(issue * self.balance, 1 / STEADY), self.device.group_start if stated("group_start") else 1)
 
     def arithmetic(self, instruction: Instruction) -> Timed:
         """Return how long an instruction takes that accesses no memory, or that no lane takes part in."""
@@ -129,6 +141,8 @@ class Timing:
             kind, pipeline = "add", "fp64"
         issue, latency = self.device.issue_latency(kind, dtype), _known(lambda: self._completed(kind, dtype))
         pipeline = "alu" if instruction.is_idle else pipeline
+        if pipeline == "alu" and kind not in (ARITHMETIC if dtype.startswith("f") else MULTIPLICATIONS):
+            pipeline = INTEGERS
         return Timed(self.pipeline_of(pipeline), issue, latency, self._is_split(issue))
 
     def _function(self, instruction: Instruction) -> str:
@@ -209,12 +223,18 @@ class Timing:
         """Return for how many cycles that takes what a core has of a level."""
         moved = max(asked.sectors, 1e-3) * SECTOR
         if level.name == DRAM:
-            return float(level_issue(self.device, DRAM, moved))
+            return self._of_shared(float(level_issue(self.device, DRAM, moved)), moved)
         if not any(map(level.stated, ("bandwidth_per_core", "sustained_bandwidth", "bandwidth"))):
             self.missing[f"the bandwidth of {level.name}{NO_LIMIT}"] = None
             return 0.0
         cycles = moved / bytes_per_cycle(self.device, level)
-        return max(cycles, asked.lines / LINES_A_CYCLE, 1.0) if level.per == "core" else cycles
+        if level.per == "core":
+            return max(cycles, asked.lines / LINES_A_CYCLE, 1.0)
+        return self._of_shared(cycles, moved)
+
+    def _of_shared(self, cycles: float, moved: float) -> float:
+        """Return for how many cycles a core takes a level that all share, for which it is *cycles* with equal parts."""
+        return max(cycles * self.balance, min(cycles, moved / (LINE * LINES_A_CYCLE)))
 
     def latency(self, name: str) -> float:
         """Return the latency of a level, in cycles; where none is described, that of the level before it (less)."""
@@ -260,12 +280,14 @@ def partitions(device: Device) -> int:
 
 
 def steady(timed: Timed) -> Timed:
-    """Return *timed* with its latencies told to :data:`STEADY` parts of a cycle."""
-    return timed.changed(_steady, _steady)
+    """Return *timed* with its latencies told to :data:`STEADY` parts of a cycle.
 
-
-def _steady(cycles: Cycles) -> float:
-    return max(1, round(cycles * STEADY)) / STEADY
+    λ is rounded up, so that no pipeline is faster than it is described: bounds stay bounds.
+    """
+    return timed.changed(
+        lambda cycles: max(1, ceil(cycles * STEADY - EXACT)) / STEADY,
+        lambda cycles: max(1, round(cycles * STEADY)) / STEADY,
+    )
 
 
 def _known(find: Callable[[], Cycles]) -> Cycles | MissingNumberError:

@@ -1,0 +1,88 @@
+"""What the cache of a device keeps from one round of resident groups to the next: traffic that is known by hand."""
+
+from dataclasses import replace
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import loopyperf as lpp
+from loopyperf.device.description import MemoryLevel
+from loopyperf.device.quantity import Quantity
+from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
+from loopyperf.models.on_device.cached_groups import CachedGroups, Residence, Way
+
+L2 = lpp.load_device("nvidia-v100").level("L2")
+TABLE = Way("t", "load")
+
+
+def of_bytes(size: int) -> MemoryLevel:
+    others = tuple(each for each in L2.numbers if each[0] != "size")
+    return replace(L2, numbers=(*others, ("size", Quantity(size, "B", "this test"))))
+
+
+def launch(domain: str, code: str, *arguments: object, **sizes: int) -> LaunchGraphs:
+    """Return the launch of *code* in groups of 256 along ``i``."""
+    unit = lp.make_kernel(domain, code, [*arguments, ...], lang_version=(2018, 2), target=lp.PyOpenCLTarget())
+    unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
+    (found,) = lpp.instruction_graph(unit, **sizes).launches
+    return found
+
+
+def looked_up(groups: int) -> LaunchGraphs:
+    """Return groups that each read 1024 lines of a table, all of it, and write 8 lines of their own."""
+    arguments = (lp.GlobalArg("t", np.float32, shape="32768"), lp.GlobalArg("b", np.float32, shape="n"))
+    return launch("{[i,k]: 0<=i<n and 0<=k<32768}", "b[i] = sum(k, t[k])", *arguments, n=256 * groups)
+
+
+# A round of 64 groups touches 1024 + 64 * 8 = 1536 lines, and two rounds 2048.
+@pytest.mark.parametrize(
+    ("lines", "fetched"),
+    [
+        pytest.param(2048, 4096, id="both rounds fit: once"),
+        pytest.param(4096, 4096, id="with room to spare: once"),
+        pytest.param(
+            1536, 4096 + 9 * 4096 / 4, id="three quarters of both: a quarter anew in each round but the first"
+        ),
+    ],
+)
+def test_what_all_rounds_read_is_fetched_as_often_as_there_is_no_room(lines: int, fetched: float) -> None:
+    found = CachedGroups(looked_up(640), of_bytes(128 * lines), Residence(1, 64)).moved([TABLE, Way("b", "store")])
+    assert found[TABLE] * 640 == pytest.approx(fetched)
+    assert found[Way("b", "store")] * 640 == pytest.approx(640 * 32)
+
+
+def test_streams_have_nothing_of_the_round_before() -> None:
+    floats = lp.GlobalArg("a,b", np.float32, shape="n")
+    stream = launch("{[i]: 0<=i<n}", "b[i] = a[i]", floats, n=256 * 640)
+    found = CachedGroups(stream, of_bytes(2**18), Residence(1, 64)).moved([Way("a", "load"), Way("b", "store")])
+    assert found == {Way("a", "load"): 32, Way("b", "store"): 32}
+
+
+def test_a_halo_between_rounds_is_fetched_once() -> None:
+    # Each element and those 2^14 and 2^15 behind it. A round of 64 groups is 2^14 elements: two others ask for them.
+    code = "b[i] = a[i] + a[i + 16384] + a[i + 32768]"
+    arguments = (lp.GlobalArg("a", np.float32, shape="n + 32768"), lp.GlobalArg("b", np.float32, shape="n"))
+    stencil = launch("{[i]: 0<=i<n}", code, *arguments, n=256 * 6400)
+    found = CachedGroups(stencil, of_bytes(2**19), Residence(1, 64)).moved([Way("a", "load"), Way("b", "store")])
+    assert found[Way("a", "load")] == pytest.approx(32, rel=0.03)
+
+
+def test_rows_of_groups_that_share_a_panel_fetch_it_once() -> None:
+    # Products of 1024 x 1024 in groups of 16 x 16: 320 reside, five rows of groups, each of which needs all of b.
+    unit = lp.make_kernel(
+        "{[i,j,k]: 0<=i,j,k<n}",
+        "c[i,j] = sum(k, a[i,k]*b[k,j])",
+        [lp.GlobalArg("a,b,c", np.float32, shape="n,n"), lp.ValueArg("n", np.int32)],
+        lang_version=(2018, 2),
+        target=lp.PyOpenCLTarget(),
+    )
+    unit = lp.split_iname(unit, "i", 16, outer_tag="g.1", inner_tag="l.1")
+    unit = lp.split_iname(unit, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    (product,) = lpp.instruction_graph(unit, n=1024).launches
+    ways = [Way("a", "load"), Way("b", "load"), Way("c", "store")]
+    found = CachedGroups(product, L2, Residence(4, 320)).moved(ways)
+    assert [found[way] * 4096 * 32 for way in ways] == pytest.approx([2**22] * 3, rel=0.02)
+    # Where only a tenth of both rounds fits, most is fetched in each of 12.8 rounds.
+    found = CachedGroups(product, of_bytes(2**19), Residence(4, 320)).moved(ways)
+    assert found[ways[1]] * 4096 * 32 > 11 * 2**22
