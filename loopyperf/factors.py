@@ -64,6 +64,12 @@ def _involved(constraint: isl.Constraint) -> list[int]:
     return found + [number + place for place in divisions]
 
 
+def names_involved(constraint: isl.Constraint, *kinds: isl.dim_type) -> frozenset[str]:
+    """Return the names of the dimensions in *constraint*, of some *kinds*, those in its divisions included."""
+    places = ((kind, place) for kind in kinds for place in range(constraint.dim(kind)))
+    return frozenset(str(constraint.get_dim_name(*each)) for each in places if constraint.involves_dims(*each, 1))
+
+
 def independent(points: isl.BasicSet) -> Groups:
     """Return those groups of *points* whose parts are the same, and not empty, whatever the parameters."""
     return _INDEPENDENT.value(isl.Set.from_basic_set(points), lambda _: _nonparametric(points))

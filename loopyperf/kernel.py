@@ -28,12 +28,13 @@ from loopy.types import LoopyType
 
 from loopyperf.called_kernels import inlined
 from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError, one_line
-from loopyperf.factors import between_ends, interval
+from loopyperf.factors import between_ends, interval, names_involved
 from loopyperf.integer_temporaries import values_of_temporaries
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
 from loopyperf.own_sets import with_own_sets
 from loopyperf.plain_scalars import plain_scalars
 
+SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 UNCHECKED = "no_check"
 """Loopy's word for leaving out the check that accesses are within bounds"""
@@ -150,7 +151,7 @@ class Kernel:
             place = points.get_var_dict(PARAM)[name][1]
             points &= isl_set_from_expr(points.get_space(), prim.Comparison(prim.Variable(name), "==", value))
             points = points.project_out(PARAM, place, 1)
-        return points.project_out_except(sorted(inames), [isl.dim_type.set])
+        return points.project_out_except(sorted(inames), [SET])
 
     def values(self, iname: str) -> range | None:
         """Return the values from the first to the last that a loop over *iname* has; None where sizes bound it."""
@@ -251,7 +252,7 @@ class Kernel:
     def _found_bounds(self, inames: frozenset[str]) -> frozenset[str]:
         loops = frozenset(iname for iname in inames if self.hardware_axis(iname) is None)
         constraints = (c for basic in self.domain(inames).get_basic_sets() for c in basic.get_constraints())
-        involved = map(_names_in, constraints if loops else ())
+        involved = (names_involved(each, SET, PARAM) for each in (constraints if loops else ()))
         return frozenset[str]().union(*(names for names in involved if names & loops)) - self.parameters
 
 
@@ -267,13 +268,6 @@ def _is_affine(value: Any) -> bool:
 def _is_foreign(instruction: InstructionBase) -> bool:
     """Return whether Loopy does not read what *instruction* does."""
     return not isinstance(instruction, MultiAssignmentBase)
-
-
-def _names_in(constraint: isl.Constraint) -> frozenset[str]:
-    """Return the dimensions in *constraint*, those in its integer divisions included."""
-    kinds = (isl.dim_type.set, isl.dim_type.param)
-    places = ((kind, place) for kind in kinds for place in range(constraint.dim(kind)))
-    return frozenset(str(constraint.get_dim_name(*each)) for each in places if constraint.involves_dims(*each, 1))
 
 
 def load_kernel(program: Program) -> Kernel:

@@ -15,6 +15,7 @@ import islpy as isl
 from loopy.kernel.data import LocalInameTag
 
 from loopyperf.counts.typical import Typical
+from loopyperf.factors import names_involved
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch, is_unrolled
 
@@ -135,7 +136,7 @@ def _bounds_from_below(points: isl.Set, loop: str) -> Iterator[frozenset[str]]:
     for basic in points.get_basic_sets():
         for constraint in basic.get_constraints():
             if constraint.is_equality() or constraint.get_coefficient_val(SET, place).is_pos():
-                involved = _involved(constraint, SET)
+                involved = names_involved(constraint, SET)
                 if loop in involved:
                     yield involved
 
@@ -186,17 +187,11 @@ def _bounds(points: isl.Set, data: frozenset[str]) -> Iterator[_Bound]:
     names = points.get_var_names_not_none(SET)
     for basic in points.get_basic_sets():
         for constraint in basic.get_constraints():
-            involved = _involved(constraint, PARAM) & data
-            for loop in sorted(_involved(constraint, SET)) if involved else ():
+            involved = names_involved(constraint, PARAM) & data
+            for loop in sorted(names_involved(constraint, SET)) if involved else ():
                 value = constraint.get_coefficient_val(SET, names.index(loop))
                 from_below = constraint.is_equality() or value.is_pos()
                 yield _Bound(loop, involved, from_below)
-
-
-def _involved(constraint: isl.Constraint, kind: isl.dim_type) -> frozenset[str]:
-    """Return the dimensions in *constraint*, those in its integer divisions included."""
-    places = (place for place in range(constraint.dim(kind)) if constraint.involves_dims(kind, place, 1))
-    return frozenset(str(constraint.get_dim_name(kind, place)) for place in places)
 
 
 def _is_homed_by_data(kernel: Kernel, bound: _Bound) -> bool:
