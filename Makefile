@@ -48,8 +48,9 @@ browser:
 	fi; \
 	echo "there is no chromium, and it could not be installed: tests of pages in a browser are skipped"
 
+# A worker runs all tests of a file, so that what they share is made once.
 test: lint docs browser benchmark
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: env
 	$(BIN)/python -m pytest -m slow
@@ -62,7 +63,7 @@ corpora: env
 
 test-oldest:
 	$(MAKE) env VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt BARVINOK=islpy-barvinok==2025.2.5
-	.venv-oldest/bin/python -m pytest -n 2 -o cache_dir=.venv-oldest/.pytest_cache
+	.venv-oldest/bin/python -m pytest -n 2 --dist loadfile -o cache_dir=.venv-oldest/.pytest_cache
 
 demo: env
 	$(BIN)/loopyperf calibrate
