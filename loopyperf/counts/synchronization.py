@@ -20,6 +20,8 @@ def barrier_executions(counter: ExecutionCounter, launch: Launch, barrier: Barri
     around it may, and so may the conditions that Loopy writes around these loops. Instructions ask whether it is their
     turn; barriers do not, so that they are also met where a loop has holes, and in every copy of an unrolled loop. How
     often a loop inside such a copy passes may depend on the copy.
+
+    Raises :class:`UnboundedDomainError` where the loops around it have no bounds.
     """
     loops = [loop for loop in barrier.loops if loop not in barrier.copied]
     site = Site(launch, barrier.groups.union(loops), ALWAYS, barrier.label)

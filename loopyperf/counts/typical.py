@@ -37,21 +37,25 @@ class Typical:
         return keyword in self.values
 
     def passes(self, loop: str, why: str) -> Fraction:
-        """Return how many passes *loop* makes each time it is entered; raises :class:`UncountableError`."""
+        """Return how many passes *loop* makes each time it is entered.
+
+        Raises :class:`UncountableError`, which says *why* it is asked, where nothing is stated, and
+        :class:`ParameterError` for less than none; so do the others.
+        """
         value = self._number(self._stated((loop,), f"{why}; state how many passes it typically makes", "10"), loop)
         if value < 0:
             raise ParameterError(f"typical {loop!r} is a number of passes, received {value}")
         return value
 
     def size(self, name: str, why: str) -> int:
-        """Return the integer that *name*, which is loaded, typically is; raises :class:`UncountableError`."""
+        """Return the integer that *name*, which is loaded, typically is; raises what :meth:`passes` does."""
         value = self._number(self._stated((name,), f"{why}; state what {name} typically is", "10"), name)
         if value.denominator != 1 or value < 0:
             raise ParameterError(f"typical {name!r} bounds loops: it is an integer, 0 or more; received {value}")
         return int(value)
 
     def share(self, condition: str, instruction: str | None, why: str) -> Fraction:
-        """Return how often *condition* holds, from 0 to 1; raises :class:`UncountableError`.
+        """Return how often *condition* holds, from 0 to 1; raises what :meth:`passes` does, for other numbers too.
 
         It is stated for the condition's text or, where an *instruction* has no other condition on data, for that:
         its name does not change with its loops.
@@ -64,7 +68,10 @@ class Typical:
         return value
 
     def stride(self, array: str, classes: Iterable[str]) -> str | None:
-        """Return the stride class of those *array* accesses whose addresses are data; None where it is not stated."""
+        """Return the stride class of those *array* accesses whose addresses are data; None where it is not stated.
+
+        Raises :class:`ParameterError` for what is none of *classes*.
+        """
         self._asked.add(array)
         if array not in self.values:
             return None
@@ -75,7 +82,7 @@ class Typical:
         return value
 
     def cost(self, name: str, why: str) -> dict[Item, Fraction]:
-        """Return what one run of *name* does, by item; raises :class:`UncountableError`."""
+        """Return what one run of *name* does, by item; raises what :meth:`passes` does, and for what is no mapping."""
         stated = self._stated((name,), f"{why}; state what one run of it does", '{"f32 add": 1}')
         if not isinstance(stated, Mapping):
             raise ParameterError(f"typical {name!r} is a mapping from properties to numbers, received {stated!r}")

@@ -17,7 +17,10 @@ from loopyperf.oracle.sizes import merged_sizes
 
 
 def asked_models(models: object) -> list[str]:
-    """Return the names of the models that are asked; raises :class:`UnknownModelError` for one that there is not."""
+    """Return the names of the models that are asked, all of them for None.
+
+    Raises :class:`UnknownModelError` for one that there is not, and :class:`ParameterError` where none is named.
+    """
     if models is None:
         return list(MODELS)
     if isinstance(models, str) or not isinstance(models, Iterable):

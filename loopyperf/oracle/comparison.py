@@ -197,7 +197,8 @@ def compare_occupancies(
 
     So it is measured: by local memory that a kernel takes and does not use. *concurrent_groups* are from 1 to as many
     as a core has room for, all of these unless stated. Everything else is as for :func:`compare`; models that are
-    fitted do not know the occupancy. Raises :class:`OccupancyError` for more groups than there is room for.
+    fitted do not know the occupancy. Raises :class:`OccupancyError` for more groups than there is room for
+    and for no number of groups, and what :func:`compare` raises.
     """
     names, merged = asked_models(models), one_size(parameters, sizes)
     full = timed_kernel(program, chosen_device(device), typical, merged)

@@ -105,7 +105,10 @@ def _group(warp: Warp, iname: str, axis: int) -> int:
 
 
 def first_value(kernel: Kernel, iname: str, sizes: Mapping[str, int]) -> int:
-    """Return the value of *iname* in the first work-item or group along its axis, as Loopy's code has it."""
+    """Return the value of *iname* in the first work-item or group along its axis, as Loopy's code has it.
+
+    Raises :class:`UncountableError` where it is no one expression, and :class:`ParameterError` without its sizes.
+    """
     if iname in kernel.first_on_axes:
         return kernel.first_on_axes[iname]
     try:

@@ -1,6 +1,6 @@
 """The few variants that a ranking is unsure of, measured: which is fastest after all, and how good the ranking was."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,8 @@ from loopyperf.oracle.made_case import made_case
 from loopyperf.oracle.ranking.options import check_mapping
 from loopyperf.oracle.ranking.sizes_taken import sizes_taken
 from loopyperf.oracle.ranking.variants import Variant
-from loopyperf.units import duration
+from loopyperf.sheet import Sheet, Shown, Table, described
+from loopyperf.units import duration, number_of
 
 PROTOCOL = Protocol(runs=12, dropped=2, fewest=4, budget=0.1)
 """fewer runs than a calibration has: variants that are nearly as fast as each other may be taken for each other"""
@@ -24,8 +25,8 @@ TOLERANCE = 1e-4
 """largest relative difference between what two variants write: they add in another order"""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRanking:
+@dataclass(frozen=True, slots=True, repr=False)
+class MeasuredRanking(Shown):
     """Variants of a kernel at one size with their measured run times, fastest first."""
 
     sizes: Mapping[str, Any]
@@ -76,16 +77,15 @@ class MeasuredRanking:
     def _predictions(self) -> list[float]:
         return [self.predicted[name] for name in self.seconds]
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
-        yield f"{len(self.seconds)} variants ({sizes}) measured on {self.device}"
-        width = max(map(len, self.seconds), default=0)
-        for name, seconds in self.seconds.items():
-            yield f"  {name:<{width}}  {duration(seconds):>8}  predicted {duration(self.predicted[name]):>8}"
-        yield from (f"  -  {name}: {reason}" for name, reason in self.failures.items())
+    def sheet(self) -> Sheet:
+        """Return the variants with what they take and what was predicted, and who could not be measured."""
+        rows = [(name, duration(each), duration(self.predicted[name])) for name, each in self.seconds.items()]
+        return Sheet(
+            asked=f"{described(number_of(len(self.seconds), 'variant'), self.sizes)} measured on {self.device}",
+            answer=f"{self.best} takes {duration(self.seconds[self.best])}" if self.seconds else "",
+            tables=[Table(("variant", "measured", "predicted"), rows)] if rows else [],
+            remarks=[f"no measurement: {name}: {reason}" for name, reason in self.failures.items()],
+        )
 
 
 def check_measuring(backend: object, arguments: object, protocol: object) -> None:
