@@ -17,7 +17,7 @@ from loopy.kernel.instruction import (
 )
 from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
-from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
+from loopy.symbolic import LinearSubscript, ResolvedFunction
 from pymbolic.mapper import UnsupportedExpressionError
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
@@ -79,7 +79,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
     def _visit(self, instruction: InstructionBase) -> None:
         if isinstance(instruction, (NoOpInstruction, BarrierInstruction)):
             return
-        for conditions in all_of(sorted(instruction.predicates, key=str), self._is_known):
+        for conditions in all_of(sorted(instruction.predicates, key=str), self.kernel.is_known):
             if isinstance(instruction, MultiAssignmentBase):
                 self._visit_assignment(instruction, conditions)
             else:
@@ -87,7 +87,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
                 self._record_cost(instruction.id, construct, conditions)
 
     def _visit_guard(self, guard: Guard) -> None:
-        for conditions in all_of(guard.before, self._is_known):
+        for conditions in all_of(guard.before, self.kernel.is_known):
             self.rec(guard.predicate, conditions, None)
 
     def _visit_assignment(self, instruction: MultiAssignmentBase, conditions: Conditions) -> None:
@@ -142,9 +142,6 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
     def _rec_indices(self, indices: Sequence[Any], conditions: Conditions) -> None:
         for index in indices:
             self.rec(index, conditions, INDEX)
-
-    def _is_known(self, expression: Any) -> bool:
-        return get_dependencies(expression) <= self.kernel.parameters | self.kernel.loopy_kernel.all_inames()
 
     # }}}
 
@@ -206,7 +203,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
         self._record_operations(expr, self._code.chain(expr, context).links, conditions)
         decisive = isinstance(expr, prim.LogicalOr)
         for place, child in enumerate(expr.children):
-            for undecided in all_of(expr.children[:place], self._is_known, not decisive):
+            for undecided in all_of(expr.children[:place], self.kernel.is_known, not decisive):
                 self.rec(child, conditions | undecided, context)
 
     map_logical_or = map_logical_and
@@ -220,7 +217,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
     def map_if(self, expr: prim.If, conditions: Conditions, context: Context) -> None:
         self.rec(expr.condition, conditions, context)
         for side, holds in ((expr.then, True), (expr.else_, False)):
-            for chosen in alternatives(expr.condition, self._is_known, holds):
+            for chosen in alternatives(expr.condition, self.kernel.is_known, holds):
                 self.rec(side, conditions | chosen, context)
 
     # }}}

@@ -73,14 +73,14 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             case Barrier():
                 self._add("barrier", "", "barrier", statement.what.label, frozenset())
             case Guard():
-                for conditions in all_of(statement.what.before, self._is_known):
+                for conditions in all_of(statement.what.before, self.kernel.is_known):
                     value = self.rec(statement.what.predicate, conditions, None)
                     self.guarding.append((statement.what.predicate, value, statement))
             case NoOpInstruction():
                 pass
             case _:
                 self._vector = vector_loop(self.kernel, statement.what)
-                for conditions in all_of(sorted(statement.what.predicates, key=str), self._is_known):
+                for conditions in all_of(sorted(statement.what.predicates, key=str), self.kernel.is_known):
                     self._translate_instruction(statement.what, conditions)
 
     def _predicates_of(self, statement: Statement) -> Iterator[Value]:
@@ -156,7 +156,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         words = self._written_for or self._texts.get(text) or self._texts.setdefault(text, str(text))
         node = self._add(operation.kind, scalar, subsystem, words, conditions, operands, operation)
         self.drafts[node].part = part
-        if isinstance(text, prim.ExpressionNode) and self._is_known(text):
+        if isinstance(text, prim.ExpressionNode) and self.kernel.is_known(text):
             self.drafts[node].expression = text
         return Value(node)
 
@@ -264,9 +264,6 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     # {{{ leaves
 
-    def _is_known(self, expression: Any) -> bool:
-        return self.kernel.is_known(expression)
-
     def map_constant(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         return Value(known=expr)
 
@@ -321,7 +318,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         values: list[Value] = []
         for place, child in enumerate(expr.children):
             value = Value(known=child)
-            for undecided in all_of(expr.children[:place], self._is_known, not isinstance(expr, prim.LogicalOr)):
+            for undecided in all_of(expr.children[:place], self.kernel.is_known, not isinstance(expr, prim.LogicalOr)):
                 value = self.rec(child, conditions | undecided, context)
             values.append(value)
         return self._fold(expr, self._code.chain(expr, context).links, values, conditions)
@@ -338,7 +335,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         values = [self.rec(expr.condition, conditions, context)]
         before, self._controls = self._controls, (*self._controls, values[0])
         for side, holds in ((expr.then, True), (expr.else_, False)):
-            chosen = alternatives(expr.condition, self._is_known, holds)
+            chosen = alternatives(expr.condition, self.kernel.is_known, holds)
             values += [self.rec(side, conditions | each, context) for each in chosen]
         self._controls = before
         return Value(self._add("select", "", "alu", str(expr), conditions, values))
