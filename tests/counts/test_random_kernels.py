@@ -3,7 +3,7 @@
 Continuous integration counts the same kernels each time. To count others, and more of them, in two processes::
 
     LOOPYPERF_RANDOM_KERNELS=20000 LOOPYPERF_RANDOM_SEED=$(date +%s) \\
-        .venv/bin/python -m pytest -n 2 tests/counts/test_random_kernels.py
+        .venv/bin/python -m pytest -n 2 -m "slow or not slow" tests/counts/test_random_kernels.py
 
 A batch is named by its seed; the same seed draws the same kernels.
 """
@@ -33,6 +33,8 @@ BATCH = 125
 KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_KERNELS", 4 * BATCH))
 FIRST_SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
 SEEDS = range(FIRST_SEED, FIRST_SEED + -(-KERNELS // BATCH))
+ALWAYS = 2
+"""batches that are not slow"""
 
 SUB_GROUP_SIZES = (4, 32)
 """of every second kernel, by turns; most groups are small"""
@@ -82,7 +84,9 @@ class Census:
             event(feature)
 
 
-@pytest.mark.parametrize("first", SEEDS)
+@pytest.mark.parametrize(
+    "first", [*SEEDS[:ALWAYS], *(pytest.param(each, marks=pytest.mark.slow) for each in SEEDS[ALWAYS:])]
+)
 def test_symbolic_counts_equal_enumeration(first: int) -> None:
     census = Census()
 

@@ -15,7 +15,7 @@ from random_kernels import RandomKernel, random_kernels
 from loopyperf.errors import KernelError
 from loopyperf.kernel import Kernel, load_kernel
 
-KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_GRAPHS", 60))
+KERNELS = int(os.environ.get("LOOPYPERF_RANDOM_GRAPHS", 30))
 SEED = int(os.environ.get("LOOPYPERF_RANDOM_SEED", 1))
 
 Test = Callable[[RandomKernel], None]

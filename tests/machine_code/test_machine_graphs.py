@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import cache
 
 import pytest
 
@@ -77,6 +78,7 @@ def compared(counts: Mapping[str, int | Fraction]) -> dict[str, int | Fraction]:
     return {name: count for name, count in counts.items() if name.partition(".")[0] in COMPARED and count}
 
 
+@cache
 def both(launch: Build, name: str, architecture: str) -> tuple[Idg, Tally]:
     """Return the machine graph of a kernel's representative warp, and what that warp executes."""
     entry = KNOWN[name]
