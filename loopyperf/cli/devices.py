@@ -99,6 +99,7 @@ def _words(device: Device) -> dict[str, str | list[str]]:
         "target": device.target,
         "also called": list(device.also_called),
         "registers are allocated to": f"a {device.register_allocation}",
+        "work-items of a warp execute": device.lanes,
         "shared pipelines": [f"{one} with {shared.pipeline} ({shared.source})" for one, shared in device.pipelines],
         "warps are scheduled": f"{scheduling.policy} ({scheduling.source})" if scheduling else "",
         "note": device.note,

@@ -21,7 +21,8 @@ from loopyperf.user_data import user_data
 BUNDLED = Path(__file__).parent / "catalog"
 """the folder of the descriptions that come with loopyperf"""
 PROCESSOR = Path(__file__).parent / "processor.toml"
-
+DeviceChoice = Device | str | os.PathLike[str]
+"""a description of a device, its name, or the path of one"""
 
 NEAREST = 3
 """names that are told to who asks for a device that there is not"""
@@ -76,6 +77,11 @@ def load_device(name: str | os.PathLike[str]) -> Device:
         if without_brand(slug) in names_without_brand(device):
             return device
     raise UnknownDeviceError(_no_such_device(slug, [each.slug for each in known]))
+
+
+def given_device(device: DeviceChoice) -> Device:
+    """Return *device*, or the one of that name; raises what :func:`load_device` raises."""
+    return device if isinstance(device, Device) else load_device(device)
 
 
 def slug_of(name: str) -> str:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loopyperf.device.description import Device
+from loopyperf.device.library import DeviceChoice, given_device
 from loopyperf.errors import MissingNumberError, OccupancyError
 from loopyperf.group import Group
 
@@ -73,16 +74,17 @@ class Occupancy:
         return tuple(room.resource for room in self.rooms if room.groups == self.groups)
 
 
-def occupancy(device: Device, work_items: int, registers: int | None = None, local_memory: int = 0) -> Occupancy:
+def occupancy(device: DeviceChoice, work_items: int, registers: int | None = None, local_memory: int = 0) -> Occupancy:
     """Return how many groups of *work_items* reside on a core of *device* at once, and which resource binds.
 
     *registers* are the 32-bit registers of a work-item; None where they are not known, and taken not to limit.
     *local_memory* is that of a group, in bytes. Raises :class:`OccupancyError` where not one group fits, which says of
-    what there is too much and how much, and :class:`MissingNumberError` for a limit that is not described.
+    what there is too much and how much, :class:`MissingNumberError` for a limit that is not described, and what
+    :func:`load_device` raises.
     """
-    group = _Group(device, work_items, registers or 0, local_memory)
+    group = _Group(given_device(device), work_items, registers or 0, local_memory)
     group.check()
-    found = Occupancy(group.warps, device.limits.warps, tuple(group.rooms()))
+    found = Occupancy(group.warps, group.device.limits.warps, tuple(group.rooms()))
     if found.groups == 0:
         room = next(room for room in found.rooms if room.groups == 0)
         raise group.too_much(room.resource, room.taken, room.available, room.unit)

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
+from loopyperf.device.library import DeviceChoice
 from loopyperf.models.on_device.advice import Advice, advice_on
 from loopyperf.oracle.analysis import Program
-from loopyperf.oracle.choice import DeviceChoice, chosen_device
+from loopyperf.oracle.choice import chosen_device
 from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.sheet import Sheet, Shown, Table, called

@@ -8,7 +8,7 @@ from functools import cache
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
-from loopyperf.device.library import known_descriptions, load_device, slug_of
+from loopyperf.device.library import DeviceChoice, known_descriptions, load_device, slug_of
 from loopyperf.device.names import device_slug
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
@@ -21,10 +21,6 @@ WITHOUT_FIT = "pipeline"
 
 FitChoice = Fit | str | os.PathLike[str]
 """a fit, or the path of one"""
-
-
-DeviceChoice = Device | str | os.PathLike[str]
-"""a description of a device, its name, or the path of one"""
 
 
 def chosen_device(device: DeviceChoice | None) -> Device:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.learned import Learned
+from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError, UnknownDeviceError
 from loopyperf.models import find_model
 from loopyperf.models.interface import DeviceModel
@@ -15,7 +16,7 @@ from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, prepared
 from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
-from loopyperf.oracle.choice import DeviceChoice, FitChoice, chosen_device, device_or_reason
+from loopyperf.oracle.choice import FitChoice, chosen_device, device_or_reason
 from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.models_table import models_table
 from loopyperf.oracle.refusals import unanswered

@@ -10,6 +10,7 @@ from loopyperf.calibration.learned import Learned
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
+from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import DEVICE_MODELS, find_model
@@ -18,7 +19,6 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at, usual_options
 from loopyperf.oracle.choice import (
     WITHOUT_FIT,
-    DeviceChoice,
     FitChoice,
     chosen_device,
     chosen_fit,
@@ -29,7 +29,7 @@ from loopyperf.oracle.choice import (
 from loopyperf.oracle.estimating.by_counts import estimate_counted
 from loopyperf.oracle.estimating.by_device import estimate_by_pipelines, estimate_on_device
 from loopyperf.oracle.estimating.learned import chosen_learned, estimate_learned, sampler
-from loopyperf.oracle.estimating.sampled import BackendChoice, estimate_sampled, opened
+from loopyperf.oracle.estimating.sampled import BackendChoice, estimate_sampled, opened_for_parts
 from loopyperf.oracle.sizes import merged_sizes
 
 
@@ -81,13 +81,13 @@ def estimate(
     merged = merged_sizes(parameters, sizes)
     _check_fitted_options(asked, fit, counting, on_unknown)
     if isinstance(asked, SampledModel):
-        return estimate_sampled(program, asked, opened(backend, device), arguments, typical, merged)
+        return estimate_sampled(program, asked, opened_for_parts(backend, device), arguments, typical, merged)
     _check_runs_nothing(asked, fit, backend, arguments)
     if isinstance(asked, DeviceModel):
         return estimate_on_device(program, asked, chosen_device(device), typical, merged, alternatives=alternatives)
     if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
         _check_looks_at_graphs("a learned model", counting, on_unknown)
-        machine = None if backend is None else opened(backend)
+        machine = None if backend is None else opened_for_parts(backend)
         take = None if machine is None else sampler(program, machine, arguments, typical)
         return estimate_learned(program, _learned(asked, device, fit, machine), typical, merged, take)
     chosen, said = _chosen(asked, device, fit, backend)

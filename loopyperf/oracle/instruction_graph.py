@@ -1,12 +1,11 @@
 """The instruction dependence graphs of a kernel, as users ask for them."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from loopyperf.counts.typical import Typical
 from loopyperf.device.description import Device
-from loopyperf.device.library import load_device
+from loopyperf.device.library import DeviceChoice, given_device
 from loopyperf.errors import ParameterError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, kernel_graphs
 from loopyperf.kernel import Program
@@ -23,7 +22,7 @@ def instruction_graph(
     program: Program,
     /,
     *,
-    device: str | os.PathLike[str] | Device | None = None,
+    device: DeviceChoice | None = None,
     warp_size: int | None = None,
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -61,11 +60,11 @@ def timed_kernel(
     return TimedKernel(graphs, device)
 
 
-def _lanes(device: str | os.PathLike[str] | Device | None, warp_size: object) -> int:
+def _lanes(device: DeviceChoice | None, warp_size: object) -> int:
     if warp_size is None:
         if device is None:
             return LANES
-        return (device if isinstance(device, Device) else load_device(device)).warp_size
+        return given_device(device).warp_size
     if device is not None:
         raise ParameterError("warp_size states the lanes of a warp where no device does: give one of the two")
     if isinstance(warp_size, bool) or not isinstance(warp_size, int) or warp_size < 1:

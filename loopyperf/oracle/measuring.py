@@ -3,31 +3,40 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
-from loopyperf.errors import MeasurementError
+from loopyperf.errors import ParameterError
 from loopyperf.measurement.archive import Archive, Recording, read_archive
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.interface import Backend
-from loopyperf.measurement.campaign import Progress, run_campaign
-from loopyperf.measurement.configuration import Configuration
+from loopyperf.measurement.campaign import FailureReport, Progress, run_campaign
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
 from loopyperf.user_data import user_data
 
+Open = TypeVar("Open")
 ProgressReport = Callable[[Progress], None]
-FailureReport = Callable[[str, Configuration, MeasurementError], None]
-"""is called with the class of kernels, the configuration that failed, and the reason"""
 
 UNFINISHED = "unfinished"
 """stands in the name of an archive that a campaign was interrupted in, and that the next one resumes"""
 
 
-def opened(backend: str | Backend, device: str | None) -> Backend:
-    """Return *backend*, opened by its name if that is what it is, on *device* if one is named."""
+def opened(backend: str | Open, device: object = None) -> Backend | Open:
+    """Return *backend*, opened by its name if that is what it is, on the device in whose name *device* occurs.
+
+    Raises :class:`ParameterError` for a device of an open backend, or one that is no name; :class:`BackendError` where
+    there is no device.
+    """
     if not isinstance(backend, str):
+        if device is not None:
+            raise ParameterError("an open backend has its device: leave device out")
         return backend
-    return open_backend(backend) if device is None else open_backend(backend, device=device)
+    if device is None:
+        return open_backend(backend)
+    if not isinstance(device, str):
+        raise ParameterError(f"a device to run on is a part of its name, received {device!r}")
+    return open_backend(backend, device=device)
 
 
 def unfinished_archive(machine: Backend, purpose: str) -> Path:

@@ -20,6 +20,7 @@ import numpy as np
 
 from loopyperf.counts.first_groups import Grid, first_groups
 from loopyperf.counts.typical import Typical
+from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import EngineError, ParameterError, UncountableError
 from loopyperf.idg.warps.warp import grid_extent
 from loopyperf.kernel import Kernel, Program
@@ -30,7 +31,6 @@ from loopyperf.models.interface import LearnedModel, SampledModel
 from loopyperf.models.pipeline_names import LAUNCHES
 from loopyperf.models.result import NO_INTERVAL, Estimate
 from loopyperf.oracle.analysis import admitted_sizes, prepared
-from loopyperf.oracle.choice import DeviceChoice
 from loopyperf.oracle.estimate import estimate
 from loopyperf.oracle.estimating.sampled import BackendChoice
 from loopyperf.oracle.sizes import merged_sizes

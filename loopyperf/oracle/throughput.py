@@ -5,9 +5,10 @@ from typing import Any
 
 from loopyperf.counts.touched_cells import touched_cells
 from loopyperf.counts.typical import Typical
+from loopyperf.device.library import DeviceChoice
 from loopyperf.models.throughput import Crossover, ThroughputBounds
 from loopyperf.oracle.analysis import Program, count, prepared
-from loopyperf.oracle.choice import DeviceChoice, chosen_device
+from loopyperf.oracle.choice import chosen_device
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.properties.unified import item_named
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.pipeline import Explicit, explicit_part
 from loopyperf.oracle.analysis import Program
-from loopyperf.oracle.choice import DeviceChoice, chosen_device
+from loopyperf.oracle.choice import chosen_device
 from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.pipeline import Profile, profile_of

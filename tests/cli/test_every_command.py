@@ -352,6 +352,7 @@ def test_devices_show_prints_every_number_with_unit_and_source(monkeypatch: pyte
 def test_devices_show_prints_json_that_says_the_same():
     shown = json.loads(run("devices", "show", "nvidia-titan-v", "--json").stdout)
     assert (shown["device"], shown["vendor"], shown["target"]) == ("nvidia-titan-v", "NVIDIA", "7.0")
+    assert shown["work-items of a warp execute"] == "together"
     rows = {row["number"]: row for row in shown["numbers"]}
     assert (rows["clock"]["value"], rows["clock"]["unit"]) == (1455, "MHz")
     assert rows["instructions.fma f64.completion"]["source"] == "NMSU GPUs-ISA-Latencies, TITAN V, DFFMA"

@@ -83,6 +83,7 @@ def test_the_file_is_named_after_the_device_by_default(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert microbenchmark("--from-archive", RECORDED).exit_code == 0
     assert [path.name for path in tmp_path.glob("*.toml")] == ["pocl-amd-epyc.toml"]
+    assert lpp.load_device(tmp_path / "pocl-amd-epyc.toml").lanes == "in turn"
 
 
 @pytest.mark.parametrize(

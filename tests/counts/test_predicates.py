@@ -55,7 +55,7 @@ def conditional_kernels() -> Iterator[Any]:
             yield pytest.param(lp.tag_inames(lanes(unit), {"j": tag}), id=f"{name}, {tag}")
 
 
-@pytest.mark.parametrize("unit", conditional_kernels())
+@pytest.mark.parametrize("unit", list(conditional_kernels()))
 def test_symbolic_counts_equal_enumeration(unit: lp.TranslationUnit) -> None:
     loaded = load_kernel(unit)
     for n in (0, 1, 27):

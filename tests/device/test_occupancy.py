@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from loopyperf.device.description import Device
 from loopyperf.device.library import known_descriptions, load_device
 from loopyperf.device.occupancy import Occupancy, occupancy
-from loopyperf.errors import MissingNumberError, OccupancyError
+from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 
 # {{{ what cuda_occupancy.h of CUDA 12.9 answers, compiled and asked for random groups; the cases at which one binds
 
@@ -117,6 +117,12 @@ def test_six_and_five_groups_reside_in_the_examples_of_dao():
     full, less = occupancy(gtx_580, 256, registers=20), occupancy(gtx_580, 256, registers=24)
     assert (full.groups, full.warps, full.share) == (6, 48, 1.0)
     assert (less.groups, less.warps, round(less.share, 3)) == (5, 40, 0.833)
+
+
+def test_a_device_may_be_named():
+    assert occupancy("NVIDIA TITAN V", 256) == occupancy(load_device("nvidia-titan-v"), 256)
+    with pytest.raises(UnknownDeviceError, match="nvidia-titan-v"):
+        occupancy("nvidia-titan-w", 256)
 
 
 def test_registers_that_are_not_known_do_not_limit():

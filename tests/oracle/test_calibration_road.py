@@ -10,7 +10,7 @@ from msgspec import structs
 from small_campaign import WEIGHTS, seconds, write_kernel_files
 
 import loopyperf as lpp
-from loopyperf.errors import CalibrationError, LoopyperfWarning, UnknownDeviceError
+from loopyperf.errors import CalibrationError, LoopyperfWarning, ParameterError, UnknownDeviceError
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.backends.replay import ReplayBackend
@@ -68,6 +68,11 @@ def test_a_calibration_finds_the_weights_that_the_device_has(backend, kernels):
     assert fit.weights == pytest.approx(WEIGHTS, rel=ROUNDING)
     assert (fit.rank, fit.undetermined, fit.counting) == (len(WEIGHTS), (), "executed")
     assert fit.launch_overhead == pytest.approx(2e-6 + 64e-9, rel=1e-12)  # the empty kernel at n = 2^10: 64 groups
+
+
+def test_an_open_backend_has_its_device(backend, kernels):
+    with pytest.raises(ParameterError, match="leave device out"):
+        calibrate(backend, kernels, device="some")
 
 
 def test_an_estimate_uses_the_calibration_at_once(backend, kernels):

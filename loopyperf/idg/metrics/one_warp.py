@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from loopyperf.idg.metrics.paths import Issue, Link, Waiting
+from loopyperf.idg.unrolling import Execution
 
-Execution = tuple[int, tuple[int, ...]]
-"""an instruction, and the pass of each loop around it, from the outermost on"""
 Moment = tuple[int, Link]
 """a time, and what it hung on"""
 Stall = tuple[int, int]

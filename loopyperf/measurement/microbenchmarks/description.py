@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from loopyperf.device.description import CoreLimits, Device, Instruction, MemoryLevel, Throughput
 from loopyperf.device.facts import SharedPipeline
+from loopyperf.device.memory_lambdas import DRAM
 from loopyperf.device.quantity import Quantity
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording
@@ -19,7 +20,6 @@ from loopyperf.measurement.microbenchmarks.instructions import LOCAL_LOAD, Laten
 from loopyperf.measurement.microbenchmarks.memory import (
     BANKS,
     CHASE,
-    DRAM,
     WORD,
     Memory,
     conflict_cost,
@@ -83,6 +83,7 @@ class _Description:
             architecture="not stated by the driver",
             note=self._note(),
             numbers=tuple(self._own()),
+            lanes="in turn" if environment.is_processor else "together",
             pipelines=tuple(self._pipelines()),
             limits=CoreLimits(slug=self.slug, place="limits", numbers=tuple(self._limits())),
             throughput=Throughput(slug=self.slug, place="throughput"),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loopyperf.device.memory_lambdas import DRAM
 from loopyperf.measurement.archive import Recording
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.microbenchmarks.core import Core
@@ -24,7 +25,7 @@ NVIDIA's driver for OpenCL reports the first-level caches, which an A100 or H100
 CONFLICT = 0.2
 """relative deviation up to which conflicts of 32 banks are recognised"""
 BANKS = 32
-DRAM = "DRAM"
+"""of local memory, where all lanes of a warp conflict at a stride of as many words"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Program
-from loopyperf.measurement.backends import BACKENDS, open_backend
+from loopyperf.measurement.backends import BACKENDS
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.measurement.configuration import Sizes
@@ -17,6 +17,7 @@ from loopyperf.models.result import Estimate, ModelTime
 from loopyperf.oracle.analysis import prepared
 from loopyperf.oracle.estimating.by_device import answered_at, device_estimate
 from loopyperf.oracle.made_case import made_case
+from loopyperf.oracle.measuring import opened
 from loopyperf.oracle.samples.saturations import described_saturations
 from loopyperf.oracle.samples.taking import Question, SampledKernel, take_samples
 from loopyperf.properties.unified import item_named
@@ -26,7 +27,7 @@ BackendChoice = str | Backend | RunsParts
 Stated = Mapping[str, Any] | None
 
 
-def opened(backend: BackendChoice | None, device: object = None) -> RunsParts:
+def opened_for_parts(backend: BackendChoice | None, device: object = None) -> RunsParts:
     """Return the backend that is meant, on the device in whose name *device* occurs.
 
     Raises :class:`ParameterError` for none, and for one that cannot run a part of a kernel; :class:`BackendError` where
@@ -35,14 +36,7 @@ def opened(backend: BackendChoice | None, device: object = None) -> RunsParts:
     if backend is None:
         runnable = " or ".join(f"backend={name!r}" for name in sorted(BACKENDS) if name != "replay")
         raise ParameterError(f"this model runs a part of the kernel, and needs a device to run it on: give {runnable}")
-    if isinstance(backend, str):
-        if device is not None and not isinstance(device, str):
-            raise ParameterError(f"a device to run on is a part of its name, received {device!r}")
-        found: object = open_backend(backend, **({} if device is None else {"device": device}))
-    else:
-        if device is not None:
-            raise ParameterError("an open backend has its device: leave device out")
-        found = backend
+    found = opened(backend, device)
     if not isinstance(found, RunsParts):
         raise ParameterError(f"a backend that runs kernels is needed, 'opencl' or 'cuda'; received {backend!r}")
     return found

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
 from loopyperf.device.description import Device
+from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
 from loopyperf.models import find_model
 from loopyperf.models.interface import DeviceModel
@@ -17,7 +18,7 @@ from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, admitted_sizes, prepared
 from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
-from loopyperf.oracle.choice import WITHOUT_FIT, DeviceChoice, FitChoice, device_or_reason, usual_answer
+from loopyperf.oracle.choice import WITHOUT_FIT, FitChoice, device_or_reason, usual_answer
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import listing_of

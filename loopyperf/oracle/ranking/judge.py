@@ -11,7 +11,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
 from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.description import Device
-from loopyperf.device.library import a_processor
+from loopyperf.device.library import DeviceChoice, a_processor
 from loopyperf.device.names import is_processor
 from loopyperf.device.occupancy import check_fits
 from loopyperf.errors import ParameterError
@@ -21,7 +21,7 @@ from loopyperf.models import MODELS, find_model
 from loopyperf.models.interface import DeviceModel, SampledModel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import count, prepared_group
-from loopyperf.oracle.choice import WITHOUT_FIT, DeviceChoice, FitChoice, chosen_device
+from loopyperf.oracle.choice import WITHOUT_FIT, FitChoice, chosen_device
 from loopyperf.oracle.estimate import chosen_record, estimate
 from loopyperf.oracle.observation import described
 from loopyperf.oracle.ranking.options import check_sizes, check_typical

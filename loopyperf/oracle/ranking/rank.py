@@ -8,11 +8,12 @@ from typing import Any
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learned import Learned
+from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.choice import DeviceChoice, FitChoice
+from loopyperf.oracle.choice import FitChoice
 from loopyperf.oracle.measuring import opened
 from loopyperf.oracle.ranking.cascade import Beaten, Cascade, judged
 from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of, said_of_bounds

@@ -8,9 +8,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from loopyperf.calibration.learned import Learned
+from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.choice import DeviceChoice, FitChoice
+from loopyperf.oracle.choice import FitChoice
 from loopyperf.oracle.ranking.cascade import Question, judged
 from loopyperf.oracle.ranking.judge import judge_of
 from loopyperf.oracle.ranking.options import check_top
