@@ -5,10 +5,12 @@ A core executes as many groups as fall to it, each instruction with its latencie
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.on_device.costs import busiest_and_rest
+from loopyperf.models.on_device.demand import LaunchDemand
 from loopyperf.models.on_device.shortened import FEW, shortened
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.result import Row
@@ -22,9 +24,10 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
     """Yield what *launch* costs, in seconds, by simulating the core that has most to do.
 
     There is a row for every instruction on its busiest pipeline, and one for the rest of its time, in which results are
-    waited for.
+    waited for. What is extrapolated from a part is no less than what the busiest pipeline takes for all.
     """
-    return busiest_and_rest(launch, _Simulated(launch).cycles())
+    busiest = max(launch.once(LaunchDemand).busy.values(), default=0.0) * launch.execution.total_warps
+    return busiest_and_rest(launch, max(_Simulated(launch).cycles(), busiest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +61,39 @@ class _Simulated:
     def cycles(self) -> float:
         """Return how long the core takes, in cycles.
 
-        Where the groups that reside at once have too many instructions to be simulated, programs with fewer passes of
-        their loops are, two of them, and each further instruction takes as long as what the longer one has more.
+        Where the fewest groups that tell of all have too many instructions to be simulated, programs with fewer passes
+        of their loops are, two of them, and each further instruction takes as long as what the longer one has more.
         """
-        at_once, number = self.execution.concurrent_groups, self.execution.total_groups
-        executed = self._executed_at_once()
-        if executed <= ISSUES:
-            return self._of_all_groups(self.graphs, executed)[0]
-        (cycles, some), (before, fewer) = (self._shortened(ISSUES / executed / part, FEW // part) for part in (1, 2))
-        whole = executed / min(at_once, number) * number
+        number, each = self.execution.total_groups, self._executed_by_group()
+        share = 2 * ISSUES / (each * min(number, self.execution.concurrent_groups + self._window))
+        if share >= 1:
+            return self._of_all_groups(self.graphs, each)[0]
+        (cycles, some), (before, fewer) = (self._shortened(share / part, FEW // part) for part in (1, 2))
+        whole = each * number
         return cycles + (cycles - before) / (some - fewer) * (whole - some) if some > fewer else cycles / some * whole
 
     def explicit_part(self, issues: int) -> Explicit:
         """Return about so many *issues* of the groups that begin first."""
         at_once, number = self.execution.concurrent_groups, self.execution.total_groups
-        executed = self._executed_at_once()
+        executed = self._executed_by_group() * min(at_once, number)
         groups = min(number, max(1, int(issues // executed)) * at_once)
         graphs = self.graphs if executed <= issues else self._with_fewer_passes(issues / executed, FEW)
         return Explicit(self._of_groups(graphs, groups), groups, executed > issues)
 
-    def _executed_at_once(self) -> float:
-        """Return how many instructions the groups have that reside at once."""
+    @property
+    def _window(self) -> int:
+        """Return how many groups have all kinds of warps as often as all groups do, and are as many as reside at once.
+
+        So many more of them take so much longer, wherever among the kinds these begin.
+        """
+        cycle = len(self.graphs) // gcd(len(self.graphs), self.execution.warps_per_group)
+        return -(-self.execution.concurrent_groups // cycle) * cycle
+
+    def _executed_by_group(self) -> float:
+        """Return how many instructions a group has, on average."""
         distinct = {id(graph): graph for graph in self.graphs}
         issued = {key: sum(runs_of_all(graph.instructions, graph.loops_around)) for key, graph in distinct.items()}
-        executed = sum(issued[id(graph)] for graph in self.graphs) / len(self.graphs)
-        return (
-            executed
-            * self.execution.warps_per_group
-            * min(self.execution.concurrent_groups, self.execution.total_groups)
-        )
+        return sum(issued[id(graph)] for graph in self.graphs) / len(self.graphs) * self.execution.warps_per_group
 
     def _shortened(self, share: float, fewest: int) -> tuple[float, float]:
         """Return how many cycles a core takes for a *share* of passes, and how many instructions they have."""
@@ -96,20 +103,22 @@ class _Simulated:
         short = {id(graph): shortened(graph, share, fewest) for graph in self.graphs}
         return [short[id(graph)] for graph in self.graphs]
 
-    def _of_all_groups(self, graphs: Sequence[Idg], executed: float) -> tuple[float, float]:
-        """Return how many cycles all groups of a core take, and how many instructions they have.
+    def _of_all_groups(self, graphs: Sequence[Idg], each: float) -> tuple[float, float]:
+        """Return how many cycles all groups of a core take, and how many instructions they have, *each* about so many.
 
-        The groups that reside at once have about so many *executed*. Where all together have too many, the last ones
-        stand for all others.
+        Where all together have too many, the last ones stand for all others.
         """
-        at_once, number = self.execution.concurrent_groups, self.execution.total_groups
-        some = max(2, int(ISSUES // executed)) * at_once
+        at_once, number, window = self.execution.concurrent_groups, self.execution.total_groups, self._window
+        some = at_once + max(1, int((ISSUES / each - at_once) // window)) * window
         last = self._of_groups(graphs, min(some, number))
         if number <= some:
             return last.cycles, last.instructions
-        before = self._of_groups(graphs, some - at_once)
-        more = (last.cycles - before.cycles) / at_once * (number - some)
-        return last.cycles + more, last.instructions / some * number
+        before = self._of_groups(graphs, some - window)
+        further = (number - some) / window
+        return (
+            last.cycles + further * (last.cycles - before.cycles),
+            last.instructions + further * (last.instructions - before.instructions),
+        )
 
     def _of_groups(self, graphs: Sequence[Idg], groups: int) -> Simulation:
         device = self.launch.device

@@ -13,6 +13,7 @@ from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceEr
 from loopyperf.models import pipeline
 from loopyperf.models.on_device.representative_groups import shared_out
 from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.oracle.remembering import recollection
 
 V100 = lpp.load_device("nvidia-v100")
 CORES, CLOCK = 80, 1.38e9
@@ -27,6 +28,12 @@ def kernel(domain: str, code: str, *arguments: Any, group: int = 256, dtype: Any
 
 def seconds(unit: lp.TranslationUnit, device: Device | str = V100, **sizes: int) -> float:
     return float(lpp.estimate(unit, model="pipeline", device=device, **sizes))
+
+
+def simulate_less(monkeypatch: pytest.MonkeyPatch, issues: int) -> None:
+    """Let so many *issues* be simulated at most, and forget what was answered so far."""
+    monkeypatch.setattr(pipeline, "ISSUES", issues)
+    recollection.forget()
 
 
 # {{{ what bounds a kernel
@@ -83,7 +90,8 @@ def test_times_grow_in_steps_of_full_devices() -> None:
 def test_an_extrapolated_grid_is_near_the_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = kernel("{[i]: 0<=i<n}", "b[i] = a[i]*a[i]", *_arrays("n"))
     whole = seconds(unit, n=2**22)
-    monkeypatch.setattr(pipeline, "ISSUES", 1000)
+    simulate_less(monkeypatch, 10_000)
+    assert seconds(unit, n=2**22) != whole
     assert seconds(unit, n=2**22) == pytest.approx(whole, rel=0.02)
 
 
@@ -97,8 +105,25 @@ def test_a_group_with_many_passes_is_extrapolated_from_fewer(
     unit = lp.prioritize_loops(unit, order) if order else unit
     sizes = {"n": 2**14, "m": 1000}
     whole = seconds(unit, **sizes)
-    monkeypatch.setattr(pipeline, "ISSUES", 20_000)
+    simulate_less(monkeypatch, 10_000)
+    assert seconds(unit, **sizes) != whole
     assert seconds(unit, **sizes) == pytest.approx(whole, rel=0.02)
+
+
+@pytest.mark.parametrize("group", [64, 256])
+@pytest.mark.parametrize("summed", ["a[k]*a[k + 1]", "1.5f*a[i]*a[i]"])
+def test_groups_of_many_kinds_are_extrapolated_from_all_kinds(
+    monkeypatch: pytest.MonkeyPatch, summed: str, group: int
+) -> None:
+    unit = kernel("{[i,k]: 0<=i<n and 0<=1000*k<=i}", f"b[i] = sum(k, {summed})", *_arrays("n + 2"), group=group)
+    whole = seconds(unit, n=2**19)
+    simulate_less(monkeypatch, 20_000)
+    less = lpp.estimate(unit, model="pipeline", device=V100, n=2**19)
+    assert float(less) == pytest.approx(whole, rel=0.15)
+    busiest = [row for row in less.breakdown.rows if row.property == less.bound]
+    assert sum(float(row.seconds) for row in busiest) == pytest.approx(
+        sum(float(row.count) * float(row.weight) for row in busiest)
+    )
 
 
 def test_launches_add_up() -> None:

@@ -1,11 +1,14 @@
 """Groups that stand for all groups of a launch whose warps do not execute alike."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 
 MIXED = 8
-"""groups that the kinds of warps are dealt out to, one after the other"""
+"""groups that the kinds of warps are dealt out to"""
+ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
+"""in which these execute: the first ones are to tell of all, too (van der Corput's sequence)"""
 
 
 def dealt_out(launch: LaunchGraphs) -> Iterator[int]:
@@ -22,12 +25,13 @@ def dealt_out(launch: LaunchGraphs) -> Iterator[int]:
         together.setdefault(barriers, []).append(number)
     warps = [[launch.kinds[number].warps for number in kinds] for kinds in together.values()]
     size = launch.warps_per_group
+    found: list[list[int]] = []
     for kinds, of_kinds, groups in zip(together.values(), warps, shared_out(MIXED, [*map(sum, warps)]), strict=True):
         numbers = shared_out(groups * size, of_kinds)
         inside = sorted(zip(kinds, numbers, strict=True), key=lambda each: launch.kinds[each[0]].example.number)
         slots = [kind for kind, number in inside for _ in range(number)]
-        for group in range(groups):
-            yield from slots[group::groups]
+        found += [slots[group::groups] for group in range(groups)]
+    yield from chain.from_iterable(found[place] for place in ORDER)
 
 
 def shared_out(whole: int, weights: Sequence[int]) -> list[int]:
