@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
+from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.on_device.costs import busiest_and_rest
@@ -24,10 +25,21 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
     """Yield what *launch* costs, in seconds, by simulating the core that has most to do.
 
     There is a row for every instruction on its busiest pipeline, and one for the rest of its time, in which results are
-    waited for. What is extrapolated from a part is no less than what the busiest pipeline takes for all.
+    waited for. Some groups are simulated: all take no less than their busiest pipeline, nor than their longest warp.
     """
-    busiest = max(launch.once(LaunchDemand).busy.values(), default=0.0) * launch.execution.total_warps
-    return busiest_and_rest(launch, max(_Simulated(launch).cycles(), busiest))
+    return busiest_and_rest(launch, max(_Simulated(launch).cycles(), _least(launch)))
+
+
+def _least(launch: TimedLaunch) -> float:
+    """Return how many cycles the launch takes at least, whatever its groups that are simulated take."""
+    demand = launch.once(LaunchDemand)
+    busiest = max(demand.busy.values(), default=0.0) * launch.execution.total_warps
+    if len(launch.graphs) == 1:
+        return busiest
+    try:
+        return max(busiest, demand.longest)
+    except GraphError:  # a loop without a steady state: it is simulated alone
+        return busiest
 
 
 @dataclass(frozen=True, slots=True)

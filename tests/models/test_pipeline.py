@@ -19,7 +19,9 @@ V100 = lpp.load_device("nvidia-v100")
 CORES, CLOCK = 80, 1.38e9
 
 
-def kernel(domain: str, code: str, *arguments: Any, group: int = 256, dtype: Any = np.float32) -> lp.TranslationUnit:
+def kernel(
+    domain: str | list[str], code: str, *arguments: Any, group: int = 256, dtype: Any = np.float32
+) -> lp.TranslationUnit:
     """Return a kernel of *code*, of which ``i`` is split into groups."""
     unit = lp.make_kernel(domain, code, [*arguments, ...], lang_version=(2018, 2), target=lp.PyOpenCLTarget())
     unit = lp.add_and_infer_dtypes(unit, dict.fromkeys(("a", "b"), dtype)) if not arguments else unit
@@ -124,6 +126,13 @@ def test_groups_of_many_kinds_are_extrapolated_from_all_kinds(
     assert sum(float(row.seconds) for row in busiest) == pytest.approx(
         sum(float(row.count) * float(row.weight) for row in busiest)
     )
+
+
+def test_a_launch_takes_no_less_than_its_longest_warp() -> None:
+    domains = ["{[i]: 0<=i<n}", "[i] -> {[k]: 0<=k<=1000-4*i}"]
+    unit = kernel(domains, "b[i] = sum(k, a[k])", *_arrays("n + 1001"))
+    # Only the first of 256 groups has anything to sum: 1001 additions, one after the other, of 4 cycles each.
+    assert seconds(unit, n=2**16) >= 1001 * 4 / CLOCK
 
 
 def test_launches_add_up() -> None:

@@ -107,6 +107,14 @@ class LaunchDemand(WarpDemand):
         return fmean(max(every[first : first + size]) for first in range(0, len(every), size))
 
     @cached_property
+    def longest(self) -> float:
+        """Return how long the kind of warps that takes longest takes alone, in cycles: the launch takes no less.
+
+        Raises :class:`GraphError` as :func:`loopyperf.idg.metrics.latency.warp_latency` does.
+        """
+        return max(map(_alone, self.launch.graphs.values()))
+
+    @cached_property
     def work_flows(self) -> Sequence[tuple[float, WorkFlow]]:
         """Return the work flow of each kind of warps, with its share of them."""
         launch = self.launch

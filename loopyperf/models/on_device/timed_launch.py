@@ -4,7 +4,7 @@ The kernel's graphs are lowered to what the compiler makes of them, and each ins
 device (:mod:`loopyperf.models.on_device.timing`). What a core then makes of it is for the models to say.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -113,7 +113,7 @@ class TimedLaunch:
         for name in self.unsure:
             home = "memory" if name in in_memory else "registers"
             self.notes[f"where the private array {name} is, is not sure: taken as in {home}"] = None
-        programs = {kind: self._machine(launch.kinds[kind].graph, capability, in_memory) for kind in set(self.order)}
+        programs = {kind: self._machine(each.graph, capability, in_memory) for kind, each in enumerate(launch.kinds)}
         registers = {kind: self._estimated(graph) for kind, graph in programs.items()}
         self.execution = self._execution(registers.values(), concurrent_groups)
         self.machine: Mapping[int, Idg] = {
@@ -165,11 +165,11 @@ class TimedLaunch:
 
     def _sectors(self) -> dict[Way, float]:
         """Return the sectors that the loads of each array, and the stores to it, ask for in a group, on average."""
-        total: Counter[Way] = Counter()
-        for kind in self.order:
-            total.update(self.accesses[kind].sectors_by_way)
-        groups = len(self.order) / self.launch.warps_per_group
-        return {way: number / groups for way, number in total.items()}
+        found: defaultdict[Way, float] = defaultdict(float)
+        for kind, share in self.shares.items():
+            for way, number in self.accesses[kind].sectors_by_way.items():
+                found[way] += share * self.launch.warps_per_group * number
+        return found
 
     @cached_property
     def stacks_served(self) -> Mapping[str, Served]:
@@ -265,7 +265,8 @@ class TimedLaunch:
     @property
     def shares(self) -> Mapping[int, float]:
         """Return kind of warps -> its share of all warps."""
-        return {kind: number / len(self.order) for kind, number in Counter(self.order).items()}
+        every = sum(kind.warps for kind in self.launch.kinds)
+        return {number: kind.warps / every for number, kind in enumerate(self.launch.kinds)}
 
     def executed(self) -> Iterator[tuple[float, Instruction, tuple[Timed, ...]]]:
         """Yield how often a warp executes each instruction, on average over all kinds, it, and how long it takes."""
