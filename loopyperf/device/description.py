@@ -38,7 +38,9 @@ class CoreLimits(Part):
     local_memory = Count("B", "local memory of a core")
     local_memory_per_group = Count("B", "local memory of a group")
     local_memory_unit = Count("B", "local memory that is allocated together")
-    local_memory_reserved = Count("B", "local memory that the system takes for itself from each group's share")
+    local_memory_reserved = Count(
+        "B", "local memory that the system takes for itself from each group's share", may_be_zero=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -183,8 +183,9 @@ class _Reader:
                 field, f"is in {quantity.unit!r}; it must be in one of {', '.join(multiples(number.unit))}"
             )
         value = in_base_unit(quantity)
-        if not (math.isfinite(value) and value >= 0):
-            raise self.error(field, f"must be a number, 0 or more, is {quantity.value}")
+        if not (math.isfinite(value) and (value > 0 or (value == 0 and number.may_be_zero))):
+            least = "0 or more" if number.may_be_zero else "above 0"
+            raise self.error(field, f"must be a number, {least}, is {quantity.value}")
         if isinstance(number, Count) and value != int(value):
             raise self.error(field, f"must be a whole number of {number.unit}, is {quantity}")
         return quantity

@@ -67,15 +67,19 @@ class Stated:
     source: str
 
 
+TIMES = ("cycles", "s")
+
+
 class Number:
     """Declares a number of a part; as an attribute of a part it is the number's value."""
 
     name: str
 
-    def __init__(self, unit: str, meaning: str) -> None:
-        """Declare a number in *unit*."""
+    def __init__(self, unit: str, meaning: str, *, may_be_zero: bool = False) -> None:
+        """Declare a number in *unit*; times may be 0, others where that is said."""
         self.unit = unit
         self.meaning = meaning
+        self.may_be_zero = may_be_zero or unit in TIMES
 
     def __set_name__(self, owner: type, name: str) -> None:
         """Take the name of the attribute."""
