@@ -203,7 +203,8 @@ def test_versions_name_all_that_is_depended_on(monkeypatch):
 
 @pytest.mark.parametrize("changed", ["kernel.py", "idg/graph.py", "models/on_device/costs.py"])
 def test_source_that_is_worked_on_is_another_version(changed, tmp_path, monkeypatch):
-    monkeypatch.setattr(analysis_files, "__file__", str(tmp_path / "oracle" / "analysis_files.py"))
+    assert analysis_files._package() == Path(lpp.__file__).parent
+    monkeypatch.setattr(analysis_files, "_package", lambda: tmp_path)
     for name in ("kernel.py", "idg/graph.py", "models/on_device/costs.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"it = {name!r}")

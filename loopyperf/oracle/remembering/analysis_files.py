@@ -142,8 +142,13 @@ def _source() -> str:
 
     All of it, since what is found of kernels depends on nearly all. Descriptions of devices are part of questions.
     """
-    parts = sorted(Path(__file__).parents[1].rglob("*.py"))
+    parts = sorted(_package().rglob("*.py"))
     return hashlib.sha256(b"".join(_digest(path.read_bytes()) for path in parts)).hexdigest()
+
+
+def _package() -> Path:
+    """Return the folder of all our source."""
+    return Path(__file__).parents[2]
 
 
 # }}}
