@@ -63,8 +63,9 @@ def listed(names: Iterable[str], most: int, between: str = ", ") -> str:
 
 def prefixed(number: float, unit: str) -> str:
     """Return *number* rounded to three digits with the prefix of *unit* that suits: ``"1.25 TB/s"``."""
-    size, prefix = next(((size, name) for size, name in _PREFIXES if abs(number) >= size), (1.0, ""))
-    return f"{number / size:.3g} {prefix}{unit}"
+    rounded = float(f"{number:.2e}")  # before the prefix is chosen: 999.9 GB/s are 1 TB/s
+    size, prefix = next(((size, name) for size, name in _PREFIXES if abs(rounded) >= size), (1.0, ""))
+    return f"{rounded / size:.3g} {prefix}{unit}"
 
 
 def unbroken(words: str) -> str:

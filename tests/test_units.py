@@ -3,7 +3,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from loopyperf.units import amount, duration, in_percent, unit_of
+from loopyperf.units import amount, duration, in_percent, prefixed, unit_of
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,10 @@ def test_a_time_has_three_digits_and_the_unit_that_suits(seconds: float, text: s
 @pytest.mark.parametrize(("seconds", "text"), [(999.9e-6, "1 ms"), (0.99951, "1 s"), (999.4e-6, "999 µs")])
 def test_a_time_is_rounded_before_its_unit_is_chosen(seconds: float, text: str):
     assert text == duration(seconds)
+
+
+def test_an_amount_is_rounded_before_its_prefix_is_chosen():
+    assert [prefixed(number, "B/s") for number in (999.9e9, 998e9, 0.0)] == ["1 TB/s", "998 GB/s", "0 B/s"]
 
 
 def test_long_times_are_written_without_an_exponent():

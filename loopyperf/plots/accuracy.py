@@ -23,8 +23,11 @@ from loopyperf.plots.figures import (
     legend_above,
     legend_print,
     line_styles,
+    name_along,
+    say_in_legend,
     ticker,
 )
+from loopyperf.units import in_percent
 
 BAND = 0.2
 """relative error of the dashed lines beside the diagonal"""
@@ -66,7 +69,8 @@ def plot_predictions(predictions: Sequence[Prediction], *, ax: Axes | None = Non
     span = np.array([min(ends), max(ends)])
     ax.plot(span, span, color="grey", linewidth=1, zorder=0)
     for factor in (1 - BAND, 1 + BAND):
-        ax.plot(span, span * factor, color="grey", linewidth=1, linestyle="--", zorder=0)
+        label = f"{in_percent(BAND)} off" if factor > 1 else None
+        ax.plot(span, span * factor, color="grey", linewidth=1, linestyle="--", zorder=0, label=label)
     ax.set(xscale="log", yscale="log", xlabel="measured (s)", ylabel="predicted (s)")
     _say_left_out(ax, len(predictions) - len(shown))
     legend_above(ax)
@@ -81,7 +85,7 @@ def plot_residuals(observations: Sequence[Observation], fit: Fit, column: str, *
     *observations* are those of a :func:`loopyperf.validate`, or what :func:`loopyperf.load_observations` reads. Times
     below 0 are left out, as :func:`plot_predictions` does.
 
-    :raises CalibrationError: there are no observations, or *fit* has no weight for *column*.
+    :raises CalibrationError: there are no observations, or none above 0 by *fit*, or *fit* has no weight for *column*.
     """
     errors = _errors(observations, fit)
     if column not in fit.weights:
@@ -90,7 +94,8 @@ def plot_residuals(observations: Sequence[Observation], fit: Fit, column: str, *
         )
     ax = axes(ax)
     _scatter(ax, errors, column)
-    ax.set(xlabel=f"share of {column} in the predicted time", ylabel=ERROR)
+    name_along(ax, f"share of {column} in the predicted time")
+    ax.set(ylabel=ERROR)
     legend_above(ax)
     return figure_of(ax)
 
@@ -102,7 +107,7 @@ def plot_residual_panels(observations: Sequence[Observation], fit: Fit, *, at_mo
     do of it in a second, relative to the most. *at_most* is how many are drawn: all unless stated, on a figure as large
     as that takes.
 
-    :raises CalibrationError: there are no observations, or *at_most* is less than 1.
+    :raises CalibrationError: there are no observations, or none above 0 by *fit*, or *at_most* is less than 1.
     """
     if at_most is not None and at_most < 1:
         raise CalibrationError(f"at least one chart must be drawn, but at most {at_most} were asked for")
@@ -159,6 +164,8 @@ def _errors(observations: Sequence[Observation], fit: Fit) -> _Errors:
     amounts = [each for each in amounts if each]
     found = sensitivity(fit, amounts)
     above = found.seconds > 0
+    if not above.any():
+        raise CalibrationError(f"there is nothing to draw: none of {len(rows)} predicted times is above 0")
     measured = np.array([row.seconds for row in rows])
     shares = {name: each for name, each in zip(found.columns, found.shares[above].T, strict=True) if each.any()}
     others = sorted({name for each in amounts for name in each} - set(shares))
@@ -197,7 +204,7 @@ def _scatter(ax: Axes, found: _Errors, column: str, letters: int = 80) -> None:
 
 def _say_left_out(ax: Axes, number: int) -> None:
     if number:
-        ax.set_title(f"without {number} predicted below 0", fontsize="small")
+        say_in_legend(ax, f"without {number} predicted below 0")
 
 
 # }}}

@@ -8,7 +8,7 @@ import numpy as np
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
 from loopyperf.plots.figures import Axes, Figure, area_styles, axes, figure_of, ink, legend_above, name_rows, ticker
-from loopyperf.units import unit_of
+from loopyperf.units import duration, unit_of
 
 By = Literal["property", "source"]
 MOST = 10
@@ -38,7 +38,8 @@ def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST,
     for drawn, style, label in zip((costs, savings), area_styles(), (None, NEGATIVE), strict=False):
         if drawn:
             drawn_bars = ax.barh([place for place, _ in drawn], [width for _, width in drawn], **style, label=label)
-            ax.bar_label(drawn_bars, fmt="{:.3g}", padding=2, fontsize="x-small")
+            labels = [duration(width * unit) for _, width in drawn]
+            ax.bar_label(drawn_bars, labels, padding=2, fontsize="x-small")
     _mark_whole(ax, estimate, unit)
     ax.axvline(0, color=ink(ax), linewidth=0.8)
     least = "at least " if estimate.left_out else ""

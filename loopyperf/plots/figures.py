@@ -34,6 +34,12 @@ PRINTS = (("small", 0.068, 0.17), ("x-small", 0.057, 0.14), ("xx-small", 0.048, 
 """sizes of print, each with the inches of a letter, and of a line"""
 MARK = 6
 """letters that the mark before an entry of a legend takes, with the space around it"""
+SHORTEST = 10
+"""letters of a line of a name, whatever the width is"""
+LETTER = 0.09
+"""inches of a letter of what stands below the axes"""
+POINTS = 72
+"""of an inch"""
 LONG = 8
 """entries of a legend from which on it is printed smaller"""
 TALL = 0.3
@@ -110,11 +116,25 @@ def in_lines(name: str, letters: int) -> list[str]:
 def name_rows(ax: Axes, names: Sequence[str]) -> None:
     """Write *names* beside the rows 0, 1 and so on of *ax*: in lines, and in smaller print where these have no room."""
     height = ax.get_position().height * figure_of(ax).get_figheight() / max(1, len(names))
+    lines: list[list[str]] = []
     for (size, letter, line), share in zip(PRINTS, ROWS, strict=True):
         lines = [in_lines(name, max(12, int(width_of(ax) * share / letter))) for name in names]
         ax.set_yticks(range(len(names)), ["\n".join(each) for each in lines], fontsize=size)
         if max(map(len, lines), default=1) * line <= height:
             return
+    room = max(1, int(height / PRINTS[-1][2]))
+    short = [each if len(each) <= room else [*each[: room - 1], f"{each[room - 1][:-1]}…"] for each in lines]
+    ax.set_yticks(range(len(names)), ["\n".join(each) for each in short], fontsize=PRINTS[-1][0])
+
+
+def name_along(ax: Axes, name: str) -> None:
+    """Write *name* below *ax*, in as many lines as it takes."""
+    ax.set_xlabel("\n".join(in_lines(name, int(width_of(ax) / LETTER))))
+
+
+def say_in_legend(ax: Axes, words: str) -> None:
+    """Let the legend of *ax* say *words*, which are of the whole picture and of no mark in it."""
+    ax.plot([], [], linestyle="none", label=words)
 
 
 def legend_above(ax: Axes) -> None:
@@ -123,10 +143,11 @@ def legend_above(ax: Axes) -> None:
     if not handles:
         return
     size, columns = legend_print(labels, width_of(ax), TALL * figure_of(ax).get_figheight())
+    letters = int(width_of(ax) / next(letter for name, letter, _ in PRINTS if name == size)) // columns - MARK
     # From the right end, since to the left there may be the names of rows, above which there is room.
     ax.legend(
         handles,
-        labels,
+        ["\n".join(in_lines(label, max(letters, SHORTEST))) if columns == 1 else label for label in labels],
         loc="lower right",
         bbox_to_anchor=(1, 1),
         ncols=columns,

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from loopyperf.pipeline import GroupTimes
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, line_styles, ticker
+from loopyperf.plots.figures import POINTS, Axes, Figure, axes, figure_of, legend_above, line_styles, ticker
+
+LARGEST = 3.0
+"""points that a mark is wide where bars have room for it"""
 
 
 def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: Axes | None = None) -> Figure:
@@ -22,17 +25,19 @@ def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: 
         list(groups),
         [float(each.finish) - start for each, start in zip(groups.values(), starts, strict=True)],
         left=starts,
-        height=1,
+        height=0.9,
         color=bar,
         label="start to finish",
     )
     reached = [(float(time), number) for number, each in groups.items() for time in each.milestones]
     if reached:
         at, numbers = zip(*reached, strict=True)
-        ax.plot(at, numbers, "o", color=point, markersize=2, label="shares of its instructions issued")
+        size = min(LARGEST, POINTS * figure_of(ax).get_figheight() / len(groups) / 2)
+        ax.plot(at, numbers, "o", color=point, markersize=size, label="shares of its instructions issued")
         legend_above(ax)
     ax.set(xlabel="time (cycles)", ylabel="group")
-    ax.yaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+    ax.yaxis.set_major_locator(ticker.MaxNLocator(integer=True, min_n_ticks=1))
     ax.set_xlim(left=0)
-    ax.invert_yaxis()
+    if groups:
+        ax.set_ylim(max(groups) + 0.5, min(groups) - 0.5)
     return figure_of(ax)

@@ -6,34 +6,35 @@ from typing import cast
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.backend_bases import RendererBase
+from matplotlib.font_manager import FontProperties
 from matplotlib.text import Annotation
+from matplotlib.textpath import text_to_path
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from loopyperf.plots.figures import PRINTS, Axes, figure_of, in_lines, ink
+from loopyperf.plots.figures import POINTS, PRINTS, SHORTEST, Axes, figure_of, in_lines, ink
 
 PRINT, LETTER, _ = PRINTS[1]
 SHARE = 0.4
 """of the axes' width, at most, that names take before they go on in the next line"""
-SHORTEST = 10
-"""letters of a line of a name, whatever the width is"""
-LOWER_CASE = 0.85
-"""of the width of a letter: names are words, with few capitals"""
 GAP = 8.0
 """points from the end of a line to its name"""
 EDGE = 2.0
 """pixels between names and the frame"""
-POINTS = 72
-"""of an inch"""
 
 
 def names_in_lines(ax: Axes, names: Sequence[str]) -> tuple[list[str], float]:
     """Return *names* in lines that are short enough for *ax*, and what share of its width is to be kept for them."""
     width = ax.get_position().width * figure_of(ax).get_figwidth()
     lines = [in_lines(name, max(SHORTEST, int(width * SHARE / LETTER))) for name in names]
-    longest = max((len(line) for each in lines for line in each), default=0)
-    share = (longest * LOWER_CASE * LETTER + 2 * GAP / POINTS) / width if longest else 0.0
+    longest = max((_width(line) for each in lines for line in each), default=0.0)
+    share = (longest + 2 * GAP) / POINTS / width if longest else 0.0
     return ["\n".join(each) for each in lines], min(0.6, share)
+
+
+def _width(line: str) -> float:
+    """Return how wide *line* is in the print of names, in points."""
+    return float(text_to_path.get_text_width_height_descent(line, FontProperties(size=PRINT), ismath=False)[0])
 
 
 def name_levels(ax: Axes, levels: Mapping[str, float], end: float) -> None:

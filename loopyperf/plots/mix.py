@@ -29,7 +29,9 @@ def plot_mix(mixes: Mapping[str, Mix | Mapping[Class, Count]], *, most: int = MO
     left = dict.fromkeys(tables, 0.0)
     for (name, of_class), style in zip(_classes(shares, most).items(), area_styles(), strict=False):
         widths = [of_class.get(kernel, 0.0) for kernel in tables]
-        ax.barh(range(len(tables)), widths, left=list(left.values()), **style, edgecolor="white", label=name)
+        ax.barh(
+            range(len(tables)), widths, left=list(left.values()), **style, edgecolor="white", linewidth=0.3, label=name
+        )
         left = {kernel: left[kernel] + width for kernel, width in zip(tables, widths, strict=True)}
     names = [f"{kernel} ({float(totals[kernel]):,.6g})" for kernel in tables]
     name_rows(ax, names)

@@ -52,6 +52,7 @@ def plot_over_occupancy(
     if bounds:
         _draw_bounds(ax, bounds)
     ax.set_ylim(bottom=0)
+    ax.yaxis.set_major_formatter(ticker.EngFormatter())
     legend_above(ax)
     return figure_of(ax)
 
@@ -59,13 +60,12 @@ def plot_over_occupancy(
 def _draw_bounds(ax: Axes, bounds: Mapping[str, float]) -> None:
     """Draw *bounds* up to where the lines end, with their names beyond, and a scale that ends there, too."""
     end = ax.get_xlim()[1]
-    ticks = [tick for tick in ax.get_xticks() if 0 <= tick <= end]
     for bound in bounds.values():
         ax.plot([0, end], [bound, bound], color=ink(ax), linestyle="--", linewidth=1)
     names, share = names_in_lines(ax, list(bounds))
     name_levels(ax, dict(zip(names, bounds.values(), strict=True)), end)
-    ax.set_xticks(ticks)
     ax.set_xlim(0, end / (1 - share))
+    ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= end])
 
 
 def _is_alike(one: Points, other: Points) -> bool:

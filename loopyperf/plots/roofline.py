@@ -16,10 +16,11 @@ from loopyperf.plots.figures import (
     ink,
     legend_above,
     line_styles,
+    say_in_legend,
     width_of,
 )
 from loopyperf.plots.levels import name_levels, names_in_lines
-from loopyperf.units import prefixed
+from loopyperf.units import number_of, prefixed
 
 MARGIN = 4.0
 """times: how far the axes go beyond the launches and the ridges"""
@@ -66,8 +67,10 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
     if any(len(launch.intensities) > 1 for launch in launches):
         ax.plot([], [], "o", color="grey", fillstyle="none", label="by nearer memories")
     if not launches:
-        words = "no launch does floating-point operations"
-        ax.annotate(words, (0.5, 0.02), xycoords="axes fraction", ha="center", va="bottom", fontsize="small")
+        say_in_legend(ax, "no launch does floating-point operations")
+    elif len(launches) < len(roofline.launches):
+        others = number_of(len(roofline.launches) - len(launches), "launch")
+        say_in_legend(ax, f"without {others} of no such operations")
     legend_above(ax)
     return figure_of(ax)
 

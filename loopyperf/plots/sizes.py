@@ -1,6 +1,7 @@
 """How the time of a kernel grows with a size."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,23 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.estimating.intervals import extrapolates
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, ink, legend_above, line_styles, ticker, width_of
+from loopyperf.plots.figures import (
+    LETTER,
+    Axes,
+    Figure,
+    axes,
+    figure_of,
+    ink,
+    legend_above,
+    line_styles,
+    name_along,
+    ticker,
+    width_of,
+)
 
 Floats = NDArray[np.float64]
-LETTER = 0.09
-"""inches of a letter below the axis"""
+ALONE = 4
+"""points: how wide the interval of a single size is drawn"""
 FEW = 4
 """times the least size: up to there, numbers are as far apart as they are below a linear axis"""
 DECADES = 200
@@ -40,18 +53,21 @@ def plot_sizes(
     values, order = _ascending(estimate, size)
     seconds = _at(estimate.seconds, order)
     ax = axes(ax)
-    style, other = next(line_styles()), "--"
+    style, *others = islice(line_styles(), 1 + len(estimate.alternatives))
+    color = style["color"]
     if estimate.interval is not None:
         low, high = (_at(end, order) for end in estimate.interval)
-        ax.fill_between(values, low, high, color=style["color"], alpha=0.35, linewidth=0, label="interval")
+        width = 0 if len(values) > 1 else ALONE
+        ax.fill_between(values, low, high, color=color, alpha=0.35, linewidth=width, label="interval")
     ax.plot(values, seconds, **style, markersize=3, label=f"{estimate.kernel}, {estimate.model}{estimate.without}")
-    for each in estimate.alternatives:
-        label = f"if {each.assumption}"
-        ax.plot(values, _at(each.seconds, order), color=style["color"], linestyle=other, label=label)
+    for each, other in zip(estimate.alternatives, others, strict=True):
+        label, times = f"if {each.assumption}", _at(each.seconds, order)
+        ax.plot(values, times, color=color, marker=other["marker"], markersize=3, linestyle="--", label=label)
     if measured:
         at, times = zip(*sorted(measured), strict=True)
         ax.plot(at, times, "x", color=ink(ax), linestyle="none", label="measured")
-    ax.set(xscale="log", yscale="log", xlabel=size, ylabel="run time (s)")
+    ax.set(xscale="log", yscale="log", ylabel="run time (s)")
+    name_along(ax, size)
     if len(values):
         _number(ax, values)
     if fit is not None:
@@ -104,6 +120,7 @@ def _hatch(ax: Axes, values: Floats, is_beyond: NDArray[np.bool_]) -> None:
     """Hatch what lies halfway around the sizes that are beyond; at the ends, up to the last size."""
     middles = np.sqrt(values[1:] * values[:-1])
     edges = [values[0], *middles, values[-1]] if len(values) else []
+    edges = [values[0] * 0.9, values[0] * 1.1] if len(values) == 1 else edges
     label: str | None = "beyond what was measured"
     changes = np.flatnonzero(np.diff(np.concatenate([[False], is_beyond, [False]]).astype(int)))
     for begin, end in zip(changes[::2], changes[1::2], strict=True):
@@ -111,8 +128,8 @@ def _hatch(ax: Axes, values: Floats, is_beyond: NDArray[np.bool_]) -> None:
             edges[begin],
             edges[end],
             facecolor="none",
-            edgecolor="grey",
-            hatch="//",
+            edgecolor=ink(ax),
+            hatch="////",
             alpha=0.5,
             linewidth=0,
             label=label,

@@ -9,11 +9,21 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.errors import IncompatibleRunsError, ParameterError
 from loopyperf.models.interface import Basis
 from loopyperf.models.result import LEVEL
-from loopyperf.plots.figures import Axes, Figure, LineStyle, axes, figure_of, legend_above, line_styles, name_rows
+from loopyperf.plots.figures import (
+    Axes,
+    Figure,
+    LineStyle,
+    axes,
+    figure_of,
+    legend_above,
+    line_styles,
+    name_rows,
+    ticker,
+)
 from loopyperf.units import in_percent
 
-MARGIN = 3.0
-"""times: how far the axis goes beyond the weights"""
+MARGIN = 3.2
+"""times: how far the axis goes beyond the weights, so that a power of ten is on it"""
 UNITS: Mapping[Basis, str] = {"counts": "s per unit", "pipelines": "s per described s"}
 """what weights are told in, by what they are for"""
 
@@ -51,6 +61,7 @@ def plot_weights(fits: Mapping[str, Fit], columns: Sequence[str], *, ax: Axes | 
     _name_kinds(ax, [each for points in known.values() for each in points])
     name_rows(ax, columns)
     ax.set(xscale="log", xlim=(left, right), ylim=(len(columns) - 0.5, -0.5), xlabel=f"weight ({UNITS[basis]})")
+    ax.xaxis.set_minor_formatter(ticker.NullFormatter())
     legend_above(ax)
     return figure_of(ax)
 

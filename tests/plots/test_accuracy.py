@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit
@@ -28,7 +29,7 @@ def test_predictions_are_points_with_their_intervals_about_the_diagonal() -> Non
     assert list(below.get_ydata()) == pytest.approx([0.8e-3, 1.6e-2])
     assert list(above.get_ydata()) == pytest.approx([1.2e-3, 2.4e-2])
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["copy", "sum"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["copy", "sum", "20 % off"]
 
 
 def test_residuals_stand_over_the_share_of_a_column() -> None:
@@ -95,12 +96,14 @@ def test_times_below_0_are_left_out_and_told() -> None:
         Observation("b", "x", {}, {"f32 mul": 2}, 3.0),
     ]
     (ax,) = plot_residuals(rows, below, "f32 add").axes
-    assert ax.get_title() == "without 1 predicted below 0"
-    assert [line.get_label() for line in ax.lines[:-1]] == ["a"]
+    assert ax.get_legend_handles_labels()[1][-1] == "without 1 predicted below 0"
+    assert [line.get_label() for line in ax.lines[:1]] == ["a"]
     pairs = [Prediction("a", {}, predicted=1.0, measured=1.0), Prediction("b", {}, predicted=-2.0, measured=3.0)]
     (ax,) = plot_predictions(pairs).axes
-    assert ax.get_title() == "without 1 predicted below 0"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "20 % off", "without 1 predicted below 0"]
+    never = structs.replace(below, weights={"f32 add": -1.0, "f32 mul": -1.0})
+    with pytest.raises(CalibrationError, match="above 0"):
+        plot_residual_panels(rows, never)
 
 
 ROWS = [Observation("a", "x", {}, {"f32 add": 1}, 1.0)]

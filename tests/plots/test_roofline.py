@@ -60,7 +60,12 @@ def test_a_time_of_what_is_no_launch_is_refused() -> None:
 def test_a_launch_without_flop_has_no_place_and_roofs_have() -> None:
     copy = LaunchUnderRoofs("copy", flops=0, moved={"DRAM": 2e9}, seconds=1e-2, bound="DRAM")
     (ax,) = plot_roofline(Roofline("k", {}, "d", DATA.bandwidths, DATA.peaks, (copy,), ())).axes
-    assert len(ax.lines) == 3
+    assert [line.get_label() for line in ax.lines if len(line.get_xdata()) == 0] == [
+        "no launch does floating-point operations"
+    ]
+    assert len(ax.lines) == 4
+    (ax,) = plot_roofline(Roofline("k", {}, "d", DATA.bandwidths, DATA.peaks, (copy, LAUNCH), ())).axes
+    assert ax.get_legend_handles_labels()[1][-1] == "without 1 launch of no such operations"
 
 
 def test_in_a_narrow_column_levels_have_no_numbers() -> None:
