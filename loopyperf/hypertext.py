@@ -27,12 +27,18 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Cell]], *, text: int 
     kinds = ["number" if place in numbers else "text" for place in range(len(headings))]
     head = "".join(f"<th{_like(kind)}>{escape(word)}</th>" for kind, word in zip(kinds, headings, strict=True))
     body = "\n".join(f"<tr>{_row(kinds, row)}</tr>" for row in rows)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    return f'<table style="margin: 0 0 1em">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>'
 
 
 def lines(words: Iterable[str]) -> str:
     """Return a paragraph for each of *words*."""
-    return "\n".join(f"<p>{escape(each)}</p>" for each in words)
+    return "\n".join(f"<p{_indented(each)}>{escape(each)}</p>" for each in words)
+
+
+def _indented(line: str) -> str:
+    """Return the style of a *line* that begins with spaces, which are lost otherwise."""
+    depth = len(line) - len(line.lstrip(" "))
+    return f' style="margin-left: {depth}ch"' if depth else ""
 
 
 def folded(summary: str, inside: str) -> str:

@@ -4,6 +4,7 @@ Everything is escaped by Jinja2 unless it was made here: pictures, coloured sour
 carries a content security policy that lets no other script run and nothing be fetched.
 """
 
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -24,11 +25,11 @@ from loopyperf.plots.roofline import plot_roofline
 from loopyperf.reports.colours import DARK, LIGHT, coloured, style_sheet
 from loopyperf.reports.folders import without_folders
 from loopyperf.reports.pictures import embedded
-from loopyperf.units import amount, duration, in_percent, prefixed
+from loopyperf.units import amount, duration, in_percent, prefixed, unbroken
 
 try:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
+    from markupsafe import Markup, escape
 except ImportError as error:
     raise LoopyperfError(
         f"reports need Jinja2, which cannot be imported ({error}): pip install 'loopyperf[report]'"
@@ -36,6 +37,7 @@ except ImportError as error:
 
 TEMPLATE = Path(__file__).parent / "template"
 SCRIPTS = ("sortable.min.js", "page.js")
+CODE = re.compile("`([^`]+)`")
 CHART = (4.8, 4.2)
 """inches: on a telephone, its print is still large enough to be read"""
 
@@ -45,7 +47,16 @@ def page_of(explanation: Explanation) -> str:
     explanation = without_folders(explanation)
     environment = Environment(loader=FileSystemLoader(TEMPLATE), autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
-    environment.filters.update(duration=duration, number=amount, percent=in_percent, coloured=_coloured, short=in_short)
+    environment.finalize = _unbroken
+    environment.filters.update(
+        duration=duration,
+        number=amount,
+        percent=in_percent,
+        coloured=_coloured,
+        short=in_short,
+        prose=_prose,
+        breakable=_breakable,
+    )
     script = "\n".join(_file(name) for name in SCRIPTS)
     digest = b64encode(sha256(script.encode()).digest()).decode()
     first = explanation.devices[0]
@@ -110,7 +121,22 @@ def _cell(cost: LineCost, lines: Sequence[LineCost], estimate: Estimate) -> Sequ
     share = in_percent(cost.seconds / whole) if whole else ""
     many = len(cost.parts) > 1
     parts = ", ".join(f"{name} {duration(seconds)}" if many else name for name, seconds in cost.parts.items())
-    return cost.seconds, duration(cost.seconds), share, bar, parts
+    return cost.seconds, unbroken(duration(cost.seconds)), unbroken(share), bar, unbroken(parts)
+
+
+def _unbroken(value: Any) -> Any:
+    """Return what is written: words without line ends between numbers and their units, markup as it is."""
+    return unbroken(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _prose(words: str) -> Markup:
+    """Return *words*, of which code is what stands between backticks."""
+    return Markup(CODE.sub(r"<code>\1</code>", str(escape(unbroken(words)))))
+
+
+def _breakable(name: str) -> Markup:
+    """Return *name*, whose lines may end after underscores."""
+    return Markup(str(escape(name)).replace("_", "_<wbr>"))
 
 
 def _coloured(line: Line) -> str | Markup:

@@ -164,7 +164,7 @@ def test_an_interval_and_what_is_unsure_are_on_the_page():
     estimate = replace(on.estimate, interval=(1e-3, 3e-3), unsure=("acc",), alternatives=(other,))
     devices = (replace(on, estimates={"roofline": estimate}),)
     text = " ".join(Page(replace(plain, explanation=replace(plain.explanation, devices=devices)).html()).texts)
-    assert "Between 1 ms and 3 ms" in text
+    assert "Between 1 ms and 3 ms" in text.replace("\N{NO-BREAK SPACE}", " ")
     assert str(other) in text
     assert "unsure whether the compiler keeps the private array acc in registers" in text
 
