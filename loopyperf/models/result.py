@@ -133,7 +133,7 @@ class ModelTime:
     seconds: Seconds
     breakdown: Breakdown
     unfitted: tuple[str, ...] = ()
-    """properties that the kernel has and the fit has no weight for; they are taken as free"""
+    """columns that the kernel has and the fit has no weight for: counts are taken as free, pipelines as described"""
     notes: tuple[str, ...] = ()
     """what was assumed, in sentences"""
     interval: tuple[Seconds, Seconds] | None = None

@@ -72,9 +72,11 @@ def estimate(
     ``interval`` is then the scatter of the samples alone.
 
     Raises :class:`UnknownModelError`, :class:`UnknownDeviceError`, :class:`FitFileError`, :class:`KernelError`,
-    :class:`UncountableError` and :class:`ParameterError`, each saying what to do; models that know the device also
-    :class:`MissingNumberError` for what its description lacks, and :class:`OccupancyError` for groups too large; one
-    that runs the kernel :class:`BackendError` where there is no device, and :class:`MeasurementError`.
+    :class:`UncountableError` and :class:`ParameterError`, each saying what to do; :class:`DeviceFileError` for a path
+    of what is no description, :class:`EngineError` for arrays of sizes where islpy cannot count; models that know the
+    device also :class:`MissingNumberError` for what its description lacks, and :class:`OccupancyError` for groups too
+    large; one that runs the kernel :class:`BackendError` where there is no device, and :class:`MeasurementError`; a
+    learned one :class:`ModelInputError` for what it was not taught, :class:`LoopyperfError` without scikit-learn.
     """
     _check(device, model, alternatives)
     asked = None if model is None else find_model(model)

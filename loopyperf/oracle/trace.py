@@ -41,7 +41,7 @@ class LaunchTrace:
     times: int
     """that the launch is executed, each as the other"""
     clock: float
-    """Hz"""
+    """cycles that are drawn as a second, in Hz: those of the core, or so many that one is drawn as a microsecond"""
     most: int
     """events"""
 

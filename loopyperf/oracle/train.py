@@ -55,7 +55,8 @@ def train(
     *on_failure* this is called instead.
 
     Raises :class:`CalibrationError` for rows that are none, and for fewer than three classes of kernels,
-    :class:`UnknownModelError` for a base that is none, :class:`LoopyperfError` where scikit-learn is not installed.
+    :class:`UnknownModelError` for a base that is none, :class:`ParameterError` for a device or an executor that is
+    none, :class:`LoopyperfError` where scikit-learn is not installed.
     """
     check_recipe(recipe)
     check_executor(executor)
