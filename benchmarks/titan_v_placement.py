@@ -1,62 +1,33 @@
 """822 kernels of a TITAN V: where it is unsure whether private arrays are registers, how near is either time?
 
-What the fits are told of each kernel is read from the FILEs of ``titan_v_fit.py --gather``. Of kernels of which it is
-unsure, what they are told for the other place is kept in OTHERWISE, a line of JSON each; what is there is not made
-again. Each kernel is then asked about by fits of pipelines to four fifths of the groups that leave out its own.
+Reads what ``titan_v_gather.py`` has found. Each kernel is asked about by fits of pipelines to four fifths of the groups
+that leave out its own: with its private arrays where they likely are and, where it is unsure, in the other places.
 
-    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_placement.py OTHERWISE FILE.. [--seconds S]
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_placement.py FILE [FILE ...]
 """
 
 import argparse
-import json
-import lzma
-import pickle
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from parts.shared_data import SHARED_DATA
+from parts.titan_v import DEVICE, FIGURES, Found, figures, gathered, measured_kernels, observed
 from rich.console import Console
 from rich.table import Table
-from titan_v import DEVICE, too_long
-from titan_v_fit import SPREAD, figures, gather, kept
 
-import loopyperf as lpp
 from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.held_out import FOLDS
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.widths import widths
-from loopyperf.errors import LoopyperfError
-from loopyperf.models.on_device.pipeline_shares import busy_seconds
-from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.sensitivity import sensitivity
 
 APART = 1.5
 """times one of both times must be the other one for their difference to tell where the array was"""
 
 Amounts = Mapping[str, float]
-
-
-def elsewhere(row: Mapping[str, Any], seconds: int) -> dict[str, Any]:
-    """Return why it is unsure of a row, and its pipelines in the other places, as far as *seconds* reach."""
-    told: dict[str, Any] = {"otherwise": [], "reasons": []}
-    signal.alarm(seconds)
-    try:
-        graphs = lpp.instruction_graph(pickle.loads(row["kernel"]), parameters=row["sizes"])
-        kernel = TimedKernel(graphs, DEVICE)
-        told["reasons"] = sorted({array.reason for array in kernel.unsure.values()})
-        told["otherwise"] = [busy_seconds(other) for other in kernel.alternatives]
-    except (LoopyperfError, TimeoutError) as error:
-        told["failed"] = type(error).__name__
-    finally:
-        signal.alarm(0)
-    return told
 
 
 @dataclass(frozen=True)
@@ -89,24 +60,23 @@ class Answer:
         return min(low for low, _ in ends) <= 0 <= max(high for _, high in ends)
 
 
-def answered(observations: Sequence[Observation], others: Mapping[str, Any]) -> list[Answer]:
-    """Return an answer for each of *observations*; *others* has, by label, what is told of the other places."""
+def answered(observations: Sequence[Observation], found: Sequence[Found]) -> list[Answer]:
+    """Return an answer for each of *observations*, which are of what was *found*, in that order."""
     (candidate,) = (each for each in CANDIDATES if each.basis == "pipelines")
     provenance = Provenance(model="", device=DEVICE.name, slug=DEVICE.slug, counting="executed")
     groups = sorted({row.kernel_class for row in observations})
     order = np.random.default_rng(0).permutation(len(groups))
     fold = {groups[place]: number % FOLDS for number, place in enumerate(order)}
-    found: dict[str, Answer] = {}
+    answers: dict[str, Answer] = {}
     for number in range(FOLDS):
         (fit,) = fit_observations(
             provenance, [row for row in observations if fold[row.kernel_class] != number], [candidate]
         )
-        for row in (row for row in observations if fold[row.kernel_class] == number):
-            other = others.get(row.label, {"otherwise": (), "reasons": ()})
-            asked = list(ask(fit, [row.pipelines, *other["otherwise"]]))
-            seconds, widths = zip(*asked, strict=True)
-            found[row.label] = Answer(row.seconds, seconds, widths, other["reasons"])
-    return [found[row.label] for row in observations]
+        for row, told in zip(observations, found, strict=True):
+            if fold[row.kernel_class] == number:
+                seconds, widths = zip(*ask(fit, [row.pipelines, *told.otherwise]), strict=True)
+                answers[row.label] = Answer(row.seconds, seconds, widths, told.reasons)
+    return [answers[row.label] for row in observations]
 
 
 def ask(fit: Fit, kernels: Sequence[Amounts]) -> Iterator[tuple[float, float]]:
@@ -118,8 +88,7 @@ def ask(fit: Fit, kernels: Sequence[Amounts]) -> Iterator[tuple[float, float]]:
 
 def choices(observations: Sequence[Observation], answers: Sequence[Answer]) -> Table:
     """Return how near the fits come by which of both times is taken."""
-    names = ("regret median", "mean")
-    found = Table("taken", "median |ln|", "Spearman mean", "median", f"> {SPREAD}: mean", "median", *names)
+    found = Table("taken", *FIGURES)
     taken = {
         "the likelier place": [each.seconds[0] for each in answers],
         "the place that is nearest to the truth": [each.nearest for each in answers],
@@ -161,18 +130,11 @@ WORDS = {
 def main() -> None:
     """Print how near either time is."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("otherwise", type=Path, help="where the other places are kept")
-    parser.add_argument("file", type=Path, nargs="+", help="what titan_v_fit.py gathered")
-    parser.add_argument("--seconds", type=int, default=240, help="for each kernel at most")
+    parser.add_argument("file", type=Path, nargs="+", help="what titan_v_gather.py found; of several, all are read")
     asked = parser.parse_args()
-    signal.signal(signal.SIGALRM, too_long)
-    with lzma.open(SHARED_DATA / "titan-v.pkl.xz") as file:
-        rows = pickle.load(file)
-    gather(rows, range(len(rows)), asked.otherwise, partial(elsewhere, seconds=asked.seconds))
-    lines = [json.loads(line) for line in asked.otherwise.read_text().splitlines()]
-    others = {str(each["row"]): each for each in lines if each["otherwise"]}
-    observations, _ = kept(rows, asked.file)
-    answers = answered(observations, others)
+    found = [each for each in gathered(asked.file) if each.pipelines]
+    observations = observed(measured_kernels(), found)
+    answers = answered(observations, found)
     console = Console(width=150)
     console.print(risk(answers))
     console.print(choices(observations, answers))
@@ -180,7 +142,7 @@ def main() -> None:
         if each.is_told and each.nearest != each.seconds[0]:
             errors = ", ".join(f"{error:+.2f}" for error in each.errors)
             console.print(f"row {row.label} was elsewhere, ln T/t {errors}: {'; '.join(each.reasons)}")
-    console.print(f"not tried: {sum('failed' in each for each in lines)}")
+    console.print(f"not tried: {sum('places' in each.failures for each in found)}")
 
 
 if __name__ == "__main__":

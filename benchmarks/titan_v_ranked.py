@@ -1,14 +1,13 @@
 """The TITAN V's groups through ``rank``: the same figures as fits to other groups give, and variants a second.
 
-The data, and the files of observations, are those of ``titan_v_fit.py``: the overlap model of pipelines is fitted to
-the groups that a fold keeps, and each group that it leaves out is ranked, from its pickled kernels, by workers.
+Reads what ``titan_v_gather.py`` has found: the overlap model of pipelines is fitted to the groups that a fold keeps,
+and each group that it leaves out is ranked, from its pickled kernels, by workers.
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_ranked.py FILE [FILE ...] [--workers N] \
         [--every N]
 """
 
 import argparse
-import lzma
 import pickle
 import time
 from collections import Counter, defaultdict
@@ -16,15 +15,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import loopy as lp
 import numpy as np
-from parts.shared_data import SHARED_DATA
+from parts.titan_v import DEVICE, FEWEST, FIGURES, Row, figures, gathered, measured_kernels, observed
 from rich.console import Console
 from rich.table import Table
-from titan_v import DEVICE, FEWEST
-from titan_v_fit import SPREAD, figures, kept
 
 import loopyperf as lpp
 from loopyperf.calibration.candidates import CANDIDATES
@@ -47,7 +43,7 @@ def unpickled(kernel: bytes) -> lp.TranslationUnit:
 
 
 def ranked(
-    rows: Sequence[Mapping[str, Any]], fit: lpp.Fit, group: Sequence[Observation], workers: ProcessPoolExecutor
+    rows: Sequence[Row], fit: lpp.Fit, group: Sequence[Observation], workers: ProcessPoolExecutor
 ) -> lpp.Ranking:
     """Return the ranking of a group."""
     members = [int(row.label) for row in group]
@@ -77,13 +73,12 @@ def print_shortlists(held: Mapping[float, list[tuple[bool, int]]]) -> None:
 def main() -> None:
     """Rank the groups that each fold leaves out."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("file", type=Path, nargs="+", help="where observations are kept; of several, all are read")
+    parser.add_argument("file", type=Path, nargs="+", help="what titan_v_gather.py found; of several, all are read")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--every", type=int, default=1, help="only each of the groups that comes every so many")
     asked = parser.parse_args()
-    with lzma.open(SHARED_DATA / "titan-v.pkl.xz") as file:
-        rows = pickle.load(file)
-    observations, _ = kept(rows, asked.file)
+    rows = measured_kernels()
+    observations = observed(rows, [each for each in gathered(asked.file) if each.pipelines])
     groups: dict[str, list[Observation]] = defaultdict(list)
     for row in observations:
         groups[row.kernel_class].append(row)
@@ -105,12 +100,12 @@ def main() -> None:
                 if len(ranking.order) >= FEWEST:
                     hold(ranking, {row.label: row.seconds for row in groups[name]}, held)
     told = [row for row in observations if row.label in seconds]
-    table = Table("", "median |ln|", "Spearman mean", "median", f"spread > {SPREAD}: mean", "median", "regret", "mean")
+    table = Table("", *FIGURES)
     table.add_row("rank", *figures(np.array([seconds[row.label] for row in told]), told))
     validated = cross_validate(observations, PIPELINES).left_out[PIPELINES[0].name].seconds
     direct = {row.label: time for row, time in zip(observations, validated, strict=True)}
     table.add_row("the fits alone", *figures(np.array([direct[row.label] for row in told]), told))
-    Console(width=120).print(table)
+    Console(width=150).print(table)
     print(f"{len(told)} variants in {len(chosen)} groups, {len(told) / took:.2f} a second on {asked.workers} workers")
     print_shortlists(held)
     print(f"not ranked: {dict(failures) or 'none'}")
