@@ -179,7 +179,9 @@ def test_a_notebook_shows_a_well_formed_table_with_the_figures(make: Callable[[]
 @every_answer
 def test_html_has_no_colours_and_says_where_text_is_flush(make: Callable[[], object], words: list[str]) -> None:
     html = make()._repr_html_()
-    assert set(re.findall(r'style="([^"]*)"', html)) <= {"text-align: left", "text-align: right"}
+    flush = set(re.findall(r'style="([^":]*): ([^"]*)"', html))
+    assert {value for name, value in flush if name == "text-align"} <= {"left", "right"}
+    assert {name for name, _ in flush} <= {"text-align", "margin", "margin-left"}
     assert re.findall(r"<style|color|background", html) == []
 
 

@@ -171,7 +171,7 @@ def test_html_is_escaped() -> None:
 
 
 def test_the_title_is_above_the_table(counts: KernelCounts) -> None:
-    assert "<p>outer_product, executed counting: 7 properties</p>\n<table>" in counts._repr_html_()
+    assert "<p>outer_product, executed counting: 7 properties</p>\n<table " in counts._repr_html_()
 
 
 def test_a_count_by_itself_is_a_formula(counts: KernelCounts) -> None:
