@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loopyperf.calibration.candidates import Candidate, possible
-from loopyperf.calibration.held_out import FOLDS, SEEDS, held_out
+from loopyperf.calibration.intervals.held_out import FOLDS, SEEDS, held_out
 from loopyperf.calibration.problem import Observation
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels

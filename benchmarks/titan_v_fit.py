@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loopyperf.calibration.candidates import Candidate, possible
-from loopyperf.calibration.held_out import held_out
+from loopyperf.calibration.intervals.held_out import held_out
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import cross_validate
 

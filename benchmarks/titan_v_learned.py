@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from loopyperf.calibration.candidates import CANDIDATES
-from loopyperf.calibration.example import Example, FittedBase
-from loopyperf.calibration.held_out import FOLDS
-from loopyperf.calibration.learning import Judged, Names, judge
+from loopyperf.calibration.intervals.held_out import FOLDS
+from loopyperf.calibration.learning.correction import Judged, Names, judge
+from loopyperf.calibration.learning.example import Example, FittedBase
+from loopyperf.calibration.learning.training import scores
 from loopyperf.calibration.problem import Observation, Vector
-from loopyperf.calibration.training import scores
 from loopyperf.models.features import Features
 
 BASE = FittedBase(next(each for each in CANDIDATES if each.name == "overlap of pipelines"))

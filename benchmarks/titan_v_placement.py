@@ -19,9 +19,9 @@ from rich.table import Table
 from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.held_out import FOLDS
+from loopyperf.calibration.intervals.held_out import FOLDS
+from loopyperf.calibration.intervals.widths import widths
 from loopyperf.calibration.problem import Observation
-from loopyperf.calibration.widths import widths
 from loopyperf.models.sensitivity import sensitivity
 
 APART = 1.5

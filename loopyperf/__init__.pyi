@@ -1,9 +1,9 @@
 from .calibration.fit_files import load_fit as load_fit
 from .calibration.fit_files import save_fit as save_fit
 from .calibration.fits import Fit as Fit
-from .calibration.learned import Learned as Learned
-from .calibration.learned_files import load_learned as load_learned
-from .calibration.learned_files import save_learned as save_learned
+from .calibration.learning.learned import Learned as Learned
+from .calibration.learning.learned_files import load_learned as load_learned
+from .calibration.learning.learned_files import save_learned as save_learned
 from .device.description import Device as Device
 from .device.library import load_device as load_device
 from .device.occupancy import occupancy as occupancy

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from loopyperf.calibration.example import Example
 from loopyperf.calibration.fits import Provenance
+from loopyperf.calibration.learning.example import Example
 from loopyperf.calibration.problem import Observation
 from loopyperf.models.features import Features
 

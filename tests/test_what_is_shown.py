@@ -15,7 +15,7 @@ from reports.questions import two_launches
 import loopyperf as lpp
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import ResidualSummary
-from loopyperf.calibration.learned import Record, Score, Taught
+from loopyperf.calibration.learning.learned import Record, Score, Taught
 from loopyperf.calibration.library import bundled_fits
 from loopyperf.idg import Idg
 from loopyperf.models.result import Breakdown, ModelTime, Row

@@ -12,7 +12,7 @@ import msgspec
 from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.exercised import Coverage
 from loopyperf.calibration.indistinguishable import Indistinguishable
-from loopyperf.calibration.uncertainty import Uncertainty
+from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.models.interface import Basis
 from loopyperf.models.pipeline_names import LAUNCHES, shown
 from loopyperf.sheet import Sheet, Shown, Table

@@ -8,10 +8,10 @@ import msgspec
 from threadpoolctl import threadpool_limits
 
 from loopyperf.calibration.candidates import Candidate, possible
-from loopyperf.calibration.conformal import uncertainty
 from loopyperf.calibration.coverage import coverage
 from loopyperf.calibration.exercised import Coverage
 from loopyperf.calibration.fits import Fit, Provenance, Residual, ResidualSummary
+from loopyperf.calibration.intervals.scores import uncertainty
 from loopyperf.calibration.problem import Observation, Problem, pose_problem
 from loopyperf.calibration.solution import Solution
 from loopyperf.calibration.validation import Validated, cross_validate, told_of

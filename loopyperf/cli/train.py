@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from loopyperf.calibration.learned_files import learned_document, own_learned, save_learned
-from loopyperf.calibration.regressors import RECIPES
+from loopyperf.calibration.learning.learned_files import learned_document, own_learned, save_learned
+from loopyperf.calibration.learning.regressors import RECIPES
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.progress import working

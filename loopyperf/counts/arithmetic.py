@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loopyperf.counts.chains import Link
-from loopyperf.counts.complex_arithmetic import PARTS, complex_function, complex_operation
+from loopyperf.counts.data_types.chains import Link
+from loopyperf.counts.data_types.complex_arithmetic import PARTS, complex_function, complex_operation
+from loopyperf.counts.data_types.number_type import NumberType
 from loopyperf.counts.item import Kind, Operation
-from loopyperf.counts.number_type import NumberType
 
 POWER_FUNCTIONS = frozenset({"pow", "powf", "pown", "powr"})
 MIN_MAX_FUNCTIONS = frozenset({"min", "max", "fmin", "fmax", "fminf", "fmaxf"})

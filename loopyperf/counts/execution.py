@@ -23,10 +23,10 @@ from typing import Any, Literal
 import islpy as isl
 from loopy.symbolic import get_dependencies
 
-from loopyperf.counts.affine_cases import points_where
-from loopyperf.counts.conditions import ALWAYS, Condition, Conditions, has_fractions, parts, plain_text
 from loopyperf.counts.loops import LoopPoints, loop_points
-from loopyperf.counts.probability import probability
+from loopyperf.counts.predicates.affine_cases import points_where
+from loopyperf.counts.predicates.conditions import ALWAYS, Condition, Conditions, has_fractions, parts, plain_text
+from loopyperf.counts.predicates.probability import probability
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.counts.typical import Typical

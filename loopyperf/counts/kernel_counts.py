@@ -11,13 +11,13 @@ from typing import Literal, cast
 import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
-from loopyperf.counts.conditions import ALWAYS
 from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
-from loopyperf.counts.guards import guards
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Overhead
 from loopyperf.counts.lanes import offsets_in_temporaries
 from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory import Reference
+from loopyperf.counts.predicates.conditions import ALWAYS
+from loopyperf.counts.predicates.guards import guards
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.signature import Signature
 from loopyperf.counts.stride_classes import StrideClassifier

@@ -13,13 +13,13 @@ from typing import Any
 
 import islpy as isl
 
-from loopyperf.counts import closed_form as cf
-from loopyperf.counts.closed_form import AffineForm, Atom, ClosedForm, Constraint, Floor, Piece, Polynomial
-from loopyperf.counts.comparison import is_at_most
-from loopyperf.counts.compilation import Total
-from loopyperf.counts.evaluation import Evaluator, IntegerArray
-from loopyperf.counts.formula import latex, text
-from loopyperf.counts.simplification import simplified
+from loopyperf.counts.closed_forms import closed_form as cf
+from loopyperf.counts.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Constraint, Floor, Piece, Polynomial
+from loopyperf.counts.closed_forms.comparison import is_at_most
+from loopyperf.counts.closed_forms.compilation import Total
+from loopyperf.counts.closed_forms.evaluation import Evaluator, IntegerArray
+from loopyperf.counts.closed_forms.formula import latex, text
+from loopyperf.counts.closed_forms.simplification import simplified
 from loopyperf.counts.tiling import without_tiles
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
 

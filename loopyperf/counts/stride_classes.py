@@ -8,11 +8,11 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil
 
-from loopyperf.counts.conditions import Conditions
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.footprint import Footprint, large_sizes, spacious_sizes
 from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
 from loopyperf.counts.memory import Reference
+from loopyperf.counts.predicates.conditions import Conditions
 
 EDGE = Fraction(1, 64)
 """of a part: so little more than a half, a third or a quarter is the edge of an array, and tips no class"""

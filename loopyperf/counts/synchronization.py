@@ -5,8 +5,8 @@ from math import prod
 
 import islpy as isl
 
-from loopyperf.counts.conditions import ALWAYS, all_of
 from loopyperf.counts.execution import ExecutionCounter, Executions, Site
+from loopyperf.counts.predicates.conditions import ALWAYS, all_of
 from loopyperf.errors import UnboundedDomainError
 from loopyperf.launches import Barrier, Launch
 

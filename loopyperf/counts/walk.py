@@ -21,15 +21,15 @@ from loopy.symbolic import LinearSubscript, ResolvedFunction
 from pymbolic.mapper import UnsupportedExpressionError
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
-from loopyperf.counts.chains import Link
-from loopyperf.counts.conditions import Conditions, all_of, alternatives
-from loopyperf.counts.generated_code import GeneratedCode
-from loopyperf.counts.guards import Guard
+from loopyperf.counts.data_types.chains import Link
+from loopyperf.counts.data_types.generated_code import GeneratedCode
+from loopyperf.counts.data_types.literals import INDEX, Context
+from loopyperf.counts.data_types.number_type import number_type
 from loopyperf.counts.item import Direction, Item, Kind, Operation
-from loopyperf.counts.literals import INDEX, Context
 from loopyperf.counts.memory import Reference, linear_reference, reference
-from loopyperf.counts.number_type import number_type
 from loopyperf.counts.operations import OperationMapper
+from loopyperf.counts.predicates.conditions import Conditions, all_of, alternatives
+from loopyperf.counts.predicates.guards import Guard
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.errors import UncountableError

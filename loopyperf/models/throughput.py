@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.counts.admitted_sizes import admitted_values
-from loopyperf.counts.evaluation import IntegerArray
+from loopyperf.counts.closed_forms.evaluation import IntegerArray
 from loopyperf.counts.item import Access, Item, Operation
 from loopyperf.counts.kernel_counts import KernelTallies
 from loopyperf.counts.magnitude import priced

@@ -10,7 +10,7 @@ import islpy as isl
 import loopy as lp
 import msgspec
 
-from loopyperf.counts.evaluation import integer_size, missing_sizes, not_admitted
+from loopyperf.counts.closed_forms.evaluation import integer_size, missing_sizes, not_admitted
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.counts.magnitude import check_numbered

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.calibration.learned import Learned
+from loopyperf.calibration.learning.learned import Learned
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError, UnknownDeviceError
 from loopyperf.models import find_model

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.learned import Learned
+from loopyperf.calibration.learning.learned import Learned
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device

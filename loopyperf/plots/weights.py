@@ -37,8 +37,9 @@ def plot_weights(fits: Mapping[str, Fit], columns: Sequence[str], *, ax: Axes | 
 
     *fits* are by the name of the device, of one model, basis and counting. Bars are by how much a weight may be off if
     nothing else is: √ of its variance (the fit's covariance, for relative errors of variance 1), times the quantile of
-    the scores from which intervals are made (:meth:`loopyperf.calibration.uncertainty.Uncertainty.of_weights`); there
-    are none where the fit does not state it. A weight below 0 is hollow, at its magnitude; 0 is an arrow at the axis.
+    the scores from which intervals are made
+    (:meth:`loopyperf.calibration.intervals.uncertainty.Uncertainty.of_weights`); there are none where the fit does not
+    state it. A weight below 0 is hollow, at its magnitude; 0 is an arrow at the axis.
 
     Raises :class:`IncompatibleRunsError` for fits whose weights are for different things, and :class:`ParameterError`
     for a column that no fit has.

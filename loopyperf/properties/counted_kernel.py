@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from loopyperf.counts.evaluation import IntegerArray
+from loopyperf.counts.closed_forms.evaluation import IntegerArray
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import KernelTallies, OnUnknown, count_kernel
 from loopyperf.counts.quasipolynomial import QuasiPolynomial

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from loopyperf.counts.evaluation import IntegerArray, broadcast
+from loopyperf.counts.closed_forms.evaluation import IntegerArray, broadcast
 from loopyperf.hypertext import Formula
 from loopyperf.sheet import Sheet, Shown, Table
 

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.counts.compilation import Least, Output, Total
-from loopyperf.counts.evaluation import Evaluator, IntegerArray
+from loopyperf.counts.closed_forms.compilation import Least, Output, Total
+from loopyperf.counts.closed_forms.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
 from loopyperf.counts.signature import Signature
 

@@ -9,8 +9,8 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.counts.compilation import Least, Total
-from loopyperf.counts.evaluation import Evaluator, IntegerArray
+from loopyperf.counts.closed_forms.compilation import Least, Total
+from loopyperf.counts.closed_forms.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.kernel_counts import Access, Item, KernelTallies
 from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
 from loopyperf.properties.table import Column, CountTable, each_size

@@ -3,8 +3,8 @@
 import loopy as lp
 import numpy as np
 import pytest
-from small_kernels import array, kernel, lanes, sizes
-from small_unknowns import COLUMNS, VALUES
+from counts.small_kernels import array, kernel, lanes, sizes
+from counts.small_unknowns import COLUMNS, VALUES
 
 from loopyperf.kernel import load_kernel
 from loopyperf.properties.counted_kernel import count_properties

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import islpy as isl
 import pytest
-from small_kernels import array, kernel, lanes, sizes
+from counts.small_kernels import array, kernel, lanes, sizes
 
 from loopyperf.counts.footprint import large_sizes, spacious_sizes
 from loopyperf.counts.stride_classes import stride_class

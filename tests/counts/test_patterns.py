@@ -3,7 +3,7 @@
 import pytest
 import small_accesses
 import small_loops
-from small_kernels import KernelBuilder
+from counts.small_kernels import KernelBuilder
 
 from loopyperf.kernel import load_kernel
 from loopyperf.properties.counted_kernel import count_properties

@@ -4,8 +4,8 @@ from typing import Any
 
 import loopy as lp
 import pytest
-from small_kernels import array, kernel, lanes, sizes
-from small_unknowns import (
+from counts.small_kernels import array, kernel, lanes, sizes
+from counts.small_unknowns import (
     COLUMNS,
     VALUES,
     complex_minimum,

@@ -5,10 +5,10 @@ import loopy as lp
 import pytest
 import small_accesses  # noqa: F401
 import small_loops  # noqa: F401
+from counts.small_kernels import SMALL_KERNELS, SmallKernel, array, kernel, lanes
+from counts.small_schedules import prefetched_tiles
 from loopy.symbolic import pw_aff_to_pw_aff_implemented_by_expr
 from parts.multipole_expansion import multipole_expansion
-from small_kernels import SMALL_KERNELS, SmallKernel, array, kernel, lanes
-from small_schedules import prefetched_tiles
 
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.kernel import load_kernel

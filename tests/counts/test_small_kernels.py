@@ -9,7 +9,7 @@ import small_loops
 import small_schedules
 import small_vectors
 from brute_force import COUNTINGS, brute_force
-from small_kernels import SMALL_KERNELS, KernelBuilder, SmallKernel, kernel, lanes
+from counts.small_kernels import SMALL_KERNELS, KernelBuilder, SmallKernel, kernel, lanes
 
 from loopyperf.counts.execution import Counting
 from loopyperf.kernel import load_kernel

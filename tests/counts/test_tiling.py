@@ -2,9 +2,9 @@
 
 import islpy as isl
 import pytest
+from counts.random_sets import GRID, boxes, constraints, counted, fixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_quasipolynomial import GRID, boxes, constraints, counted, fixed
 
 from loopyperf.counts.tiling import without_tiles
 

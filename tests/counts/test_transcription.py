@@ -12,10 +12,10 @@ import small_accesses
 import small_loops
 import small_schedules
 import small_vectors
+from counts.small_kernels import SMALL_KERNELS, SmallKernel
+from counts.small_unknowns import data_dependent_choice, sparse_rows
 from kernels import doubled, outer_product
 from parts.multipole_expansion import multipole_expansion
-from small_kernels import SMALL_KERNELS, SmallKernel
-from small_unknowns import data_dependent_choice, sparse_rows
 
 from loopyperf.counts.kernel_counts import Tally
 from loopyperf.counts.quasipolynomial import QuasiPolynomial

@@ -6,9 +6,8 @@ from typing import Any
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import gathered
-from small_kernels import array, kernel, lanes, sizes
-from small_unknowns import (
+from counts.small_kernels import array, kernel, lanes, sizes
+from counts.small_unknowns import (
     complex_minimum,
     data_dependent_choice,
     data_dependent_predicate,
@@ -18,6 +17,7 @@ from small_unknowns import (
     sparse_rows,
     structure,
 )
+from kernels import gathered
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError, UncountableError

@@ -13,10 +13,10 @@ import small_loops
 import small_schedules
 import small_unknowns
 import small_vectors
+from counts.small_kernels import SMALL_KERNELS, SmallKernel
 from hypothesis import HealthCheck, Phase, assume, given, note, reject, seed, settings
 from loopy.diagnostic import LoopyError
 from random_kernels import RandomKernel, random_kernels
-from small_kernels import SMALL_KERNELS, SmallKernel
 
 from loopyperf.counts.execution import Counting
 from loopyperf.errors import KernelError, UncountableError

@@ -6,8 +6,8 @@ import loopy as lp
 import numpy as np
 import pymbolic.primitives as prim
 import pytest
+from counts.small_kernels import array, kernel, lanes, sizes
 from loopy.target.opencl import vec
-from small_kernels import array, kernel, lanes, sizes
 
 from loopyperf.kernel import load_kernel
 from loopyperf.properties.counted_kernel import count_properties

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import loopy as lp
-from patterns import unit
+from idg.patterns import unit
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg

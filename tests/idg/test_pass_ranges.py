@@ -6,8 +6,8 @@ import pymbolic.primitives as prim
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from idg.rolled_graphs import OF_INNER
 from pymbolic import evaluate, parse
-from rolled_graphs import OF_INNER
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.metrics.alike import AlikePasses, Surroundings

@@ -18,9 +18,9 @@ import pymbolic.primitives as prim
 from loopy.diagnostic import UnableToDetermineAccessRangeError
 from loopy.symbolic import SubstitutionMapper, get_access_map
 
-from loopyperf.counts.conditions import ALWAYS, Conditions
 from loopyperf.counts.execution import Site
 from loopyperf.counts.memory import Reference, element_strides, value_at
+from loopyperf.counts.predicates.conditions import ALWAYS, Conditions
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.walk import on_collisions
 from loopyperf.idg.access.blocks import Touched

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from loopyperf.counts.conditions import Conditions
 from loopyperf.counts.item import Item
 from loopyperf.counts.memory import Reference
+from loopyperf.counts.predicates.conditions import Conditions
 from loopyperf.idg.construction.values import Value
 from loopyperf.idg.warps.nest import Statement
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from loopyperf.counts.complex_arithmetic import MULTIPLY_COMPLEX
+from loopyperf.counts.data_types.complex_arithmetic import MULTIPLY_COMPLEX
 from loopyperf.counts.item import Operation
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.values import Value

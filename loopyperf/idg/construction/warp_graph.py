@@ -9,8 +9,8 @@ import pymbolic.primitives as prim
 from loopy.symbolic import get_dependencies
 from pymbolic.mapper.substitutor import substitute
 
+from loopyperf.counts.data_types.number_type import number_type
 from loopyperf.counts.memory import element_strides, element_type, symbolic_strides
-from loopyperf.counts.number_type import number_type
 from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.edges import edges
 from loopyperf.idg.construction.executed import Executed

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.widths import priceless, widths
+from loopyperf.calibration.intervals.widths import priceless, widths
 from loopyperf.models.exact_sum import Seconds
 from loopyperf.models.interface import Count, Shares
 from loopyperf.models.pipeline_names import shown

@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import exp, isfinite
 from typing import Any
 
-from loopyperf.calibration.learned import SAMPLED, Learned
-from loopyperf.calibration.learned_files import find_learned, load_learned
+from loopyperf.calibration.learning.learned import SAMPLED, Learned
+from loopyperf.calibration.learning.learned_files import find_learned, load_learned
 from loopyperf.device.description import Device
 from loopyperf.device.library import slug_of
 from loopyperf.errors import FitFileError, ParameterError

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.learned import Learned
+from loopyperf.calibration.learning.learned import Learned
 from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, a_processor

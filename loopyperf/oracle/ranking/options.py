@@ -6,7 +6,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from loopyperf.counts.evaluation import integer_size
+from loopyperf.counts.closed_forms.evaluation import integer_size
 from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
 from loopyperf.oracle.ranking.own_processes import Processes

@@ -7,7 +7,7 @@ from math import inf, log
 from typing import Any
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.learned import Learned
+from loopyperf.calibration.learning.learned import Learned
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
 from loopyperf.measurement.backends.interface import Backend

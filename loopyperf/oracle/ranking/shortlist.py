@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.uncertainty import quantile
+from loopyperf.calibration.intervals.uncertainty import quantile
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import DEVIATIONS, LEVEL
 from loopyperf.oracle.ranking.options import check_share

@@ -6,7 +6,7 @@ from typing import Any
 from loopy.kernel.data import ValueArg
 from loopy.types import LoopyType
 
-from loopyperf.counts.evaluation import missing_sizes
+from loopyperf.counts.closed_forms.evaluation import missing_sizes
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.models.result import Estimate

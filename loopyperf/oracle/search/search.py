@@ -7,7 +7,7 @@ from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from loopyperf.calibration.learned import Learned
+from loopyperf.calibration.learning.learned import Learned
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate

@@ -1,0 +1,1 @@
+"""By how much the answers of a fit may be off."""

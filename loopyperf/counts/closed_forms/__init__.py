@@ -1,0 +1,1 @@
+"""Counts as plain values: written down, compared, simplified, compiled and evaluated."""

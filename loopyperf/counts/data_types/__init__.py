@@ -1,0 +1,1 @@
+"""The types that a kernel computes in, as its generated code has them."""

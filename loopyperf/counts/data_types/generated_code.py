@@ -1,0 +1,322 @@
+"""The types that generated code computes in, operation by operation.
+
+Loopy infers a type for each expression, but what it writes is C: a literal has the type that is wanted where it stands
+(the *type context*, that of the assignee), operands are converted as C does, and sums and products are chains without
+parentheses, evaluated from left to right. The rules here are those of Loopy 2025.2:
+``ExpressionToCExpressionMapper`` and ``CExpressionToCodeMapper`` in ``loopy/target/c/codegen/expression.py``, and
+``ExpressionToPyOpenCLCExpressionMapper`` in ``loopy/target/pyopencl.py``, method by method under the same names.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import pymbolic.primitives as prim
+from loopy.expression import dtype_to_type_context  # pyright: ignore[reportUnknownVariableType]
+from loopy.kernel.instruction import Assignment, MultiAssignmentBase
+from loopy.library.function import MakeTupleCallable
+from loopy.symbolic import TypeCast
+from loopy.target.cuda import CudaTarget
+from loopy.target.opencl import OpenCLTarget
+from loopy.target.pyopencl import PyOpenCLTarget
+from loopy.types import LoopyType
+from pymbolic.mapper import Mapper
+
+from loopyperf.counts.data_types.chains import Chain, Link, joined, whole
+from loopyperf.counts.data_types.expression_types import ExpressionTypes
+from loopyperf.counts.data_types.literals import FLOATS, INDEX, INT, INTEGERS, Context, literal_type
+from loopyperf.counts.data_types.number_type import NumberType, converted, number_type
+from loopyperf.counts.item import Kind
+from loopyperf.counts.written_inames import written_iname
+from loopyperf.kernel import Kernel
+
+REPEATED = (2, 3, 4)
+"""exponents of complex numbers that are written as products"""
+
+
+class GeneratedCode(Mapper[Chain, [Context]]):
+    """Tells how the code that Loopy generates for expressions of one kernel evaluates them."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        """Tell of expressions in *kernel*."""
+        super().__init__()
+        self.kernel = kernel
+        self.inferred = ExpressionTypes(kernel)
+        """what Loopy infers, on which some of its rules depend"""
+        self._chains: dict[tuple[int, Context], tuple[Any, Chain]] = {}
+        self._contexts: dict[LoopyType, Context] = {}
+        self._variables: dict[str, NumberType] = {}
+        self._written: dict[str, Any] = {}
+        self._target = kernel.loopy_kernel.target
+        self._has_overloads = isinstance(self._target, (OpenCLTarget, CudaTarget))
+        variables: list[Any] = [*kernel.loopy_kernel.args, *kernel.loopy_kernel.temporary_variables.values()]
+        self._calls_functions = isinstance(self._target, PyOpenCLTarget) and any(
+            variable.dtype.involves_complex() for variable in variables
+        )
+        """whether complex operations are calls of functions, and their operands no parts of a chain in C"""
+
+    # {{{ what is asked
+
+    def chain(self, expression: Any, context: Context) -> Chain:
+        """Return how *expression* is evaluated where a number of type *context* is wanted."""
+        key = id(expression), context
+        if key not in self._chains:
+            self._chains[key] = expression, self.rec(expression, context)
+        return self._chains[key][1]
+
+    def number(self, expression: Any, context: Context) -> NumberType:
+        """Return the type of *expression* where *context* is wanted; raises :class:`UncountableError` for no number."""
+        return self.chain(expression, context).result
+
+    def evaluated(self, instruction: MultiAssignmentBase) -> Iterator[tuple[Any, Context]]:
+        """Yield the expressions that *instruction* assigns, with what is wanted of each: the type of the assignee.
+
+        ``emit_assignment`` and ``emit_tuple_assignment`` in ``loopy/target/c/__init__.py``.
+        """
+        expression: Any = instruction.expression
+        names = instruction.assignee_var_names()
+        variables: list[Any] = [self.kernel.loopy_kernel.get_var_descriptor(name) for name in names]
+        contexts = [self.context(variable.dtype) for variable in variables]
+        if isinstance(instruction, Assignment):
+            yield expression, contexts[0]
+        elif isinstance(self.kernel.callables.get(expression.function.name), MakeTupleCallable):
+            yield from zip(expression.parameters, contexts, strict=True)
+        else:
+            yield expression, None
+
+    def parameters(self, call: prim.Call) -> Iterator[tuple[Any, Context]]:
+        """Yield the parameters of *call*, with what is wanted of each; ``ScalarCallable.emit_call``."""
+        function: Any = call.function
+        types: dict[int, Any] = self.kernel.callables[function.name].arg_id_to_dtype or {}
+        for place, parameter in enumerate(call.parameters):
+            dtype = types.get(place)
+            yield parameter, self.context(dtype) if isinstance(dtype, LoopyType) else None
+
+    def context(self, dtype: LoopyType) -> Context:
+        """Return what is wanted for a number of type *dtype*."""
+        if dtype not in self._contexts:
+            self._contexts[dtype] = dtype_to_type_context(self._target, dtype)
+        return self._contexts[dtype]
+
+    # }}}
+
+    # {{{ chains
+
+    def _by_functions(self, expression: Any, context: Context) -> NumberType | None:
+        """Return the type of the complex functions that compute *expression*, if that is how it is written."""
+        if not self._calls_functions or context in INTEGERS:
+            return None
+        result = self.inferred.number(expression)
+        return result if result.is_complex else None
+
+    def _combined(
+        self, operator: str | None, kind: Kind, expr: Any, children: Iterable[Any], context: Context
+    ) -> Chain:
+        """Return the chain of *children*; the chains that they are become part of it where no parentheses are written.
+
+        ``join_rec`` and ``parenthesize_if_needed``: an operand of the same precedence has none, wherever it stands.
+        Where there are complex ones, those that are real are combined first, unless the kernel forbids it.
+        """
+        functions = self._by_functions(expr, context)
+        if functions and self.kernel.loopy_kernel.options.allow_fp_reordering:
+            children = sorted(children, key=lambda child: self.inferred.number(child).is_complex)
+        links: list[Link] = []
+        for child in children:
+            inner = self.chain(child, context)
+            is_argument = functions is not None and bool(links) and links[-1].result.is_complex
+            is_open = inner.operator is not None and inner.operator == operator and not is_argument
+            for link in inner.links if is_open else (whole(inner, child, context),):
+                links.append(joined(links, link, kind, functions))
+        return Chain(tuple(links), links[-1].result, None if functions else operator)
+
+    def _pair(
+        self, kind: Kind, left: Any, right: Any, contexts: tuple[Context, Context], result: NumberType | None = None
+    ) -> Chain:
+        """Return the operation on *left* and *right* that works in type *result*, or in what C converts them to."""
+        first, second = self.number(left, contexts[0]), self.number(right, contexts[1])
+        result = result or converted(first, second)
+        links = Link(left, contexts[0], first, first), Link(right, contexts[1], second, result, kind, first)
+        return Chain(links, result)
+
+    def _leaf(self, expr: Any, context: Context, result: NumberType | None = None) -> Chain:
+        result = result or self.inferred.number(expr)
+        return Chain((Link(expr, context, result, result),), result)
+
+    def map_sum(self, expr: prim.Sum, context: Context) -> Chain:
+        return self._combined("+", "add", expr, expr.children, context)
+
+    def map_product(self, expr: prim.Product, context: Context) -> Chain:
+        return self._combined("*", "mul", expr, expr.children, context)
+
+    def map_bitwise_and(self, expr: prim.BitwiseAnd, context: Context) -> Chain:
+        return self._combined("&", "bitwise", expr, expr.children, context)
+
+    def map_bitwise_or(self, expr: prim.BitwiseOr, context: Context) -> Chain:
+        return self._combined("|", "bitwise", expr, expr.children, context)
+
+    def map_bitwise_xor(self, expr: prim.BitwiseXor, context: Context) -> Chain:
+        return self._combined("^", "bitwise", expr, expr.children, context)
+
+    def map_min(self, expr: Any, context: Context) -> Chain:
+        """Calls of functions of two arguments, the last two first."""
+        return self._combined(None, "min/max", expr, reversed(expr.children), context)
+
+    map_max = map_min
+
+    # }}}
+
+    # {{{ other operations
+
+    def map_quotient(self, expr: prim.Quotient, context: Context) -> Chain:
+        """Integers are converted to the type that is wanted before they are divided."""
+        operands = expr.numerator, expr.denominator
+        functions = self._by_functions(expr, context)
+        quotient = self._pair("div", *operands, (context, context), functions)
+        wanted = FLOATS.get(context or "", quotient.result)
+        if wanted == quotient.result or not all(self.inferred.number(each).is_integral for each in operands):
+            return quotient
+        return self._pair("div", *operands, (context, context), wanted)
+
+    def map_floor_div(self, expr: Any, context: Context) -> Chain:
+        """Integers, whatever is wanted."""
+        inner = INDEX if context == INDEX else "i"
+        return self._pair("div", expr.numerator, expr.denominator, (inner, inner))
+
+    map_remainder = map_floor_div
+
+    def map_power(self, expr: prim.Power, context: Context) -> Chain:
+        """A square is written as a product, and counted as the power that it is; other powers are calls."""
+        exponent = expr.exponent if prim.is_constant(expr.exponent) else None
+        functions = self._by_functions(expr, context)
+        if functions and exponent in REPEATED:
+            return self._repeated(expr.base, int(exponent), context)
+        if not functions and exponent == 0:
+            return self._leaf(1, context, INT)
+        if not functions and exponent == 1:
+            return self.chain(expr.base, context)
+        if not functions and exponent == 2:
+            return self._square(expr.base, context)
+        result = functions or self.inferred.number(expr)
+        if isinstance(self._target, CudaTarget) and not self.inferred.number(expr.exponent).is_integral:
+            result = _chosen(result, [self.number(operand, context) for operand in (expr.base, expr.exponent)])
+        return self._pair("pow", expr.base, expr.exponent, (context, context), result)
+
+    def _square(self, base: Any, context: Context) -> Chain:
+        if prim.is_constant(base):
+            return self.chain(base * base, context)
+        chain = self.chain(base, context)
+        links = chain.links if chain.operator == "*" else (whole(chain, base, context),)
+        again = Link(None, context, chain.result, chain.result, "mul" if chain.result.is_complex else "pow")
+        return Chain((*links, again._replace(left=chain.result)), chain.result, "*")
+
+    def _repeated(self, base: Any, times: int, context: Context) -> Chain:
+        """Return the product of calls that is written for a complex *base* to the power of *times*."""
+        result = self.inferred.number(base)
+        if prim.is_constant(base):
+            return self._leaf(base, context, result)
+        again = Link(None, context, result, result, "mul", result)
+        return Chain((whole(self.chain(base, context), base, context), *[again] * (times - 1)), result)
+
+    def map_comparison(self, expr: prim.Comparison, context: Context) -> Chain:
+        """Literals have the type that Loopy infers for the difference of both sides."""
+        left, right = cast("Any", expr.left), cast("Any", expr.right)
+        inner = self.context(self.inferred(left - right))
+        return replace(self._pair("compare", left, right, (inner, inner)), result=INT)
+
+    def map_left_shift(self, expr: Any, context: Context) -> Chain:
+        shifted = self.number(expr.shiftee, context)
+        return self._pair("shift", expr.shiftee, expr.shift, (context, context), converted(shifted, shifted))
+
+    map_right_shift = map_left_shift
+
+    def map_bitwise_not(self, expr: prim.BitwiseNot, context: Context) -> Chain:
+        child = self.number(expr.child, context)
+        result = converted(child, child)
+        return Chain((Link(expr.child, context, child, result, "bitwise"),), result)
+
+    def map_logical_not(self, expr: prim.LogicalNot, context: Context) -> Chain:
+        return Chain((Link(expr.child, context, self._truth, self._truth, "logic"),), INT)
+
+    def map_logical_and(self, expr: prim.LogicalAnd | prim.LogicalOr, context: Context) -> Chain:
+        first, *others = (Link(child, context, self._truth, self._truth) for child in expr.children)
+        return Chain((first, *(link._replace(kind="logic", left=self._truth) for link in others)), INT)
+
+    map_logical_or = map_logical_and
+
+    @property
+    def _truth(self) -> NumberType:
+        return number_type(self.kernel.loopy_kernel.index_dtype)
+
+    # }}}
+
+    # {{{ conversions and choices
+
+    def map_type_cast(self, expr: TypeCast, context: Context) -> Chain:
+        """Nothing is written for a conversion to the type that Loopy infers anyway; ``wrap_in_typecast``."""
+        if self.inferred(expr.child) == expr.type:
+            return self.chain(expr.child, context)
+        return self._leaf(expr, context, number_type(expr.type))
+
+    def map_if(self, expr: prim.If, context: Context) -> Chain:
+        """Each side is converted to what Loopy infers for the whole, if it infers something else for the side."""
+        inferred = self.inferred(expr)
+        sides = [
+            self.number(side, context) if self.inferred(side) == inferred else number_type(inferred)
+            for side in (expr.then, expr.else_)
+        ]
+        return self._leaf(expr, context, converted(*sides))
+
+    # }}}
+
+    # {{{ leaves
+
+    def map_constant(self, expr: Any, context: Context) -> Chain:
+        return self._leaf(expr, context, literal_type(expr, context))
+
+    def map_variable(self, expr: prim.Variable, context: Context) -> Chain:
+        written = self.stands_for(expr.name, context)
+        return self._leaf(expr, context, self._variable(expr)) if written is None else self.chain(written, context)
+
+    def map_subscript(self, expr: prim.Subscript, context: Context) -> Chain:
+        array = expr.aggregate
+        return self._leaf(expr, context, self._variable(array) if isinstance(array, prim.Variable) else None)
+
+    def _variable(self, variable: prim.Variable) -> NumberType:
+        if variable.name not in self._variables:
+            self._variables[variable.name] = self.inferred.number(variable)
+        return self._variables[variable.name]
+
+    def stands_for(self, name: str, context: Context) -> Any:
+        """Return what is written for the loop variable *name* outside of indices, if it is not its name.
+
+        One that is unrolled is a literal; one that runs in parallel is the number of a work-item or a group, to which
+        the literals in its first value are added.
+        """
+        if context == INDEX or name not in self.kernel.loopy_kernel.inames:
+            return None
+        if name not in self._written:
+            self._written[name] = written_iname(self.kernel, name)
+        return self._written[name]
+
+    def map_call(self, expr: prim.Call, context: Context) -> Chain:
+        """Parameters are converted to what Loopy infers, unless it infers that of them: then C's own types choose."""
+        result = self.inferred.number(expr)
+        if self._has_overloads and result == FLOATS["d"]:
+            types = [self.number(*parameter) for parameter in self.parameters(expr)]
+            infers = [self.inferred.number(parameter) for parameter in expr.parameters]
+            result = _chosen(result, types) if all(each == result for each in infers) else result
+        return self._leaf(expr, context, result)
+
+    def map_algebraic_leaf(self, expr: Any, context: Context) -> Chain:
+        """Loads, calls and members of structures have the type that Loopy infers."""
+        return self._leaf(expr, context)
+
+    handle_unsupported_expression = map_algebraic_leaf
+    map_nan = map_algebraic_leaf
+
+    # }}}
+
+
+def _chosen(function: NumberType, parameters: Iterable[NumberType]) -> NumberType:
+    """Return the type in which C++ and OpenCL call a *function* of doubles whose *parameters* may all be floats."""
+    return FLOATS["f"] if all(each == FLOATS["f"] for each in parameters) else function

@@ -1,0 +1,1 @@
+"""Conditions under which instructions run: where they are evaluated, and how often they hold."""

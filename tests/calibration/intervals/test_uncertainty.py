@@ -1,0 +1,96 @@
+"""Intervals: as many held-out kernels lie in them as they state, and kernels unlike the fitted ones have wider ones."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from loopyperf.calibration.fit_files import load_fit, save_fit
+from loopyperf.calibration.fits import Provenance
+from loopyperf.calibration.fitting import fit_observations
+from loopyperf.calibration.intervals.uncertainty import Uncertainty
+from loopyperf.calibration.intervals.widths import widths
+from loopyperf.calibration.problem import Observation
+from loopyperf.models.sensitivity import sensitivity
+
+PROVENANCE = Provenance(model="", device="D", slug="d", counting="executed")
+
+
+def observations(classes: int, seed: int) -> list[Observation]:
+    """Return kernels whose times are a sum, off by what is their class's own and by noise."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(classes):
+        habit = rng.normal(0, 0.15)
+        for _ in range(4):
+            adds, loads = (int(each) for each in 10.0 ** rng.uniform(5, 8, 2))
+            seconds = (1e-11 * adds + 3e-11 * loads + 1e-5) * np.exp(habit + rng.normal(0, 0.05))
+            counts = {"f32 add": adds, "global load 32-bit stride 1": loads, "launches": 1}
+            rows.append(Observation(f"class {number}", "x", {}, counts, float(seconds)))
+    return rows
+
+
+def test_four_of_five_unseen_kernels_lie_in_their_interval():
+    inside = total = 0
+    for seed in range(8):
+        (fit, *_) = fit_observations(PROVENANCE, observations(30, seed))
+        assert fit.uncertainty is not None
+        names = ("f32 add", "global load 32-bit stride 1", "launches")
+        for row in observations(30, 1000 + seed):
+            amounts = np.array([[row.properties[name] for name in names]], dtype=float)
+            width = fit.uncertainty.half_width(widths(fit, names, amounts).leverage)[0]
+            predicted = sensitivity(fit, [row.properties]).seconds[0]
+            inside += abs(np.log(predicted / row.seconds)) <= width
+            total += 1
+    assert 0.75 <= inside / total <= 0.85
+
+
+def test_a_score_is_that_of_the_level():
+    spread = Uncertainty(tuple(np.arange(1, 100) / 100), (), ((0.0,),))
+    # Of 99 scores the 80th.
+    assert spread.half_width(np.zeros(1), 0.8) == pytest.approx([0.8])
+    assert spread.half_width(np.array([3.0]), 0.8) == pytest.approx([1.6])
+    assert np.isinf(Uncertainty((0.1, 0.2), (), ((0.0,),)).half_width(np.zeros(1), 0.8)).all()
+
+
+def test_a_weight_may_be_off_by_its_deviation_times_the_score_of_the_level():
+    covariance = ((4.0, 1.0, 0.0), (1.0, 9.0, 0.0), (0.0, 0.0, 1.0))
+    spread = Uncertainty(tuple(np.arange(1, 100) / 100), ("adds", "loads"), covariance)
+    # Of 99 scores the 80th is 0.8; the last row is that of the sharpness.
+    assert spread.of_weights(0.8) == pytest.approx({"adds": 0.8 * 2, "loads": 0.8 * 3})
+    assert np.isinf(Uncertainty((0.1,), ("adds",), ((1.0, 0.0), (0.0, 1.0))).of_weights()["adds"])
+
+
+def test_a_kernel_of_what_was_hardly_measured_has_a_wider_interval():
+    rows = observations(10, 1)
+    rare = [
+        Observation(row.kernel_class, "x", {}, {**row.properties, "barriers": 10 if place < 4 else 0}, row.seconds)
+        for place, row in enumerate(rows)
+    ]
+    (fit, *_) = fit_observations(PROVENANCE, rare)
+    assert fit.uncertainty is not None
+    names = ("f32 add", "barriers")
+    alike, unlike = np.array([[10.0**7, 0.0]]), np.array([[0.0, 10.0**9]])
+    small, large = (widths(fit, names, each).leverage[0] for each in (alike, unlike))
+    assert large > 10 * small
+
+
+def test_what_other_classes_cannot_predict_has_no_score():
+    rows = [
+        Observation("a", "x", {}, {"f32 add": 100}, 1.0),
+        Observation("b", "x", {}, {"f32 add": 100}, 1.1),
+        Observation("c", "x", {}, {"f32 mul": 100}, 5.0),
+    ]
+    (fit, *_) = fit_observations(PROVENANCE, rows)
+    assert fit.uncertainty is not None
+    assert len(fit.uncertainty.scores) == 2
+
+
+def test_a_fit_that_is_read_from_its_file_has_the_same_intervals(tmp_path: Path):
+    (fit, *_) = fit_observations(PROVENANCE, observations(10, 1))
+    fit = msgspec.structs.replace(fit, weights=dict(sorted(fit.weights.items(), reverse=True)))
+    save_fit(fit, tmp_path / "fit.json")
+    names, amounts = ("launches", "f32 add"), np.array([[1.0, 1e7]])
+    stated = widths(load_fit(tmp_path / "fit.json"), names, amounts)
+    assert stated.leverage == pytest.approx(widths(fit, names, amounts).leverage, rel=1e-4)

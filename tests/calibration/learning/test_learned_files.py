@@ -1,0 +1,111 @@
+"""Files of learned models: whole, readable, and refused with words where they are something else."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from learning_table import MADE_UP
+
+from loopyperf.calibration.fit_files import load_fit
+from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.learning.learned import Learned, Record, Score, Taught
+from loopyperf.calibration.learning.learned_files import (
+    find_learned,
+    load_learned,
+    own_learned,
+    save_learned,
+)
+from loopyperf.errors import FitFileError
+
+
+@pytest.fixture
+def learned() -> Learned:
+    origin = {name: getattr(MADE_UP, name) for name in MADE_UP.__struct_fields__} | {"model": "learned"}
+    return Learned(
+        Record(
+            **origin,
+            base="overlap",
+            fit=Fit(model="overlap", device="Made Up", slug="made-up", counting="executed", weights={"launches": 1e-6}),
+            recipe="svr",
+            parameters={"C": 0.3, "gamma": 0.02, "epsilon": 0.1},
+            told=("ILP",),
+            amounts=("f32 add in a group",),
+            scores={"base": Score(0.3, 0.0), "svr": Score(0.2, 0.5)},
+            errors=(0.1, 0.2),
+            rows=(Taught("a", "", 1e-3, 0.5, (0.1, 2.0)), Taught("b", "", 2e-3, -0.5, (0.7, 0.0))),
+        )
+    )
+
+
+def test_what_is_saved_is_loaded(learned: Learned, tmp_path: Path):
+    save_learned(learned, tmp_path / "some" / "model.json")
+    assert load_learned(tmp_path / "some" / "model.json") == learned
+    assert json.loads((tmp_path / "some" / "model.json").read_text())["schema"] == 1
+
+
+def test_a_persons_own_model_is_found_by_its_device(learned: Learned):
+    with pytest.raises(FitFileError, match="no learned model of the device 'made-up'; give the path of"):
+        find_learned("Made Up")
+    save_learned(learned, own_learned("Made Up"))
+    assert find_learned("made-up") == learned
+
+
+def test_of_several_backends_the_one_that_is_asked_for_is_found(learned: Learned):
+    through_cuda = Learned(msgspec.structs.replace(learned.record, backend="cuda"))
+    save_learned(through_cuda, own_learned("Made Up", "cuda"))
+    assert find_learned("made-up") == find_learned("made-up", "cuda") == through_cuda
+    save_learned(learned, own_learned("Made Up", "opencl"))
+    assert find_learned("made-up") == find_learned("made-up", "opencl") == learned
+    assert find_learned("made-up", "cuda") == through_cuda
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"recipe": "guessing"}, "nothing learns by 'guessing'"),
+        ({"parameters": {"C": 1.0, "depth": 2}}, "'svr' takes C, gamma, epsilon, above 0"),
+        ({"parameters": {"C": -1.0, "gamma": 0.1, "epsilon": 0.1}}, "above 0; received"),
+        ({"scores": {}}, "no score of base and svr"),
+    ],
+)
+def test_a_damaged_model_is_refused_as_it_is_loaded(learned: Learned, tmp_path: Path, changes: object, words: str):
+    path = tmp_path / "model.json"
+    save_learned(learned, path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(FitFileError, match=words):
+        load_learned(path)
+
+
+def test_files_of_something_else_are_refused(learned: Learned, tmp_path: Path):
+    path = tmp_path / "model.json"
+    with pytest.raises(FitFileError, match="cannot read the learned model file"):
+        load_learned(path)
+    for text, problem in (
+        ("{", "is corrupt"),
+        ("[]", "does not hold a learned model"),
+        ('{"schema": 2}', "reads learned models of schemas up to 1; install a later one"),
+        ('{"schema": 1, "model": "linear"}', "does not hold a learned model"),
+    ):
+        path.write_text(text)
+        with pytest.raises(FitFileError, match=problem):
+            load_learned(path)
+    save_learned(learned, path)
+    with pytest.raises(FitFileError):
+        load_fit(path)
+
+
+def test_a_table_with_a_number_missing_is_refused(learned: Learned, tmp_path: Path):
+    save_learned(learned, tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    document["rows"][1]["features"] = [0.7]
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    with pytest.raises(FitFileError, match="'b' has 1 features, but 2 are named"):
+        load_learned(tmp_path / "model.json")
+
+
+def test_a_number_that_is_none_is_not_saved(learned: Learned, tmp_path: Path):
+    record = learned.record
+    fields = {name: getattr(record, name) for name in record.__struct_fields__} | {"errors": (float("inf"),)}
+    with pytest.raises(FitFileError, match=r"the learned model for .* holds a number that is not finite"):
+        save_learned(Learned(Record(**fields)), tmp_path / "model.json")

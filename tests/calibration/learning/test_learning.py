@@ -1,0 +1,189 @@
+"""What is learned is there, and nothing is learned where there is nothing: judged on classes that nobody has seen."""
+
+import pickle
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from learning_table import CLASSES, MADE_UP, examples
+
+from loopyperf.calibration.candidates import CANDIDATES
+from loopyperf.calibration.learning.correction import Lesson, judge
+from loopyperf.calibration.learning.example import Answers, Example, FittedBase, Stated, held_out
+from loopyperf.calibration.learning.learned import Learned
+from loopyperf.calibration.learning.regressors import RECIPES
+from loopyperf.calibration.learning.training import learn, scores
+from loopyperf.calibration.problem import Observation, Vector
+from loopyperf.errors import CalibrationError, LoopyperfError, ModelInputError
+from loopyperf.models.features import Features
+
+GridSearchCV = pytest.importorskip("sklearn.model_selection", reason="the extra learn").GridSearchCV
+STATED = Stated("made up")
+
+
+@pytest.fixture(scope="module")
+def learned() -> Learned:
+    return learn(MADE_UP, STATED, examples())
+
+
+def test_what_there_is_to_learn_is_learned(learned: Learned):
+    found = learned.record.scores
+    assert (found["base"].explained, found["base"].median_log_error > 0.3) == (0.0, True)
+    assert found["svr"].explained > 0.85
+    assert found["trees"].explained > 0.5
+    # The table is smooth in two features: what an SVR is for.
+    assert found["svr"].median_log_error < min(0.15, found["trees"].median_log_error)
+
+
+def test_a_kernel_that_nobody_has_seen_is_corrected(learned: Learned):
+    for row in examples(seed=9, number=12):
+        wanted = np.log(row.observation.seconds / row.base)
+        assert learned.correction(row.features) == pytest.approx(wanted, abs=0.3)
+    assert 0.02 < learned.half_width < 0.4
+
+
+def test_shuffling_targets_between_kernels_destroys_the_score():
+    rows = examples()
+    order = np.random.default_rng(4).permutation(len(rows))
+    moved = [row.observation.seconds / row.base for row in rows]
+    shuffled = [
+        replace(row, observation=replace(row.observation, seconds=row.base * moved[place]))
+        for row, place in zip(rows, order, strict=True)
+    ]
+    found = scores(shuffled, judge(STATED, shuffled, ["svr"]))
+    assert found["svr"].explained < 0.05
+    assert found["svr"].median_log_error > 0.9 * found["base"].median_log_error
+
+
+def test_a_class_tells_nothing_of_another_by_what_it_is_called():
+    # Each class is off by a factor that those with numbers next to its own are not off by: split by rows, it is told.
+    rows = [
+        replace(
+            row,
+            base=row.observation.seconds / float(np.exp((-1) ** place / 2)),
+            features=row.features | Features({"who": float(place % CLASSES)}, {}),
+        )
+        for place, row in enumerate(examples())
+    ]
+    assert scores(rows, judge(STATED, rows, ["svr"]))["svr"].explained < 0.05
+
+
+def test_hyper_parameters_are_searched_for_on_classes_that_are_left_out(monkeypatch: pytest.MonkeyPatch):
+    rows = examples()
+    classes = [row.observation.kernel_class for row in rows]
+    searches: list[int] = []
+
+    def watched(*asked: object, cv: Sequence[tuple[list[int], list[int]]], **more: object) -> object:
+        searches.append(len(cv))
+        for known, left_out in cv:
+            assert not {classes[place] for place in known} & {classes[place] for place in left_out}
+        return GridSearchCV(*asked, cv=cv, **more)
+
+    monkeypatch.setattr("sklearn.model_selection.GridSearchCV", watched)
+    Lesson.of(STATED, rows).searched("svr")
+    assert searches == [5]
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
+def test_a_kernel_of_each_of_three_classes_is_enough(recipe: str):
+    rows = [example for example in examples() if example.observation.label in ("0", "1", "2")]
+    learned = learn(MADE_UP, STATED, rows, recipe)
+    assert np.isfinite(learned.correction(rows[0].features))
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
+def test_where_features_are_all_alike_the_median_is_learned(recipe: str):
+    alike = [replace(row, features=Features({"u": 1.0}, {})) for row in examples()]
+    learned = learn(MADE_UP, STATED, alike, recipe)
+    targets = [row.target for row in learned.record.rows]
+    assert learned.correction(alike[0].features) == pytest.approx(np.median(targets))
+
+
+class Spy:
+    """A base that keeps which classes it was fitted to, and answers for no others."""
+
+    name = "spy"
+
+    def fitted(self, rows: Sequence[Example]) -> Answers:
+        known = {row.observation.kernel_class for row in rows}
+
+        def answers(asked: Sequence[Example], /) -> Vector:
+            assert known & {row.observation.kernel_class for row in asked} == set()
+            return np.array([row.base for row in asked])
+
+        return answers
+
+
+def test_a_base_is_never_asked_about_a_class_that_it_was_fitted_to():
+    rows = examples()
+    assert held_out(Spy(), rows).tolist() == [row.base for row in rows]
+    judge(Spy(), rows, ["svr"])
+    Lesson.of(Spy(), rows)
+
+
+def test_residuals_of_a_fitted_base_are_those_of_fits_to_other_classes():
+    rows = [
+        Example(Observation(f"class {place % 3}", "", {}, {"launches": 1}, 1e-6 * 2.0 ** (place % 3)), Features({}))
+        for place in range(12)
+    ]
+    base = FittedBase(CANDIDATES[0])
+    ratios = held_out(base, rows) / [row.observation.seconds for row in rows]
+    # One weight, by least squares of relative errors of 1, 2 and 4 µs without one: Σ 1/t over Σ 1/t².
+    assert ratios[:3] == pytest.approx([(3 / 4) / (5 / 16), (5 / 4) / (17 / 16) / 2, (3 / 2) / (5 / 4) / 4], rel=1e-3)
+
+
+def test_the_same_is_learned_again(learned: Learned):
+    asked = examples(seed=5, number=3)[0].features
+    again = Learned(learned.record)
+    assert again.correction(asked) == learned.correction(asked)
+    assert pickle.loads(pickle.dumps(learned)) == learned
+
+
+def test_features_beyond_the_training_set_are_named(learned: Learned):
+    (note,) = learned.doubts(Features({"u": 7.0, "idle": 0.0}))
+    assert note == "beyond the kernels of the training set in u"
+    (note,) = learned.doubts(Features({"u": 0.0, "idle": 0.0}, {"f32 special in a group": 1.0, "none": 0.0}))
+    assert note == "no kernel of the training set has any f32 special in a group: not seen by the correction"
+
+
+def test_where_nothing_was_gained_it_is_said(learned: Learned):
+    record = learned.record
+    poor = {**record.scores, "svr": record.scores["base"]}
+    doubts = Learned(type(record)(**{**{f: getattr(record, f) for f in record.__struct_fields__}, "scores": poor}))
+    assert "predicted no better than by made up alone" in doubts.doubts(Features({"u": 0.0, "idle": 0.0}))[0]
+
+
+def test_a_missing_feature_is_named(learned: Learned):
+    with pytest.raises(ModelInputError, match=r"asks for the features idle, which the kernel comes without"):
+        learned.correction(Features({"u": 0.0}))
+
+
+def test_a_feature_is_a_number():
+    with pytest.raises(ModelInputError, match="'u' is nan"):
+        Features({"u": float("nan")})
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_fewer_than_three_classes_are_refused(number: int):
+    rows = [row for row in examples() if int(row.observation.kernel_class[-1]) < number]
+    with pytest.raises(CalibrationError, match=f"needs 3 classes of kernels or more, but got {number}: "):
+        learn(MADE_UP, STATED, rows)
+
+
+def test_an_unknown_recipe_is_refused_naming_those_there_are():
+    with pytest.raises(CalibrationError, match="nothing learns by 'network'; there are: svr, trees"):
+        learn(MADE_UP, STATED, examples(), "network")
+
+
+def test_without_scikit_learn_it_is_said_how_to_install_it(learned: Learned, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "sklearn.svm", None)
+    with pytest.raises(LoopyperfError, match=r"learned models need scikit-learn .* pip install 'loopyperf\[learn\]'"):
+        _ = Learned(learned.record).regressor
+
+
+def test_a_base_that_says_nothing_is_refused():
+    rows = examples()
+    with pytest.raises(CalibrationError, match=r"what the base says of 'class 3' \(3; \) is not known"):
+        learn(MADE_UP, STATED, [*rows[:3], replace(rows[3], base=None), *rows[4:]])

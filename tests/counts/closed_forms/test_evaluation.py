@@ -1,0 +1,223 @@
+"""Evaluating counts: exact, vectorised, and only at sizes that are integers, complete and assumed."""
+
+from fractions import Fraction
+
+import islpy as isl
+import numpy as np
+import pytest
+
+from loopyperf.counts.closed_forms.closed_form import AffineForm, Atom, Constraint, Floor, Piece
+from loopyperf.counts.closed_forms.compilation import Total
+from loopyperf.counts.closed_forms.evaluation import Evaluator
+from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
+from loopyperf.errors import ParameterError
+
+
+def counted(domain: str, condition: str = "") -> QuasiPolynomial:
+    """Return the number of points of *domain*, a set with parameters m and n, where *condition* holds."""
+    assumptions = isl.BasicSet(f"[m, n] -> {{ : {condition} }}").params()
+    return QuasiPolynomial.of_points(isl.Set(f"[m, n] -> {domain}"), assumptions)
+
+
+@pytest.fixture
+def rectangle() -> QuasiPolynomial:
+    """n·m points."""
+    return counted("{ [i, j] : 0 <= i < n and 0 <= j < m }", "n >= 1 and m >= 1")
+
+
+@pytest.fixture
+def tiles() -> QuasiPolynomial:
+    """n/16 points; m does not matter."""
+    return counted("{ [i] : 0 <= 16*i < n }", "n >= 16 and n mod 16 = 0 and m >= n")
+
+
+# {{{ numbers
+
+
+@pytest.mark.parametrize("integer", [3, np.int8(3), np.uint16(3), np.int64(3)])
+def test_any_integer_type_is_a_size(rectangle: QuasiPolynomial, integer: int) -> None:
+    count = rectangle(n=integer, m=2**40)
+    assert count == 3 * 2**40
+    assert type(count) is int
+
+
+@pytest.mark.parametrize("wrong", [3.0, True, np.float64(3), np.bool_(True), "3", None, 3j, [3]])
+def test_what_is_not_an_integer_is_no_size(rectangle: QuasiPolynomial, wrong: object) -> None:
+    with pytest.raises(ParameterError, match=r"size n must be an integer, received .*\("):
+        rectangle(n=wrong, m=1)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_missing_size_is_named_with_all_that_are_needed(rectangle: QuasiPolynomial) -> None:
+    with pytest.raises(ParameterError, match="missing size n; the sizes needed are: m, n"):
+        rectangle(m=1)
+    with pytest.raises(ParameterError, match="missing size m, n; the sizes needed are: m, n"):
+        rectangle.evaluate()
+
+
+def test_a_superfluous_size_is_named_with_all_that_the_kernel_takes(rectangle: QuasiPolynomial) -> None:
+    with pytest.raises(ParameterError, match="superfluous size k, l; the sizes that the kernel takes are: m, n"):
+        rectangle(m=1, n=1, l=1, k=1)
+
+
+def test_a_size_of_the_kernel_that_does_not_matter_may_be_given(tiles: QuasiPolynomial) -> None:
+    assert tiles.parameters == {"n"}
+    assert tiles(n=32) == tiles(n=32, m=32) == 2
+
+
+# }}}
+
+
+# {{{ assumptions
+
+
+@pytest.mark.parametrize("sizes", [{"n": 0}, {"n": 17}, {"n": -16}, {"n": 32, "m": 31}])
+def test_sizes_outside_of_the_assumptions_are_refused(tiles: QuasiPolynomial, sizes: dict[str, int]) -> None:
+    with pytest.raises(ParameterError, match="is outside what the kernel assumes: "):
+        tiles(**sizes)
+    with pytest.raises(ParameterError, match="is outside what the kernel assumes: "):
+        tiles.evaluate(**{name: np.array([size]) for name, size in sizes.items()})
+
+
+def test_a_refusal_says_which_size_and_what_is_assumed(tiles: QuasiPolynomial) -> None:
+    with pytest.raises(ParameterError, match=r"^n=17 is outside what the kernel assumes: n mod 16 = 0 and n >= 16$"):
+        tiles(n=17)
+    with pytest.raises(ParameterError, match=r"^n=40 is outside"):
+        tiles.evaluate(n=np.array([16, 32, 40, 48, 50]))
+
+
+def test_assumptions_that_leave_sizes_open_admit_what_some_other_size_allows() -> None:
+    count = counted("{ [i] : 0 <= i < n }", "n >= 2*m and m >= 3")
+    assert count(n=6) == 6
+    with pytest.raises(ParameterError):
+        count(n=5)
+
+
+def test_assumptions_that_nothing_meets_admit_nothing() -> None:
+    count = counted("{ [i] : 0 <= i < n }", "n >= 1 and n <= 0")
+    with pytest.raises(ParameterError):
+        count()
+
+
+# }}}
+
+
+# {{{ long formulas
+
+
+def piece(condition: AffineForm, *terms: tuple[Atom, int]) -> Piece:
+    """Return Σ coefficient·atom where *condition* is zero or more."""
+    return Piece(
+        ((Constraint(condition, is_equality=False),),), tuple((((a, 1),), Fraction(value)) for a, value in terms)
+    )
+
+
+def test_formulas_of_thousands_of_terms_and_pieces_are_evaluated() -> None:
+    # n + 2·floor(n/2) + 3·floor(n/3) + ... where n >= 5000, and n where 0 <= n < 5000, in pieces of one size each.
+    n = AffineForm.of({"n": Fraction(1)}, Fraction(0))
+    floors = [(Floor(n, k), k) for k in range(2, 4000)]
+    sums = piece(AffineForm(n.coefficients, Fraction(-5000)), ("n", 1), *floors)
+    ones = tuple(
+        Piece(
+            ((Constraint(AffineForm(n.coefficients, Fraction(-k)), is_equality=True),),), (((("n", 1),), Fraction(1)),)
+        )
+        for k in range(5000)
+    )
+    disjunction = Piece(tuple(one.conditions[0] for one in ones), (((), Fraction(7)),))
+    anything = SizeAssumptions(isl.BasicSet("[n] -> { : }").params())
+    total, pieces, any_of = Total(((0, 1),)), Total(((1, 1),)), Total(((2, 1),))
+    evaluator = Evaluator([(sums,), ones, (disjunction,)], [total, pieces, any_of], anything)
+
+    large = sum(k * (6000 // k) for k in range(1, 4000))
+    assert evaluator.at({"n": 6000}) == (large, 0, 0)
+    assert evaluator.at({"n": 4321}) == (0, 4321, 7)
+    arrays = evaluator.at_arrays({"n": np.array([6000, 4321, 0])})
+    assert [array.tolist() for array in arrays] == [[large, 0, 0], [0, 4321, 0], [0, 7, 7]]
+
+
+# }}}
+
+
+# {{{ arrays
+
+
+def test_arrays_broadcast_together(rectangle: QuasiPolynomial) -> None:
+    counts = rectangle.evaluate(n=np.array([1, 2, 3]), m=np.array([[10], [20]]))
+    assert counts.tolist() == [[10, 20, 30], [20, 40, 60]]
+    assert rectangle.evaluate(n=np.array([1, 2, 3]), m=10).tolist() == [10, 20, 30]
+
+
+def test_sizes_that_do_not_matter_broadcast_too(tiles: QuasiPolynomial) -> None:
+    assert tiles.evaluate(n=16, m=np.array([16, 100])).tolist() == [1, 1]
+    assert counted("{ [i] : 0 <= i < 5 }").evaluate(n=np.array([[1, 2]])).tolist() == [[5, 5]]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (2, 3, 4)])
+def test_the_result_has_the_shape_of_the_sizes(rectangle: QuasiPolynomial, shape: tuple[int, ...]) -> None:
+    counts = rectangle.evaluate(n=np.full(shape, 7), m=3)
+    assert counts.shape == shape
+    assert np.array_equal(counts, np.full(shape, 21))
+
+
+def test_a_count_without_sizes_is_an_array_without_axes() -> None:
+    counts = counted("{ [i] : 0 <= i < 5 }").evaluate()
+    assert (counts.shape, counts.tolist()) == ((), 5)
+
+
+def test_many_sizes_are_evaluated_in_the_order_given(rectangle: QuasiPolynomial) -> None:
+    # More than the chunks in which they are evaluated.
+    sizes = np.arange(1, 30_000)
+    assert np.array_equal(3 * sizes, rectangle.evaluate(n=sizes, m=3))
+
+
+def test_sizes_are_left_as_they_were(rectangle: QuasiPolynomial) -> None:
+    sizes = np.array([3, 1, 2], np.uint8)
+    rectangle.evaluate(n=sizes, m=sizes)
+    assert (sizes.tolist(), sizes.dtype) == ([3, 1, 2], np.uint8)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint32, np.int64, np.uint64, object])
+def test_counts_do_not_overflow_the_type_of_the_sizes(rectangle: QuasiPolynomial, dtype: type) -> None:
+    sizes = np.array([100, 127], dtype)
+    assert rectangle.evaluate(n=sizes, m=sizes).tolist() == [10_000, 16_129]
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(2**20, np.int64), (2**31, object), (2**62, object), (2**70, object)])
+def test_arrays_are_64_bit_integers_where_these_are_exact(rectangle: QuasiPolynomial, size: int, dtype: type) -> None:
+    sizes = np.array([1, size], object if size > 2**63 else np.int64)
+    counts = rectangle.evaluate(n=sizes, m=sizes)
+    assert counts.tolist() == [1, size**2]
+    assert counts.dtype == dtype
+
+
+def test_the_largest_unsigned_integers_are_exact(rectangle: QuasiPolynomial) -> None:
+    sizes = np.array([2**64 - 1], np.uint64)
+    assert rectangle.evaluate(n=sizes, m=1).tolist() == [2**64 - 1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "received"),
+    [
+        (np.array([1.0]), "an array of float64"),
+        (np.array([True]), "an array of bool"),
+        (np.array([]), "an array of float64"),
+        (np.array(["1"]), "an array of <U1"),
+        (np.array([1, True], object), "True"),
+        (np.array([1, 2.5], object), "2.5"),
+    ],
+)
+def test_arrays_of_anything_but_integers_are_refused(rectangle: QuasiPolynomial, wrong: object, received: str) -> None:
+    with pytest.raises(ParameterError, match=f"n must be .*received {received}"):
+        rectangle.evaluate(n=wrong, m=1)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_masked_array_of_sizes_is_refused(rectangle: QuasiPolynomial) -> None:
+    with pytest.raises(ParameterError, match="n must be integers, received a masked array"):
+        rectangle.evaluate(n=np.ma.array([1, 2], mask=[False, True]), m=1)
+
+
+def test_arrays_that_do_not_fit_together_are_refused(rectangle: QuasiPolynomial) -> None:
+    with pytest.raises(ParameterError, match=r"do not broadcast together: m \(2,\), n \(3,\)"):
+        rectangle.evaluate(n=np.array([1, 2, 3]), m=np.array([1, 2]))
+
+
+# }}}

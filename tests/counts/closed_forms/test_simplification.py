@@ -1,0 +1,147 @@
+"""Shorter formulas have the same values, wherever the assumptions hold."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import prod
+
+import islpy as isl
+import pytest
+from counts.random_sets import GRID, assuming, boxes, conditions, constraints, counted, domains, fixed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopyperf.counts.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Constraint, Piece
+from loopyperf.counts.quasipolynomial import QuasiPolynomial
+
+# {{{ evaluation, an independent one
+
+
+def atom_at(atom: Atom, sizes: Mapping[str, int]) -> int:
+    if isinstance(atom, str):
+        return sizes[atom]
+    return int(affine_at(atom.numerator, sizes) // atom.denominator)
+
+
+def affine_at(expression: AffineForm, sizes: Mapping[str, int]) -> Fraction:
+    return sum((value * atom_at(atom, sizes) for atom, value in expression.coefficients), expression.constant)
+
+
+def holds(constraint: Constraint, sizes: Mapping[str, int]) -> bool:
+    value = affine_at(constraint.expression, sizes)
+    return value == 0 if constraint.is_equality else value >= 0
+
+
+def piece_at(piece: Piece, sizes: Mapping[str, int]) -> Fraction | None:
+    """Return the value of *piece*, or None where it does not apply."""
+    if not any(all(holds(constraint, sizes) for constraint in conjunction) for conjunction in piece.conditions):
+        return None
+    factors = ([Fraction(atom_at(atom, sizes)) ** exponent for atom, exponent in m] for m, _ in piece.terms)
+    return sum((prod(f) * value for f, (_, value) in zip(factors, piece.terms, strict=True)), Fraction(0))
+
+
+def values_at(form: ClosedForm, sizes: Mapping[str, int]) -> set[Fraction]:
+    """Return the values of all pieces of *form* that apply; zero if none does."""
+    return {value for piece in form if (value := piece_at(piece, sizes)) is not None} or {Fraction(0)}
+
+
+# }}}
+
+
+def points_at(domain: str, sizes: Mapping[str, int]) -> int:
+    """Return the number of points of *domain*, enumerated."""
+    return fixed(isl.Set(f"[m, n] -> {domain}"), sizes).count_val().to_python()
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(domains(), st.one_of(conditions(), st.just("n >= 0 and m >= 0"), st.just("m >= 1 and n mod 4 = 0")))
+def test_formulas_equal_enumeration_and_their_pieces_agree(domain: str, condition: str) -> None:
+    count, assumed = counted(domain, condition), isl.Set.from_basic_set(assuming(condition))
+    for sizes in GRID:
+        if not fixed(assumed, sizes).is_empty():
+            assert values_at(count.formula, sizes) == {points_at(domain, sizes)}, (sizes, str(count))
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(domains(), boxes, st.sampled_from(["", "n >= 0 and m >= 0"]))
+def test_sums_and_products_read_as_what_they_are(left: str, right: str, condition: str) -> None:
+    box = f"{{ [i, j] : {right} }}"
+    first, second = counted(left, condition), counted(box, condition)
+    total, product = (first + second).formula, (first * second).formula
+    for sizes in GRID[::2]:
+        if not condition or min(sizes.values()) >= 0:
+            a, b = points_at(left, sizes), points_at(box, sizes)
+            assert (values_at(total, sizes), values_at(product, sizes)) == ({a + b}, {a * b})
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(boxes, st.lists(constraints, max_size=1), boxes, st.sampled_from(["", "n >= 0 and m >= 0", "n >= m >= 2"]))
+def test_what_is_said_to_be_at_most_another_is(box: str, cuts: list[str], other: str, condition: str) -> None:
+    left, right = (f"{{ [i, j] : {' and '.join(parts)} }}" for parts in ([box, *cuts], [other]))
+    assumed = isl.Set.from_basic_set(assuming(condition))
+    if counted(left, condition).is_at_most(counted(right, condition)):
+        for sizes in GRID:
+            if not fixed(assumed, sizes).is_empty():
+                assert points_at(left, sizes) <= points_at(right, sizes), sizes
+
+
+# {{{ by hand
+
+NON_NEGATIVE = "n >= 0 and m >= 0"
+
+SHORT = [
+    # A condition goes where the polynomial is zero beyond it anyhow ...
+    ("{ [i] : 0 <= i < n }", NON_NEGATIVE, "n"),
+    ("{ [i, j] : 0 <= j <= i < n }", NON_NEGATIVE, "n^2/2 + n/2"),
+    ("{ [i, j] : 0 <= j < i < n }", NON_NEGATIVE, "n^2/2 - n/2"),
+    ("{ [i] : 0 <= 16*i < n }", NON_NEGATIVE, "floor((n + 15)/16)"),
+    ("{ [i] : 0 <= i < n and i mod 3 = 1 }", NON_NEGATIVE, "floor((n + 1)/3)"),
+    ("{ [i, j] : 0 <= i < n and 0 <= j < m }", NON_NEGATIVE, "m*n"),
+    # ... and stays where it is not.
+    ("{ [i] : 0 <= i < n }", "", "n if n >= 1"),
+    ("{ [i] : 0 <= i < n }", "n >= -1", "n if n >= 1"),
+    ("{ [i] : i = 0 and n >= 1 }", NON_NEGATIVE, "1 if n >= 1"),
+    ("{ [i] : 5 <= i < n }", NON_NEGATIVE, "n - 5 if n >= 6"),
+    ("{ [i] : m <= i < n }", NON_NEGATIVE, "n - m if n > m"),
+    ("{ [i] : 0 <= i < n and m >= 1 }", NON_NEGATIVE, "n if m >= 1"),
+    ("{ [i] : 0 <= i < n and n mod 2 = 1 }", NON_NEGATIVE, "n if n mod 2 = 1"),
+    # A piece that another has the values of is part of it.
+    ("{ [i] : 0 <= i < n and (i < 5 or i = 7) }", NON_NEGATIVE, "5 if 6 <= n <= 7; 6 if n >= 8; n if n <= 5"),
+    ("{ [i] : 0 <= i <= n and (n = 3 or n >= 4) }", NON_NEGATIVE, "n + 1 if n >= 3"),
+]
+
+
+@pytest.mark.parametrize(("domain", "condition", "formula"), SHORT)
+def test_formulas_are_short(domain: str, condition: str, formula: str) -> None:
+    assert formula == str(counted(domain, condition))
+
+
+def test_a_term_that_is_zero_is_no_piece() -> None:
+    # t·⌈n/32⌉ for n > -32, t·⌈n/16⌉ for n > -16, t > 0: of the first alone nothing is left.
+    space = assuming("n >= -40")
+    extents = [isl.PwAff(f"[m, n] -> {{ [(floor((n + {size - 1})/{size}))] }}") for size in (16, 32)]
+    narrow, wide = (QuasiPolynomial.of_extent(extent, space) for extent in extents)
+    times = counted("{ [i] : 0 <= i < m }", "n >= -40")
+    assert str((narrow + wide) * times) == "m*floor((n + 15)/16) + m*floor((n + 31)/32) if m >= 1 and n >= -15"
+
+
+LESS = [
+    ("{ [i] : 0 <= i < n }", "{ [i] : 0 <= i < 2*n }", "", True),
+    ("{ [i] : 0 <= i < n }", "{ [i, j] : 0 <= i, j < n }", "n >= 0", True),
+    ("{ [i] : 0 <= i < n }", "{ [i, j] : 0 <= i, j < n }", "n >= 1", True),
+    ("{ [i, j] : 0 <= i, j < n }", "{ [i, j, k] : 0 <= i, j < n and 0 <= 8*k < n }", "n >= 8 and n mod 8 = 0", True),
+    ("{ [i] : 0 <= i < n }", "{ [i] : 0 <= i < m }", "", False),
+    ("{ [i] : 0 <= i < n }", "{ [i] : 0 <= i < m + n }", "m >= 0", True),
+    ("{ [i] : 0 <= 16*i < n }", "{ [i] : 0 <= 16*i < n }", "", True),
+    ("{ [i] : 0 <= i < 3 and n >= 3 }", "{ [i] : 0 <= i < n }", "", True),
+    ("{ [i] : 0 <= i < 3 }", "{ [i] : 0 <= i < n }", "", False),
+    ("{ [i] : 0 <= i < n }", "{ [i] : 0 <= i < n and m >= 1 }", "", False),
+    ("{ [i] : 0 <= i < n and m >= 1 }", "{ [i] : 0 <= i < n }", "", True),
+]
+
+
+@pytest.mark.parametrize(("left", "right", "condition", "is_at_most"), LESS)
+def test_the_lesser_is_known_where_coefficients_tell(left: str, right: str, condition: str, is_at_most: bool) -> None:
+    assert is_at_most == counted(left, condition).is_at_most(counted(right, condition))
+
+
+# }}}

@@ -1,0 +1,80 @@
+"""Conditions that are affine in each pass of a short loop: counted, as brute force counts them, or data as before."""
+
+from collections.abc import Callable
+
+import islpy as isl
+import loopy as lp
+import numpy as np
+import pytest
+from counts.small_kernels import array, kernel, lanes, sizes
+from pymbolic import parse
+
+from loopyperf.counts.predicates.affine_cases import points_where
+from loopyperf.errors import UncountableError
+from loopyperf.kernel import load_kernel
+from loopyperf.properties.counted_kernel import count_properties
+
+SPACE = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=["i", "j", "k"])
+
+
+def values(**lengths: int) -> Callable[[str], range | None]:
+    return lambda name: range(lengths[name]) if name in lengths else None
+
+
+def tree(condition: str, levels: str, assumptions: str = "") -> lp.TranslationUnit:
+    """Return a kernel that adds, of 64 work-items in each of so many *levels*, where *condition* holds."""
+    code = f"for i,k\nif {condition}\nout[i] = out[i] + 2 {{id=some}}\nend\nend"
+    sized = [sizes("m")] if "m" in assumptions else []
+    domain = f"{{[i,k]: 0<=i<64 and 0<=k<{levels}}}"
+    return lanes(kernel(domain, code, array("out", "64"), *sized, assumptions=assumptions))
+
+
+CONDITIONS = {
+    "i % (2*2**k) == 0": lambda i, k: i % (2 * 2**k) == 0,
+    "not (i % (1 << k) == 0)": lambda i, k: i % (1 << k) != 0,
+    "2*(1 << k)*i < 64": lambda i, k: 2 * (1 << k) * i < 64,
+    "i < 32 >> k": lambda i, k: i < 32 >> k,
+    "i < 32 >> k or i*k > 100": lambda i, k: i < 32 >> k or i * k > 100,
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_tree_of_constant_depth_is_counted_as_brute_force_counts_it(condition: str) -> None:
+    found = count_properties(load_kernel(tree(condition, "6"))).properties()["f32 add"]()
+    assert found == sum(CONDITIONS[condition](i, k) for i in range(64) for k in range(6))
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_tree_is_counted_at_each_depth_that_is_assumed(condition: str) -> None:
+    counted = count_properties(load_kernel(tree(condition, "m", "0 <= m <= 6"))).properties()["f32 add"]
+    for depth in range(7):
+        holding = sum(CONDITIONS[condition](i, k) for i in range(64) for k in range(depth))
+        assert counted(m=depth) == holding, depth
+
+
+def test_several_variables_make_cases_together() -> None:
+    found = points_where(SPACE, parse("i < 2**(j + k)"), values(j=4, k=4))
+    box = isl.Set("{ [i,j,k]: 0 <= i < 200 and 0 <= j,k < 4 }")
+    assert found is not None
+    assert (found & box).count_val().to_python() == sum(2 ** (j + k) for j in range(4) for k in range(4))
+
+
+@pytest.mark.parametrize("condition", ["i < 2**(j + k)", "i < 2**(k - 4)", "i < 1 << (k - 4)", "i*j < n"])
+def test_what_has_too_many_cases_or_no_integers_is_not_affine(condition: str) -> None:
+    # 64 cases at most: 9 times 8 are more. Negative exponents are fractions, negative shifts nothing at all.
+    assert points_where(SPACE, parse(condition), values(j=9, k=8)) is None
+
+
+def test_a_loop_that_sizes_alone_bound_has_no_cases() -> None:
+    with pytest.raises(UncountableError, match="how often"):
+        count_properties(load_kernel(tree("i < 32 >> k", "m", "m >= 0")))
+
+
+def test_data_in_a_condition_are_data_still() -> None:
+    made = kernel(
+        "{[i,k]: 0<=i<64 and 0<=k<6}",
+        "for i,k\nif a[i] < 2**k\nout[i] = 2 {id=some}\nend\nend",
+        array("a,out", "64", np.float32),
+    )
+    with pytest.raises(UncountableError, match="how often"):
+        count_properties(load_kernel(lanes(made)))

@@ -1,0 +1,116 @@
+"""Graphs of random kernels: against counting, and against a replay of the program."""
+
+from collections.abc import Mapping
+from itertools import cycle
+
+import pytest
+from hypothesis import note, reject
+from idg.graph_counts import counted, executed
+from idg.meaning import stored
+from idg.random_graph_kernels import for_random_kernels, loaded
+from idg.replay import Replay
+from random_kernels import RandomKernel
+
+from loopyperf.counts.quasipolynomial import number_of_points
+from loopyperf.counts.typical import Typical
+from loopyperf.errors import UncountableError
+from loopyperf.idg import Edge, Idg
+from loopyperf.idg.construction.executed import Executed
+from loopyperf.idg.construction.instruction_access import source_pattern
+from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
+from loopyperf.idg.construction.warp_graph import warp_graph
+from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
+from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.lowering.entry import with_entry
+from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves, without_unused
+from loopyperf.idg.lowering.gathers import with_gathered_addresses
+from loopyperf.idg.lowering.hoisting import without_invariants
+from loopyperf.idg.lowering.loop_control import with_loop_control
+from loopyperf.idg.lowering.loop_guards import with_loop_guards
+from loopyperf.idg.lowering.tested_copies import with_tested_copies
+from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
+from loopyperf.idg.warps.executions import LaunchExecutions
+from loopyperf.idg.warps.warp_executions import WarpExecutions
+from loopyperf.kernel import Kernel
+
+pytestmark = pytest.mark.usefixtures("fresh_kernels")
+
+WARP = 32
+PASSES = (
+    without_index_arithmetic,
+    without_moves,
+    without_invariants,
+    without_common_subexpressions,
+    with_fused_multiply_adds,
+    without_unused,
+    with_tested_copies,
+    with_gathered_addresses,
+    with_loop_guards,
+    with_loop_control,
+    with_entry,
+)
+LONG = 3000
+"""executions of a warp: longer ones are not replayed"""
+
+
+@for_random_kernels
+def test_graphs_execute_what_is_counted_and_what_a_replay_does(description: RandomKernel) -> None:
+    note(repr(description))
+    kernel = loaded(description)
+    for sizes in description.sizes[3::9][:3]:
+        try:
+            expected = counted(kernel, sizes, WARP)
+        except UncountableError:
+            reject()
+        assert expected == executed(kernel_graphs(kernel, sizes, Typical({}), WARP)), sizes
+    _check_flat_graphs(kernel, description.sizes[len(description.sizes) // 3])
+
+
+def _check_flat_graphs(kernel: Kernel, sizes: Mapping[str, int]) -> None:
+    for launch in kernel.launches:
+        program = LaunchProgram(kernel, launch, Typical({}))
+        executions = LaunchExecutions(program.counter, launch, sizes, WARP)
+        for kind in kinds_of_warps(program, executions):
+            executed_by_warp = Executed(program, executions, kind)
+            graph = warp_graph(executed_by_warp)
+            if kind.is_uniform:
+                _check_accesses(executed_by_warp, graph)
+            if kind.is_uniform and graph.executed <= LONG:
+                flat, replay = graph.unrolled(), Replay(program, WarpExecutions(executions, kind.example))
+                drafts = [program.drafts[place].text for place, _ in replay.executions]
+                assert drafts == [instruction.text for instruction in flat.instructions]
+                assert replay.edges == {(edge.source, edge.target) for edge in flat.edges}
+                _check_copies(graph, flat)
+                _check_passes(graph, flat)
+
+
+def _check_accesses(executed_by_warp: Executed, graph: Idg) -> None:
+    """As accesses see them, lane by lane, the warp makes as many passes as all lanes together do."""
+    for instruction in graph.instructions:
+        if instruction.origin is not None:
+            passes = source_pattern(executed_by_warp, instruction.origin).passes
+            assert sum(number_of_points(each.passes) for each in passes.activities) == instruction.executions
+
+
+def _check_copies(graph: Idg, flat: Idg) -> None:
+    """Loops written out in parts, some in full, are the same flat graph, and as long."""
+    factors = cycle((2, 3, None, 1))
+    written = copied(graph, lambda loop: next(factors) or (loop.trips if isinstance(loop.trips, int) else 1))
+    again = written.unrolled()
+    assert written.executed == graph.executed
+    assert [each.text for each in again.instructions] == [each.text for each in flat.instructions]
+    assert set(map(_ends, again.edges)) == set(map(_ends, flat.edges))
+
+
+def _check_passes(graph: Idg, flat: Idg) -> None:
+    """Whatever passes leave out, merge or contract: the same is stored, and what is waited for comes before."""
+    expected = stored(flat)
+    for change in PASSES:
+        graph = change(graph)
+        assert stored(graph.unrolled()) == expected, change.__name__
+        assert not graph.backwards, change.__name__
+
+
+def _ends(edge: Edge) -> tuple[int, int, int | None, str]:
+    return edge.source, edge.target, edge.operand, edge.through

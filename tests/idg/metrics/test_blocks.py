@@ -1,0 +1,44 @@
+"""The mix of instructions, and the straight lines that they stand in."""
+
+from idg.paper_graphs import CORNELIS, LEMEIRE, MEMORY
+from pymbolic import parse
+
+from loopyperf.idg import Idg, Instruction, Loop
+from loopyperf.idg.metrics import Mix, basic_blocks, executions_by_subsystem, instruction_mix
+
+
+def tiled() -> Idg:
+    """Return the shape of a tiled multiplication: 4 tiles of a load, a barrier and 16 passes; then a store."""
+    kinds = [("mul", "alu", 1), ("load", "global", 4), ("store", "local", 4), ("barrier", "barrier", 4)]
+    kinds += [("load", "local", 64), ("fma", "alu", 64), ("store", "global", 1)]
+    instructions = tuple(Instruction(kind, "", subsystem, executions=number) for kind, subsystem, number in kinds)
+    return Idg(instructions, (), (0, Loop("tile", 4, (1, 2, 3, Loop("k", 16, (4, 5)))), 6))
+
+
+def test_example_kernel_has_two_computations_to_a_memory_operation() -> None:
+    mix = instruction_mix(LEMEIRE, MEMORY)
+    assert (mix, mix.total) == (Mix(4, 2, 0), 6)
+
+
+def test_memory_is_global_memory_unless_said_otherwise() -> None:
+    # 1 + 64 computations; 4 stores and 64 loads of local memory; 4 loads and 1 store of global memory; 4 barriers
+    assert instruction_mix(tiled()) == Mix(1 + 64 + 4 + 64, 5, 4)
+    assert instruction_mix(tiled(), ("global", "local")) == Mix(65, 5 + 68, 4)
+    assert executions_by_subsystem(tiled()) == {"alu": 65, "global": 5, "local": 68, "barrier": 4}
+
+
+def test_blocks_end_at_loops_and_barriers() -> None:
+    found = [(block.instructions, block.executions, block.is_barrier) for block in basic_blocks(tiled())]
+    assert found == [((0,), 1, False), ((1, 2), 4, False), ((3,), 4, True), ((4, 5), 64, False), ((6,), 1, False)]
+    assert [[loop.name for loop in block.loops] for block in basic_blocks(tiled())][3] == ["tile", "k"]
+
+
+def test_blocks_end_where_a_condition_begins() -> None:
+    seldom = Instruction("add", executions=2, condition=parse("i % 2 == 0"))
+    always = Instruction("add", executions=4)
+    graph = Idg((always, seldom, seldom, always), (), (Loop("i", 4, (0, 1, 2, 3)),))
+    assert [block.instructions for block in basic_blocks(graph)] == [(0,), (1, 2), (3,)]
+
+
+def test_each_instruction_is_in_one_block() -> None:
+    assert [block.instructions for block in basic_blocks(CORNELIS)] == [(0, 1, 2, 3, 4)]

@@ -1,0 +1,66 @@
+"""The intervals of GPUMech: the papers' numbers, what is derived by hand, and rolled against unrolled."""
+
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from idg.one_warp_by_hand import stalls_alone
+from idg.paper_graphs import LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY, TWO_PIPELINES
+from idg.rolled_graphs import lambdas, rolled_graphs
+
+from loopyperf.errors import GraphError
+from loopyperf.idg import Edge, Idg, Instruction
+from loopyperf.idg.metrics import Interval, Lambdas, intervals
+
+
+@pytest.mark.parametrize("graph", [LEMEIRE, LEMEIRE_LAST_TWO])
+def test_example_kernel_has_two_intervals_of_two_instructions_and_six_stall_cycles(graph: Idg) -> None:
+    assert intervals(graph, TWO_PIPELINES, MEMORY) == (Interval(2, Fraction(6), 2),)
+
+
+def test_instructions_after_a_load_shorten_its_stall() -> None:
+    # GPUMech's Fig. 8: three instructions, then six stall cycles: here a load, three instructions, and one that waits 9
+    graph = Idg.from_edges(["mem", "comp", "comp", "comp", "comp"], [(0, 4)])
+    assert intervals(graph, {"mem": Lambdas(2, 9)}, MEMORY) == (
+        Interval(3, Fraction(6), 1),
+        Interval(1, Fraction(0), 1),
+    )
+
+
+def test_loop_has_an_interval_in_each_pass() -> None:
+    # The first load is waited for at once; each later one issues after one addition; the last addition ends without one
+    assert intervals(LOADED, TWO_PIPELINES, MEMORY) == (
+        Interval(0, Fraction(6), 1),
+        Interval(1, Fraction(6), 99),
+        Interval(1, Fraction(0), 1),
+    )
+
+
+def test_instructions_of_a_loop_without_loads_are_one_interval() -> None:
+    graph = Idg.from_edges(["comp", "comp"], [(0, 1), (1, 0, 1)], trips=10**9)
+    assert intervals(graph, {}, MEMORY) == (Interval(2 * 10**9, Fraction(0), 1),)
+
+
+def test_loads_under_way_together_stall_once() -> None:
+    graph = Idg.from_edges(["mem", "mem", "comp"], [(0, 2), (1, 2)])
+    assert intervals(graph, TWO_PIPELINES, MEMORY) == (Interval(0, Fraction(6), 1), Interval(1, Fraction(0), 1))
+
+
+def test_nobody_waits_for_a_store() -> None:
+    store = Instruction("store", subsystem="mem")
+    graph = Idg((Instruction("add", subsystem="comp"), store), (Edge(0, 1),), (0, 1))
+    assert intervals(graph, TWO_PIPELINES, MEMORY) == (Interval(1, Fraction(0), 1),)
+
+
+def test_memory_without_latencies_is_refused() -> None:
+    with pytest.raises(GraphError, match="no latencies of 'mem'"):
+        intervals(LEMEIRE, {"comp": Lambdas(1, 4)}, MEMORY)
+
+
+@settings(max_examples=200)
+@given(rolled_graphs(), lambdas)
+def test_rolled_graph_has_the_intervals_of_the_unrolled_one(graph: Idg, timing: dict[str, Lambdas]) -> None:
+    found = intervals(graph, timing, MEMORY)
+    expected = stalls_alone(graph.unrolled(), "mem", Fraction(timing["mem"].completion))
+    assert expected == Counter({(each.instructions, each.stall): each.number for each in found})

@@ -1,0 +1,55 @@
+"""The metrics of graphs of Loopy kernels: rolled against unrolled, and each against what it must add up to."""
+
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from idg.dot_reading import Reading
+from idg.one_warp_by_hand import cycles_alone, stalls_alone
+from machine_code.catalog import CATALOG
+
+from loopyperf.counts.typical import Typical
+from loopyperf.idg import Idg
+from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.metrics import Lambdas, ilp, instruction_mix, intervals, mlp, warp_latency, work_flow_graph
+from loopyperf.idg.pictures import dot, listing
+from loopyperf.kernel import load_kernel
+
+TURING = {
+    "alu": Lambdas(0.5, 4),
+    "sfu": Lambdas(2, 21),
+    "local": Lambdas(2, 32),
+    "global": Lambdas(18, 450),
+    "barrier": Lambdas(1.5, 17),
+}
+"""Lemeire, Table 5"""
+
+
+@pytest.fixture(params=CATALOG, scope="module")
+def graph(request: pytest.FixtureRequest) -> Idg:
+    entry = CATALOG[request.param]
+    return kernel_graphs(load_kernel(entry.program()), entry.sizes, Typical({}))
+
+
+def test_warp_takes_as_long_rolled_as_unrolled(graph: Idg) -> None:
+    found = warp_latency(graph, TURING)
+    assert cycles_alone(graph.unrolled(), TURING) == found.cycles
+    assert found.cycles == sum(each.cycles for each in found.path)
+
+
+def test_intervals_are_those_of_the_unrolled_graph(graph: Idg) -> None:
+    found = intervals(graph, TURING)
+    expected = stalls_alone(graph.unrolled(), "global", Fraction(450))
+    assert expected == Counter({(each.instructions, each.stall): each.number for each in found})
+    assert sum(each.instructions * each.number for each in found) == graph.executed - instruction_mix(graph).memory
+
+
+def test_parallelism_and_work_flow_fit_the_graph(graph: Idg) -> None:
+    assert min(ilp(graph), mlp(graph)) >= 1
+    nodes = work_flow_graph(graph).nodes
+    assert [place for node in nodes for place in node.instructions] == list(range(len(graph.instructions)))
+
+
+def test_pictures_have_every_instruction(graph: Idg) -> None:
+    numbers = [line.split()[0] for line in listing(graph).splitlines() if not line.rstrip().endswith(":")]
+    assert numbers == list(Reading(dot(graph)).boxes) == [str(place) for place in range(len(graph.instructions))]

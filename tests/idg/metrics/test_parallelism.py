@@ -1,0 +1,89 @@
+"""Instruction-level and memory-level parallelism by hand, as Sim (section 5.3) defines them."""
+
+from fractions import Fraction
+
+from hypothesis import given, settings
+from idg.paper_graphs import CORNELIS, LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY
+from idg.rolled_graphs import rolled_graphs
+
+from loopyperf.idg import Edge, Idg, Instruction, Loop
+from loopyperf.idg.metrics import ilp, mlp
+
+
+def test_example_kernel_issues_six_instructions_in_five_groups() -> None:
+    assert (ilp(LEMEIRE), ilp(LEMEIRE_LAST_TWO)) == (Fraction(6, 5), Fraction(6, 5))
+    assert mlp(LEMEIRE, MEMORY) == 1
+
+
+def test_saxpy_loads_both_operands_together() -> None:
+    # index | X, Y | fma | store: five instructions in four groups.
+    # From X to its use there are two requests, from Y one.
+    assert ilp(CORNELIS) == Fraction(5, 4)
+    assert mlp(CORNELIS) == Fraction(3, 2)
+
+
+def test_chain_has_ilp_1_and_independent_instructions_their_number() -> None:
+    assert ilp(Idg.from_edges(["alu"] * 4, [(0, 1), (1, 2), (2, 3)])) == 1
+    assert ilp(Idg.from_edges(["alu"] * 4, [])) == 4
+
+
+def test_dependence_on_an_earlier_pass_orders_nothing_within_one() -> None:
+    assert ilp(Idg.from_edges(["alu", "alu"], [(0, 1, 1), (1, 0, 1)], trips=9)) == 2
+
+
+def test_blocks_weigh_as_often_as_they_are_executed() -> None:
+    # A chain of two once, ILP 1; ten passes of two independent instructions, ILP 2: (1·1 + 10·2)/11
+    instructions = (
+        *[Instruction("add", subsystem="alu")] * 2,
+        *[Instruction("add", subsystem="alu", executions=10)] * 2,
+    )
+    graph = Idg(instructions, (Edge(0, 1),), (0, 1, Loop("k", 10, (2, 3))))
+    assert ilp(graph) == Fraction(21, 11)
+
+
+def test_barriers_are_left_out() -> None:
+    assert ilp(Idg.from_edges(["alu", "alu", "barrier"], [])) == 2
+
+
+def test_load_that_is_used_at_once_is_alone() -> None:
+    assert mlp(LOADED, MEMORY) == 1
+
+
+def test_value_loaded_one_pass_ahead_has_the_next_request_beside_it() -> None:
+    # load; use of the load one pass before: between them are the load itself and that of the pass of the use
+    assert mlp(Idg.from_edges(["mem", "comp"], [(0, 1, 1)], trips=100), MEMORY) == 2
+    # the use stands before the load: only the load itself
+    assert mlp(Idg.from_edges(["comp", "mem"], [(1, 0, 1)], trips=100), MEMORY) == 1
+    # three passes ahead: two more passes with a request each
+    assert mlp(Idg.from_edges(["mem", "comp"], [(0, 1, 3)], trips=100), MEMORY) == 4
+
+
+def test_stores_are_requests_but_not_loads() -> None:
+    # load, store of something else, use: two requests from the load on; the store has no MLP of its own
+    instructions = (
+        Instruction("load", subsystem="global"),
+        Instruction("store", subsystem="global"),
+        Instruction("add"),
+    )
+    assert mlp(Idg(instructions, (Edge(0, 2),), (0, 1, 2))) == 2
+
+
+def test_value_that_is_not_used_waits_for_the_end() -> None:
+    assert mlp(Idg.from_edges(["mem", "comp", "mem"], []), MEMORY) == Fraction(2 + 1, 2)
+
+
+def test_first_use_counts_and_not_the_last_one() -> None:
+    assert mlp(Idg.from_edges(["mem", "comp", "mem", "mem", "comp"], [(0, 4), (0, 1), (2, 4), (3, 4)]), MEMORY) == (
+        Fraction(1 + 2 + 1, 3)
+    )
+
+
+def test_without_loads_mlp_is_1() -> None:
+    assert (mlp(Idg.from_edges(["alu"], [])), ilp(Idg((), (), ()))) == (1, 1)
+
+
+@settings(max_examples=100)
+@given(rolled_graphs())
+def test_parallelism_is_at_least_1_and_at_most_all(graph: Idg) -> None:
+    assert 1 <= ilp(graph) <= len(graph.instructions)
+    assert mlp(graph, MEMORY) >= 1
