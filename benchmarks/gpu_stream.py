@@ -3,7 +3,7 @@
 The data are those of RRZE-HPC/gpu-benches and te42kyfo/gpu-benches, ``gpu-stream.csv``: six kernels that access arrays
 of doubles, one element for each work-item, in groups of 32 to 1024 of which 1 or 2 reside on a core. Errors are the
 mean absolute percentage error over occupancies, and the same after the best linear fit of the differences is taken away
-(Lemeire, section 6.4). How long it takes to begin a group is known from the ``init`` kernel at its lowest occupancy
+(Lemeire, section 6.3). How long it takes to begin a group is known from the ``init`` kernel at its lowest occupancy
 (docs/devices.md), so that errors of ``init`` are no test of the model, and not in the means.
 
     LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/gpu_stream.py [--every N] [--picture FILE] \

@@ -22,13 +22,13 @@ from loopyperf.units import number_of
 
 
 @click.command(epilog="\b\nExample: loopyperf cache --clear-stale")
-@click.option("--clear", is_flag=True, help="Remove all of them.")
-@click.option("--clear-stale", is_flag=True, help="Remove those of other versions, and what was left half written.")
+@click.option("--clear", is_flag=True, help="Remove all cached files.")
+@click.option("--clear-stale", is_flag=True, help="Remove files of other versions, and incomplete ones.")
 @json_option
 def cache(clear: bool, clear_stale: bool, as_json: bool) -> None:
     """Show where counts and answers are kept in files, and how many; nothing else in that folder is ever touched.
 
-    Exit with status 1 if some are to be removed, and cannot be.
+    Exit with status 1 if files that are to be removed cannot be.
     """
     folder = cache_folder() or own_folder()
     found = entries(folder)

@@ -25,8 +25,8 @@ from loopyperf.units import in_percent
 @settings.measuring
 @settings.archive
 @settings.fitting
-@click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="What each run finds in them.")
-@click.option("--samples", is_flag=True, help="Also run the first groups of each, for `loopyperf train`.")
+@click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="Caches before each run.")
+@click.option("--samples", is_flag=True, help="Also run the first work-groups of each kernel, for `loopyperf train`.")
 @click.option("--coverage", "whole_coverage", is_flag=True, help="Print what exercises each property, not only gaps.")
 @settings.as_json
 def calibrate(
@@ -43,7 +43,7 @@ def calibrate(
     whole_coverage: bool,
     as_json: bool,
 ) -> None:
-    """Measure the measurement kernels on a device, and fit the model that predicts unseen classes of them best."""
+    """Time the measurement kernels on a device, and fit the model that best predicts classes of them left out."""
     started = time.monotonic()
     protocol = Protocol(caches=caches)
     with campaign_bar("measuring") as report:

@@ -19,7 +19,7 @@ from loopyperf.oracle.comparison import compare_occupancies as ask_over_occupanc
 @settings.device
 @settings.models
 @settings.fit_of_one
-@click.option("--occupancy", is_flag=True, help="Over how many groups reside on a core at once.")
+@click.option("--occupancy", is_flag=True, help="Ask for each number of groups that may reside on a core.")
 @settings.as_json
 def compare(
     kernel: str,

@@ -20,7 +20,7 @@ from loopyperf.sheet import Sheet, Table
 @click.command(epilog="\b\nExample: loopyperf coverage --group-size 1024 --local-memory 49152")
 @click.option("--device", help="Whose fit; by default the local OpenCL device's.")
 @settings.fit_file
-@click.option("--group-size", type=int, help="Instead of a fit: kernels on a device with so many work-items a group.")
+@click.option("--group-size", type=int, help="Instead of a fit: kernels on a device with this many work-items a group.")
 @click.option("--local-memory", type=int, default=49152, help="Bytes for each group of that device.")
 @click.option("--global-memory", type=int, default=2**32, help="Bytes for all arrays of a kernel on that device.")
 @settings.kernels
@@ -34,10 +34,10 @@ def coverage(
     kernels: Path | None,
     as_json: bool,
 ) -> None:
-    """Print which kernels exercise each property, in which numbers, and how well it is told from the others.
+    """Print which kernels exercise each property, in which amounts, and how well it can be told from the others.
 
-    Of a fit, or with --group-size of the measurement kernels on a device that need not be there: then from counts
-    alone, and without the variance inflation, which takes run times.
+    This is about the kernels of a fit or, with --group-size, about the measurement kernels on a device that need not
+    be there; it is then based on counts alone, without the variance inflation, which needs run times.
     """
     if group_size is not None:
         with working("counting"):

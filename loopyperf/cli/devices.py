@@ -25,7 +25,7 @@ Row = dict[str, Any]
 @settings.as_json
 @click.pass_context
 def devices(context: click.Context, as_json: bool) -> None:
-    """List the devices that are described, and those that there is a fit for, your own first where both exist."""
+    """List the devices that have a description or a fit; where both exist, your own before the bundled ones."""
     if context.invoked_subcommand is not None:
         return
     rows = _known()

@@ -17,7 +17,7 @@ from loopyperf.oracle.estimate import estimate as ask
 @settings.device
 @settings.model
 @settings.fit
-@click.option("--backend", help="What the fit was measured through, or `sampled` and `learned` run on: opencl or cuda.")
+@click.option("--backend", help="Backend of the fit, or that `sampled` and `learned` run on: opencl or cuda.")
 @click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")
 @settings.as_json
 def estimate(

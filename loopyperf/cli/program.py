@@ -55,7 +55,7 @@ EPILOG = """\b
 Exit status:
   0  there is an answer
   1  there is none; a line on standard error says why, and what to do
-  2  the command line is none of loopyperf's
+  2  the command line is not valid
 
 \b
 To have names completed, in bash; in zsh the same with zsh_source; in fish:
@@ -102,7 +102,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object, *
 @click.group("loopyperf", cls=Commands, commands=COMMANDS, epilog=EPILOG, context_settings=SETTINGS)
 @click.version_option(package_name="loopyperf")
 def program() -> None:
-    """Predict how long Loopy kernels run on a GPU, without running them."""
+    """Predict how long Loopy kernels run on a device, without running them."""
 
 
 loudness(program)

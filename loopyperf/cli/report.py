@@ -16,10 +16,10 @@ MARK = 'name="generator" content="loopyperf '
 
 @click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100 -o report.html")
 @settings.explaining
-@settings.output("Where the page goes, over what is there.", Path("report.html"), mark=MARK)
+@settings.output("Where the page goes; an earlier page is overwritten.", Path("report.html"), mark=MARK)
 @settings.as_json
 def report(output: Path, as_json: bool, **asked: Any) -> None:
-    """Write a page about the Loopy kernel that FUNCTION in FILE.py builds: its time, what of, and what would help.
+    """Write a page about the Loopy kernel that FUNCTION in FILE.py builds: its time, what it is made of, what helps.
 
     The page is one file that needs no network. What FUNCTION says of itself, its docstring, is on it.
     """

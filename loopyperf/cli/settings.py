@@ -66,7 +66,7 @@ typical = click.option(
     type=named_values.TYPICAL,
     callback=named_values.by_name_if_any,
     metavar="NAME=VALUE",
-    help="What data decides, as how often a loop passes, j=27; repeat for more.",
+    help="What depends on data, such as how often a loop runs, j=27; repeat for more.",
 )
 several_devices = click.option(
     "--device",
@@ -85,22 +85,22 @@ def _models(what: str, *names: str, one: bool = False) -> Callable[[Declared], D
 
 
 first_model = _models(
-    "Which model is shown first; by default that of --fit, else of the best fit, else pipeline.", "--model", one=True
+    "Model to show first; by default that of --fit, else that of the best fit, else pipeline.", "--model", one=True
 )
-only = _models("A model that is asked; repeat for more. Else all.", "--only", "models")
+only = _models("A model to ask; repeat for more. By default all.", "--only", "models")
 model = _models("Which model answers; by default that of the best fit, else pipeline.", "--model", one=True)
-models = _models("One of the models that are asked; repeat for more. Else all.", "--model", "models")
+models = _models("A model to ask; repeat for more. By default all of them.", "--model", "models")
 bounds = click.option(
     "--bounds",
     type=click.Choice(BOUNDS),
     multiple=True,
     callback=named_values.each_once,
     metavar="BOUND",
-    help=f"What says first how long variants take at least: {' or '.join(BOUNDS)}; repeat for both.",
+    help=f"Lower bounds on the run times, asked first: {' or '.join(BOUNDS)}; repeat for both.",
 )
 fit = click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
 fit_of_one = click.option(
-    "--fit", help="Path of a fit or of a learned model, by which the model that it is of answers for its device."
+    "--fit", help="Path of a fit or of a learned model, which its own model then uses for its device."
 )
 
 # }}}
@@ -146,7 +146,7 @@ def fitting(command: Declared) -> Declared:
     fitted = click.option(
         "--model",
         type=click.Choice(FITTED_MODELS),
-        help="Which model is fitted; by default the one that is better.",
+        help="Which model to fit; by default the better one.",
     )
     weights = click.option(
         "--weights", type=click.Choice(tuple(WEIGHTS)), default="auto", help="Which linear fit to keep."

@@ -20,7 +20,7 @@ from loopyperf.oracle.trace import trace as ask
 @settings.sizes
 @settings.typical
 @settings.device
-@settings.output("Where the trace goes, over what is there.", Path("trace.json"), mark=GENERATOR)
+@settings.output("Where the trace goes; an earlier trace is overwritten.", Path("trace.json"), mark=GENERATOR)
 @click.option("--events", type=click.IntRange(min=FEWEST), default=EVENTS, help="Events of all launches, at most.")
 @click.option("--cycles", is_flag=True, help="Draw a cycle as a microsecond, so that none is too short to be seen.")
 @settings.as_json
@@ -37,7 +37,7 @@ def trace(
     """Write down what the warps of a core do when it executes the kernel that FUNCTION in FILE.py builds.
 
     It is what the model `pipeline` simulates of it, instruction by instruction: when each warp issues what, and what
-    it waits for. What of a long run is not in the file is said here and there.
+    it waits for. What is left out of a long run is said in the output and in the file.
     """
     program = load_program(kernel)
     with working("simulating"):

@@ -24,7 +24,7 @@ from loopyperf.oracle.train import train_recordings
 @settings.kernels
 @settings.output("Where the model goes; by default where it is found.", makes_folders=True)
 @click.option("--base", help="Whose error is learned: sampled (default where there are samples), overlap, or another.")
-@click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="What learns.")
+@click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="Method of learning.")
 @settings.as_json
 def train(
     archives: tuple[Path, ...],

@@ -3,9 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kernels import doubled, triangle
+from kernels import doubled, triangle, two_launches
 from parts_backend import PartsBackend
-from test_taking_samples import two_launches
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError, UnknownDeviceError
