@@ -46,7 +46,7 @@ browser:
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium >/dev/null && exit 0; \
 	fi; \
-	echo "there is no chromium, and it could not be installed: tests of pages in a browser are skipped"
+	echo "there is no chromium, and it could not be installed: tests of pages in a browser cannot be tried"
 
 # A worker runs all tests of a file, so that what they share is made once.
 test: lint docs browser benchmark

@@ -1,32 +1,92 @@
-"""The tutorial's script prints what the tutorial shows: the walk of a newcomer, in processes of its own."""
+"""The walk of a newcomer: from what git has, in processes of its own, to what the tutorial shows, in ten minutes."""
 
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from documents import ROOT, TUTORIAL, steps, steps_of
+from reports.browsing import chromium, needs_chromium, watching
+
+SECONDS = 600
+"""for all steps, at most, by the wall clock: the tutorial promises ten minutes"""
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the walk is a script of a Unix shell")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="the walk is a script of a Unix shell")
-def test_the_walk_prints_what_the_tutorial_shows(tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Walk:
+    """What a walk has made, printed and taken."""
+
+    checkout: Path
+    folder: Path
+    done: subprocess.CompletedProcess[str]
+    seconds: float
+
+
+def in_git(*options: str) -> list[str]:
+    """Return the files of the tree that git lists."""
+    listed = subprocess.run(["git", "ls-files", "-z", *options], cwd=ROOT, capture_output=True, text=True, check=True)
+    return listed.stdout.split("\0")[:-1]
+
+
+def check_out(folder: Path) -> None:
+    """Copy what a commit of all changes would hold, so that a file that git lacks is missing as it is in a clone.
+
+    The last commit would be what a reader gets today, but not what is to be tested: the change at hand.
+    """
+    for name in set(in_git()) - set(in_git("--deleted")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+
+
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
+    """Walk with this environment's Python, in place of a second `make env`, through a fresh checkout's files."""
     pytest.importorskip("pyopencl")
-    here = {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "PYTHONPATH": str(ROOT),
-        "COLUMNS": "100",
-    }
-    walk = subprocess.run(
-        ["sh", TUTORIAL / "walk.sh", tmp_path / "walk"],
-        env={**os.environ, **here},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert walk.returncode == 0, walk.stdout + walk.stderr
-    walked = steps(walk.stdout)
-    shown = steps_of(TUTORIAL / "index.md")
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("only a clone by git knows which files a fresh checkout has")
+    checkout, folder = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("walk")
+    check_out(checkout)
+    own = {name: value for name, value in os.environ.items() if not name.startswith("LOOPYPERF_")}
+    path = os.pathsep.join([str(Path(sys.executable).parent), own["PATH"]])
+    own |= {"PATH": path, "PYTHONPATH": str(checkout), "COLUMNS": "100"}
+    script = checkout / TUTORIAL.relative_to(ROOT) / "walk.sh"
+    began = monotonic()
+    done = subprocess.run(["sh", script, folder], env=own, cwd=folder, capture_output=True, text=True, check=False)
+    return Walk(checkout, folder, done, monotonic() - began)
+
+
+def test_the_walk_prints_what_the_tutorial_shows_in_ten_minutes(walk: Walk) -> None:
+    unknown = in_git("--others", "--exclude-standard")
+    assert walk.done.returncode == 0, f"{walk.done.stdout}{walk.done.stderr}files that git does not have: {unknown}"
+    walked = steps(walk.done.stdout)
+    shown = steps_of(walk.checkout / TUTORIAL.relative_to(ROOT) / "index.md")
     assert [step.command for step in shown] == [step.command for step in walked]
     wrong = [made for expected, made in zip(shown, walked, strict=True) if not expected.prints(made.shown)]
     assert not wrong
+    assert walk.seconds < SECONDS
+
+
+@needs_chromium
+def test_the_walks_report_is_a_page_that_a_browser_shows_without_a_complaint(walk: Walk) -> None:
+    with chromium() as browser, watching(browser, (walk.folder / "report.html").as_uri()) as watched:
+        assert watched.page.title() == "matmul: run time"
+        (headline,) = watched.texts(".headline p:first-child")
+        # What the step before printed in the terminal.
+        assert headline.replace("\N{NO-BREAK SPACE}", " ").startswith("47.2 ms on NVIDIA Tesla V100 PCIe, by pipeline")
+        assert watched.seen("svg").count() == 1
+        assert len(watched.texts("#source .time")) > 5
+
+
+def test_what_git_does_not_have_is_not_in_a_fresh_checkout(tmp_path: Path) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("only a clone by git knows which files a fresh checkout has")
+    check_out(tmp_path)
+    assert (tmp_path / "loopyperf" / "__init__.py").is_file()
+    assert not (tmp_path / ".venv").exists()
+    assert list(tmp_path.rglob("__pycache__")) == []

@@ -13,7 +13,6 @@ from loopyperf.calibration.problem import Observation
 from loopyperf.errors import CalibrationError
 from loopyperf.models.sensitivity import sensitivity
 from loopyperf.plots.figures import (
-    MARKERS,
     PRINTS,
     Axes,
     Figure,
@@ -22,11 +21,11 @@ from loopyperf.plots.figures import (
     in_lines,
     legend_above,
     legend_print,
-    line_styles,
     name_along,
     say_in_legend,
     ticker,
 )
+from loopyperf.plots.styles import point_styles
 from loopyperf.units import in_percent
 
 BAND = 0.2
@@ -58,7 +57,7 @@ def plot_predictions(predictions: Sequence[Prediction], *, ax: Axes | None = Non
         )
     ax = axes(ax)
     kernels = dict.fromkeys(row.kernel for row in shown)
-    for kernel, style in zip(kernels, line_styles(), strict=False):
+    for kernel, style in zip(kernels, point_styles(), strict=False):
         rows = [row for row in shown if row.kernel == kernel]
         measured, predicted = [row.measured for row in rows], [row.predicted for row in rows]
         ax.plot(measured, predicted, **style, linestyle="none", label=kernel)
@@ -78,7 +77,7 @@ def plot_predictions(predictions: Sequence[Prediction], *, ax: Axes | None = Non
 
 
 def plot_residuals(observations: Sequence[Observation], fit: Fit, column: str, *, ax: Axes | None = None) -> Figure:
-    """Return the chart of errors, ln(predicted/measured), over what share of the predicted time *column* has.
+    """Return the chart of errors (y, ln(predicted/measured)) over the share of *column* in the predicted time (x, %).
 
     A style for each kernel class. Errors that grow with the share say that the column's weight, or its form, is wrong.
     Kernels that have nothing of it are left out.
@@ -101,7 +100,7 @@ def plot_residuals(observations: Sequence[Observation], fit: Fit, column: str, *
 
 
 def plot_residual_panels(observations: Sequence[Observation], fit: Fit, *, at_most: int | None = None) -> Figure:
-    """Return the charts of :func:`plot_residuals` for each column that any observation has something of.
+    """Return the charts of :func:`plot_residuals`, in its units, for each column that any observation has something of.
 
     Those with the largest mean shares come first; last those that *fit* has no weight for, or 0, over how much kernels
     do of it in a second, relative to the most. *at_most* is how many are drawn: all unless stated, on a figure as large
@@ -185,11 +184,9 @@ def _scatter(ax: Axes, found: _Errors, column: str, letters: int = 80) -> None:
     along = found.shares[column] if costs else found.rates.get(column, np.zeros_like(found.errors))
     what = f"share of {column}" if costs else f"{column} in a second, of the most (no weight)"
     classes = dict.fromkeys(found.classes.tolist())
-    for number, (kernel_class, style) in enumerate(zip(classes, line_styles(), strict=False)):
+    for kernel_class, style in zip(classes, point_styles(), strict=False):
         own = (found.classes == kernel_class) & (along != 0)
-        # Markers come back after eleven; then they are hollow.
-        fill = "none" if number // len(MARKERS) % 2 else "full"
-        ax.plot(along[own], found.errors[own], **style, fillstyle=fill, linestyle="none", label=kernel_class)
+        ax.plot(along[own], found.errors[own], **style, linestyle="none", label=kernel_class)
     ax.axhline(0, color="grey", linewidth=1, zorder=0)
     ax.set_xlabel("\n".join(in_lines(what, letters)), fontsize=PRINTS[0][0])
     farthest = 1.05 * max(abs(along).max(initial=0.0), 1e-12)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from loopyperf.models.on_device.advice import Advice
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, line_styles
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above
+from loopyperf.plots.styles import HALVES, hollow, point_styles
 
 MILLISECOND = 1e-3
 EDGE = 0.06
@@ -13,29 +14,28 @@ MARGIN = 0.12
 
 
 def plot_benefits(advice: Mapping[str, Advice] | Sequence[Advice], *, ax: Axes | None = None) -> Figure:
-    """Return the benefit X-Y chart of kernels by their names, or of the launches that :func:`loopyperf.advise` names.
+    """Return the benefit X-Y chart: what memory (x, ms) and computation (y, ms) cost of kernels, and would ideally.
 
-    Costs are in ms, of memory along x, of computation along y.
-
-    Of each kernel, the cross is what it would cost without overlap, Tmem and Tcomp: above the diagonal, computation is
-    the bound. The solid point is what it costs: T'mem, which nothing hides, and Tcomp; their sum is Texec. The hollow
-    one, at the end of the line, is what it would cost ideally: Tmem_min at most, and Tfp. The chart is that of Sim,
-    Fig. 4 (A and A') and 14.
+    *advice* is by the names of kernels, or of the launches that :func:`loopyperf.advise` names. Of each, the cross is
+    what it would cost without overlap, Tmem and Tcomp: above the diagonal, computation is the bound. The solid point is
+    what it costs: T'mem, which nothing hides, and Tcomp; their sum is Texec. The hollow one, at the end of the line, is
+    what it would cost ideally: Tmem_min at most, and Tfp. The chart is that of Sim, Fig. 4 (A and A') and 14. Nothing
+    is refused: without kernels the axes are empty.
     """
     ax = axes(ax)
     largest = 0.0
     by_name = advice if isinstance(advice, Mapping) else {each.launch: each for each in advice}
-    for (name, each), style in zip(by_name.items(), line_styles(), strict=False):
+    for (name, each), style in zip(by_name.items(), point_styles(HALVES), strict=False):
         unit = each.clock * MILLISECOND
         found = each.analysis
         memory, computation = float(found.t_mem_visible) / unit, float(found.t_comp) / unit
         whole = float(found.t_mem) / unit
         ideal = memory - float(found.b_memlp) / unit, float(found.t_fp) / unit
         ax.plot([memory, ideal[0]], [computation, ideal[1]], color=style["color"], linewidth=1, linestyle=":")
-        ax.plot([whole, memory], [computation, computation], color=style["color"], linewidth=1, alpha=0.5)
+        ax.plot([whole, memory], [computation, computation], color=style["color"], linewidth=1)
         ax.plot([whole], [computation], "x", color=style["color"])
         ax.plot([memory], [computation], **style, linestyle="none", label=name)
-        ax.plot([ideal[0]], [ideal[1]], **style, linestyle="none", fillstyle="none")
+        ax.plot([ideal[0]], [ideal[1]], **hollow(style), linestyle="none")
         largest = max(largest, whole, computation)
     ax.plot([0, largest], [0, largest], color="grey", linewidth=1, linestyle="--", zorder=0)
     # Above the highest and below the lowest point, so that it covers none.

@@ -7,7 +7,19 @@ import numpy as np
 
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
-from loopyperf.plots.figures import Axes, Figure, area_styles, axes, figure_of, ink, legend_above, name_rows, ticker
+from loopyperf.plots.figures import (
+    PRINTS,
+    Axes,
+    Figure,
+    axes,
+    figure_of,
+    ink,
+    legend_above,
+    name_rows,
+    ticker,
+    width_of,
+)
+from loopyperf.plots.styles import area_styles
 from loopyperf.units import duration, unit_of
 
 By = Literal["property", "source"]
@@ -17,15 +29,22 @@ TICKS = 5
 """of the axis, at most, so that they have room in one column of a page"""
 WHOLE, OTHERS, NOWHERE = "all", "others", "(no source)"
 NEGATIVE = "below 0: a negative weight"
+PRINT, LETTER, _ = PRINTS[1]
+BESIDE_BARS = 8 * LETTER
+"""inches that the time beside a bar takes"""
+BARS = 0.5
+"""of the width that bars have at least, beside the longest names"""
 
 
 def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST, ax: Axes | None = None) -> Figure:
-    """Return bars of what the parts of *estimate* cost, in s, ms, µs, ns or ps: the largest first, their sum on top.
+    """Return bars of what parts of *estimate* cost (x, in s, ms, µs, ns or ps): the largest first, their sum on top.
 
-    Parts are properties, or instructions, barriers and launches of the source; all but the *most* largest, by their
-    magnitude, are one bar, "others". Costs below 0, which weights that were fitted without bounds may have, go to the
-    left. The bar of the whole has the estimate's interval, and the times that it has otherwise
-    (:attr:`Estimate.alternatives`). Raises :class:`ParameterError` for an estimate of many sizes, and for another *by*.
+    Parts, a row each, are properties, or instructions, barriers and launches of the source; all but the *most* largest,
+    by their magnitude, are one bar, "others". Costs below 0, which weights that were fitted without bounds may have, go
+    to the left. The bar of the whole has the estimate's interval, and the times that it has otherwise
+    (:attr:`Estimate.alternatives`).
+
+    :raises ParameterError: *estimate* is of many sizes, or *by* is something else.
     """
     parts = _largest(_costs(estimate, by), most)
     whole = float(estimate.seconds)
@@ -37,19 +56,25 @@ def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST,
     savings = [(place, seconds / unit) for place, seconds in bars if seconds < 0]
     for drawn, style, label in zip((costs, savings), area_styles(), (None, NEGATIVE), strict=False):
         if drawn:
-            drawn_bars = ax.barh([place for place, _ in drawn], [width for _, width in drawn], **style, label=label)
-            labels = [duration(width * unit) for _, width in drawn]
-            ax.bar_label(drawn_bars, labels, padding=2, fontsize="x-small")
+            places, widths = zip(*drawn, strict=True)
+            drawn_bars = ax.barh(places, widths, **style, linewidth=0, label=label)
+            ax.bar_label(drawn_bars, [duration(width * unit) for width in widths], padding=2, fontsize=PRINT)
     _mark_whole(ax, estimate, unit)
     ax.axvline(0, color=ink(ax), linewidth=0.8)
     least = "at least " if estimate.left_out else ""
     name_rows(ax, [f"{WHOLE}, {least}{whole / unit:.3g} {name}", *parts])
     ax.xaxis.set_major_locator(ticker.MaxNLocator(TICKS))
-    ax.margins(x=0.25)
+    ax.margins(x=_margin(ax))
     ax.set(xlabel=f"time ({name})")
     ax.invert_yaxis()
     legend_above(ax)
     return figure_of(ax)
+
+
+def _margin(ax: Axes) -> float:
+    """Return the room for times to the left and right of the bars, as a share of what these take."""
+    bars = BARS * width_of(ax) - 2 * BESIDE_BARS
+    return BESIDE_BARS / max(bars, BESIDE_BARS)
 
 
 def _costs(estimate: Estimate, by: By) -> Mapping[str, float]:

@@ -1,10 +1,8 @@
-"""What all pictures share: where they are drawn, and what tells their lines apart."""
+"""What all pictures share: where they are drawn, and where names and legends have room."""
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import cycle
+from collections.abc import Sequence
 from textwrap import TextWrapper
-from typing import TypedDict
 
 import numpy as np
 
@@ -12,7 +10,6 @@ from loopyperf.errors import LoopyperfError
 from loopyperf.units import UNBROKEN, unbroken
 
 try:
-    import matplotlib as mpl
     from matplotlib import ticker as ticker
     from matplotlib.axes import Axes
     from matplotlib.colors import to_hex
@@ -22,12 +19,6 @@ except ImportError as error:
         f"plots need matplotlib, which cannot be imported ({error}): pip install 'loopyperf[plots]'"
     ) from error
 
-COLORS = "petroff10"
-"""ten colours that people with any colour vision can tell apart (Petroff 2021, arXiv:2107.02270)"""
-MARKERS = "osD^vPX<>*d"
-"""one more than there are colours, so that no two of a hundred lines are the same"""
-HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "oo", "--", "++", "||", "**")
-"""of areas that lie beside each other, so that they differ where all is grey"""
 WIDTH, HEIGHT = 6.4, 4.0
 """inches"""
 PRINTS = (("small", 0.068, 0.17), ("x-small", 0.057, 0.14), ("xx-small", 0.048, 0.12))
@@ -52,20 +43,6 @@ BESIDE = 1.25
 """times: how wide axes are with what stands beside them, before the layout is known"""
 
 
-class AreaStyle(TypedDict):
-    """How an area is filled: no two by their colour alone."""
-
-    facecolor: str
-    hatch: str
-
-
-class LineStyle(TypedDict):
-    """How a line is drawn: no two by their colour alone."""
-
-    color: str
-    marker: str
-
-
 def axes(ax: Axes | None) -> Axes:
     """Return *ax*, or the axes of a new figure, which belongs to nobody but who asked for it."""
     if ax is not None:
@@ -78,18 +55,6 @@ def figure_of(ax: Axes) -> Figure:
     figure = ax.get_figure(root=True)
     assert isinstance(figure, Figure)
     return figure
-
-
-def line_styles() -> Iterator[LineStyle]:
-    """Yield a style for each line, as long as there are any to draw."""
-    for color, marker in zip(cycle(mpl.color_sequences[COLORS]), cycle(MARKERS), strict=False):
-        yield LineStyle(color=to_hex(color), marker=marker)
-
-
-def area_styles() -> Iterator[AreaStyle]:
-    """Yield a style for each sort of areas, as long as there are any to draw."""
-    for color, hatch in zip(cycle(mpl.color_sequences[COLORS]), cycle(HATCHES), strict=False):
-        yield AreaStyle(facecolor=to_hex(color), hatch=hatch)
 
 
 def ink(ax: Axes) -> str:
@@ -137,13 +102,17 @@ def say_in_legend(ax: Axes, words: str) -> None:
     ax.plot([], [], linestyle="none", label=words)
 
 
-def legend_above(ax: Axes) -> None:
-    """Say what is what above *ax*, over no data, in as many columns as there is room for; nothing if nothing is."""
+def legend_above(ax: Axes, note: str = "") -> None:
+    """Say what is what above *ax*, over no data, in as many columns as there is room for; nothing if nothing is.
+
+    A *note* of the whole picture stands over it.
+    """
     handles, labels = ax.get_legend_handles_labels()
     if not handles:
         return
     size, columns = legend_print(labels, width_of(ax), TALL * figure_of(ax).get_figheight())
-    letters = int(width_of(ax) / next(letter for name, letter, _ in PRINTS if name == size)) // columns - MARK
+    across = int(width_of(ax) / next(letter for name, letter, _ in PRINTS if name == size))
+    letters = across // columns - MARK
     # From the right end, since to the left there may be the names of rows, above which there is room.
     ax.legend(
         handles,
@@ -155,7 +124,12 @@ def legend_above(ax: Axes) -> None:
         fontsize=size,
         borderaxespad=0.2,
         columnspacing=1.0,
-        handlelength=1.8,
+        # So large that hatches and dashes are recognised.
+        handlelength=2.2,
+        handleheight=1.0,
+        title="\n".join(in_lines(note, across)),
+        title_fontsize=size,
+        alignment="left",
     )
 
 

@@ -3,37 +3,39 @@
 from collections.abc import Mapping, Sequence
 
 from loopyperf.pipeline import GroupTimes
-from loopyperf.plots.figures import POINTS, Axes, Figure, axes, figure_of, legend_above, line_styles, ticker
+from loopyperf.plots.figures import POINTS, Axes, Figure, axes, figure_of, ink, legend_above, ticker
+from loopyperf.plots.styles import COLORS
 
+BAR = COLORS[5]
+"""a dark one, on which points of either ink are seen"""
 LARGEST = 3.0
 """points that a mark is wide where bars have room for it"""
 
 
 def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: Axes | None = None) -> Figure:
-    """Return a figure with a bar for each group, from its start to its finish, in cycles.
+    """Return a figure with a bar for each group (y, its number), from its start to its finish (x, cycles).
 
     *groups* are the times of each, as :func:`loopyperf.pipeline.group_times` returns them for one core, or by its
     number. Shares of a group's instructions that were asked for are points on its
     bar: where they lie close together, it went quickly. The data are those of Dao et al., Fig. 5 to 8.
+    Nothing is refused: without groups there is no bar.
     """
     groups = groups if isinstance(groups, Mapping) else {each.group: each for each in groups}
     ax = axes(ax)
-    styles = line_styles()
-    bar, point = next(styles)["color"], next(styles)["color"]
     starts = [float(each.start) for each in groups.values()]
     ax.barh(
         list(groups),
         [float(each.finish) - start for each, start in zip(groups.values(), starts, strict=True)],
         left=starts,
         height=0.9,
-        color=bar,
+        color=BAR,
         label="start to finish",
     )
     reached = [(float(time), number) for number, each in groups.items() for time in each.milestones]
     if reached:
         at, numbers = zip(*reached, strict=True)
         size = min(LARGEST, POINTS * figure_of(ax).get_figheight() / len(groups) / 2)
-        ax.plot(at, numbers, "o", color=point, markersize=size, label="shares of its instructions issued")
+        ax.plot(at, numbers, "o", color=ink(ax), markersize=size, label="shares of its instructions issued")
         legend_above(ax)
     ax.set(xlabel="time (cycles)", ylabel="group")
     ax.yaxis.set_major_locator(ticker.MaxNLocator(integer=True, min_n_ticks=1))

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from loopyperf.idg.metrics.mix import Count, Mix
-from loopyperf.plots.figures import Axes, Figure, area_styles, axes, figure_of, legend_above, name_rows
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, name_rows
+from loopyperf.plots.styles import area_styles
 
 Class = str | tuple[str, str]
 """what instructions are called: e.g. a subsystem; or a kind and a type"""
@@ -13,11 +14,12 @@ MOST = 8
 
 
 def plot_mix(mixes: Mapping[str, Mix | Mapping[Class, Count]], *, most: int = MOST, ax: Axes | None = None) -> Figure:
-    """Return stacked bars of what a warp of each kernel executes: shares of its instructions, in per cent.
+    """Return stacked bars, a row for each kernel, of what a warp of it executes: shares of its instructions (x, %).
 
     *mixes* are by the kernel's name: a :func:`loopyperf.idg.metrics.instruction_mix`, or numbers of instructions by
     class, as :meth:`loopyperf.idg.Idg.mix` and :func:`loopyperf.idg.metrics.executions_by_subsystem` return. How many
     instructions all are stands beside the name. Classes beyond the *most* frequent ones over all kernels are "others".
+    Nothing is refused: a kernel without instructions has no bar.
     """
     ax = axes(ax)
     tables = {kernel: _by_class(mix) for kernel, mix in mixes.items()}
@@ -29,9 +31,7 @@ def plot_mix(mixes: Mapping[str, Mix | Mapping[Class, Count]], *, most: int = MO
     left = dict.fromkeys(tables, 0.0)
     for (name, of_class), style in zip(_classes(shares, most).items(), area_styles(), strict=False):
         widths = [of_class.get(kernel, 0.0) for kernel in tables]
-        ax.barh(
-            range(len(tables)), widths, left=list(left.values()), **style, edgecolor="white", linewidth=0.3, label=name
-        )
+        ax.barh(range(len(tables)), widths, left=list(left.values()), **style, linewidth=0.3, label=name)
         left = {kernel: left[kernel] + width for kernel, width in zip(tables, widths, strict=True)}
     names = [f"{kernel} ({float(totals[kernel]):,.6g})" for kernel in tables]
     name_rows(ax, names)

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from math import isclose
+from typing import Any
 
+from loopyperf.errors import ParameterError
 from loopyperf.oracle.comparison import OccupancyComparison
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, ink, legend_above, line_styles, ticker
+from loopyperf.plots.figures import Axes, Figure, axes, figure_of, ink, legend_above, ticker
 from loopyperf.plots.levels import name_levels, names_in_lines
+from loopyperf.plots.styles import DASHES, LineStyle, hollow, line_styles
 
 Points = Sequence[tuple[float, float]]
 """concurrent warps of a core, performance"""
@@ -13,6 +16,8 @@ ALIKE = 0.005
 """relative difference of lines that look the same"""
 WIDER, MOST = 2.0, 3
 """points that a line is wider for each line that covers it, and for how many of them, so that it is seen below"""
+THIN = 0.6
+"""points that a line between measured points is wide"""
 
 
 def plot_over_occupancy(
@@ -24,16 +29,21 @@ def plot_over_occupancy(
     xlabel: str = "concurrent warps of a core",
     ax: Axes | None = None,
 ) -> Figure:
-    """Return a figure with a line for each of *lines*, over the warps that are on a core at once.
+    """Return a figure with a line for each of *lines*: performance (y) over the warps that are on a core at once (x).
 
     *lines* are points by name, or what :func:`loopyperf.compare_occupancies` returns: then they are of each model, and
-    performance is told in runs of the kernel in a second. What was *measured* is drawn as hollow points, in the colour
-    of the line of the same name. *bounds*, what cannot be exceeded, are dashed. *ylabel* names the performance and its
-    unit. The layout is that of Fig. 3 of Cornelis and Lemeire, and Fig. 2, 14 and 17 of Lemeire et al.
+    performance is told in runs of the kernel in a second. Else *ylabel* must name the performance and its unit. What
+    was *measured* is drawn as hollow points, in the colour of the line of the same name; where their marker comes a
+    second time, thin dashes join them. *bounds*, what cannot be exceeded, are dashed. The layout is that of Fig. 3 of
+    Cornelis and Lemeire, and Fig. 2, 14 and 17 of Lemeire et al.
+
+    :raises ParameterError: *lines* are points, and no *ylabel* says of what.
     """
-    ax = axes(ax)
     if isinstance(lines, OccupancyComparison):
         lines, ylabel = lines.points, ylabel or "performance (runs/s)"
+    if not ylabel:
+        raise ParameterError("points have no unit: say in ylabel what they are, for example ylabel='Gflop/s'")
+    ax = axes(ax)
     known = measured or {}
     names = [*lines, *(name for name in known if name not in lines)]
     for name, style in zip(names, line_styles(), strict=False):
@@ -43,10 +53,10 @@ def plot_over_occupancy(
             ax.plot(*_sorted(lines[name]), **style, linewidth=1.5 + wider, markersize=4 + wider, label=name)
         if known.get(name):
             label = None if lines.get(name) else f"{name}, measured"
-            ax.plot(*_sorted(known[name]), **style, linestyle="none", fillstyle="none", label=label)
+            ax.plot(*_sorted(known[name]), **hollow(style), **_between_measured(style), label=label)
     if any(lines.get(name) for name in known):
         ax.plot([], [], "o", color="grey", fillstyle="none", label="measured")
-    ax.set(xlabel=xlabel, ylabel=ylabel or "performance")
+    ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     ax.set_xlim(left=0)
     if bounds:
@@ -66,6 +76,12 @@ def _draw_bounds(ax: Axes, bounds: Mapping[str, float]) -> None:
     name_levels(ax, dict(zip(names, bounds.values(), strict=True)), end)
     ax.set_xlim(0, end / (1 - share))
     ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= end])
+
+
+def _between_measured(style: LineStyle) -> dict[str, Any]:
+    """Return how measured points are joined: not at all; where their marker was used before, thinly, in own dashes."""
+    is_first = style["linestyle"] == DASHES[0]
+    return {"linestyle": "none"} if is_first else {"linestyle": style["linestyle"], "linewidth": THIN}
 
 
 def _is_alike(one: Points, other: Points) -> bool:

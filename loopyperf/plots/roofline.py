@@ -10,16 +10,15 @@ from loopyperf.plots.figures import (
     NARROW,
     Axes,
     Figure,
-    LineStyle,
     axes,
     figure_of,
     ink,
     legend_above,
-    line_styles,
     say_in_legend,
     width_of,
 )
 from loopyperf.plots.levels import name_levels, names_in_lines
+from loopyperf.plots.styles import DASHES, HALVES, PointStyle, hollow, point_styles
 from loopyperf.units import number_of, prefixed
 
 MARGIN = 4.0
@@ -30,18 +29,19 @@ ALIKE = 0.02
 """relative difference of places that look the same"""
 MARKER = 6.0
 """points; a launch around another one is larger"""
-DASHES = ("-", "--", "-.", ":")
 
 
 def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = None, ax: Axes | None = None) -> Figure:
-    """Return the chart of performance (flop/s) over intensity (flop/B), on logarithmic axes.
+    """Return the chart of performance (y, flop/s) over intensity (x, flop/B), on logarithmic axes.
 
     Slopes are the bandwidths of memories, level lines the peaks of multiply-adds, special functions and issues, all of
     the device's description at its clock under load. Of each launch there is a point at its intensity for each memory,
     at the height that the roofline model says is attainable: solid for the one farthest from the core, hollow for
     others. The memory whose slope a launch's point of it touches is its bound; a level binds what does such operations.
     *measured* are the seconds of launches by name, all executions of one together; they are crosses. A launch without
-    floating-point operations has no place. Raises :class:`ParameterError` for times of what is no launch.
+    floating-point operations has no place.
+
+    :raises ParameterError: *measured* has a time of what is no launch.
 
     See :func:`loopyperf.oracle.roofline.roofline`. Source: Williams et al., Roofline, 2009; with points for several
     memories, Yang et al., Hierarchical Roofline Analysis for GPUs, 2020.
@@ -56,7 +56,7 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
     end = _set_limits(ax, roofline, launches, measured or {}, share)
     _draw_roofs(ax, roofline, end)
     name_levels(ax, dict(zip(names, levels.values(), strict=True)), end)
-    for number, (launch, style) in enumerate(zip(launches, line_styles(), strict=False)):
+    for number, (launch, style) in enumerate(zip(launches, point_styles(HALVES), strict=False)):
         inside = sum(_is_at_the_same_place(launch, other, memories) for other in launches[number + 1 :])
         _draw_launch(ax, launch, style, memories, MARKER + 4 * min(inside, 4))
     known = [(launch, measured[launch.name]) for launch in launches if measured and launch.name in measured]
@@ -128,13 +128,13 @@ def _draw_roofs(ax: Axes, roofline: Roofline, end: float) -> None:
 
 
 def _draw_launch(
-    ax: Axes, launch: LaunchUnderRoofs, style: LineStyle, memories: Sequence[str], markersize: float
+    ax: Axes, launch: LaunchUnderRoofs, style: PointStyle, memories: Sequence[str], markersize: float
 ) -> None:
     farthest, at = _farthest(launch, memories)
     others = [each for memory, each in launch.intensities.items() if memory != farthest]
     height = launch.performance
     ax.plot([min([at, *others]), at], [height, height], color=style["color"], linewidth=1, linestyle=":")
-    ax.plot(others, [height] * len(others), **style, linestyle="none", fillstyle="none", zorder=3)
+    ax.plot(others, [height] * len(others), **hollow(style), linestyle="none", zorder=3)
     label = f"{launch.name}, bound: {launch.bound}"
     ax.plot([at], [height], **style, markersize=markersize, linestyle="none", label=label, zorder=3)
 

@@ -19,15 +19,17 @@ from loopyperf.plots.figures import (
     figure_of,
     ink,
     legend_above,
-    line_styles,
     name_along,
     ticker,
     width_of,
 )
+from loopyperf.plots.styles import point_styles
 
 Floats = NDArray[np.float64]
-ALONE = 4
-"""points: how wide the interval of a single size is drawn"""
+ALONE = 1.5
+"""points: how wide the interval of a single size is drawn, which is less than its mark"""
+EDGE = 0.6
+"""points: how wide the edge of the interval of several is"""
 FEW = 4
 """times the least size: up to there, numbers are as far apart as they are below a linear axis"""
 DECADES = 200
@@ -42,27 +44,27 @@ def plot_sizes(
     measured: Sequence[tuple[float, float]] = (),
     ax: Axes | None = None,
 ) -> Figure:
-    """Return the chart of run times (s) over the values of *size*, on logarithmic axes.
+    """Return the chart of run times (y, s) over the values of *size* (x), on logarithmic axes.
 
     *estimate* is one of an array of sizes. Its interval is a band, a time that it has otherwise
     (:attr:`Estimate.alternatives`) a dashed line. *measured* are values of *size*, each with a time in seconds. With
     the *fit* that it was made by, sizes are hatched at which the kernel does more, or less, of something than all
-    kernels that the fit was made from. Raises :class:`ParameterError` for an estimate of one size, and where several
-    sizes of an array have the same value of *size*.
+    kernels that the fit was made from.
+
+    :raises ParameterError: *estimate* is of one size, has no *size*, or several with the same value of it.
     """
     values, order = _ascending(estimate, size)
     seconds = _at(estimate.seconds, order)
     ax = axes(ax)
-    style, *others = islice(line_styles(), 1 + len(estimate.alternatives))
+    style, *others = islice(point_styles(), 1 + len(estimate.alternatives))
     color = style["color"]
     if estimate.interval is not None:
         low, high = (_at(end, order) for end in estimate.interval)
-        width = 0 if len(values) > 1 else ALONE
-        ax.fill_between(values, low, high, color=color, alpha=0.35, linewidth=width, label="interval")
+        _draw_interval(ax, values, low, high, color)
     ax.plot(values, seconds, **style, markersize=3, label=f"{estimate.kernel}, {estimate.model}{estimate.without}")
     for each, other in zip(estimate.alternatives, others, strict=True):
         label, times = f"if {each.assumption}", _at(each.seconds, order)
-        ax.plot(values, times, color=color, marker=other["marker"], markersize=3, linestyle="--", label=label)
+        ax.plot(values, times, **other, markersize=3, linestyle="--", label=label)
     if measured:
         at, times = zip(*sorted(measured), strict=True)
         ax.plot(at, times, "x", color=ink(ax), linestyle="none", label="measured")
@@ -74,6 +76,12 @@ def plot_sizes(
         _hatch(ax, values, _beyond(estimate, fit)[order])
     legend_above(ax)
     return figure_of(ax)
+
+
+def _draw_interval(ax: Axes, values: Floats, low: Floats, high: Floats, color: str) -> None:
+    """Draw the band from *low* to *high*: a pale one, whose edges are seen on any ground."""
+    width = EDGE if len(values) > 1 else ALONE
+    ax.fill_between(values, low, high, facecolor=(color, 0.35), edgecolor=color, linewidth=width, label="interval")
 
 
 def _ascending(estimate: Estimate, size: str) -> tuple[Floats, NDArray[np.intp]]:

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from math import isfinite, nan
 
-from matplotlib.markers import CARETRIGHTBASE
-
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import IncompatibleRunsError, ParameterError
 from loopyperf.models.interface import Basis
@@ -12,14 +10,14 @@ from loopyperf.models.result import LEVEL
 from loopyperf.plots.figures import (
     Axes,
     Figure,
-    LineStyle,
     axes,
     figure_of,
     legend_above,
-    line_styles,
     name_rows,
+    say_in_legend,
     ticker,
 )
+from loopyperf.plots.styles import LineStyle, hollow, line_styles, points_of
 from loopyperf.units import in_percent
 
 MARGIN = 3.2
@@ -33,16 +31,16 @@ Known = tuple[float, float, float]
 
 
 def plot_weights(fits: Mapping[str, Fit], columns: Sequence[str], *, ax: Axes | None = None) -> Figure:
-    """Return the chart of weights of *columns*, a row for each, on each device, on a logarithmic axis.
+    """Return the chart of weights (x, logarithmic, s per unit or per described s) of *columns*, a row for each.
 
-    *fits* are by the name of the device, of one model, basis and counting. Bars are by how much a weight may be off if
-    nothing else is: √ of its variance (the fit's covariance, for relative errors of variance 1), times the quantile of
-    the scores from which intervals are made
+    *fits* are by the name of the device, of one model, basis and counting; devices stand in their order within a row.
+    Bars are by how much a weight may be off if nothing else is: √ of its variance (the fit's covariance, for relative
+    errors of variance 1), times the quantile of the scores from which intervals are made
     (:meth:`loopyperf.calibration.intervals.uncertainty.Uncertainty.of_weights`); there are none where the fit does not
-    state it. A weight below 0 is hollow, at its magnitude; 0 is an arrow at the axis.
+    state it. A weight below 0 is hollow, at its magnitude; 0 is on the frame.
 
-    Raises :class:`IncompatibleRunsError` for fits whose weights are for different things, and :class:`ParameterError`
-    for a column that no fit has.
+    :raises IncompatibleRunsError: the weights of *fits* are for different things.
+    :raises ParameterError: no fit has one of *columns*.
     """
     basis = _checked_basis(fits, columns)
     ax = axes(ax)
@@ -89,24 +87,22 @@ def _limits(points: Sequence[Known]) -> tuple[float, float]:
 
 
 def _draw(ax: Axes, points: Sequence[Known], style: LineStyle, device: str, left: float) -> None:
-    color = style["color"]
     for weight, width, row in points:
         if isfinite(width):
             # What may be 0 reaches the end of the axis.
             ends = [max(left, abs(weight) - width), max(left, abs(weight) + width)]
-            ax.plot(ends, [row, row], color=color, linewidth=1.2)
-        if weight:
-            ax.plot([abs(weight)], [row], **style, fillstyle="full" if weight > 0 else "none", linestyle="none")
-        else:
-            ax.plot([left], [row], marker=CARETRIGHTBASE, color=color, linestyle="none", clip_on=False)
-    ax.plot([], [], **style, linestyle="none", label=device)
+            ax.plot(ends, [row, row], color=style["color"], linestyle=style["linestyle"], linewidth=1.2)
+        mark = hollow(style) if weight < 0 else points_of(style)
+        # Zero has no place on a logarithmic axis: the mark is on the frame.
+        ax.plot([abs(weight) or left], [row], **mark, linestyle="none", clip_on=bool(weight), zorder=3)
+    ax.plot([], [], **points_of(style), linestyle="none", label=device)
 
 
 def _name_kinds(ax: Axes, points: Sequence[Known]) -> None:
-    """Say what hollow marks, arrows and bars are, where there are any."""
+    """Say what hollow marks, those on the frame and bars are, where there are any."""
     if any(weight < 0 for weight, _, _ in points):
         ax.plot([], [], "o", color="grey", fillstyle="none", label="below 0: its magnitude")
     if any(weight == 0 for weight, _, _ in points):
-        ax.plot([], [], marker=CARETRIGHTBASE, color="grey", linestyle="none", label="0")
+        say_in_legend(ax, "on the frame: 0")
     if any(isfinite(width) for _, width, _ in points):
         ax.plot([], [], color="grey", linewidth=1.2, label=f"may be off so far ({in_percent(LEVEL)})")

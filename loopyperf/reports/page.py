@@ -24,6 +24,7 @@ from loopyperf.plots.figures import Figure
 from loopyperf.plots.roofline import plot_roofline
 from loopyperf.reports.colours import DARK, LIGHT, coloured, style_sheet
 from loopyperf.reports.folders import without_folders
+from loopyperf.reports.hover import said_of_roofline
 from loopyperf.reports.pictures import embedded
 from loopyperf.units import amount, duration, in_percent, prefixed, unbroken
 
@@ -153,7 +154,8 @@ def _roofline_chart(on: OnDevice, number: int) -> Markup:
     assert on.roofline is not None
     ax = Figure(figsize=CHART, layout="constrained").subplots()
     figure = plot_roofline(on.roofline, ax=ax)
-    return Markup(embedded(figure, f"Roofline of {on.roofline.kernel} on {on.device}", f"roofline-{number}-"))
+    title = f"Roofline of {on.roofline.kernel} on {on.device}"
+    return Markup(embedded(figure, title, f"roofline-{number}-", said_of_roofline(ax, on.roofline)))
 
 
 def _style() -> str:

@@ -125,8 +125,12 @@ def test_what_cannot_be_drawn_is_refused(draw: Callable[[], object], message: st
         draw()
 
 
-def test_no_two_of_twenty_classes_look_the_same() -> None:
-    rows = [Observation(f"class {number}", "x", {}, {"f32 add": 1}, 1.0) for number in range(20)]
-    (ax,) = plot_residuals(rows, WEIGHTED, "f32 add").axes
-    looks = {(line.get_color(), line.get_marker(), line.get_fillstyle()) for line in ax.lines[:-1]}
-    assert len(looks) == 20
+def test_no_two_of_fifty_classes_or_kernels_differ_by_their_colour_alone() -> None:
+    rows = [Observation(f"class {number}", "x", {}, {"f32 add": 1}, 1.0) for number in range(50)]
+    (residuals,) = plot_residuals(rows, WEIGHTED, "f32 add").axes
+    (predictions,) = plot_predictions([Prediction(f"k{number}", {}, 1.0, 1.0) for number in range(50)]).axes
+    for ax in (residuals, predictions):
+        looks = [(line.get_marker(), line.get_fillstyle()) for line in ax.lines[:50]]
+        assert len(set(looks)) == 50
+        # The first marker that is used again is hollow.
+        assert looks[11] == (looks[0][0], "none")

@@ -6,6 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from msgspec import structs
 
 from loopyperf.calibration.fits import Fit
@@ -52,6 +54,20 @@ def test_the_whole_has_its_interval_and_its_other_times() -> None:
     assert (low, high) == pytest.approx((5.0, 8.0))
     (other,) = [line for line in ax.lines if line.get_marker() == "D"]
     assert list(other.get_xdata()) == pytest.approx([9.0])
+
+
+@pytest.mark.parametrize("width", [3.3, 6.4])
+def test_no_time_beside_a_bar_leaves_the_axes(width: float) -> None:
+    figure = Figure(figsize=(width, 2.8), layout="constrained")
+    ax = figure.subplots()
+    named = Row("global load 32-bit, stride 1, by a long name", "s1", 10, 1e-4, 1e-3)
+    savings = Row("loads", "s2", 1, -5e-3, -5e-3)
+    plot_breakdown(replace(ESTIMATE, breakdown=Breakdown((named, *ROWS, savings))), ax=ax)
+    figure.draw_without_rendering()
+    inside = ax.get_window_extent()
+    boxes = [Text.get_window_extent(text) for text in ax.texts]
+    assert len(boxes) == 4
+    assert all(inside.x0 < box.x0 < box.x1 < inside.x1 for box in boxes)
 
 
 def test_sources_are_bars_too() -> None:

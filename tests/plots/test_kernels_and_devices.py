@@ -12,7 +12,6 @@ from loopyperf.errors import IncompatibleRunsError, ParameterError
 from loopyperf.idg.metrics import Mix
 from loopyperf.oracle.comparison import OccupancyComparison
 from loopyperf.plots import plot_mix, plot_over_occupancy, plot_weights
-from loopyperf.plots.figures import line_styles
 
 
 def shares(figure: Figure) -> dict[str, list[tuple[float, float]]]:
@@ -39,6 +38,11 @@ def test_the_three_sorts_of_the_papers_are_classes_too() -> None:
 def test_seldom_classes_are_one() -> None:
     found = shares(plot_mix({"a": {"alu": 5, "sfu": 3, "fp64": 1, "local": 1}}, most=2))
     assert found == {"alu": [(0, 50)], "sfu": [(50, 30)], "others": [(80, 20)]}
+
+
+def test_no_two_of_twenty_classes_differ_by_their_colour_alone() -> None:
+    (ax,) = plot_mix({"a": {f"class {number}": 1 for number in range(20)}}, most=20).axes
+    assert len({bar.get_hatch() for bar in ax.patches}) == 20
 
 
 def test_a_kernel_of_no_instructions_has_no_bar() -> None:
@@ -75,10 +79,13 @@ def test_weights_stand_by_devices_with_bars_of_what_the_covariance_says() -> Non
     assert (ax.get_xlabel(), ax.get_xscale()) == ("weight (s per unit)", "log")
 
 
-def test_a_weight_of_nothing_is_an_arrow_at_the_axis() -> None:
-    (ax,) = plot_weights({"A": fit(adds=0.0), "B": fit(adds=1.0)}, ["adds"]).axes
-    assert ax.lines[0].get_xdata()[0] == ax.get_xlim()[0]
-    assert "0" in [text.get_text() for text in ax.get_legend().get_texts()]
+def test_a_weight_of_nothing_is_its_devices_mark_on_the_frame() -> None:
+    (ax,) = plot_weights({"A": fit(adds=1.0), "B": fit(adds=0.0)}, ["adds"]).axes
+    _, _, nothing, named = ax.lines[:4]
+    assert nothing.get_xdata()[0] == ax.get_xlim()[0]
+    assert nothing.get_marker() == named.get_marker()
+    assert named.get_label() == "B"
+    assert "on the frame: 0" in [text.get_text() for text in ax.get_legend().get_texts()]
 
 
 def test_weights_that_do_not_compare_are_refused() -> None:
@@ -100,15 +107,11 @@ def test_what_compare_occupancies_returns_is_drawn_as_it_is() -> None:
     assert ax.get_ylabel() == "performance (runs/s)"
 
 
-def test_no_two_of_fifty_lines_look_the_same() -> None:
-    styles = [tuple(style.values()) for style, _ in zip(line_styles(), range(50), strict=False)]
-    assert len(set(styles)) == 50
-
-
 def test_a_legend_stands_above_the_axes_over_no_data() -> None:
     figure = Figure(figsize=(3.4, 3), layout="constrained")
     ax = figure.subplots()
-    plot_over_occupancy({f"model number {number}": [(1, 1.0), (2, 2.0)] for number in range(12)}, ax=ax)
+    lines = {f"model number {number}": [(1, 1.0), (2, 2.0)] for number in range(12)}
+    plot_over_occupancy(lines, ylabel="Gflop/s", ax=ax)
     figure.draw_without_rendering()
     legend, inside = ax.get_legend().get_window_extent(), ax.get_window_extent()
     assert legend.y0 >= inside.y1 - 1
@@ -119,6 +122,7 @@ def test_a_legend_stands_above_the_axes_over_no_data() -> None:
 def test_a_legend_of_many_leaves_room_for_the_chart_in_a_narrow_column() -> None:
     figure = Figure(figsize=(4, 3), layout="constrained")
     ax = figure.subplots()
-    plot_over_occupancy({f"stride-{number} filled global access": [(1, 1.0 * number)] for number in range(20)}, ax=ax)
+    lines = {f"stride-{number} filled global access": [(1, 1.0 * number)] for number in range(20)}
+    plot_over_occupancy(lines, ylabel="GB/s", ax=ax)
     figure.draw_without_rendering()
     assert ax.get_window_extent().height > 0.28 * figure.bbox.height

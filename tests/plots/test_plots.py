@@ -3,12 +3,18 @@
 import subprocess
 import sys
 from fractions import Fraction
+from inspect import signature
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from loopyperf import plots
+from loopyperf.calibration.accuracy import Prediction
+from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.problem import Observation
 from loopyperf.device.lambdas import Lambdas
+from loopyperf.errors import ParameterError
 from loopyperf.idg import Idg
 from loopyperf.models.gpuperf import Inputs, Parameters, analyse
 from loopyperf.models.on_device.advice import Advice
@@ -21,7 +27,9 @@ from loopyperf.plots import (
     plot_groups,
     plot_mix,
     plot_over_occupancy,
+    plot_predictions,
     plot_profile,
+    plot_residuals,
     plot_roofline,
     plot_sizes,
     plot_weights,
@@ -48,9 +56,18 @@ def test_lines_are_drawn_by_warps_and_measurements_as_points_of_their_colour() -
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("concurrent warps of a core", "Gflop/s")
 
 
+def test_measured_points_of_the_same_marker_are_told_apart_without_colours() -> None:
+    lines = {f"line {number}": POINTS for number in range(23)}
+    (ax,) = plot_over_occupancy(lines, measured=lines, ylabel="Gflop/s").axes
+    measured = [line for line in ax.lines if line.get_fillstyle() == "none" and len(line.get_xdata())]
+    looks = {(line.get_marker(), line.get_linestyle()) for line in measured}
+    assert len(looks) == 23
+    assert [measured[number].get_linestyle() for number in (0, 11, 22)] == ["None", "--", "-."]
+
+
 def test_lines_that_cover_each_other_are_all_seen() -> None:
     (ax,) = plot_over_occupancy(
-        {"a": POINTS, "b": POINTS[::-1], "c": [(4, 1.0), (8, 2.1), (16, 2.5)], "d": POINTS}
+        {"a": POINTS, "b": POINTS[::-1], "c": [(4, 1.0), (8, 2.1), (16, 2.5)], "d": POINTS}, ylabel="runs/s"
     ).axes
     widths = {line.get_label(): line.get_linewidth() for line in ax.lines}
     assert widths["a"] > widths["b"] > widths["d"] == widths["c"]
@@ -58,7 +75,7 @@ def test_lines_that_cover_each_other_are_all_seen() -> None:
 
 
 def test_what_was_measured_alone_is_drawn_too() -> None:
-    (ax,) = plot_over_occupancy({}, measured={"a": POINTS}).axes
+    (ax,) = plot_over_occupancy({}, measured={"a": POINTS}, ylabel="runs/s").axes
     assert [list(line.get_xdata()) for line in ax.lines] == [[4, 8, 16]]
 
 
@@ -102,28 +119,44 @@ def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
     assert below.y1 < ax.transData.transform((0, 0))[1] < highest < above.y0
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda ax: plot_benefits({}, ax=ax),
-        lambda ax: plot_groups({}, ax=ax),
-        lambda ax: plot_over_occupancy({}, ax=ax),
-        lambda ax: plot_roofline(Roofline("k", {}, "d", {}, {}, (), ()), ax=ax),
-        lambda ax: plot_breakdown(Estimate("k", {}, "d", "m", "executed", 0.0, Breakdown(())), ax=ax),
-        lambda ax: plot_sizes(
-            Estimate("k", {"n": np.ones(1)}, "d", "m", "executed", np.ones(1), Breakdown(())), "n", ax=ax
-        ),
-        lambda ax: plot_profile(profile_of(simulate(Idg.from_edges([], []), {}, Execution(1, 1, 1))), ax=ax),
-        lambda ax: plot_mix({}, ax=ax),
-        lambda ax: plot_weights({}, [], ax=ax),
-    ],
-)
-def test_axes_that_are_given_are_drawn_on(draw) -> None:
+FIT = Fit(model="linear", device="D", slug="d", counting="executed", weights={"adds": 1.0})
+LOADED = Idg.from_edges(["alu", "mem"], [(0, 1)])
+TIMING = {"alu": Lambdas(1, 4), "mem": Lambdas(2, 6)}
+NOTHING = Estimate("k", {}, "d", "m", "executed", 0.0, Breakdown(()))
+ONES = Estimate("k", {"n": np.ones(1)}, "d", "m", "executed", np.ones(1), Breakdown(()))
+DRAWN = {
+    "plot_benefits": lambda **of: plot_benefits({}, **of),
+    "plot_breakdown": lambda **of: plot_breakdown(NOTHING, **of),
+    "plot_groups": lambda **of: plot_groups({}, **of),
+    "plot_mix": lambda **of: plot_mix({}, **of),
+    "plot_over_occupancy": lambda **of: plot_over_occupancy({}, ylabel="Gflop/s", **of),
+    "plot_predictions": lambda **of: plot_predictions([Prediction("k", {}, 1.0, 1.0)], **of),
+    "plot_profile": lambda **of: plot_profile(profile_of(simulate(LOADED, TIMING, Execution(1, 1, 1))), **of),
+    "plot_residuals": lambda **of: plot_residuals([Observation("a", "x", {}, {"adds": 1}, 1.0)], FIT, "adds", **of),
+    "plot_roofline": lambda **of: plot_roofline(Roofline("k", {}, "d", {}, {}, (), ()), **of),
+    "plot_sizes": lambda **of: plot_sizes(ONES, "n", **of),
+    "plot_weights": lambda **of: plot_weights({"D": FIT}, ["adds"], **of),
+}
+"""all but the residuals' panels, which take as many axes as there are columns, on a figure of their own"""
+
+
+def test_every_plot_but_the_panels_takes_axes() -> None:
+    taking = {name for name in plots.__all__ if "ax" in signature(getattr(plots, name)).parameters}
+    assert taking == set(DRAWN) == set(plots.__all__) - {"plot_residual_panels"}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_axes_that_are_given_are_drawn_on(name: str) -> None:
     figure = Figure()
     left, right = figure.subplots(1, 2)
-    assert draw(right) is figure
+    assert DRAWN[name](ax=right) is figure
     assert right.get_xlabel()
     assert not left.get_xlabel()
+
+
+def test_points_without_a_unit_are_refused() -> None:
+    with pytest.raises(ParameterError, match="ylabel='Gflop/s'"):
+        plot_over_occupancy({"a": POINTS})
 
 
 def test_figure_of_axes_in_a_subfigure_is_the_whole_one() -> None:

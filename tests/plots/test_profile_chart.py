@@ -43,7 +43,8 @@ def test_rows_are_warps_with_what_they_wait_for_and_subsystems_with_what_takes_t
         "subsystem taken": [(2, 0, 1), (3, 4, 6)],
         "by the next instruction": [(2, 1, 2), (3, 6, 8)],
     }
-    (issues,) = [line for line in ax.lines if line.get_label() == "issue"]
+    issues, named = (line for line in ax.lines if line.get_marker() == "|")
+    assert named.get_label() == "issue"
     assert sorted(zip(issues.get_xdata(), issues.get_ydata(), strict=True)) == [(0, 0), (1, 1), (4, 0), (6, 1)]
     names = [text.get_text() for text in ax.get_yticklabels()]
     # Complete after 6 + 6 cycles: 2 of 12 taken of the alu, 4 of the memory.
@@ -66,14 +67,67 @@ def test_in_the_order_of_dataflow_there_are_subsystems_alone() -> None:
     assert [text.get_text().split(",")[0] for text in ax.get_yticklabels()] == ["alu", "mem"]
 
 
-@pytest.mark.parametrize("size", [(4, 3), (9, 5.6)])
-def test_no_name_beside_the_rows_covers_another(size: tuple[float, float]) -> None:
-    graph = Idg.from_edges(["alu", "mem"], [(0, 1)])
-    timing = {"alu": Lambdas(1, 4), "mem": Lambdas(2, 6)}
-    many = profile_of(simulate(graph, timing, Execution(10, 1, 4)))
+SUBSYSTEMS = [f"{name} {number}" for name in ("alu", "control", "integer", "fp64") for number in range(4)] + ["mem"]
+
+
+def crowd(warps: int, subsystems: list[str]) -> Profile:
+    """Return what so many warps do that use all *subsystems*, one after the other."""
+    graph = Idg.from_edges(subsystems, [(place, place + 1) for place in range(len(subsystems) - 1)])
+    return profile_of(simulate(graph, dict.fromkeys(subsystems, Lambdas(1, 4)), Execution(warps, 1, 1)))
+
+
+@pytest.mark.parametrize("size", [(6.4, 4.0), (3.3, 2.8)])
+@pytest.mark.parametrize("warps", [2, 64])
+def test_warps_have_half_of_the_height_beside_seventeen_subsystems(warps: int, size: tuple[float, float]) -> None:
+    ax = Figure(figsize=size, layout="constrained").subplots()
+    plot_profile(crowd(warps, SUBSYSTEMS), ax=ax)
+    bottom, top = ax.get_ylim()
+    assert warps / (bottom - top) >= 0.5
+    rows = {(low, high) for each in ax.collections for low, high in extents(each) if low > warps - 0.5}
+    # All seventeen have a row, none over another.
+    ordered = sorted(rows)
+    assert len(ordered) == 17
+    assert all(above[1] < below[0] for above, below in pairwise(ordered))
+
+
+def extents(collection) -> set[tuple[float, float]]:
+    """Return from where to where areas reach down."""
+    return {(path.vertices[:, 1].min(), path.vertices[:, 1].max()) for path in collection.get_paths()}
+
+
+def test_subsystems_without_room_for_their_names_share_one() -> None:
+    ax = Figure(figsize=(3.3, 2.8), layout="constrained").subplots()
+    plot_profile(crowd(64, SUBSYSTEMS), ax=ax)
+    names = [text.get_text().split(",")[0] for text in ax.get_yticklabels()]
+    assert [name for name in names if not name.startswith("warp")] == [
+        "4 × alu",
+        "4 × control",
+        "4 × integer",
+        "4 × fp64",
+        "mem",
+    ]
+
+
+def test_subsystems_that_a_window_does_not_use_have_no_row_and_are_named() -> None:
+    (ax,) = plot_profile(crowd(2, SUBSYSTEMS), end=4).axes
+    # The second instruction of the first warp is issued at 4.
+    names = [text.get_text().split(",")[0] for text in ax.get_yticklabels()]
+    assert names == ["warp 0", "warp 1", "alu 0"]
+    unused = "not used: 3 × alu, 4 × control, 4 × integer, 4 × fp64, mem"
+    assert " ".join(ax.get_legend().get_title().get_text().split()) == unused
+    (ax,) = plot_profile(crowd(2, [f"subsystem called {letter}" for letter in "abcdef"]), end=4).axes
+    assert ax.get_legend().get_title().get_text() == "not used: 5 subsystems"
+    (ax,) = plot_profile(profile()).axes
+    assert not ax.get_legend().get_title().get_text()
+
+
+@pytest.mark.parametrize("size", [(3.3, 2.8), (4, 3), (9, 5.6)])
+@pytest.mark.parametrize("warps", [10, 64])
+@pytest.mark.parametrize("subsystems", [["alu", "mem"], SUBSYSTEMS], ids=len)
+def test_no_name_beside_the_rows_covers_another(size: tuple[float, float], warps: int, subsystems: list[str]) -> None:
     figure = Figure(figsize=size, layout="constrained")
     ax = figure.subplots()
-    plot_profile(many, ax=ax)
+    plot_profile(crowd(warps, subsystems), ax=ax)
     figure.draw_without_rendering()
     boxes = sorted((text.get_window_extent() for text in ax.get_yticklabels()), key=lambda box: box.y0)
     assert len(boxes) > 5

@@ -1,42 +1,25 @@
-"""The page in a browser: it shows, sorts, switches and prints, by mouse and by keys, and asks nobody for anything.
+"""The page in a browser: it shows, sorts, switches and prints, by mouse and by keys, and asks nobody for anything."""
 
-The browser is Debian's Chromium, without a window, by way of Playwright; `make browser` installs it.
-"""
-
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from reports.questions import HOSTILE, hostile, page_on_several_devices
+from kernels import triangle
+from reports.browsing import Watched, chromium, needs_chromium, watching
+from reports.printed import compact, printed
+from reports.questions import HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
 
 import loopyperf as lpp
+from loopyperf.units import prefixed
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: make env")
-CHROMIUM = shutil.which("chromium")
-QUIET = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="there is no chromium: make browser, as root on Debian, installs it"
-)
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -49,30 +32,10 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "page.html").as_uri()
 
 
-class Watched:
-    """A page, and what it asked for and complained of."""
-
-    def __init__(self, browser: Any, address: str, **options: Any) -> None:
-        self.page = browser.new_context(**options).new_page()
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.goto(address)
-
-    def texts(self, selector: str) -> list[str]:
-        """Return the texts of those elements that are seen."""
-        return [each.inner_text().strip() for each in self.page.locator(selector).all() if each.is_visible()]
-
-
 @pytest.fixture
 def watched(browser: Any, address: str) -> Iterator[Watched]:
-    opened = Watched(browser, address)
-    yield opened
-    assert opened.complaints == []
-    assert opened.requests == [address]
-    opened.page.context.close()
+    with watching(browser, address) as opened:
+        yield opened
 
 
 def headline(watched: Watched) -> str:
@@ -144,7 +107,6 @@ def test_sorted_lines_keep_their_costs_when_another_model_is_chosen(watched: Wat
     watched.page.select_option("#model", "volkov")
     shown = dict(zip(watched.texts("#source .number"), watched.texts("#source .time"), strict=True))
     watched.page.reload()
-    watched.requests.pop()
     watched.page.select_option("#model", "volkov")
     assert shown == dict(zip(watched.texts("#source .number"), watched.texts("#source .time"), strict=True))
 
@@ -184,9 +146,9 @@ def test_a_table_of_another_device_is_sorted_as_the_one_that_was(watched: Watche
 
 def test_everything_that_can_be_pressed_or_chosen_has_a_name(browser: Any, address: str):
     # Without scripts nothing is hidden, so that the views of all models and devices are looked at.
-    watched = Watched(browser, address, java_script_enabled=False)
-    session = watched.page.context.new_cdp_session(watched.page)
-    nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+    with watching(browser, address, java_script_enabled=False) as watched:
+        session = watched.page.context.new_cdp_session(watched.page)
+        nodes = session.send("Accessibility.getFullAXTree")["nodes"]
     named = [
         (node["role"]["value"], node.get("name", {}).get("value", "").strip())
         for node in nodes
@@ -194,7 +156,13 @@ def test_everything_that_can_be_pressed_or_chosen_has_a_name(browser: Any, addre
     ]
     assert {role for role, _ in named} == {"button", "combobox", "region", "columnheader", "image"}
     assert [role for role, name in named if not name] == []
-    watched.page.context.close()
+
+
+def focused_by_tab(watched: Watched, most: int = 5) -> Iterator[Any]:
+    """Yield what has the focus after each press of the key, so many times at most."""
+    for _ in range(most):
+        watched.page.keyboard.press("Tab")
+        yield watched.page.evaluate_handle("document.activeElement").as_element()
 
 
 def test_keys_alone_choose_and_sort(watched: Watched):
@@ -207,7 +175,8 @@ def test_keys_alone_choose_and_sort(watched: Watched):
     assert watched.page.evaluate("document.activeElement.id") == "model"
     keys.press("Home")
     assert "by roofline" in headline(watched)
-    watched.page.focus("#devices th:nth-child(2) button")
+    button = "#devices th:nth-child(2) button"
+    assert any(each.evaluate("(each, button) => each.matches(button)", button) for each in focused_by_tab(watched))
     keys.press("Enter")
     times = sorted_by(watched, "ascending")
     keys.press("Space")
@@ -216,13 +185,28 @@ def test_keys_alone_choose_and_sort(watched: Watched):
     assert watched.page.evaluate(outline) == "solid"
 
 
-def test_it_prints_on_paper_without_what_nobody_can_press(watched: Watched):
+def test_by_tab_alone_everything_that_is_seen_and_can_have_the_focus_has_it_once(watched: Watched):
+    seen = watched.seen("select, button, [tabindex='0']").count()
+    everything = "[...document.querySelectorAll('*')].indexOf(document.activeElement)"
+    reached = [each.evaluate(everything) for each in focused_by_tab(watched, seen)]
+    assert reached == sorted(set(reached))
+
+
+SAID = "h1, h2, h3, h4, p, dt, dd, li, th, td.code, td.time, td.share, tfoot td"
+"""all sorts of what a page says, outside of pictures"""
+
+
+def test_it_prints_on_paper_what_is_seen_but_for_what_nobody_can_press(watched: Watched):
+    # Names of columns and small print differ by width, and on paper there is less than on this screen.
+    watched.page.set_viewport_size({"width": 700, "height": 800})
+    on_screen = watched.texts(SAID) + watched.seen("svg text").all_text_contents()
     watched.page.emulate_media(media="print")
     assert watched.texts(".choice") == []
-    assert headline(watched)
-    printed = watched.page.pdf(format="A4")
-    assert printed.startswith(b"%PDF-")
-    assert len(printed) > 10_000
+    on_paper = printed(watched.page.pdf(format="A4"))
+    assert len(on_screen) > 100
+    assert [each for each in on_screen if compact(each) not in on_paper] == []
+    assert compact("on NVIDIA Tesla V100 PCIe, by pipeline") in on_paper
+    assert compact("by volkov:") not in on_paper
 
 
 def test_on_paper_headings_can_be_said_again_and_no_bar_is_a_black_line(watched: Watched):
@@ -243,20 +227,51 @@ def test_on_paper_headings_can_be_said_again_and_no_bar_is_a_black_line(watched:
 def test_at_any_width_nothing_sticks_out_and_text_stands_out_from_the_ground(
     browser: Any, address: str, width: int, scheme: str
 ):
-    watched = Watched(browser, address, viewport={"width": width, "height": 800}, color_scheme=scheme)
-    page = watched.page
-    assert page.evaluate("document.documentElement.scrollWidth") == width
+    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
     wider = "[...document.querySelectorAll('.scroll')].filter(each => each.scrollWidth > each.clientWidth).length"
-    assert page.evaluate(wider) == 0
-    for selector in ("body", "#source .time", "#source .id", ".refused", "#source .code .k", "svg text"):
-        colour = "fill" if selector.startswith("svg") else "color"
-        found = page.locator(selector).first
-        if found.count():
-            text = luminance(found.evaluate(f"e => getComputedStyle(e).{colour}"))
-            ground = luminance(page.locator("html").evaluate("e => getComputedStyle(e).backgroundColor"))
-            # WCAG 2, level AA
-            assert (max(text, ground) + 0.05) / (min(text, ground) + 0.05) >= 4.5, selector
-    page.context.close()
+    with watching(browser, address, **options) as watched:
+        assert watched.page.evaluate("document.documentElement.scrollWidth") == width
+        assert watched.page.evaluate(wider) == 0
+        for selector in TEXTS:
+            assert_stands_out(watched, selector)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_of_the_source_stand_out_from_the_ground(browser: Any, tmp_path: Path, scheme: str):
+    page = lpp.report(triangle(), n=4096, device="nvidia-v100", models=["roofline"]).save(tmp_path / "page.html")
+    with watching(browser, page.as_uri(), color_scheme=scheme) as watched:
+        for sort in ("k", "n", "o", "p", "mi"):
+            assert_stands_out(watched, f"#source .code .{sort}")
+
+
+TEXTS = (
+    "h1", "h1 small", "select", ".choice label", ".headline strong", "thead button", "tbody th", ".refused td",
+    "#source .time", "#source .share", "td.share", "#source .id", "#source .code code", "#source .code span",
+    "svg text", "article li", "footer p",
+)  # fmt: skip
+"""one of each sort of text"""
+COLOURS = """all => all.flatMap(each => {
+    let behind = each;
+    while (getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
+    const {color, fill, backgroundImage} = getComputedStyle(each);
+    const bars = backgroundImage.match(/rgb\\([^)]*\\)/g) ?? [];
+    const text = each.namespaceURI.endsWith("svg") ? fill : color;
+    return [getComputedStyle(behind).backgroundColor, ...bars].map(ground => [text, ground]);
+})"""
+"""the colour of each text and of what is behind it: the ground of what it is in, and its bar"""
+
+
+def assert_stands_out(watched: Watched, selector: str) -> None:
+    """Fail where a text that is seen has less contrast than level AA of WCAG 2 asks for, or there is none."""
+    pairs = watched.seen(selector).evaluate_all(COLOURS)
+    assert pairs, selector
+    assert [pair for pair in pairs if contrast(*pair) < 4.5] == [], selector
+
+
+def contrast(text: str, ground: str) -> float:
+    """Return the contrast ratio of two colours (WCAG 2)."""
+    darker, lighter = sorted([luminance(text), luminance(ground)])
+    return (lighter + 0.05) / (darker + 0.05)
 
 
 def luminance(colour: str) -> float:
@@ -267,10 +282,57 @@ def luminance(colour: str) -> float:
 
 
 def test_without_scripts_everything_is_below_each_other(browser: Any, address: str):
-    watched = Watched(browser, address, java_script_enabled=False)
-    # Three models on two devices, the fit's and the roofline on one.
-    assert len(watched.texts(".headline p:first-child")) == 8
-    assert pictures(watched) == 3
+    with watching(browser, address, java_script_enabled=False) as watched:
+        # Three models on two devices, the fit's and the roofline on one.
+        assert len(watched.texts(".headline p:first-child")) == 8
+        assert pictures(watched) == 3
+
+
+def plain(text: str) -> str:
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def under_the_pointer(watched: Watched, mark: Any) -> str | None:
+    """Return what the browser says while the pointer rests on the middle of *mark*: the title of what it hits."""
+    mark.scroll_into_view_if_needed()
+    box = mark.bounding_box()
+    at = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+    watched.page.mouse.move(*at)
+    return watched.page.evaluate(
+        "at => document.elementFromPoint(...at).closest('g:has(> title)')?.querySelector(':scope > title').textContent",
+        at,
+    )
+
+
+def test_launches_and_roofs_say_their_values_under_the_pointer(watched: Watched):
+    (on,) = lpp.explain(two_launches(), n=2**20, device="nvidia-v100", models=MODELS).devices
+    roofs = {f"{name}, {prefixed(each, 'B/s')}" for name, each in on.roofline.bandwidths.items()}
+    roofs |= {f"{name}, {prefixed(each, 'flop/s')}" for name, each in on.roofline.peaks.items()}
+    assert len(roofs) == 7
+    rows = [plain(row).split("\t") for row in watched.texts("table[data-alike=launches] tbody tr")]
+    launches = {f"{name}: {performance} at most, {least} at least" for name, performance, least, *_ in rows}
+    assert len(launches) == 2
+    said = {under_the_pointer(watched, mark) for mark in watched.seen("svg g:has(> title)").all()}
+    assert {each.partition(";")[0] for each in said} == roofs | launches
+    # c = b + b: a flop for 12 bytes.
+    assert any("0.0833 flop/B by DRAM; bound: DRAM" in each for each in said)
+
+
+def test_bars_say_what_they_are_long_for(watched: Watched):
+    whole = " ".join(headline(watched).split()[:2])
+    costs = watched.seen("table[data-alike=costs] tbody tr").all()
+    models = watched.seen("table[data-alike=models] tbody tr[data-row]").all()
+    assert (len(costs), len(models)) == (3, 3)
+    for row, name, time in ((row, *row.locator("th, td:nth-child(4)").all_inner_texts()) for row in costs):
+        assert plain(row.locator(".share").get_attribute("title")) == plain(f"{name}: {time} of {whole}")
+    for row, name, time in ((row, *row.locator("th, td:nth-child(2)").all_inner_texts()) for row in models):
+        assert plain(row.locator(".share").get_attribute("title")) == plain(f"{name}: {time}, the longest {whole}")
+    for model in ("pipeline", "volkov"):
+        watched.page.select_option("#model", model)
+        times, parts = watched.texts("#source .time"), watched.texts("#source .parts")
+        said = [f"{time}: {part}" for time, part in zip(times, parts, strict=True) if time]
+        shares = watched.seen("#source .share[title]:not([title=''])").all()
+        assert [each.get_attribute("title") for each in shares] == said != []
 
 
 def test_names_that_look_like_a_script_are_shown_and_not_run(browser: Any, tmp_path: Path):

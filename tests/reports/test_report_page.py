@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ import loopyperf as lpp
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.result import Alternative
 from loopyperf.reports.folders import shortened
-from loopyperf.reports.pictures import embedded
+from loopyperf.reports.pictures import REACH, SVG, embedded
 from loopyperf.reports.report import Report
 from loopyperf.units import duration
 
@@ -179,6 +180,33 @@ def test_a_dollar_in_a_name_is_a_dollar_and_what_is_black_takes_the_colour_of_th
     assert "#000000" not in picture
     assert set(re.findall(r' id="(..)', picture)) == {"p-"}
     assert 'aria-label="a &quot;title&quot;"' in picture
+
+
+def test_a_mark_says_its_words_and_a_thin_line_can_be_hit():
+    ax = Figure().subplots()
+    (line,) = ax.plot([1, 2], [1, 2], linewidth=0.5)
+    name = ax.text(1, 1, "x")
+    root = ElementTree.fromstring(embedded(ax.figure, "", "p-", {line: HOSTILE, name: "x, 1"}))
+    said, drawn, reach = root.findall(".//*[@id='p-mark_0']/*")
+    assert (said.tag, said.text) == (f"{{{SVG}}}title", HOSTILE)
+    assert reach.attrib == {**drawn.attrib, "style": REACH} != drawn.attrib
+    assert root.find(f".//*[@id='p-mark_1']/{{{SVG}}}title").text == "x, 1"
+
+
+def test_every_roof_and_every_launch_of_a_roofline_says_its_values():
+    html = lpp.report(two_launches(), n=2**20, device="amd-r9-fury", models=["roofline"]).html()
+    # Two levels of one height are one. A flop of the first launch moves 8 B (a, b), one of the second 12 B (b twice and
+    # c): 2^20 of them take 2^20 * 8 B / 512 GB/s and 2^20 * 12 B / 512 GB/s.
+    reads = {memory: f"0.0833 flop/B by {memory}" for memory in ("L1", "L2", "DRAM")}
+    second = "42.6 Gflop/s at most, 24.6 µs at least; " + ", ".join(reads.values()) + "; bound: DRAM"
+    first = second.replace("42.6", "64").replace("24.6", "16.4").replace("0.0833", "0.125")
+    assert set(re.findall("<title>(.*?)</title>", html.partition("<svg")[2])) == {
+        "DRAM, 512 GB/s",
+        "f64 multiply-adds, 448 Gflop/s",
+        "f32 multiply-adds and issue limit, 7.17 Tflop/s",
+        f"chain: {first}",
+        f"chain_0: {second}",
+    }
 
 
 def test_a_report_is_saved_where_it_is_told_or_says_that_it_cannot_be(tmp_path: Path):

@@ -30,6 +30,7 @@
       cell(".time").dataset.sort = cell(".share").dataset.sort = seconds;
       cell(".share").classList.toggle("below", seconds < 0);
       cell(".share").style.setProperty("--bar", `${bar}%`);
+      cell(".share").title = parts && `${time}: ${parts}`;
       row.hidden = row.classList.contains("other") && time === "";
     }
     // By the column that was chosen, if any was.

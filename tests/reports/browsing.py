@@ -1,0 +1,68 @@
+"""A browser without a window, for tests of pages, and what a page in it asks for and complains of.
+
+It is Debian's Chromium, by way of Playwright; `make browser` installs it.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium")
+QUIET = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="there is no chromium: make browser, as root on Debian, installs it"
+)
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Start the browser, and close it at the end."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: make env")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield opened
+        opened.close()
+
+
+class Watched:
+    """A page, and what it asked for and complained of."""
+
+    def __init__(self, browser: Any, address: str, **options: Any) -> None:
+        self.page = browser.new_context(**options).new_page()
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(address)
+
+    def texts(self, selector: str) -> list[str]:
+        """Return the texts of those elements that are seen."""
+        return [each.inner_text().strip() for each in self.page.locator(selector).all() if each.is_visible()]
+
+    def seen(self, selector: str) -> Any:
+        """Return the elements that are seen."""
+        return self.page.locator(selector).filter(visible=True)
+
+
+@contextmanager
+def watching(browser: Any, address: str, **options: Any) -> Iterator[Watched]:
+    """Open a page, and fail at the end where it complained or asked for anything but itself."""
+    opened = Watched(browser, address, **options)
+    yield opened
+    assert opened.complaints == []
+    assert set(opened.requests) == {address}
+    opened.page.context.close()
