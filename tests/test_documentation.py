@@ -8,6 +8,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,9 @@ from documents import (
     write_files,
 )
 
+from loopyperf.cli.console import PLAIN_WIDTH
 from loopyperf.cli.program import COMMANDS, program
+from loopyperf.oracle.remembering.analysis_files import LIMIT
 
 TERMINAL_WIDTH = "100"
 """columns, as when the output in the documents was made"""
@@ -124,6 +127,65 @@ def test_the_reference_has_every_public_name() -> None:
     assert in_words == sorted(set(re.findall(r"`loopyperf\.(\w+)`", page)))
     described = re.findall(r"^\.\. auto\w+:: loopyperf\.(\w+)$", page, re.MULTILINE)
     assert sorted(listed) == sorted([*described, *in_words])
+
+
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [("loopyperf.plots", "plots"), ("loopyperf.idg", "graphs"), ("loopyperf.pipeline", "simulator")],
+)
+def test_the_reference_has_every_public_name_of_a_package(package: str, name: str) -> None:
+    page = (SITE / "reference" / f"{name}.md").read_text(encoding="utf-8")
+    public = set(import_module(package).__all__)
+    (members,) = re.findall(rf"^\.\. automodule:: {package}\n   :members:(.*)$", page, re.MULTILINE)
+    generated = set(members.strip().split(", ")) if members.strip() else public  # all of them where none is named
+    in_words = set(re.findall(rf"`{package}\.(\w+)` maps", page))
+    assert public == generated | in_words
+
+
+def test_what_the_how_to_says_of_graphs_is_in_the_reference() -> None:
+    how_to = prose(SITE / "howto" / "counts.md")
+    page = (SITE / "reference" / "graphs.md").read_text(encoding="utf-8")
+    named = {
+        "lowered",
+        "private_arrays",
+        "estimated_registers",
+        "resources",
+        "listing",
+        "dot",
+        "ilp",
+        "mlp",
+        "warp_latency",
+    }
+    assert {each for each in named if re.search(rf"\b{each}\b", how_to)} == named
+    assert {each for each in named if re.search(rf"\b{each}\b", page)} == named
+
+
+def test_every_environment_variable_of_ours_is_in_the_reference() -> None:
+    folders = ("loopyperf", "benchmarks", "measurement_kernels", "test_kernels", "docs")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".sh")]
+    texts = [path.read_text(encoding="utf-8") for path in (*sources, ROOT / "Makefile", ROOT / "tests" / "conftest.py")]
+    read = {name for text in texts for name in re.findall(r"\bLOOPYPERF_[A-Z_]*[A-Z]", text)}
+    page = (SITE / "reference" / "environment.md").read_text(encoding="utf-8")
+    rows = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert read == {name for name in rows if name.startswith("LOOPYPERF_")}
+    assert {"LOOPY_NO_CACHE", "PYOPENCL_CTX", "POCL_MAX_PTHREAD_COUNT"} <= rows
+
+
+def test_the_defaults_that_the_reference_of_variables_states_are_those() -> None:
+    page = (SITE / "reference" / "environment.md").read_text(encoding="utf-8")
+    (limit,) = re.findall(r"^\| `LOOPYPERF_CACHE_LIMIT` \|.*\| (\d+),", page, re.MULTILINE)
+    assert int(limit) == LIMIT
+    (width,) = re.findall(r"^\| `COLUMNS` \|.* (\d+) in a file or a pipe", page, re.MULTILINE)
+    assert int(width) == PLAIN_WIDTH
+
+
+def test_every_page_of_the_site_is_linked_from_its_first_page() -> None:
+    index = (SITE / "index.md").read_text(encoding="utf-8")
+    pages = [path for folder in ("howto", "reference") for path in (SITE / folder).glob("*.md")]
+    names = [path.relative_to(SITE).with_suffix("").as_posix() for path in pages]
+    linked = set(re.findall(r"\]\((\S+)\.md\)", index))
+    assert sorted(names) == sorted(name for name in linked if name.startswith(("howto/", "reference/")))
+    assert [name for name in names if not re.search(rf"^{name}$", index, re.MULTILINE)] == []
 
 
 def test_the_reference_of_commands_is_generated_from_all_of_them() -> None:

@@ -25,12 +25,12 @@ def by(rows: Iterable[Row], *columns: str) -> dict[str, list[Row]]:
 
 
 def panels(parts: Mapping[str, Any], columns: int, draw: Callable[..., object]) -> Figure:
-    """Return a figure with a panel for each part, so many in a row, each drawn by *draw*."""
+    """Return a figure with a panel for each part, so many in a row, each drawn by *draw*, with its title below."""
     lines = -(-len(parts) // columns)
     figure = Figure(figsize=(PANEL[0] * columns, PANEL[1] * lines), layout="constrained")
     for (title, part), ax in zip(parts.items(), figure.subplots(lines, columns, squeeze=False).flat, strict=False):
         draw(part, ax=ax)
-        ax.set_title(title, fontsize="medium")
+        ax.set_xlabel(f"{title}: {ax.get_xlabel()}")
     return figure
 
 

@@ -1,6 +1,6 @@
 """``loopyperf explain``: in a terminal, what a report shows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +10,17 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.progress import working
+from loopyperf.models import MODELS
+from loopyperf.models.on_device.roofs import Roofline
+from loopyperf.models.result import HEADINGS, Estimate
 from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.explain import explain as ask
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
+from loopyperf.oracle.explanation.notes import notes_on
 from loopyperf.oracle.models_table import models_table
 from loopyperf.oracle.refusals import by_reason
-from loopyperf.sheet import Sheet, Table
-from loopyperf.units import duration, in_percent
+from loopyperf.sheet import Sheet, Table, called
+from loopyperf.units import duration, in_percent, prefixed
 
 INDENT = 2
 """columns for each loop around a line"""
@@ -77,21 +81,23 @@ def show_explanation(answer: Explanation) -> None:
 def _sheets(answer: Explanation) -> Iterator[Sheet]:
     """Yield what there is to print, one below the other."""
     for on in answer.devices:
-        whole = on.estimate.sheet()
-        yield Sheet(whole.asked, whole.answer, [_source_table(answer, on)])
-        if whole.tables:
-            yield Sheet("What the time is made of", tables=whole.tables)
-        notes = [*whole.remarks, *whole.notes]
-        yield from _listed("Notes", notes)
+        shown, said = on.estimate, notes_on(on)
+        where = on.name if on.name == on.device else f"{on.name} ({on.device})"
+        asked = f"{called(answer.kernel, answer.sizes, answer.typical)} on {where}, model {on.first}"
+        yield Sheet(asked, shown.sheet().answer, [_source_table(answer, on)])
+        if shown.breakdown.rows:
+            yield Sheet("What the time is made of", tables=[_parts_table(shown)])
+        yield from _listed(_whose(on), [_said_by(names, sentence, on) for sentence, names in said.items()])
         yield Sheet("The models", tables=[models_table(on.estimates, on.clock)])
         yield from _listed("No answer", _reasons(on.refusals))
         if on.roofline is not None:
-            yield _under_roofs(on, on.roofline.sheet(), notes)
+            yield _under_roofs(on, on.roofline, said)
         for advice in on.advice:
             sheet = advice.sheet()
             yield replace(sheet, asked=f"What would help {sheet.asked}, by {ADVISOR}{_beside(on)}")
         missing = [name for name, reason in on.gaps.items() if reason not in on.refusals.values()]
         yield from _listed("Missing", [f"{name}: {on.gaps[name]}" for name in missing])
+    yield Sheet("What the models assume", tables=[_summaries(answer)])
     yield from _listed("No answer", _reasons(answer.refusals))
 
 
@@ -101,10 +107,31 @@ def _listed(title: str, sentences: Sequence[str]) -> Iterator[Sheet]:
         yield Sheet(title, remarks=sentences)
 
 
-def _under_roofs(on: OnDevice, sheet: Sheet, said: Sequence[str]) -> Sheet:
-    """Return the *sheet* of a roofline without what was *said*, and with the models that are faster."""
-    notes = [each for each in sheet.notes if each not in said]
-    return replace(sheet, asked="Roofline", remarks=list(filter(None, [on.under_the_roof])), notes=notes)
+def _whose(on: OnDevice) -> str:
+    """Return the title of the notes, some of which name the models that they are of."""
+    return "Notes, of all models where none is named" if len(on.estimates) > 1 else "Notes"
+
+
+def _said_by(names: Sequence[str], sentence: str, on: OnDevice) -> str:
+    """Return *sentence* with the models that say it, unless all do."""
+    return sentence if len(names) == len(on.estimates) else f"{', '.join(names)}: {sentence}"
+
+
+def _under_roofs(on: OnDevice, roofline: Roofline, said: Collection[str]) -> Sheet:
+    """Return the sheet of a *roofline* without what was *said*, and with the models that are faster."""
+    sheet = roofline.sheet()
+    work = [(each.name, prefixed(each.flops, "flop"), _moved(each.moved)) for each in roofline.launches]
+    return replace(
+        sheet,
+        asked="Roofline",
+        tables=[*sheet.tables, Table(("launch", "does", "moves"), work, last=1)],
+        remarks=list(filter(None, [on.under_the_roof])),
+        notes=[each for each in sheet.notes if each not in said],
+    )
+
+
+def _moved(moved: Mapping[str, float]) -> str:
+    return ", ".join(f"{memory} {prefixed(nbytes, 'B')}" for memory, nbytes in moved.items())
 
 
 def _beside(on: OnDevice) -> str:
@@ -114,6 +141,23 @@ def _beside(on: OnDevice) -> str:
 
 def _reasons(refusals: Mapping[str, str]) -> list[str]:
     return [f"{', '.join(names)}: {reason}" for reason, names in by_reason(refusals).items()]
+
+
+def _summaries(answer: Explanation) -> Table:
+    """Return in a few words what each model that was asked assumes, in the order of their table."""
+    asked = {name for on in answer.devices for name in (*on.estimates, *on.refusals)}
+    rows = [(name, model.summary) for name, model in MODELS.items() if name in asked]
+    return Table(("model", "what it assumes"), rows, text=2)
+
+
+def _parts_table(estimate: Estimate) -> Table:
+    """Return what each property costs, in time and as a share of the whole."""
+    whole = float(estimate.seconds)
+    rows = [
+        (*cost.in_words(estimate.columns), in_percent(float(cost.seconds) / whole) if whole else "")
+        for cost in estimate.breakdown.costs()
+    ]
+    return Table((*HEADINGS[estimate.columns], "share"), rows)
 
 
 def _source_table(answer: Explanation, on: OnDevice) -> Table:
@@ -127,5 +171,12 @@ def _source_table(answer: Explanation, on: OnDevice) -> Table:
         name = f"  {{id={line.source}}}" if line.kind == "instruction" else ""
         time = duration(cost.seconds) if cost.parts else ""
         share = in_percent(cost.seconds / whole) if cost.parts and whole else ""
-        rows.append((" " * INDENT * line.depth + line.text + name, time, share, ", ".join(cost.parts)))
+        rows.append((" " * INDENT * line.depth + line.text + name, time, share, _parts(cost.parts)))
     return Table(("source", "time", "share", "most of it for"), rows, last=1)
+
+
+def _parts(parts: Mapping[str, float]) -> str:
+    """Return what a line's time is for; of several parts, each with its own."""
+    if len(parts) <= 1:
+        return ", ".join(parts)
+    return ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts.items())

@@ -29,14 +29,19 @@ def test_explain_prints_lines_models_reasons_and_advice_within_80_columns(monkey
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith("Return b = 2a, and in a second launch")
     for words in (
-        "chain(n=1048576) on nvidia-v100, model pipeline:",
-        "chain(n=1048576) on amd-r9-fury, model linear:",
+        "chain(n=1048576) on NVIDIA Tesla V100 PCIe (nvidia-v100), model pipeline:",
+        "chain(n=1048576) on AMD Radeon R9 Fury (amd-r9-fury), model linear:",
         "launch chain_0: (127 + n) // 128 groups",
         "{id=",
+        "Notes, of all models where none is named",
+        "linear: no interval: the fit was tried",
         "The models",
         "Roofline",
         "f32 multiply-adds",
+        "local and L1 12.6 MB, L2 12.6 MB, DRAM 8.39 MB",
         "What would help chain_0, by gpuperf, whose time is not that of pipeline:",
+        "What the models assume",
+        "weighted sum of counts, nothing overlaps",
         "No answer",
         "nobodys-device: no device called 'nobodys-device' is",
     ):

@@ -42,7 +42,7 @@ def explain(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Explanation:
-    """Return what there is to say of the run time of *program* at one size: what it is made of, and what would help.
+    """Return what there is to say of the run time of *program* at one size, in seconds: its parts, and what would help.
 
     *device* is one, or several. *model* is the one that is shown first: by default that of *fit*, or of the best fit
     for the device, else ``"pipeline"``; where it has no answer, the first that has one. *models* are all that are
@@ -51,9 +51,11 @@ def explain(
     devices, answer as they do without it. *about* says in a few words what the kernel is for. Sizes, *typical* and
     *parameters* are those of :func:`loopyperf.estimate`.
 
-    A model or a device that has no answer is listed with the reason. Raises what :func:`loopyperf.estimate` raises for
-    a kernel, a size or a fit that makes no sense, and for a single device that nobody knows; :class:`LoopyperfError`
-    where no model has an answer on any device.
+    A model or a device that has no answer is listed with the reason.
+
+    Raises :class:`KernelError`, :class:`UncountableError`, :class:`ParameterError`, :class:`UnknownModelError` and
+    :class:`FitFileError` as :func:`loopyperf.estimate` does, :class:`UnknownDeviceError` for a single device that
+    nobody knows, and :class:`LoopyperfError` where no model has an answer on any device.
     """
     merged = one_size(parameters, sizes)
     kernel = prepared(program)
@@ -84,7 +86,7 @@ def _several(device: DeviceChoices | None) -> Sequence[DeviceChoice | None]:
     if device is None or isinstance(device, str | PathLike | Device):
         return [device]
     if not device:
-        raise ParameterError("device is a device or several, received none at all; leave it out for the usual one")
+        raise ParameterError("device is one device or several, received an empty list; leave it out for the usual one")
     return list(device)
 
 

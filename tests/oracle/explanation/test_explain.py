@@ -91,7 +91,7 @@ def test_what_data_decides_is_refused_with_the_keyword_that_settles_it():
 def test_questions_that_make_no_sense_are_refused():
     for options, error, words in (
         ({"device": "nobodys-device"}, UnknownDeviceError, "no device called 'nobodys-device'"),
-        ({"device": []}, ParameterError, "received none at all"),
+        ({"device": []}, ParameterError, "received an empty list"),
         ({"device": "nvidia-v100", "model": "best"}, UnknownModelError, "unknown model 'best'"),
         ({"device": "amd-r9-fury", "models": ["pipeline"]}, LoopyperfError, "no model has an answer on 'amd-r9-fury'"),
         ({"device": "nvidia-v100", "parameters": {"k": 1}}, ParameterError, "superfluous|no size k"),

@@ -1,0 +1,48 @@
+"""The pictures of the papers' figures: each is drawn from the rows of its own simulation, made short."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import paper_figures
+import pytest
+from papers import barriers, matrix_multiplication, staircase
+from papers.pictures import PICTURES
+
+pytest.importorskip("matplotlib")
+
+PANELS = {
+    "cornelis-3": ["Fermi, 8x8", "Fermi, 16x16", "Pascal, 8x8", "Pascal, 16x16"],
+    "lemeire-2-and-14": ["Fig. 2", "Fig. 14"],
+    "lemeire-16": ["Fermi", "Kepler", "Pascal"],
+    "dao-5-to-8": [
+        f"{figure}, {blocks}"
+        for blocks in ("double precision", "every operand")
+        for figure in ("5a", "6a", "6b, 7, 8a", "8b", "8c")
+    ],
+}
+"""below which there is a panel each"""
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Small matrices and few passes of the loops: what the curves say is other tests' matter."""
+    monkeypatch.setattr(matrix_multiplication, "SIDE", 32)
+    monkeypatch.setattr(barriers, "points", partial(barriers.points, rounds=20))
+    monkeypatch.setattr(staircase, "PASSES", 5)
+    staircase.graph.cache_clear()
+    yield
+    staircase.graph.cache_clear()
+
+
+def test_every_figure_that_is_simulated_has_a_picture():
+    assert list(PICTURES) == list(paper_figures.FIGURES) == list(PANELS)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_picture_has_a_panel_with_something_in_it_for_each_of_the_papers(name: str):
+    figure = PICTURES[name](list(paper_figures.FIGURES[name]()))
+    figure.draw_without_rendering()
+    labels = [ax.get_xlabel() for ax in figure.axes]
+    assert [label.rpartition(": ")[0] for label in labels] == PANELS[name]
+    assert all(ax.lines or ax.patches or ax.collections for ax in figure.axes)
