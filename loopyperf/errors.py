@@ -4,8 +4,22 @@ A message says what was wrong, what was received and what to do next. The comman
 exits with status 1.
 """
 
+from importlib import metadata
+
 ENGINE_REMEDY = "run: pip install --force-reinstall --no-deps 'islpy-barvinok==2025.2.5.post1'"
 """pip puts plain islpy, which loopy asks for, over islpy-barvinok, so the latter is to be installed last"""
+
+
+def later_schema(source: object, schema: int, latest: int, writer: object = None) -> str:
+    """Return what is wrong with the file *source* of a *schema* after the *latest* that is read, and what to install.
+
+    *writer* is the version of loopyperf that wrote it, where the file says so.
+    """
+    wanted = f"'loopyperf>={writer}'" if isinstance(writer, str) else "--upgrade loopyperf"
+    return (
+        f"{source} has schema {schema}, but loopyperf {metadata.version('loopyperf')} reads schemas up to {latest}; "
+        f"install a later one: pip install {wanted}"
+    )
 
 
 class LoopyperfError(Exception):

@@ -3,7 +3,6 @@
 import math
 import os
 from collections.abc import Callable, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +10,7 @@ import msgspec
 
 from loopyperf.calibration.documents import Document, read_document, write_document
 from loopyperf.calibration.fits import SCHEMA, Fit
-from loopyperf.errors import FitFileError
+from loopyperf.errors import FitFileError, later_schema
 from loopyperf.models.overlap import side
 
 
@@ -105,7 +104,9 @@ def _upgraded(document: object, source: Path) -> Document:
         )
     current = dict(cast("Document", document))
     if version > SCHEMA:
-        raise FitFileError(_from_the_future(current, source))
+        versions = current.get("versions")
+        writer = cast("Document", versions).get("loopyperf") if isinstance(versions, dict) else None
+        raise FitFileError(later_schema(source, version, SCHEMA, writer))
     for step in range(version, SCHEMA):
         try:
             current = UPGRADES[step](current)
@@ -113,13 +114,3 @@ def _upgraded(document: object, source: Path) -> Document:
             problem = f"{source} is no fit of schema {step}: {error!r}; restore it, or {_RECALIBRATE}"
             raise FitFileError(problem) from error
     return current
-
-
-def _from_the_future(document: Document, source: Path) -> str:
-    versions = document.get("versions")
-    writer = cast("Document", versions).get("loopyperf") if isinstance(versions, dict) else None
-    wanted = f"'loopyperf>={writer}'" if isinstance(writer, str) else "--upgrade loopyperf"
-    return (
-        f"{source} has schema {document['schema']}, but loopyperf {metadata.version('loopyperf')} reads schemas up to "
-        f"{SCHEMA}; install a later one: pip install {wanted}"
-    )

@@ -22,8 +22,8 @@ from loopyperf.units import number_of
 
 
 @click.command(epilog="\b\nExample: loopyperf cache --clear-stale")
-@click.option("--clear", is_flag=True, help="Remove all cached files.")
-@click.option("--clear-stale", is_flag=True, help="Remove files of other versions, and incomplete ones.")
+@click.option("--clear", is_flag=True, help="Delete all cached files.")
+@click.option("--clear-stale", is_flag=True, help="Delete cached files of other versions, and incomplete ones.")
 @json_option
 def cache(clear: bool, clear_stale: bool, as_json: bool) -> None:
     """Show where counts and answers are kept in files, and how many; nothing else in that folder is ever touched.
@@ -67,7 +67,7 @@ def _state() -> str:
     if not lp.CACHING_ENABLED:
         return "off: LOOPY_NO_CACHE turns off Loopy's caches, and this one"
     if folder.exists() and not folder.is_dir():
-        return f"off: {CACHE_VARIABLE}={os.environ[CACHE_VARIABLE]} is no folder; name one"
+        return f"off: {CACHE_VARIABLE}={os.environ[CACHE_VARIABLE]} is not a folder; name one"
     return f"on: {CACHE_VARIABLE}={os.environ[CACHE_VARIABLE]}; unset it to turn it off"
 
 
@@ -79,8 +79,8 @@ def _in_words(name: str, value: Any) -> str:
     if name == "state":
         return value
     if name == "limit":
-        return f"limit: {value:,} bytes; {LIMIT_VARIABLE}=NUMBER says another"
+        return f"limit: {value:,} bytes; {LIMIT_VARIABLE}=NUMBER sets another"
     if name == "folder":
         return f"folder: {value}"
     files = f"{number_of(value['files'], 'file')}, {number_of(value['bytes'], 'byte')}"
-    return f"{name}: {files}{'; their owner can' if name == 'cannot be removed' else ''}"
+    return f"{name}: {files}{'; only their owner can remove them' if name == 'cannot be removed' else ''}"

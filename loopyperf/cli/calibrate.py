@@ -25,9 +25,11 @@ from loopyperf.units import in_percent
 @settings.measuring
 @settings.archive
 @settings.fitting
-@click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="Caches before each run.")
+@click.option("--caches", type=click.Choice(("warm", "cold")), default="warm", help="Cache state before each run.")
 @click.option("--samples", is_flag=True, help="Also run the first work-groups of each kernel, for `loopyperf train`.")
-@click.option("--coverage", "whole_coverage", is_flag=True, help="Print what exercises each property, not only gaps.")
+@click.option(
+    "--coverage", "whole_coverage", is_flag=True, help="Print which kernels exercise each property, not only the gaps."
+)
 @settings.as_json
 def calibrate(
     backend: str,
@@ -43,10 +45,10 @@ def calibrate(
     whole_coverage: bool,
     as_json: bool,
 ) -> None:
-    """Time the measurement kernels on a device, and fit the model that best predicts classes of them left out."""
+    """Time the measurement kernels on a device, and fit the model that best predicts kernel classes left out."""
     started = time.monotonic()
     protocol = Protocol(caches=caches)
-    with campaign_bar("measuring") as report:
+    with campaign_bar() as report:
         fit = run_calibration(
             backend,
             device=device,
@@ -76,4 +78,4 @@ def noise(fit: Fit) -> str:
     if fit.noise_floor is None:
         return "noise floor not known: the yardstick could not be timed"
     floor = in_percent(fit.noise_floor, 1)
-    return f"noise floor {floor}: by so much the times of one kernel differ that was measured again and again"
+    return f"noise floor {floor}: repeated measurements of the same kernel differ by so much"

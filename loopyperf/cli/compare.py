@@ -19,7 +19,7 @@ from loopyperf.oracle.comparison import compare_occupancies as ask_over_occupanc
 @settings.device
 @settings.models
 @settings.fit_of_one
-@click.option("--occupancy", is_flag=True, help="Ask for each number of groups that may reside on a core.")
+@click.option("--occupancy", is_flag=True, help="Show performance against the number of groups resident on a core.")
 @settings.as_json
 def compare(
     kernel: str,
@@ -33,7 +33,7 @@ def compare(
 ) -> None:
     """Ask all models for the run time of the Loopy kernel that FUNCTION in FILE.py builds, and print them together."""
     if occupancy and fit is not None:
-        raise click.UsageError("--occupancy asks models of a device, and a fit does not know it: leave --fit out")
+        raise click.UsageError("--occupancy asks models that know the device, and a fit does not: leave --fit out")
     question = ask_over_occupancy if occupancy else partial(ask, fit=fit)
     program = load_program(kernel)
     with working("asking all models"):

@@ -18,11 +18,15 @@ from loopyperf.sheet import Sheet, Table
 
 
 @click.command(epilog="\b\nExample: loopyperf coverage --group-size 1024 --local-memory 49152")
-@click.option("--device", help="Whose fit; by default the local OpenCL device's.")
+@click.option("--device", help="Device whose fit is examined; by default the local OpenCL device.")
 @settings.fit_file
-@click.option("--group-size", type=int, help="Instead of a fit: kernels on a device with this many work-items a group.")
-@click.option("--local-memory", type=int, default=49152, help="Bytes for each group of that device.")
-@click.option("--global-memory", type=int, default=2**32, help="Bytes for all arrays of a kernel on that device.")
+@click.option(
+    "--group-size", type=int, help="Examine no fit, but the kernels for a device with groups of this many work-items."
+)
+@click.option("--local-memory", type=int, default=49152, help="Bytes of local memory for each group on that device.")
+@click.option(
+    "--global-memory", type=int, default=2**32, help="Bytes of memory for all arrays of a kernel on that device."
+)
 @settings.kernels
 @settings.as_json
 def coverage(

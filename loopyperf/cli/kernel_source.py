@@ -32,17 +32,17 @@ KERNEL_SOURCE = KernelSource()
 def load_program(source: str) -> Program:
     """Return the Loopy kernel that FUNCTION in FILE.py builds, or that is called so there.
 
-    Raises :class:`KernelFileError` for what is none, and what :func:`load_built` raises.
+    Raises :class:`KernelFileError` if it is not a Loopy kernel, and what :func:`load_built` raises.
     """
     built = load_built(source)
     if not isinstance(built, Program):
         what = "None: does it end with return?" if built is None else f"{type(built).__name__}"
-        raise KernelFileError(f"{source} is to be a Loopy kernel, as loopy.make_kernel(...) builds it; it is {what}")
+        raise KernelFileError(f"{source} must be a Loopy kernel, as loopy.make_kernel(...) builds it; it is {what}")
     return built
 
 
 def load_built(source: str) -> Any:
-    """Return what FUNCTION in FILE.py returns, or the module attribute of that name if it is no function.
+    """Return what FUNCTION in FILE.py returns, or the module attribute of that name if it is not a function.
 
     Raises :class:`KernelFileError` if there is no such file or attribute, or the function fails or needs arguments.
     """
@@ -84,7 +84,7 @@ def _imported(path: Path) -> ModuleType:
     if not path.is_file():
         raise KernelFileError(f"no Python file at {path}")
     if spec is None or spec.loader is None:
-        raise KernelFileError(f"{path} is no Python file, whose name ends with .py")
+        raise KernelFileError(f"{path} is not a Python file: its name must end with .py")
     # Loopy's disk cache pickles what a kernel refers to, so the module must be importable by its name.
     module = sys.modules[name] = module_from_spec(spec)
     sys.path.insert(0, str(path.parent))

@@ -57,5 +57,5 @@ _VERBOSE = click.option(
     is_flag=True,
     expose_value=False,
     callback=_ask,
-    help="Print tracebacks of errors, and warnings of the libraries below.",
+    help="Print tracebacks of errors, and warnings of underlying libraries.",
 )

@@ -10,7 +10,7 @@ from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, standard_error
 from loopyperf.cli.devices import as_plain_values, show_device
 from loopyperf.cli.output import free
-from loopyperf.cli.progress import campaign_bar
+from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.device.device_text import description_text
 from loopyperf.measurement.microbenchmarks.description import Described
 from loopyperf.oracle.microbenchmark import described_by
@@ -27,7 +27,7 @@ from loopyperf.written_files import write_file
 @settings.archive
 @settings.from_archive
 @click.option("--clock", type=click.FloatRange(min=0, min_open=True), help="Clock in MHz; by default the driver's.")
-@click.option("--quick", is_flag=True, help="Fewer runs and smaller arrays: a minute.")
+@click.option("--quick", is_flag=True, help="Fewer runs and smaller arrays; takes a minute.")
 @settings.as_json
 def microbenchmark(
     backend: str,
@@ -45,9 +45,10 @@ def microbenchmark(
     if from_archive is not None:
         if archive or device or quick:
             raise click.UsageError("--from-archive measures nothing: it takes no --archive, --device or --quick")
-        described = described_by(from_archive, hertz)
+        with working("evaluating"):
+            described = described_by(from_archive, hertz)
     else:
-        with campaign_bar("measuring") as report:
+        with campaign_bar() as report:
             described = run_microbenchmarks(
                 backend, device=device, archive=archive, clock=hertz, quick=quick, progress=report
             )

@@ -21,7 +21,7 @@ class NamedValue(click.ParamType[tuple[str, Number]]):
         self.what, self.example, self.number, self.read = what, example, number, read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Number]:
-        """Return name and number of *value*, a text; fails, as Click has it, where it is no setting."""
+        """Return name and number of *value*, a text; fails, as Click has it, if it is not a setting."""
         name, _, text = str(value).rpartition("=")
         if not name:
             self.fail(f"{self.what} is written NAME=VALUE, as in {self.example}; received {value!r}", param, ctx)
@@ -42,14 +42,14 @@ def by_name(
 def by_name_if_any(
     context: click.Context, option: click.Parameter, settings: tuple[tuple[str, Number], ...]
 ) -> dict[str, Number] | None:
-    """Return the same, None where nothing is stated."""
+    """Return name -> number of *settings* as :func:`by_name` does, None if there are no settings."""
     return by_name(context, option, settings) or None
 
 
 def once(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> str | None:
-    """Return the one that is given, None for none; raises :class:`click.BadParameter` for several."""
+    """Return the only one of *values*, None without any; raises :class:`click.BadParameter` for several."""
     if len(values) > 1:
-        raise click.BadParameter(f"one is asked about; received {' and '.join(values)}", context, option)
+        raise click.BadParameter(f"give only one; received {' and '.join(values)}", context, option)
     return values[0] if values else None
 
 
@@ -62,7 +62,7 @@ def each_once(context: click.Context, option: click.Parameter, names: tuple[str,
 
 
 def number(text: str) -> Number:
-    """Return the number that *text* is, an integer where it is one; raises ValueError for what is none."""
+    """Return the number that *text* is, an integer where it is one; raises ValueError if it is not a number."""
     try:
         return int(text)
     except ValueError:

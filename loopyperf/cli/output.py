@@ -35,7 +35,8 @@ class Output(click.Path):
             raise LoopyperfError(f"{option} {path} cannot be written: {reason}; give another path")
         if not _is_named(param, ctx) and path.exists() and not _has(path, self.mark):
             raise LoopyperfError(
-                f"{path} is there, and it is none of ours: {option} {path} writes over it; or give another path"
+                f"{path} exists and was not written by loopyperf; name it with {option} to overwrite it, or give "
+                "another path"
             )
         return path
 
@@ -64,11 +65,11 @@ def _refusal(path: Path, is_folder: bool, makes_folders: bool) -> str:
     """Return why *path* cannot be written, as far as that is told without writing; empty where it can."""
     if path.exists():
         if path.is_dir() != is_folder:
-            return "it is a folder" if path.is_dir() else "it is no folder"
+            return "it is a folder" if path.is_dir() else "it is not a folder"
         return "" if os.access(path, os.W_OK) else "it is not writable"
     folder = path.absolute().parent
     while makes_folders and not folder.exists():
         folder = folder.parent
     if not folder.is_dir():
-        return f"{folder} is no folder" if folder.exists() else f"there is no folder {folder}"
+        return f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}"
     return "" if os.access(folder, os.W_OK | os.X_OK) else f"the folder {folder} is not writable"

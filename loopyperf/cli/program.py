@@ -54,8 +54,8 @@ ALONE = re.compile(r"extra argument.*\((?P<size>[A-Za-z_]\w*=-?\d+)\b")
 EPILOG = """\b
 Exit status:
   0  there is an answer
-  1  there is none; a line on standard error says why, and what to do
-  2  the command line is not valid
+  1  there is no answer; a line on standard error says why, and what to do
+  2  the command line is invalid
 
 \b
 To have names completed, in bash; in zsh the same with zsh_source; in fish:

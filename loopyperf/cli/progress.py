@@ -1,14 +1,15 @@
 """What is shown on standard error while one waits: a bar for what can be counted, a word for what cannot.
 
-Nothing is, where standard error is no terminal, or with ``--quiet``.
+Nothing is shown where standard error is not a terminal, or with ``--quiet``.
 """
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
 from loopyperf.cli.console import standard_error
 from loopyperf.cli.loudness import is_quiet
@@ -16,18 +17,40 @@ from loopyperf.measurement.campaign import Progress
 from loopyperf.oracle.measuring import ProgressReport
 
 
+class Counted(MofNCompleteColumn):
+    """How many are done of how many, where that is known."""
+
+    def render(self, task: Task) -> Text:
+        """Return both numbers, or nothing."""
+        return Text() if task.total is None else super().render(task)
+
+
+class Stages:
+    """The stages of a campaign on a bar: each has a count, and a clock, of its own."""
+
+    def __init__(self, bar: Bar) -> None:
+        """Begin with measuring on *bar*."""
+        self._bar = bar
+        self._begin("measuring")
+
+    def _begin(self, stage: str) -> None:
+        self._stage, self._task = stage, self._bar.add_task(stage, total=None)
+
+    def report(self, progress: Progress) -> None:
+        """Show how far the stage is, or that another one has begun."""
+        if progress.stage != self._stage:
+            self._bar.remove_task(self._task)
+            self._begin(progress.stage)
+        if progress.total:
+            doing = f"{progress.stage} {progress.kernel_class}"
+            self._bar.update(self._task, completed=progress.done, total=progress.total, description=doing)
+
+
 @contextmanager
-def campaign_bar(title: str) -> Generator[ProgressReport]:
-    """Show a bar while a campaign runs; yields what reports progress."""
+def campaign_bar() -> Generator[ProgressReport]:
+    """Show a bar while a campaign runs, and the stages after it; yields what reports progress."""
     with _bar() as bar:
-        task = bar.add_task(title, total=None)
-
-        def report(progress: Progress) -> None:
-            bar.update(
-                task, completed=progress.done, total=progress.total, description=f"{title} {progress.kernel_class}"
-            )
-
-        yield report
+        yield Stages(bar).report
 
 
 @contextmanager
@@ -50,7 +73,7 @@ def working(title: str) -> Generator[None]:
 
 def _bar() -> Bar:
     console = standard_error()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), Counted(), TimeElapsedColumn())
     return Bar(*columns, console=console, transient=True, disable=not _is_shown(console))
 
 

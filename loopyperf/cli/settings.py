@@ -66,7 +66,7 @@ typical = click.option(
     type=named_values.TYPICAL,
     callback=named_values.by_name_if_any,
     metavar="NAME=VALUE",
-    help="What depends on data, such as how often a loop runs, j=27; repeat for more.",
+    help="A value that depends on data, e.g. the trip count of a loop: j=27; repeat for more.",
 )
 several_devices = click.option(
     "--device",
@@ -96,12 +96,10 @@ bounds = click.option(
     multiple=True,
     callback=named_values.each_once,
     metavar="BOUND",
-    help=f"Lower bounds on the run times, asked first: {' or '.join(BOUNDS)}; repeat for both.",
+    help=f"Lower bound computed before the model is asked: {' or '.join(BOUNDS)}; repeat for both.",
 )
 fit = click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
-fit_of_one = click.option(
-    "--fit", help="Path of a fit or of a learned model, which its own model then uses for its device."
-)
+fit_of_one = click.option("--fit", help="Path of a fit or learned model to use for its own model and device.")
 
 # }}}
 
@@ -111,8 +109,8 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the whole 
 
 fit_file = click.option("--fit", type=FILE, help="Path of a fit file, instead of the one for the device.")
 kernels = click.option("--kernels", type=FILE, help="Folder of kernel files; by default the bundled ones.")
-archive = click.option("--archive", type=FILE, help="Where raw samples go; an existing file is resumed.")
-from_archive = click.option("--from-archive", type=FILE, help="Take what this archive holds; measure nothing.")
+archive = click.option("--archive", type=FILE, help="File for raw samples; an existing one is resumed.")
+from_archive = click.option("--from-archive", type=FILE, help="Use the measurements in this archive; measure nothing.")
 
 
 def output(
@@ -136,13 +134,16 @@ def explaining(command: Declared) -> Declared:
 def measuring(command: Declared) -> Declared:
     """Declare through what, and on which device, *command* runs kernels."""
     backend = click.option("--backend", default="opencl", help="What to measure through: opencl or cuda.")
-    part = click.option("--device", help="Part of the device's name; by default the first one.")
+    part = click.option(
+        "--device",
+        help="Part of the device's name; by default CUDA's first one, or pyopencl's choice (PYOPENCL_CTX).",
+    )
     return backend(part(command))
 
 
 def fitting(command: Declared) -> Declared:
     """Declare which fit *command* makes, of which kernels, and where it goes."""
-    where = output("Where the fit goes; by default where it is found.", makes_folders=True)
+    where = output("Where to write the fit; by default where estimates look for it.", makes_folders=True)
     fitted = click.option(
         "--model",
         type=click.Choice(FITTED_MODELS),

@@ -24,8 +24,8 @@ KEYWORD = re.compile(r"(?<![\w.-])(?<!--set )(?P<name>[A-Za-z_]\w*)=(?P<value>\.
 def in_shell_terms(text: str, command: click.Command | None = None) -> str:
     """Return *text* with keywords and their values as options of *command*, by default the one that is being run.
 
-    What it has no option for stays as it is. A keyword that is no option in Python either is a size, where its value is
-    left out.
+    What it has no option for stays as it is. A keyword that is not an option in Python either is a size, where its
+    value is left out.
     """
     context = click.get_current_context(silent=True)
     asked = command or (None if context is None else context.command)

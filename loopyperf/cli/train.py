@@ -22,9 +22,9 @@ from loopyperf.oracle.train import train_recordings
 )
 @click.argument("archives", metavar="ARCHIVE...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @settings.kernels
-@settings.output("Where the model goes; by default where it is found.", makes_folders=True)
+@settings.output("Where to write the model; by default where estimates look for it.", makes_folders=True)
 @click.option("--base", help="Whose error is learned: sampled (default where there are samples), overlap, or another.")
-@click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="Method of learning.")
+@click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="Learning method.")
 @settings.as_json
 def train(
     archives: tuple[Path, ...],

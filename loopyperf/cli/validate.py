@@ -11,7 +11,7 @@ from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.output import Output
-from loopyperf.cli.progress import campaign_bar
+from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.result import LEVEL
 from loopyperf.oracle.validate import Validation, validated_by
@@ -46,9 +46,10 @@ def validate(
     if from_archive is not None:
         if archive or device:
             raise click.UsageError("--from-archive measures nothing: it takes no --archive or --device")
-        found = validated_by(from_archive, fit=fit, kernels=kernels)
+        with working("predicting"):
+            found = validated_by(from_archive, fit=fit, kernels=kernels)
     else:
-        with campaign_bar("measuring") as report:
+        with campaign_bar() as report:
             found = run_validation(backend, device=device, fit=fit, kernels=kernels, archive=archive, progress=report)
     charts = () if plots is None else _draw(found, drawing, plots)
     if as_json:

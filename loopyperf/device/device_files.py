@@ -12,7 +12,6 @@ import os
 import tomllib
 from collections.abc import Iterable
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -31,7 +30,7 @@ from loopyperf.device.facts import Scheduling, SharedPipeline
 from loopyperf.device.names import device_slug
 from loopyperf.device.parts import Count, Number, Part
 from loopyperf.device.quantity import Quantity, Words, base_unit, in_base_unit, multiples
-from loopyperf.errors import DeviceFileError
+from loopyperf.errors import DeviceFileError, later_schema
 
 SCHEMA = 1
 """version of the files' form"""
@@ -66,7 +65,7 @@ class LevelWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_description(path: str | os.PathLike[str]) -> Device:
     """Return the device that the file at *path* describes; its short name is the file's.
 
-    Raises :class:`DeviceFileError`, which names the file and the field: there is no such file, it is no TOML, it has a
+    Raises :class:`DeviceFileError`, which names the file and the field: there is no such file, it is not TOML, it has a
     field that no description has, or a number without unit or source, in a unit of something else, negative, infinite,
     or a fraction where there are only whole ones.
     """
@@ -76,7 +75,7 @@ def load_description(path: str | os.PathLike[str]) -> Device:
     except OSError as error:
         raise DeviceFileError(f"cannot read the device description {source}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise DeviceFileError(f"the device description {source} is no TOML: {error}; mend it there") from error
+        raise DeviceFileError(f"the device description {source} is not TOML: {error}; mend it there") from error
 
 
 @lru_cache
@@ -89,16 +88,13 @@ def _document(source: Path, text: str) -> Table:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise DeviceFileError(f"the device description {source} is no TOML: {error}; mend it there") from error
+        raise DeviceFileError(f"the device description {source} is not TOML: {error}; mend it there") from error
     schema = document.pop("schema", None)
     if type(schema) is int and schema > SCHEMA:
-        raise DeviceFileError(
-            f"{source} has schema {schema}, but loopyperf {metadata.version('loopyperf')} reads schemas up to "
-            f"{SCHEMA}; install a later one: pip install --upgrade loopyperf"
-        )
+        raise DeviceFileError(later_schema(source, schema, SCHEMA))
     if schema != SCHEMA:
         raise DeviceFileError(
-            f"{source} is no device description: it must begin with schema = {SCHEMA}, has {schema!r}"
+            f"{source} is not a device description: it must begin with schema = {SCHEMA}, has {schema!r}"
         )
     return document
 
@@ -192,7 +188,7 @@ class _Reader:
 
     def unknown(self, name: str, declared: Iterable[str]) -> str:
         near = difflib.get_close_matches(name, list(declared), n=1, cutoff=0)
-        return f"has a field {name!r} that no description has; the nearest that there is is {near[0]!r}"
+        return f"has a field {name!r} that no description has; the nearest known field is {near[0]!r}"
 
     # }}}
 

@@ -25,7 +25,7 @@ class Lambdas:
     def __post_init__(self) -> None:
         for name, cycles in (("issue", self.issue), ("completion", self.completion)):
             if not isfinite(cycles) or cycles < 0:
-                raise GraphError(f"the {name} latency is {cycles}: it is to be a number of cycles, 0 or more")
+                raise GraphError(f"the {name} latency is {cycles}: it must be a number of cycles, 0 or more")
 
     def with_conflicts(self, degree: Cycles) -> "Lambdas":
         """Return the latencies where *degree* further accesses of the same banks are served one after the other.

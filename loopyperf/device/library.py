@@ -56,7 +56,7 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     A name is a short one (``"nvidia-titan-v"``), one that becomes it (``"NVIDIA TITAN V"``), the full name, or one that
     the description says the device is called too; vendor and brand may be left out (``"TITAN V"``). A person's own
     description, in the folder ``devices`` of the user data, beats the bundled one. Raises :class:`UnknownDeviceError`,
-    which names those that are called alike, and :class:`DeviceFileError` for a file that is no description.
+    which names those that are called alike, and :class:`DeviceFileError` for a file that is not a description.
     """
     try:
         words = os.fspath(name)
@@ -87,7 +87,7 @@ def given_device(device: DeviceChoice) -> Device:
 def slug_of(name: str) -> str:
     """Return the short name of the device called *name*, or described by the file at that path.
 
-    Raises :class:`DeviceFileError` for a path of what is no description.
+    Raises :class:`DeviceFileError` if that file is not a description.
     """
     return load_device(name).slug if is_path(name) else device_slug(name)
 
@@ -96,8 +96,8 @@ def _of_description(path: str) -> Path:
     """Return *path*; raises :class:`DeviceFileError` where it is one of something else."""
     if not path.endswith(SUFFIX):
         raise DeviceFileError(
-            f"{path} is no description of a device, whose name ends with {SUFFIX}: give the path of one, or the short "
-            "name of a device, as `loopyperf devices` lists them"
+            f"{path} is not a device description, whose name must end with {SUFFIX}: give the path of one, or the "
+            "short name of a device, as `loopyperf devices` lists them"
         )
     return Path(path).expanduser()
 

@@ -29,8 +29,8 @@ def global_levels(device: Device) -> list[MemoryLevel]:
 def level_issue(device: Device, level: str, moved: Cycles) -> Cycles:
     """Return λ, in cycles, of a warp instruction for which *level* serves *moved* bytes.
 
-    Of DRAM it is that measured of a coalesced load of 32 bits where the level's own latency is not stated. Raises
-    :class:`MissingNumberError` where the device's description states no bandwidth.
+    For DRAM without a latency of its own in the description, it is λ as measured for a coalesced load of 32 bits.
+    Raises :class:`MissingNumberError` where the device's description states no bandwidth.
     """
     measured = _stand_in(device, level)
     if measured is not None:
@@ -39,7 +39,7 @@ def level_issue(device: Device, level: str, moved: Cycles) -> Cycles:
 
 
 def level_latency(device: Device, level: str) -> float:
-    """Return Λ of the same, in cycles, whatever is moved; raises :class:`MissingNumberError` where it is not stated."""
+    """Return Λ of any such access, in cycles; raises :class:`MissingNumberError` where it is not stated."""
     measured = _stand_in(device, level)
     return device.level(level).latency if measured is None else measured.completion
 

@@ -77,10 +77,13 @@ class Occupancy:
 def occupancy(device: DeviceChoice, work_items: int, registers: int | None = None, local_memory: int = 0) -> Occupancy:
     """Return how many groups of *work_items* reside on a core of *device* at once, and which resource binds.
 
+    The answer's ``groups`` and ``warps`` are numbers on one core, ``share`` is the share of the core's warp slots that
+    these warps take, from 0 to 1, and ``bound_by`` names the resources that leave no room for another group.
     *registers* are the 32-bit registers of a work-item; None where they are not known, and taken not to limit.
-    *local_memory* is that of a group, in bytes. Raises :class:`OccupancyError` where not one group fits, which says of
-    what there is too much and how much, :class:`MissingNumberError` for a limit that is not described, and what
-    :func:`load_device` raises.
+    *local_memory* is that of a group, in bytes.
+
+    Raises :class:`OccupancyError` where not one group fits, which says of what there is too much and how much,
+    :class:`MissingNumberError` for a limit that is not described, and what :func:`loopyperf.load_device` raises.
     """
     group = _Group(given_device(device), work_items, registers or 0, local_memory)
     group.check()

@@ -92,6 +92,16 @@ class Instruction:
     is_idle: bool = False
     """it is issued, but no lane of the warp takes part: it takes time to issue, and nothing else"""
 
+    @property
+    def label(self) -> str:
+        """Return the Loopy instruction that it comes from; its kind where it comes from none."""
+        return self.source or self.kind
+
+    @property
+    def bits(self) -> int:
+        """Return how wide each lane's access is, of loads and stores."""
+        return int(self.dtype.removeprefix("b"))
+
 
 STAYING = ("store", "barrier", "move", "integer", "branch")
 """kinds of instructions that are executed where they stand, each for itself; a move begins anew what the passes of an

@@ -167,7 +167,7 @@ class Archive:
             # The line may be there in part: nothing may follow it before the next opening cuts it off.
             with suppress(OSError):
                 self._file.close()
-            raise ArchiveError(f"{self.path} cannot be written: {error}; what stands before is safe") from error
+            raise ArchiveError(f"{self.path} cannot be written: {error}; what was written before is safe") from error
 
 
 # {{{ bytes on disk

@@ -38,12 +38,15 @@ FailureReport = Callable[[str, Configuration, MeasurementError], None]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a campaign has come, in configurations: *done* of *total*, and which one it is at."""
+    """How far a stage has come: *done* of *total* configurations or samples, and which one it is at."""
 
     done: int
     total: int
+    """0 in a stage that is not counted, such as fitting"""
     kernel_class: str
     label: str
+    stage: str = "measuring"
+    """what is being done, in a word"""
 
 
 def _ignore(progress: Progress) -> None:

@@ -67,8 +67,8 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
     caches: Caches = "warm"
     """``"warm"``: runs follow one another; ``"cold"``: before each, more is read and written than the caches hold"""
     seed: int | None = 0
-    """of the order in which configurations are measured, so that a drift of the device is no property of a class of
-    kernels; None: in the order of the kernel files"""
+    """of the order in which configurations are measured, so that a drift of the device is not taken for a property of a
+    class of kernels; None: in the order of the kernel files"""
     yardstick_runs: int = 4
     """runs of the yardstick, a kernel that is timed again after each measurement; 0: there is none"""
     slow: float = 0.1
@@ -98,11 +98,11 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check_repetition(self) -> None:
         if self.fewest < 1:
-            raise MeasurementError(f"at least one run counts; received fewest={self.fewest}")
+            raise MeasurementError(f"fewest must be 1 run or more; received {self.fewest}")
         for name in ("stable", "budget", "yardstick_runs", "slow", "repeats", "patience"):
             value = getattr(self, name)
             if not (isfinite(value) and value >= 0):
-                raise MeasurementError(f"{name} is a number that is not negative; received {value}")
+                raise MeasurementError(f"{name} must be a number, 0 or more; received {value}")
 
     def differences(self, other: "Protocol") -> tuple[str, ...]:
         """Return the names of the rules in which *other* differs so that measurements must not be put together."""

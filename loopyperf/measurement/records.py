@@ -168,7 +168,7 @@ def encode(record: Record) -> bytes:
 def decode(line: bytes) -> Record:
     """Return the record that *line* holds, brought up to the current schema.
 
-    Raises :class:`ArchiveError` if it is none, or of a later schema.
+    Raises :class:`ArchiveError` if it is not a record, or of a later schema.
     """
     try:
         header = msgspec.json.decode(line, type=_Header)

@@ -35,7 +35,7 @@ class Resources:
     registers: int
     """of 32 bits, for each work-item"""
     stack_frame: int
-    """bytes of private memory for each work-item: arrays that are no registers, and what is spilled"""
+    """bytes of private memory for each work-item: arrays that are not in registers, and what is spilled"""
     spill_stores: int
     """bytes that the instructions store which spill registers, each counted once"""
     spill_loads: int

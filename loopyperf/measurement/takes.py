@@ -8,7 +8,7 @@ from loopyperf.measurement.records import Key, Measurement
 
 
 class Takes:
-    """Probes and measurements by what was measured, each as often as it was taken; yardsticks are none of them."""
+    """Probes and measurements by what was measured, each as often as it was taken; without those of yardsticks."""
 
     def __init__(self, measurements: Iterable[Measurement] = ()) -> None:
         """Begin with *measurements*, in the order in which they were taken."""
@@ -26,7 +26,7 @@ class Takes:
         self._standing[measurement.key] = standing(taken)
 
     def of(self, key: Key) -> Sequence[Measurement]:
-        """Return how often *key* was taken, in order."""
+        """Return all takes of *key*, in the order in which they were taken; empty if there is none."""
         return tuple(self._taken.get(key, ()))
 
     @property

@@ -18,7 +18,8 @@ def verify(results: Mapping[str, Array], reference: Mapping[str, Array], toleran
     if missing:
         raise MeasurementError(
             f"the kernel writes {', '.join(sorted(results)) or 'nothing'} and the reference computes "
-            f"{', '.join(sorted(reference)) or 'nothing'}: they must be the same arrays, {', '.join(missing)} is not"
+            f"{', '.join(sorted(reference)) or 'nothing'}: they must be the same arrays; only one has "
+            f"{', '.join(missing)}"
         )
     for name, result in results.items():
         if result.shape != reference[name].shape:
@@ -34,7 +35,7 @@ def verify(results: Mapping[str, Array], reference: Mapping[str, Array], toleran
 def relative_error(result: Array, expected: Array) -> float:
     """Return max |result − expected| / max |expected|, over all elements; the divisor is 1 if *expected* is all zero.
 
-    The scale is that of the whole array: cancellation in one small element is no error of the kernel.
+    The scale is that of the whole array: cancellation in one small element is not an error of the kernel.
     """
     if not expected.size:
         return 0.0

@@ -22,7 +22,7 @@ LEAST, MOST = 2**6, 2**20
 LONG_ENOUGH = 2e-4
 """seconds"""
 LAUNCHES = 4
-"""as often as long as a launch takes it runs at least"""
+"""times the duration of a launch that a run of it takes at least"""
 
 
 def yardstick(limits: Limits) -> Configuration:

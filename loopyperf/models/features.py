@@ -28,10 +28,10 @@ class Features:
     """those of which it may have none; an absent one is 0"""
 
     def __post_init__(self) -> None:
-        """Refuse what is no number."""
+        """Refuse values that are not finite."""
         for name, value in (*self.told.items(), *self.amounts.items()):
             if not np.isfinite(value):
-                raise ModelInputError(f"the feature {name!r} is {value}, which is no number to learn from")
+                raise ModelInputError(f"the feature {name!r} is {value}: a feature must be a finite number")
 
     def __or__(self, other: "Features") -> "Features":
         """Return both together."""

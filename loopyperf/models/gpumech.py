@@ -37,7 +37,7 @@ def cycles(warp: WarpDemand, occupancy: Floats, policy: Policy = "rr", corrected
     if policy == "gto" and corrected:
         raise ModelInputError("corrected is True: only the policy 'rr', round-robin, has corrected equations")
     if policy not in ("rr", "gto"):
-        raise ModelInputError(f"policy is {policy!r}: it is to be 'rr', round-robin, or 'gto', greedy-then-oldest")
+        raise ModelInputError(f"policy is {policy!r}: it must be 'rr', round-robin, or 'gto', greedy-then-oldest")
     intervals = [(float(each.instructions), float(each.stall), float(each.number)) for each in warp.intervals]
     issued = sum(instructions * number for instructions, _, number in intervals)
     stalled = sum(stall * number for _, stall, number in intervals)

@@ -47,7 +47,7 @@ def mape_shape(predicted: ArrayLike, measured: ArrayLike, occupancy: ArrayLike) 
     asked, found = _pairs(predicted, measured)
     warps = np.asarray(occupancy, dtype=np.float64).ravel()
     if warps.shape != found.shape:
-        raise ModelInputError(f"each measurement has an occupancy; received {found.size} and {warps.size}")
+        raise ModelInputError(f"give an occupancy for each of the {found.size} measurements; received {warps.size}")
     if len(np.unique(warps)) < 3 or not np.isfinite(warps).all():
         raise ModelInputError("a line goes through any two points: the shape needs three finite occupancies or more")
     line = np.stack([np.ones_like(warps), warps], axis=1)
@@ -100,10 +100,12 @@ def _pairs(predicted: ArrayLike, measured: ArrayLike) -> tuple[Floats, Floats]:
     """Return both as arrays of floats in one dimension."""
     asked, found = (np.asarray(each, dtype=np.float64).ravel() for each in (predicted, measured))
     if asked.shape != found.shape or not found.size:
-        raise ModelInputError(f"predictions and measurements come in pairs; received {asked.size} and {found.size}")
+        raise ModelInputError(
+            f"give a prediction for each measurement; received {asked.size} predictions and {found.size} measurements"
+        )
     for name, values in (("predictions", asked), ("measurements", found)):
         if not (np.isfinite(values).all() and (values > 0).all()):
-            raise ModelInputError(f"{name} are to be positive and finite; received {_first_bad(values)}")
+            raise ModelInputError(f"{name} must be positive and finite; received {_first_bad(values)}")
     return asked, found
 
 

@@ -15,16 +15,16 @@ def check_range(name: str, value: ArrayLike, least: float, most: float = inf, *,
     """
     values = np.asarray(value)
     if values.dtype.kind not in "iufb":
-        raise ModelInputError(f"{name} is to be a number, received {value!r}")
+        raise ModelInputError(f"{name} must be a number; received {value!r}")
     for number in values.ravel().tolist():
         is_in_range = isfinite(number) and (number > least if above else number >= least) and number <= most
         if not is_in_range:
             lower = f"greater than {least:g}" if above else f"{least:g} or more"
             upper = "" if most == inf else f", and at most {most:g}"
-            raise ModelInputError(f"{name} is {number:g}: it is to be {lower}{upper}")
+            raise ModelInputError(f"{name} is {number:g}: it must be {lower}{upper}")
 
 
 def check_number(name: str, value: object) -> None:
     """Raise :class:`ModelInputError` unless *value* is a single number."""
     if np.ndim(np.asarray(value)):
-        raise ModelInputError(f"{name} is to be one number, received {value!r}; arrays are for occupancies")
+        raise ModelInputError(f"{name} must be one number, received {value!r}; arrays are for occupancies")

@@ -53,27 +53,25 @@ class Samples:
     """N: the groups of the whole launch"""
 
     def __post_init__(self) -> None:
-        """Refuse samples that are none."""
+        """Refuse invalid samples."""
         if self.saturation < 1 or self.total_groups < 1:
             raise ModelInputError(
-                "a device runs a group or more at once, and a launch has one or more; received "
+                "saturation and total_groups must be 1 group or more; received "
                 f"saturation={self.saturation} and total_groups={self.total_groups}"
             )
         if not self.groups or len(self.groups) != len(self.seconds):
             raise ModelInputError(
-                f"each sample is a number of groups and what they took; received {len(self.groups)} numbers and "
+                f"each sample is a number of groups and their seconds; received {len(self.groups)} numbers and "
                 f"{len(self.seconds)} times"
             )
         increases = list(self.groups) == sorted(set(self.groups))
         if not increases or not 1 <= self.groups[0] <= self.groups[-1] <= self.total_groups:
             raise ModelInputError(
-                f"numbers of groups increase, from 1 to at most the {self.total_groups} of the launch; received "
+                f"numbers of groups must increase, from 1 to at most the {self.total_groups} of the launch; received "
                 f"{', '.join(map(str, self.groups))}"
             )
         if not all(isfinite(each) and each > 0 for each in self.seconds):
-            raise ModelInputError(
-                f"what groups take are positive seconds; received {', '.join(map(str, self.seconds))}"
-            )
+            raise ModelInputError(f"seconds of groups must be positive; received {', '.join(map(str, self.seconds))}")
 
     @property
     def is_whole(self) -> bool:
@@ -95,7 +93,7 @@ class Work:
         amounts = (*self.sampled, self.total)
         if not all(isfinite(each) and each >= 0 for each in amounts) or list(amounts) != sorted(amounts):
             raise ModelInputError(
-                f"more groups do as much work or more; received {', '.join(map(str, self.sampled))} and, by all "
+                f"more groups must do as much work or more; received {', '.join(map(str, self.sampled))} and, by all "
                 f"groups, {self.total}"
             )
 
@@ -115,7 +113,7 @@ class SampledProgram:
         """Refuse work of other samples."""
         if self.work is not None and len(self.work.sampled) != len(self.samples.groups):
             raise ModelInputError(
-                f"work is told for each sample; received {len(self.work.sampled)} amounts for "
+                f"give the work of each sample; received {len(self.work.sampled)} amounts for "
                 f"{len(self.samples.groups)} samples"
             )
 
@@ -143,7 +141,7 @@ class Extrapolation:
 def extrapolated(program: SampledProgram) -> Extrapolation:
     """Return what all groups of *program* take.
 
-    It is no less than what the last sample took. Raises :class:`ModelInputError` for a single sample that is not the
+    It is at least what the last sample took. Raises :class:`ModelInputError` for a single sample that is not the
     whole launch.
     """
     samples = program.samples

@@ -64,10 +64,13 @@ def advise(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Counsel:
-    """Return for each launch of *program* where its time goes, what may be gained, and what to try.
+    """Return for each launch of *program* where its time goes and what may be gained, in seconds, and what to try.
 
-    The launches are in the order of the program. Options and sizes are those of :func:`loopyperf.estimate` with a model
-    of a device, and so is what is refused. Source: Sim, section 3.
+    There is an :class:`Advice` for each launch, in the order of the program. Sizes are single integers; other options
+    are those of :func:`loopyperf.estimate` with a model of a device.
+
+    Raises :class:`KernelError`, :class:`UncountableError`, :class:`ParameterError`, :class:`UnknownDeviceError`,
+    :class:`MissingNumberError` and :class:`OccupancyError` as :func:`loopyperf.estimate` does. Source: Sim, section 3.
     """
     described = chosen_device(device)
     merged = merged_sizes(parameters, sizes)

@@ -78,8 +78,8 @@ def count(
 ) -> KernelCounts:
     """Return what a Loopy kernel does, as exact functions of its sizes.
 
-    *counting* is ``"executed"`` (what the hardware runs) or ``"paper"`` (each instruction over its own inames; see
-    :mod:`loopyperf.counts.execution`).
+    *counting* is ``"executed"`` (what the hardware runs) or ``"paper"`` (each instruction over its own inames alone, as
+    in the paper of Stevens and Klöckner: work of a group that does not use a hardware axis is counted once along it).
 
     *typical* states what the source does not tell, by the keywords that the refusals name: how many passes a loop makes
     whose bounds are loaded, how often a condition on data holds (from 0 to 1), the stride class of an array whose
@@ -90,7 +90,7 @@ def count(
     ``left_out`` of the answer, in place of a refusal.
 
     Loopy's passes and the counting run once for each program object; the answer is remembered as long as the object
-    lives, and a while longer for equal programs (see :mod:`loopyperf.oracle.remembering.recollection`).
+    lives. Answers for the latest programs are kept longer, so that a program equal to one of them is not counted again.
 
     Raises :class:`KernelError` for a kernel that Loopy cannot prepare, :class:`UncountableError` for a construct that
     has no exact count, and :class:`ParameterError` for an option or a typical value that makes no sense.

@@ -65,7 +65,7 @@ def load_measurements(archive: str | os.PathLike[str], *, kernels: Path | None =
     Those of which the archive has samples come with them, for :func:`loopyperf.train`. *kernels* is the folder of
     kernel files that were measured, by default the bundled ones. What the unified model has no property for is left
     out. Raises :class:`CalibrationError` for measurements of kernels that are not there, and :class:`ArchiveError` for
-    a file that is no archive.
+    a file that is not an archive.
     """
     files = measurement_kernels(kernels)
     return measured_kernels(explained(read_archive(Path(archive)), files), files)
@@ -99,8 +99,8 @@ def told(
 ) -> tuple[list[Observation], list[Observation]]:
     """Return what fits to an archive are made from and judged on, and what only fits of pipelines are told besides.
 
-    The latter are the measurements whose time hangs on what no property stands for; there are none where something
-    lacks pipelines. Raises as :func:`observations` does.
+    The latter are the measurements whose time depends on something that no property stands for; there are none if any
+    measurement lacks pipelines. Raises as :func:`observations` does.
     """
     rows = observations(explained(recording, files), files, counting)
     if not all(row.pipelines for row in rows):

@@ -24,10 +24,10 @@ def asked_models(models: object) -> list[str]:
     if models is None:
         return list(MODELS)
     if isinstance(models, str) or not isinstance(models, Iterable):
-        raise ParameterError(f"models are names of models, several of them; received {models!r}")
+        raise ParameterError(f"models is a list of names of models; received {models!r}")
     found = [find_model(str(name)).name for name in cast("Iterable[object]", models)]
     if not found:
-        raise ParameterError("models are names of models, one or more; received none")
+        raise ParameterError("models is an empty list: give the name of a model or more, or leave it out for all")
     return found
 
 
@@ -37,13 +37,13 @@ def one_size(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> 
     arrays = [name for name, size in merged.items() if isinstance(size, np.ndarray)]
     if arrays:
         raise ParameterError(
-            f"models are asked about one size at a time: {arrays[0]} is an array; ask estimate for all of it"
+            f"models are asked about one size at a time: {arrays[0]} is an array; estimate takes arrays"
         )
     return merged
 
 
 def there(kernel: TimedKernel | str) -> TimedKernel:
-    """Return *kernel*; raises :class:`LoopyperfError` where in its place stands why there is none."""
+    """Return *kernel*; raises :class:`LoopyperfError` if *kernel* is the reason why there is no kernel."""
     if isinstance(kernel, str):
         raise LoopyperfError(kernel)
     return kernel

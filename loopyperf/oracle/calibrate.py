@@ -13,7 +13,7 @@ from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.oracle.archived import fit_recording
-from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, unfinished_archive
+from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, tell_stage, unfinished_archive
 from loopyperf.oracle.samples.beside_measurements import checked_parts, sample_measured
 
 
@@ -31,25 +31,32 @@ def calibrate(
     samples: bool = False,
     progress: ProgressReport | None = None,
 ) -> Fit:
-    """Return the fit of a device, from measurements taken now: of the model that generalises best.
+    """Return the fit of a device, in seconds per unit of work, from measurements taken now.
 
-    Every raw sample goes into *archive* (by default in the user data folder, where an interrupted calibration is
-    resumed and a finished one is kept under its date). It is saved to *save*; by default it goes where
-    :func:`loopyperf.estimate` finds it, beside those of other backends, and so does a fit of each other model.
-    *kernels* is a folder of kernel files, by default the bundled ones. *model* is that of the fit, by default the
-    better one, and *non_negative* says whether the linear model's weights may be negative, by default whichever
-    generalises better. With *samples*, the first groups of whatever was measured are run too, and recorded for
-    :func:`loopyperf.train`: an archive without any gets them, and nothing is measured again. It warns of what has none.
+    It is of the model that generalises best, unless *model* names one. Every raw sample goes into *archive* (by default
+    in the user data folder, where an interrupted calibration is resumed and a finished one is kept under its date). The
+    fit is written to *save*; by default it goes where :func:`loopyperf.estimate` finds it, beside those of other
+    backends, and so does a fit of each other model.
+
+    *backend* is ``"opencl"``, ``"cuda"`` or an open one, *device* a part of the device's name. *kernels* is a folder of
+    kernel files, by default the bundled ones. *protocol* says how often each kernel runs and which samples count
+    (:class:`loopyperf.measurement.protocol.Protocol`), by default as `loopyperf calibrate` does. *non_negative* says
+    whether the linear model's weights must not be negative, by default whichever generalises better. With *samples*,
+    the first groups of whatever was measured are run too, and recorded for :func:`loopyperf.train`: an archive without
+    any gets them, and nothing is measured again; a warning says which kernels have none. *progress* is called with a
+    :class:`loopyperf.measurement.campaign.Progress` before each kernel configuration, each sample and the fit.
 
     Raises :class:`BackendError` without a device, :class:`MeasurementError` for a kernel that computes something
     wrong, :class:`IncompatibleRunsError` for an archive of another device or protocol, :class:`ParameterError` for
-    samples through a backend that runs whole kernels only.
+    samples through a backend that runs whole kernels only, and :class:`UnknownModelError` for a model that is not
+    fitted.
     """
     machine = opened(backend, device)
     files = measurement_kernels(kernels)
     path = archive or unfinished_archive(machine, "calibration")
     afterwards = _sampling(machine, files, progress) if samples else None
     recording = measure(machine, files, path, protocol, progress, afterwards=afterwards)
+    tell_stage("fitting", progress)
     fits = fit_recording(recording, files, counting, model, non_negative)
     save_fits(fits, save)
     if archive is None:
@@ -60,7 +67,7 @@ def calibrate(
 def _sampling(
     machine: Backend, files: Sequence[KernelFile], progress: ProgressReport | None
 ) -> Callable[[Archive], None]:
-    """Return what takes samples of all that an archive has; it warns of what there are none of."""
+    """Return a function that takes samples of all that an archive has, and warns of kernels that have none."""
     parts = checked_parts(machine, machine.environment.backend)
 
     def afterwards(archive: Archive) -> None:

@@ -26,7 +26,7 @@ FitChoice = Fit | str | os.PathLike[str]
 def chosen_device(device: DeviceChoice | None) -> Device:
     """Return the description of *device*, else of the device that ``LOOPYPERF_DEVICE`` names, else of the local one.
 
-    Raises :class:`UnknownDeviceError` where that leaves none, or one that is not described.
+    Raises :class:`UnknownDeviceError` if there is no such device, or it is not described.
     """
     if isinstance(device, Device):
         return device
@@ -54,8 +54,8 @@ def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, bac
 
     The device is the argument, else the environment variable ``LOOPYPERF_DEVICE``, else the local OpenCL device if
     there is a fit for it. *backend* is what it was measured through, OpenCL's by default where there are several.
-    Raises :class:`UnknownDeviceError` where that leaves none, :class:`FitFileError` for a file that is none, and for a
-    fit of another model, device or backend than was asked for.
+    Raises :class:`UnknownDeviceError` if there is no such fit, :class:`FitFileError` for a file that is not a fit, and
+    for a fit of another model, device or backend than was asked for.
     """
     if fit is None:
         return meant_fit(model, device, backend)[0]
@@ -71,7 +71,7 @@ _devices = Moment[Device]()
 def meant_fit(model: str | None, device: str | None, backend: str | None) -> tuple[Fit, tuple[str, ...]]:
     """Return the fit of *model* for *device* through *backend*, and what is to be said of that choice.
 
-    None is named as :func:`chosen_fit` tells, and raises what that raises.
+    The device is found, where none is named, as :func:`chosen_fit` finds it; raises what that raises.
     """
     named = device if device is not None else (os.environ.get(DEVICE_VARIABLE), os.environ.get("PYOPENCL_CTX"))
 
@@ -83,11 +83,11 @@ def meant_fit(model: str | None, device: str | None, backend: str | None) -> tup
 
 
 def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tuple[Fit | Device, tuple[str, ...]]:
-    """Return by what is answered for *device* where no model is named, and what is to be said of that choice.
+    """Return the fit or the description that answers for *device* if no model is named, and what is to be said of it.
 
-    It is the best fit for the device, else its description, by which :data:`WITHOUT_FIT` answers. Where a *backend* is
-    named it is a fit, and so it is where no device is named, of which :func:`chosen_fit` tells what is meant then.
-    Raises :class:`UnknownDeviceError` for what has neither.
+    It is the best fit for the device, else its description, by which :data:`WITHOUT_FIT` answers. If a *backend* is
+    named, or no device, it is always a fit; :func:`chosen_fit` says of which device. Raises
+    :class:`UnknownDeviceError` if there is neither.
     """
     if isinstance(device, str | None):
         named = device if device is not None else (os.environ.get(DEVICE_VARIABLE), os.environ.get("PYOPENCL_CTX"))
@@ -114,7 +114,7 @@ def _usual_by_name(name: str | None, backend: str | None) -> tuple[Fit | Device,
 
 
 def _usual_of(device: Device, backend: str | None) -> tuple[Fit | Device, tuple[str, ...]]:
-    """Return by what is answered for *device*, which may be called otherwise where there is a fit for it."""
+    """Return the fit or the description that answers for *device*; its fit may know it by another name."""
     try:
         return meant_fit(None, device.slug, backend)
     except UnknownDeviceError:

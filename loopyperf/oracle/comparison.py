@@ -239,7 +239,7 @@ def _checked(concurrent_groups: Sequence[int]) -> tuple[int, ...]:
     """Return the numbers of groups; raises :class:`OccupancyError` where there are none, or others than integers."""
     numbers = np.atleast_1d(np.asarray(concurrent_groups))
     if not numbers.size or numbers.dtype.kind not in "iu":
-        raise OccupancyError(f"concurrent_groups are integers, 1 or more of them; received {concurrent_groups!r}")
+        raise OccupancyError(f"concurrent_groups must be one integer or more; received {concurrent_groups!r}")
     return tuple(numbers.tolist())
 
 

@@ -51,32 +51,47 @@ def estimate(
 ) -> Estimate:
     """Return how long *program* runs at *sizes*, in seconds, with the reason why, without running it.
 
-    Sizes are the kernel's integer parameters as keywords; one that collides with an option goes through *parameters*.
-    Arrays of sizes broadcast together and give arrays of seconds. *fit* is a fit or the path of one; without it the
-    fit of *model* for *device* is looked up (see :func:`loopyperf.oracle.choice.chosen_fit`), by default of the model
-    that generalises best; for a device that is named, is described and has no fit, ``"pipeline"`` answers, and the
-    notes say so. *backend* is what a fit was measured through; where there are several, by default OpenCL, and
-    the notes say so. ``interval`` holds the run time with a probability of 80 %, if the fit has what that takes.
-    *counting* is the fit's own unless stated; *typical* and *on_unknown* say what to do about what the source does not
-    tell (see :func:`loopyperf.count`). What was assumed or left out is in the ``notes`` of the answer.
+    Sizes are the kernel's integer parameters as keywords. Arrays of sizes broadcast together and give arrays of
+    seconds. ``interval`` holds the run time with a probability of 80 %, if the fit has what that takes. What was
+    assumed or left out is in the ``notes`` of the answer. Three kinds of models answer:
 
-    A model that knows the device, such as ``"pipeline"``, takes no fit: *device* is then a name, the path of a
-    description, or one that was loaded (see :func:`loopyperf.load_device`), and what is counted is what is executed.
-    Where such a model, or a fit of pipelines, is unsure whether private arrays are registers, ``unsure`` names them,
-    ``alternatives`` has the time that it is otherwise, and the interval holds both. This takes up to as long again: a
-    search that does without says ``alternatives=False``, and is only told which arrays are unsure.
+    - A fitted model answers by a fit. For a device that is named, is described and has no fit, ``"pipeline"`` answers,
+      and the notes say so.
+    - A model that knows the device, such as ``"pipeline"``, takes no fit, and counts what is executed. Where such a
+      model, or a fit of pipelines, is unsure whether private arrays are registers, ``unsure`` names them,
+      ``alternatives`` has the time that it is otherwise, and the interval holds both.
+    - ``"sampled"``, and a ``"learned"`` model that corrects it, run the kernel's first groups on *backend*; the
+      interval of ``"sampled"`` is the scatter of the samples alone.
 
-    The model ``"learned"`` takes what :func:`loopyperf.train` returns, or the path of its file, as *fit*; without it,
-    a person's own for *device*. One that corrects the sampled model needs *backend*, as that does: ``"sampled"`` runs
-    the kernel's first groups on it, ``"opencl"``, ``"cuda"`` or an open one, with *arguments* by name, others made up;
-    ``interval`` is then the scatter of the samples alone.
+    Options:
 
-    Raises :class:`UnknownModelError`, :class:`UnknownDeviceError`, :class:`FitFileError`, :class:`KernelError`,
-    :class:`UncountableError` and :class:`ParameterError`, each saying what to do; :class:`DeviceFileError` for a path
-    of what is no description, :class:`EngineError` for arrays of sizes where islpy cannot count; models that know the
-    device also :class:`MissingNumberError` for what its description lacks, and :class:`OccupancyError` for groups too
-    large; one that runs the kernel :class:`BackendError` where there is no device, and :class:`MeasurementError`; a
-    learned one :class:`ModelInputError` for what it was not taught, :class:`LoopyperfError` without scikit-learn.
+    - *device*: its name; for a model that knows the device also the path of a description, or one that was loaded (see
+      :func:`loopyperf.load_device`). By default what ``LOOPYPERF_DEVICE`` names, else this machine's OpenCL device.
+    - *model*: a name in :data:`loopyperf.MODELS`; by default that of the fit that generalises best.
+    - *fit*: a fit or the path of one; by default that of *model* for *device*. For ``"learned"`` it is what
+      :func:`loopyperf.train` returns, or the path of its file; by default a person's own for *device*.
+    - *counting*: how work is counted (see :func:`loopyperf.count`); by default as in the fit.
+    - *typical* and *on_unknown*: what to do about what the source does not tell (see :func:`loopyperf.count`).
+    - *alternatives*: False saves the time that they take, up to as long again; ``unsure`` is told all the same.
+    - *backend*: what the fit was measured through, by default OpenCL where there are several, as the notes then say; or
+      what a model runs the kernel on: ``"opencl"``, ``"cuda"`` or an open one.
+    - *arguments*: the kernel's, by name, for a model that runs it; others are made up.
+    - *parameters*: sizes by name, for those that are called like an option.
+
+    Errors, each saying what to do:
+
+    - Raises :class:`UnknownModelError` and :class:`UnknownDeviceError` for names that are not known.
+    - Raises :class:`FitFileError` for a file that is not a fit, or a fit of another model, device or backend, and
+      :class:`DeviceFileError` for a file that is not a description.
+    - Raises :class:`KernelError` for a kernel that Loopy cannot prepare, and :class:`UncountableError` for a construct
+      that has no exact count.
+    - Raises :class:`ParameterError` for sizes and options that make no sense, and :class:`EngineError` for arrays of
+      sizes where islpy cannot count.
+    - A model that knows the device raises :class:`MissingNumberError` for what its description lacks, and
+      :class:`OccupancyError` for groups that are too large.
+    - A model that runs the kernel raises :class:`BackendError` without a device, and :class:`MeasurementError`.
+    - A learned model raises :class:`ModelInputError` for features that it was not taught, and :class:`LoopyperfError`
+      without scikit-learn.
     """
     _check(device, model, alternatives)
     asked = None if model is None else find_model(model)
@@ -102,8 +117,8 @@ def chosen_record(
 ) -> tuple[Fit | Learned | Device, tuple[str, ...]]:
     """Return the fit, or the learned model, that is meant, and what is to be said of the choice.
 
-    It is a description where no model is named, which :data:`loopyperf.oracle.choice.WITHOUT_FIT` answers by then.
-    Raises what :func:`estimate` raises where there is none.
+    Where no model is named and there is no fit, it is the device's description, by which :data:`WITHOUT_FIT` answers.
+    Raises what :func:`estimate` raises if there is neither.
     """
     if isinstance(asked, LearnedModel) or isinstance(fit, Learned):
         return _learned(asked, device, fit), ()
@@ -120,7 +135,7 @@ def _chosen(
     if asked is None and fit is None:
         return usual_answer(device, through)
     if device is not None and not isinstance(device, str):
-        raise ParameterError(f"a fitted model needs a fit, which is found by the device's name; received {device}")
+        raise ParameterError(f"a fitted model needs a fit, which is looked up by the device's name; received {device}")
     model = None if asked is None else asked.name
     return meant_fit(model, device, through) if fit is None else (chosen_fit(model, device, fit, through), ())
 
@@ -181,7 +196,7 @@ def _learned(
 
 
 def _check(device: object, model: object, alternatives: object) -> None:
-    """Raise :class:`ParameterError` for an option of another type; a size of the same name goes through parameters."""
+    """Raise :class:`ParameterError` if an option has the wrong type; pass a size of that name through *parameters*."""
     if device is not None:
         _check_type("device", "a name", device, (str, os.PathLike, Device))
     if model is not None:
@@ -193,7 +208,7 @@ def _check(device: object, model: object, alternatives: object) -> None:
 def _check_type(option: str, what: str, value: object, types: type | tuple[type, ...]) -> None:
     if value is not None and not isinstance(value, types):
         raise ParameterError(
-            f"{option} is {what}, received {value!r}; a kernel's size called {option} goes through "
+            f"{option} is {what}, received {value!r}; pass a kernel's size called {option} through "
             f"parameters={{{option!r}: ...}}"
         )
 
@@ -223,4 +238,4 @@ def _check_looks_at_graphs(who: str, counting: Counting | None, on_unknown: OnUn
     if counting not in (None, "executed"):
         raise ParameterError(f"{who} looks at what is executed: leave counting out")
     if on_unknown != "refuse":
-        raise ParameterError(f"{who} leaves nothing out: state in typical what data decides")
+        raise ParameterError(f"{who} leaves nothing out: leave on_unknown out, and state in typical what data decides")

@@ -73,17 +73,19 @@ def fit(
     time_limit: float | None = None,
     on_failure: Callable[[Measured, LoopyperfError], None] | None = None,
 ) -> Fit:
-    """Return the fit of *measurements* that were taken on *device*: of *model*, or of the one that generalises best.
+    """Return the fit of *measurements* that were taken on *device*, in seconds per unit of work.
 
-    *measurements* are rows of a kernel, its sizes, the seconds that it took, and the class that it is of: tuples in
-    this order, mappings, or :class:`Measured`. *device* is a name, or a description, by default what
-    ``LOOPYPERF_DEVICE`` names: where the device is described, how long its pipelines are busy is tried beside property
-    counts. Rows are analysed by *executor*, if one is given. A row that cannot be analysed, or takes more than
-    *time_limit* seconds, raises its error; with *on_failure* this is called instead, and the fit is made without it.
-    The fit is saved to *save*, if that is given; it holds what :func:`loopyperf.calibrate` writes.
+    It is of *model*, or of the model that generalises best. *measurements* are rows of a kernel, its sizes, the seconds
+    that it took, and the class that it is of: tuples in this order, mappings, or :class:`Measured`. *device* is a name
+    or a description, by default what ``LOOPYPERF_DEVICE`` names: where the device is described, how long its pipelines
+    are busy is tried beside property counts. *counting* says how work is counted (see :func:`loopyperf.count`), and
+    *source* in a few words where the times come from. Rows are analysed by *executor*, if one is given. A row that
+    cannot be analysed, or takes more than *time_limit* seconds, raises its error; with *on_failure* this is called
+    instead, with the row and the error, and the fit is made without it. The fit is written to *save*, if that is given,
+    in the format of :func:`loopyperf.calibrate`.
 
-    Raises :class:`CalibrationError` for rows that are none, or that leave nothing to fit, :class:`UnknownModelError`
-    for a model that is not fitted, :class:`ParameterError` for a device, an executor or a time limit that is none.
+    Raises :class:`CalibrationError` if a row is not a measurement or nothing is left to fit, :class:`UnknownModelError`
+    for a model that is not fitted, and :class:`ParameterError` for an invalid device, executor or time limit.
     """
     if model is not None:
         find_fitted_model(model)
@@ -118,18 +120,19 @@ def stated_provenance(device: Device | str, known: Device | None, counting: Coun
 def stated_device(device: object) -> tuple[Device | str, Device | None]:
     """Return the name of *device*, or its description, and its description if there is one.
 
-    Without one, that is what ``LOOPYPERF_DEVICE`` names, or nobody's. Raises :class:`ParameterError` for what is none.
+    Without one, that is what ``LOOPYPERF_DEVICE`` names, or nobody's. Raises :class:`ParameterError` if *device* is
+    neither a name nor a description.
     """
     if isinstance(device, Device):
         return device, device
     named = os.environ.get(DEVICE_VARIABLE) or NOBODYS if device is None else device
     if not isinstance(named, str) or not device_slug(named):
-        raise ParameterError(f"the device that was measured is a name, or a description; received {device!r}")
+        raise ParameterError(f"device is the name of the measured device, or its description; received {device!r}")
     return named, described(device_slug(named))
 
 
 def rows_of(measurements: object) -> list[Measured]:
-    """Return *measurements* as rows; raises :class:`CalibrationError` for what is none, saying which row."""
+    """Return *measurements* as rows; raises :class:`CalibrationError` naming the first that is not a measurement."""
     if isinstance(measurements, str) or not isinstance(measurements, Iterable):
         raise CalibrationError(f"measurements are rows of {_A_ROW}; received {measurements!r:.80}")
     return [_row(row, number) for number, row in enumerate(cast("Iterable[object]", measurements))]
@@ -145,12 +148,12 @@ def _row(row: object, number: int) -> Measured:
     except TypeError as error:
         why = f" ({error})"
     if not isinstance(found, Measured):
-        raise CalibrationError(f"row {number} is none: {_A_ROW}; received {row!r:.80}{why}")
+        raise CalibrationError(f"row {number} is not a measurement: give {_A_ROW}; received {row!r:.80}{why}")
     sizes, seconds = cast("object", found.sizes), cast("object", found.seconds)
     if not isinstance(sizes, Mapping):
         raise CalibrationError(f"row {number}: sizes are by name, as in {{'n': 1024}}; received {sizes!r:.80}")
     if not isinstance(seconds, Real) or not (isfinite(float(seconds)) and float(seconds) > 0):
-        raise CalibrationError(f"row {number}: a run takes a positive number of seconds; received {seconds!r:.80}")
+        raise CalibrationError(f"row {number}: seconds must be a positive number; received {seconds!r:.80}")
     return found
 
 

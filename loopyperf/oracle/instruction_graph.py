@@ -28,13 +28,14 @@ def instruction_graph(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> KernelIdg:
-    """Return the source graph of *program* at *sizes*: that of the representative warp of its longest launch.
+    """Return the source graph of *program* at *sizes*, with executions per warp: that of its longest launch.
 
-    The graphs of other launches, and of other kinds of warps with how many there are, are in its ``launches``. What
-    nvcc makes of a graph is :func:`loopyperf.idg.lowering.lowered`. Sizes are the kernel's integer parameters as
-    keywords; one that collides with an option goes through *parameters*. *typical* states what the source does not tell
-    (see :func:`loopyperf.count`). The source graph asks nothing of a *device* (see :func:`loopyperf.load_device`) but
-    the number of lanes of a warp; *warp_size* states it without one. It is 32 where neither is given.
+    It is the graph of the launch's representative warp. The graphs of other launches, and of other kinds of warps with
+    how many there are, are in its ``launches``. What nvcc makes of a graph is :func:`loopyperf.idg.lowering.lowered`.
+    Sizes are the kernel's integer parameters as keywords; one that collides with an option goes through *parameters*.
+    *typical* states what the source does not tell (see :func:`loopyperf.count`). All that the source graph needs to
+    know of a *device* (see :func:`loopyperf.load_device`) is the number of lanes of a warp; *warp_size* states it
+    without one. It is 32 where neither is given.
 
     Raises :class:`KernelError` for a kernel that Loopy cannot schedule, :class:`UncountableError` for what depends on
     data of which nothing is stated, :class:`UnknownDeviceError` for a device that is not described, and
@@ -66,7 +67,7 @@ def _lanes(device: DeviceChoice | None, warp_size: object) -> int:
             return LANES
         return given_device(device).warp_size
     if device is not None:
-        raise ParameterError("warp_size states the lanes of a warp where no device does: give one of the two")
+        raise ParameterError("warp_size and device both state the lanes of a warp: give one of the two")
     if isinstance(warp_size, bool) or not isinstance(warp_size, int) or warp_size < 1:
-        raise ParameterError(f"warp_size is a number of lanes, 1 or more, received {warp_size!r}")
+        raise ParameterError(f"warp_size is a number of lanes, 1 or more; received {warp_size!r}")
     return warp_size

@@ -25,18 +25,24 @@ UNFINISHED = "unfinished"
 def opened(backend: str | Open, device: object = None) -> Backend | Open:
     """Return *backend*, opened by its name if that is what it is, on the device in whose name *device* occurs.
 
-    Raises :class:`ParameterError` for a device of an open backend, or one that is no name; :class:`BackendError` where
-    there is no device.
+    Raises :class:`ParameterError` for a device of an open backend, or one that is not a name; :class:`BackendError`
+    without a device.
     """
     if not isinstance(backend, str):
         if device is not None:
-            raise ParameterError("an open backend has its device: leave device out")
+            raise ParameterError("an open backend already has a device: leave device out")
         return backend
     if device is None:
         return open_backend(backend)
     if not isinstance(device, str):
-        raise ParameterError(f"a device to run on is a part of its name, received {device!r}")
+        raise ParameterError(f"device is a part of the name of the device to run on; received {device!r}")
     return open_backend(backend, device=device)
+
+
+def tell_stage(stage: str, progress: ProgressReport | None) -> None:
+    """Report to *progress*, if it is given, that a *stage* begins whose steps are not counted."""
+    if progress is not None:
+        progress(Progress(0, 0, "", "", stage))
 
 
 def unfinished_archive(machine: Backend, purpose: str) -> Path:

@@ -11,7 +11,7 @@ from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.measurement.microbenchmarks.description import Described, describe
 from loopyperf.measurement.microbenchmarks.instructions import Refusal
 from loopyperf.measurement.microbenchmarks.shortened import FULL, SHORT, shortened
-from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, unfinished_archive
+from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, tell_stage, unfinished_archive
 
 KERNELS = "measurement_kernels/microbenchmarks"
 """the folder of the kernel files; not in the folder above, from which fits are made"""
@@ -47,7 +47,9 @@ def microbenchmark(
     def on_failure(kernel_class: str, failed: Configuration, error: MeasurementError) -> None:
         failures.append(Refusal(f"{kernel_class}, {failed.label}", str(error)))
 
-    described = describe(measure(machine, chosen, path, protocol, progress, on_failure), clock)
+    recording = measure(machine, chosen, path, protocol, progress, on_failure)
+    tell_stage("evaluating", progress)
+    described = describe(recording, clock)
     if archive is None:
         keep(path)
     return replace(described, refusals=(*described.refusals, *failures))

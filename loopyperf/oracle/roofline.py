@@ -20,11 +20,15 @@ def roofline(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Roofline:
-    """Return the roofs of *device*, and what each launch of *program* does and moves at one size.
+    """Return the roofs of *device*, in flop/s and B/s, and the flop and bytes of each launch of *program* at one size.
 
-    :func:`loopyperf.plots.plot_roofline` draws it. What is moved is found from the kernel's addresses, as for all
-    models of a device. Sizes, *typical* and *parameters* are those of :func:`loopyperf.estimate`; raises what that
-    raises for a model of a device.
+    :func:`loopyperf.plots.plot_roofline` draws it. The bytes are found from the kernel's addresses, as for all models
+    of a device. Sizes are single integers; *device*, *typical* and *parameters* are those of
+    :func:`loopyperf.estimate` with a model of a device.
+
+    Raises :class:`KernelError`, :class:`UncountableError`, :class:`ParameterError`, :class:`UnknownDeviceError`,
+    :class:`MissingNumberError` and :class:`OccupancyError` as :func:`loopyperf.estimate` does. Source: Williams et al.,
+    2009; Yang et al., 2020.
     """
     described, merged = chosen_device(device), merged_sizes(parameters, sizes)
     return roofline_of(timed_kernel(program, described, typical, merged), merged, typical)

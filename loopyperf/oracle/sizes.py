@@ -11,7 +11,7 @@ from loopyperf.errors import ParameterError
 def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the sizes given as keywords and in *parameters*.
 
-    Raises :class:`ParameterError` for one given twice, and for *parameters* that are no mapping.
+    Raises :class:`ParameterError` for one given twice, and if *parameters* is not a mapping.
     """
     if parameters is None:
         return sizes

@@ -118,7 +118,7 @@ def split(
     kernel of several launches, between which devices would have to wait for each other.
     """
     if isinstance(devices, str) or not isinstance(cast("object", devices), Sequence) or not devices:
-        raise ParameterError(f"devices are one or more, in a list; received {devices!r}")
+        raise ParameterError(f"devices is a list of one device or more; received {devices!r}")
     merged = merged_sizes(parameters, sizes)
     kernel = prepared(program)
     admitted = admitted_sizes(kernel, merged)
@@ -155,7 +155,9 @@ def shares_that_end_together(fixed: Sequence[float], alone: Sequence[float]) -> 
     """
     pairs = list(zip(fixed, alone, strict=True))
     if not all(0 <= cost <= total < float("inf") for cost, total in pairs):
-        raise ParameterError(f"devices take finite times, of which a part is fixed; received {pairs}")
+        raise ParameterError(
+            f"times must be finite and not below their fixed part, which is 0 or more; received {pairs}"
+        )
     free = [place for place, (cost, total) in enumerate(pairs) if total == cost]
     if free:
         at_once = min(free, key=lambda place: fixed[place])

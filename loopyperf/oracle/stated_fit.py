@@ -47,8 +47,8 @@ class StatedFit:
 def stated_fit(fit: FitChoice | Learned, models: Collection[str]) -> StatedFit:
     """Return *fit*, which is read if it is a path.
 
-    Raises :class:`FitFileError` for a file that is none, and :class:`ParameterError` where the model that it is of is
-    not among the *models* that are asked.
+    Raises :class:`FitFileError` for a file that is not a fit, and :class:`ParameterError` where the model that it is of
+    is not among the *models* that are asked.
     """
     record = fit if isinstance(fit, Fit | Learned) else _read(fit)
     origin = record.record if isinstance(record, Learned) else record
@@ -78,7 +78,7 @@ def estimate_by(
     except UnknownDeviceError as error:
         if not is_one_device(slug, stated.slug):
             raise
-        raise UnknownDeviceError(f"the fit that was given is of {stated.model!r}, and there is no other") from error
+        raise UnknownDeviceError(f"the given fit is of {stated.model!r}, and there is no other fit") from error
 
 
 def _read(path: str | PathLike[str]) -> Fit | Learned:

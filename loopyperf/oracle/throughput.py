@@ -16,10 +16,15 @@ from loopyperf.properties.unified import item_named
 def throughput_bounds(
     program: Program, *, device: DeviceChoice | None = None, typical: Mapping[str, Any] | None = None
 ) -> ThroughputBounds:
-    """Return for each subsystem of *device* how long *program* keeps it busy at least, as functions of its sizes.
+    """Return subsystem -> the cycles that *program* keeps it busy at least, all cores together, by the kernel's sizes.
 
-    *typical* states what the source does not tell (see :func:`loopyperf.count`). Raises what that raises, and
-    :class:`MissingNumberError` for a throughput that the device's description does not state.
+    They are exact functions of the sizes; :meth:`ThroughputBounds.seconds` turns them into seconds at one size or at
+    arrays of sizes. *device* is a name, the path of a description, or a loaded one; by default what
+    ``LOOPYPERF_DEVICE`` names, else this machine's OpenCL device. *typical* states what the source does not tell (see
+    :func:`loopyperf.count`).
+
+    Raises what :func:`loopyperf.count` raises, :class:`UnknownDeviceError` for a device that is not described, and
+    :class:`MissingNumberError` for a throughput that its description does not state. Source: Lemeire, section 2.1.
     """
     described = chosen_device(device)
     counted = count(program, typical=typical, sub_group_size=described.warp_size)
@@ -39,11 +44,14 @@ def crossover(
     parameters: Mapping[str, int] | None = None,
     **others: int,
 ) -> tuple[Crossover, ...]:
-    """Return at which values of *size* another subsystem of *device* is busy longest, in ascending order.
+    """Return the values of *size*, in ascending order, from which another subsystem of *device* is busy longest.
 
-    The other sizes of the kernel are *others*; one that is called like an option goes through *parameters*. Raises what
-    :func:`throughput_bounds` raises, and :class:`ParameterError` for a size that the kernel does not have, and where it
-    admits none from *at_least* to *at_most*.
+    There is a :class:`Crossover` for each such value, with the name of the subsystem ``before`` and ``after`` it. The
+    tuple is empty where one subsystem is busy longest at all values from *at_least* to *at_most*. The other sizes of
+    the kernel are *others*; one that is called like an option goes through *parameters*.
+
+    Raises what :func:`throughput_bounds` raises, and :class:`ParameterError` for a size that the kernel does not have,
+    and where it admits no value from *at_least* to *at_most*.
     """
     bounds = throughput_bounds(program, device=device, typical=typical)
     return bounds.crossovers(size, at_least, at_most, merged_sizes(parameters, others))

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class TimeIsUp(BaseException):
-    """The time limit of a call is over. It is no error, which somebody in between might catch and go on."""
+    """The time limit of a call is over. It is not an Exception, which code in between might catch and go on."""
 
 
 def limited(seconds: float | None, call: Callable[[], Result]) -> Result:

@@ -169,20 +169,24 @@ def trace(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Trace:
-    """Return what the warps of a core of *device* do when it executes *program*, for Perfetto to draw.
+    """Return what the warps of a core of *device* do when it executes *program*, in microseconds, for Perfetto to draw.
 
     It is what the model ``"pipeline"`` simulates of the core with most groups: which warp issues which instruction,
-    when, and what it waits for. There is a profile of those groups only that are simulated instruction by instruction;
-    what the model extrapolates from them to all groups, and to further passes of long loops, has none. The trace has
-    so many *events* at most, which the launches share, of which each has 100 at least; what is left out is in its
+    when, and what it waits for. Only the groups that are simulated instruction by instruction are drawn, not what the
+    model extrapolates from them to all groups and to further passes of long loops. What is left out is in the
     ``notes``, and in the file.
 
-    Times are those of the core's clock; with *in_cycles* a cycle is drawn as a microsecond, so that none is too short
-    to be seen. Other options and sizes are those of :func:`loopyperf.estimate` with a model of a device, and so is what
-    is refused; :class:`ParameterError` for fewer than 100 events.
+    *events* is the number of spans that are drawn at most, some four for each issued instruction: on its pipeline, of
+    its warp, and what that waits for. All launches share them, and each has at least 100. Times are those of the core's
+    clock; with *in_cycles* a cycle is drawn as a microsecond, so that none is too short to be seen. Sizes are single
+    integers; other options are those of :func:`loopyperf.estimate` with a model of a device.
+
+    Raises :class:`ParameterError` for fewer than 100 events; and it, :class:`KernelError`, :class:`UncountableError`,
+    :class:`UnknownDeviceError`, :class:`MissingNumberError` and :class:`OccupancyError` as :func:`loopyperf.estimate`
+    does.
     """
     if isinstance(events, bool) or not isinstance(events, int) or events < FEWEST:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ParameterError(f"events are {FEWEST} or more, received {events!r}")
+        raise ParameterError(f"events must be {FEWEST} or more; received {events!r}")
     described, merged = chosen_device(device), merged_sizes(parameters, sizes)
     kernel = timed_kernel(program, described, typical, merged)
     launches = kernel.launches

@@ -51,12 +51,12 @@ def train(
     and then only these rows are learned from, as ``record.source`` says; else the overlap model, fitted to the rows: of
     pipelines where the device is described. It may be a model of the device, as ``"pipeline"``, too. *recipe* learns:
     ``"svr"``, or ``"trees"``; both are judged on kernel classes that they have not seen, beside the base alone
-    (``record.scores``). It is saved to *save*, if that is given. A row that cannot be analysed raises its error; with
-    *on_failure* this is called instead.
+    (``record.scores``). The model is written to *save*, if that is given. A row that cannot be analysed raises its
+    error; with *on_failure* this is called instead.
 
-    Raises :class:`CalibrationError` for rows that are none, and for fewer than three classes of kernels,
-    :class:`UnknownModelError` for a base that is none, :class:`ParameterError` for a device or an executor that is
-    none, :class:`LoopyperfError` where scikit-learn is not installed.
+    Raises :class:`CalibrationError` if a row is not a measurement, and for fewer than three classes of kernels,
+    :class:`UnknownModelError` for an unknown base, :class:`ParameterError` for an invalid device or executor, and
+    :class:`LoopyperfError` where scikit-learn is not installed.
     """
     check_recipe(recipe)
     check_executor(executor)

@@ -25,7 +25,7 @@ from loopyperf.models.sensitivity import sensitivity
 from loopyperf.oracle.archived import observations, pace
 from loopyperf.oracle.choice import FitChoice, chosen_fit
 from loopyperf.oracle.estimating.intervals import interval
-from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, unfinished_archive
+from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, tell_stage, unfinished_archive
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import in_percent
 
@@ -127,9 +127,13 @@ def validate(
 ) -> Validation:
     """Return predicted and measured run times of the test kernels on a device, by kernel and size, in seconds.
 
-    *fit* is by default the one for the device, through the same backend if there is one; *kernels* a folder of kernel
-    files, by default the bundled test kernels; *archive* where the raw samples go, by default in the user data folder,
-    where an interrupted validation is resumed and a finished one is kept under its date.
+    *backend* is ``"opencl"``, ``"cuda"`` or an open one, *device* a part of the device's name. *fit* is by default the
+    one for the device, through the same backend if there is one; *kernels* a folder of kernel files, by default the
+    bundled test kernels; *archive* where the raw samples go, by default in the user data folder, where an interrupted
+    validation is resumed and a finished one is kept under its date. *protocol* says how often each kernel runs and
+    which samples count (:class:`loopyperf.measurement.protocol.Protocol`); by default kernels may take longer than in a
+    calibration, and caches are as when the fit was made. *progress* is called with a
+    :class:`loopyperf.measurement.campaign.Progress` before each kernel configuration and before the predictions.
 
     Warns if *fit* was made for another device.
 
@@ -140,6 +144,7 @@ def validate(
     tested = unseen_kernels(kernels)
     path = archive or unfinished_archive(machine, "validation")
     recording = measure(machine, with_empty_kernel(tested), path, protocol or _patient(chosen), progress)
+    tell_stage("predicting", progress)
     found = predictions(recording, tested, chosen)
     if archive is None:
         keep(path)
@@ -156,7 +161,7 @@ def validated_by(archive: Path, *, fit: FitChoice | None = None, kernels: Path |
     if not {file.name for file in tested} & {each.kernel_class for each in recording.standing}:
         measured = ", ".join(sorted({each.kernel_class for each in recording.standing}))
         raise MeasurementError(
-            f"{archive} has no measurement of these kernels, but of {measured or 'none'}; give the folder of those"
+            f"{archive} has no measurements of these kernels, only of {measured or 'none'}; give the folder of those"
         )
     return predictions(recording, tested, _chosen_fit(recording.runs[-1].environment, fit))
 

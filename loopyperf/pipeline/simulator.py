@@ -39,11 +39,6 @@ class Simulation:
         """Return the cycles until all is complete."""
         return float(self.exact_cycles)
 
-    @property
-    def warps_per_cycle(self) -> float:
-        """Return WPC, the warps that the core completes in a cycle."""
-        return float(self.scenario.execution.total_warps / self.exact_cycles)
-
 
 def simulate(
     graph: Idg | Sequence[Idg],

@@ -43,14 +43,14 @@ def test_a_file_is_no_folder_to_keep_anything_in(tmp_path, monkeypatch):
     file = tmp_path / "a file"
     file.write_text("not ours")
     monkeypatch.setenv("LOOPYPERF_CACHE", str(file))
-    assert cache().stdout.splitlines()[1] == f"off: LOOPYPERF_CACHE={file} is no folder; name one"
+    assert cache().stdout.splitlines()[1] == f"off: LOOPYPERF_CACHE={file} is not a folder; name one"
 
 
 def test_a_folder_that_is_not_there_is_off_and_empty(folder):
     lines = cache().stdout.splitlines()
     assert lines[0] == f"folder: {folder}"
     assert lines[1] == "off: LOOPYPERF_CACHE=1 turns it on, LOOPYPERF_CACHE=FOLDER in another folder"
-    assert lines[2] == "limit: 268,435,456 bytes; LOOPYPERF_CACHE_LIMIT=NUMBER says another"
+    assert lines[2] == "limit: 268,435,456 bytes; LOOPYPERF_CACHE_LIMIT=NUMBER sets another"
     nothing = "0 files, 0 bytes"
     assert lines[3:] == [f"holds: {nothing}", f"of other versions: {nothing}", f"half written: {nothing}"]
     assert not folder.exists()

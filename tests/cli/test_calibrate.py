@@ -42,7 +42,8 @@ def calibrate(folder: Path, *options: object) -> Result:
 def test_calibrate_says_by_which_protocol_and_how_well_times_repeat(kernels: Path):
     printed = calibrate(kernels)
     assert (
-        "at most 30 runs, the first 4 dropped, warm caches, order of seed 0; noise floor 0.0 %: by so" in printed.stdout
+        "at most 30 runs, the first 4 dropped, warm caches, order of seed 0; noise floor 0.0 %: repeated"
+        in printed.stdout
     )
 
 
@@ -259,7 +260,7 @@ def test_an_archive_of_other_kernels_is_not_validated(kernels: Path, tmp_path: P
     calibrate(kernels, "--archive", archive)
     refused = run("validate", "--from-archive", archive)
     assert refused.exit_code == 1
-    assert "has no measurement of these kernels, but of empty kernel, long vectors, vectors" in refused.stderr
+    assert "has no measurements of these kernels, only of empty kernel, long vectors, vectors" in refused.stderr
 
 
 # }}}

@@ -164,7 +164,10 @@ BAD_INPUT = {
     "a negative size": (["estimate", DOUBLED, *ON_FURY, "--set", "n=-1"], "n=-1 is outside what the kernel assumes"),
     "an unknown function": (["estimate", f"{KERNELS}:tripled"], "has no 'tripled'; it defines: doubled, outer_product"),
     "no such file": (["estimate", "nowhere.py:f"], "no Python file at nowhere.py"),
-    "a file of another language": (["estimate", (corrupt_fit, ":f")], "is no Python file, whose name ends with .py"),
+    "a file of another language": (
+        ["estimate", (corrupt_fit, ":f")],
+        "is not a Python file: its name must end with .py",
+    ),
     "a folder for a file": (["estimate", f"{ROOT}:f"], "no Python file at"),
     "a file that fails": (["estimate", (broken_file, ":f")], "ModuleNotFoundError: No module named 'nothing_of_that"),
     "a function with arguments": (["estimate", (source_file, ":needs")], "needs() failed with TypeError"),

@@ -3,6 +3,7 @@
 What they measure is a device made of arithmetic, with few and small kernels; what they run is the command as it is.
 """
 
+import io
 import json
 import re
 import shlex
@@ -17,9 +18,10 @@ import platformdirs
 import pytest
 from click.testing import Result
 from invoked import run
+from rich.console import Console
 from small_campaign import write_kernel_files
 
-from loopyperf.cli import microbenchmark
+from loopyperf.cli import microbenchmark, progress
 from loopyperf.cli.program import COMMANDS
 from loopyperf.measurement import backends, kernel_files
 from loopyperf.oracle.microbenchmark import described_by
@@ -28,6 +30,25 @@ HERE = Path(__file__).parent
 TUTORIAL = HERE.parents[1] / "docs" / "tutorial"
 RECORDED = HERE.parent / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
 WIDTH = 80
+AT_ONCE = {"cache", "devices", "doctor"}
+"""commands that do not make one wait"""
+STAGES = {
+    "calibrate --samples": ["measuring", "sampling", "fitting"],
+    "compare matmul.py:tiled --set n=4096 --device nvidia-v100": ["asking all models"],
+    "coverage --group-size 1024": ["counting"],
+    "estimate matmul.py:tiled --set n=4096 --device amd-r9-fury": ["estimating"],
+    "explain matmul.py:tiled --set n=4096 --device nvidia-v100": ["asking all models"],
+    "fit archive.jsonl": ["fitting"],
+    "microbenchmark --quick": ["measuring"],
+    f"microbenchmark --from-archive {RECORDED}": ["evaluating"],
+    "rank tiles.py:variants --set n=4096 --device nvidia-v100 --model pipeline": ["ranking"],
+    "report matmul.py:tiled --set n=4096 --device nvidia-v100": ["asking all models"],
+    "trace matmul.py:tiled --set n=256 --device nvidia-v100": ["simulating"],
+    "train archive.jsonl": ["learning"],
+    "validate": ["measuring", "predicting"],
+    "validate --from-archive archive.jsonl": ["predicting"],
+}
+"""by what is typed: what is shown on a terminal while it goes on, in this order"""
 
 pytestmark = pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")
 
@@ -116,6 +137,20 @@ def test_an_answer_is_no_wider_than_the_terminal_and_nothing_of_it_is_cut(
 def test_an_answer_is_json_if_that_is_asked_for(line: str, answer: Callable[[str], Result]) -> None:
     asked = line if line.endswith(" --json") else f"{line} --json"
     assert json.loads(answer(asked).stdout)
+
+
+def test_every_command_that_may_take_long_is_listed_with_what_it_shows() -> None:
+    assert {line.split()[0] for line in STAGES} == COMMANDS.keys() - AT_ONCE
+
+
+@pytest.mark.parametrize("line", STAGES)
+def test_progress_is_shown_on_a_terminal(line: str, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(progress, "standard_error", lambda: Console(file=shown, force_terminal=True, width=WIDTH))
+    with at_the_desk(desk):
+        assert typed(f"loopyperf {line}").exit_code == 0
+    stages = "|".join({stage for each in STAGES.values() for stage in each})
+    assert list(dict.fromkeys(re.findall(stages, shown.getvalue()))) == STAGES[line]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

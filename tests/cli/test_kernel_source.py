@@ -50,7 +50,7 @@ def test_what_is_no_kernel_is_said_before_anything_of_devices(tmp_path: Path, co
     assert refused.exit_code == 1
     what = "int" if name == "number" else "None: does it end with return?"
     assert refused.stderr == (
-        f"Error: {file}:{name} is to be a Loopy kernel, as loopy.make_kernel(...) builds it; it is {what}\n"
+        f"Error: {file}:{name} must be a Loopy kernel, as loopy.make_kernel(...) builds it; it is {what}\n"
     )
 
 

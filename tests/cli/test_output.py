@@ -32,7 +32,7 @@ def test_it_is_told_first_and_in_one_line(name: str, tmp_path: Path, monkeypatch
     (tmp_path / "file").touch()
     refusals = {
         tmp_path: "it is a folder",
-        tmp_path / "file" / "page": f"{tmp_path / 'file'} is no folder",
+        tmp_path / "file" / "page": f"{tmp_path / 'file'} is not a folder",
         tmp_path / "none" / "page": f"there is no folder {tmp_path / 'none'}",
         tmp_path / "page": f"the folder {tmp_path} is not writable",
         tmp_path / "file": "it is not writable",
@@ -59,7 +59,8 @@ def test_charts_go_into_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = run("validate", "--backend", "none of that name", "--plots", tmp_path / "file")
     assert (
-        refused.stderr == f"Error: --plots {tmp_path / 'file'} cannot be written: it is no folder; give another path\n"
+        refused.stderr
+        == f"Error: --plots {tmp_path / 'file'} cannot be written: it is not a folder; give another path\n"
     )
     assert "no backend" in run("validate", "--backend", "none of that name", "--plots", tmp_path / "new").stderr
 
@@ -91,7 +92,8 @@ def test_a_file_of_the_default_name_that_is_none_of_ours_is_left_alone(
     refused = run(name, *ASKED)
     assert (refused.exit_code, refused.stdout, Path(file).read_text()) == (1, "", "my own")
     assert refused.stderr == (
-        f"Error: {file} is there, and it is none of ours: --output {file} writes over it; or give another path\n"
+        f"Error: {file} exists and was not written by loopyperf; name it with --output to overwrite it, or give "
+        "another path\n"
     )
 
 

@@ -25,7 +25,7 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 def show_all() -> None:
     with progress.counting_bar("ranking") as report:
         report(7, 12)
-    with progress.campaign_bar("measuring") as report:
+    with progress.campaign_bar() as report:
         report(Progress(3, 40, "barriers", "group 64"))
     with progress.working("fitting"):
         pass
@@ -38,6 +38,15 @@ def test_bars_say_how_far_it_is(printed: io.StringIO) -> None:
     assert "measuring barriers" in printed.getvalue()
     assert "3/40" in printed.getvalue()
     assert "fitting" in printed.getvalue()
+
+
+def test_a_stage_that_is_not_counted_has_a_word_and_no_numbers(printed: io.StringIO) -> None:
+    with progress.campaign_bar() as report:
+        report(Progress(40, 40, "barriers", "group 64"))
+        before = len(printed.getvalue())
+        report(Progress(0, 0, "", "", "fitting"))
+    assert "fitting" in printed.getvalue()[before:]
+    assert "/" not in printed.getvalue()[before:]
 
 
 @pytest.mark.parametrize(("asked", "is_shown"), [("quiet", False), ("verbose", True)])

@@ -43,7 +43,7 @@ def number(name: str, value: str = "1", unit: str = "cores", more: str = ', sour
 
 
 REFUSED = {
-    "no TOML": ("schema = 1\nname = \n", "is no TOML: .*line 2"),
+    "no TOML": ("schema = 1\nname = \n", "is not TOML: .*line 2"),
     "no schema": (CORES, "must begin with schema = 1, has None"),
     "a schema from the future": ("schema = 2\n" + CORES, "reads schemas up to 1; install a later one"),
     "no name": ("schema = 1\n" + CORES, "made-up.toml: .*missing required field `name`"),
@@ -52,10 +52,10 @@ REFUSED = {
     "a bare number": (WORDS + "cores = 4\n", "cores Expected `object`, got `int`; it is written cores = { value"),
     "a number that is a word": (WORDS + number("cores", '"many"'), "cores .*value"),
     "more than value, unit, source": (WORDS + number("cores", more=', source = "s", page = 3'), "cores .*`page`"),
-    "an unknown number": (WORDS + number("coers"), "a field 'coers' .*the nearest that there is is 'cores'"),
+    "an unknown number": (WORDS + number("coers"), "a field 'coers' .*the nearest known field is 'cores'"),
     "an unknown number of a part": (
         WORDS + "[limits]\n" + number("warp", unit="warps"),
-        "limits has a field 'warp' .*nearest that there is is 'warps'",
+        "limits has a field 'warp' .*nearest known field is 'warps'",
     ),
     "an unknown table": (WORDS + "[limit]\n", "a field 'limit' that no description has"),
     "a table that is none": (WORDS + "limits = 3\n", "limits must be a table, is 3"),

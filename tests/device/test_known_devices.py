@@ -61,7 +61,9 @@ def test_a_path_as_it_is_written_in_a_shell_is_one(written: str, tmp_path: Path,
 @pytest.mark.parametrize("written", ["./mine.py", "mine.py", "/tmp/fit.json", "../mine"])
 @pytest.mark.parametrize("model", [None, "linear", "pipeline", "learned"])
 def test_the_path_of_something_else_is_refused_as_it_was_written(written: str, model: str | None):
-    with pytest.raises(DeviceFileError, match=f"^{re.escape(written)} is no description of a device, whose name ends"):
+    with pytest.raises(
+        DeviceFileError, match=f"^{re.escape(written)} is not a device description, whose name must end"
+    ):
         lpp.estimate(doubled(), n=64, device=written, model=model)
 
 
@@ -80,7 +82,7 @@ def test_ones_own_description_is_found_by_name_and_beats_the_bundled_one(own_dat
 def test_ones_own_description_that_is_corrupt_is_not_passed_over(own_data: Path):
     (own_data / "devices").mkdir(parents=True)
     (own_data / "devices" / "nvidia-v100.toml").write_text("schema = ")
-    with pytest.raises(DeviceFileError, match=r"own data/devices/nvidia-v100.toml is no TOML"):
+    with pytest.raises(DeviceFileError, match=r"own data/devices/nvidia-v100.toml is not TOML"):
         lpp.load_device("nvidia-v100")
 
 

@@ -296,7 +296,7 @@ def test_samples_that_make_no_sense_are_named(path, recorded):
     line = encode(sampled())
     assert b'"groups":[2,3]' in line
     path.write_bytes(path.read_bytes() + line.replace(b'"groups":[2,3]', b'"groups":[3,2]'))
-    with pytest.raises(ArchiveError, match=r"line 5: .*numbers of groups increase"):
+    with pytest.raises(ArchiveError, match=r"line 5: .*numbers of groups must increase"):
         read_archive(path)
 
 

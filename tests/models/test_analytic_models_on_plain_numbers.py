@@ -202,15 +202,15 @@ def test_a_limit_of_issues_is_a_subsystem():
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [
-        ({"compute": -1, "memory": 2}, "compute is -1: it is to be 0 or more"),
-        ({"compute": 4, "memory": -2}, "memory is -2: it is to be 0 or more"),
-        ({"compute": 0, "memory": 0}, r"compute \+ memory is 0: it is to be greater than 0"),
+        ({"compute": -1, "memory": 2}, "compute is -1: it must be 0 or more"),
+        ({"compute": 4, "memory": -2}, "memory is -2: it must be 0 or more"),
+        ({"compute": 0, "memory": 0}, r"compute \+ memory is 0: it must be greater than 0"),
         ({"compute": 4, "memory": 2, "independent_compute": 5}, "independent_compute is 5: .* at most 4"),
-        ({"compute": 4, "memory": 2, "ilp": 0.5}, "ilp is 0.5: it is to be 1 or more"),
+        ({"compute": 4, "memory": 2, "ilp": 0.5}, "ilp is 0.5: it must be 1 or more"),
         ({"compute": 4, "memory": 2, "barriers": -1}, "barriers is -1"),
         ({"compute": 4, "memory": 2, "warps_per_group": 0}, "warps_per_group is 0"),
         ({"compute": float("nan"), "memory": 2}, "compute is nan"),
-        ({"compute": "four", "memory": 2}, "compute is to be a number, received 'four'"),
+        ({"compute": "four", "memory": 2}, "compute must be a number; received 'four'"),
     ],
 )
 def test_a_workload_that_makes_no_sense_is_refused(numbers, words):
@@ -219,7 +219,7 @@ def test_a_workload_that_makes_no_sense_is_refused(numbers, words):
 
 
 def test_a_core_that_makes_no_sense_is_refused():
-    with pytest.raises(ModelInputError, match=r"memory\.issue is 0: it is to be greater than 0"):
+    with pytest.raises(ModelInputError, match=r"memory\.issue is 0: it must be greater than 0"):
         TwoPipelines(compute=Lambdas(1, 4), memory=Lambdas(0, 6))
     with pytest.raises(ModelInputError, match="issue_limit is 0"):
         TwoPipelines(compute=Lambdas(1, 4), memory=Lambdas(2, 6), issue_limit=0)
@@ -230,7 +230,7 @@ def test_a_core_that_makes_no_sense_is_refused():
 @pytest.mark.parametrize("name", MODELS)
 def test_an_occupancy_out_of_range_is_refused(name):
     core = TwoPipelines(compute=Lambdas(1, 4), memory=Lambdas(2, 6), most_warps=48)
-    with pytest.raises(ModelInputError, match="occupancy is 0: it is to be 1 or more, and at most 48"):
+    with pytest.raises(ModelInputError, match="occupancy is 0: it must be 1 or more, and at most 48"):
         MODELS[name](EXAMPLE, core, 0)
     with pytest.raises(ModelInputError, match=r"occupancy is 49: .*at most 48"):
         MODELS[name](EXAMPLE, core, [1, 49])
@@ -244,7 +244,7 @@ def test_a_loop_that_is_seldom_gone_through_takes_its_share():
 
 
 def test_arrays_are_for_occupancies():
-    with pytest.raises(ModelInputError, match="compute is to be one number"):
+    with pytest.raises(ModelInputError, match="compute must be one number"):
         Workload(compute=np.array([4, 8]), memory=2)
 
 

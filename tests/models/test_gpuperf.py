@@ -173,13 +173,13 @@ def test_an_array_of_occupancies_gives_an_array_of_each_quantity():
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("insts", 0, "insts is 0: it is to be greater than 0"),
-        ("mem_insts", -1, "mem_insts is -1: it is to be 0 or more"),
+        ("insts", 0, "insts is 0: it must be greater than 0"),
+        ("mem_insts", -1, "mem_insts is -1: it must be 0 or more"),
         ("sync_insts", -2, "sync_insts is -2"),
-        ("ilp", 0.5, r"ilp is 0\.5: it is to be 1 or more"),
-        ("mlp", 0, "mlp is 0: it is to be 1 or more"),
-        ("miss_ratio", 1.5, r"miss_ratio is 1\.5: it is to be 0 or more, and at most 1"),
-        ("n", 0, "n is 0: it is to be 1 or more"),
+        ("ilp", 0.5, r"ilp is 0\.5: it must be 1 or more"),
+        ("mlp", 0, "mlp is 0: it must be 1 or more"),
+        ("miss_ratio", 1.5, r"miss_ratio is 1\.5: it must be 0 or more, and at most 1"),
+        ("n", 0, "n is 0: it must be 1 or more"),
         ("active_sms", 0, "active_sms is 0"),
         ("amat", 0, "amat is 0"),
     ],
@@ -191,7 +191,7 @@ def test_a_kernel_that_makes_no_sense_is_refused(name, value, words):
 
 @pytest.mark.parametrize("name", ["freq", "mem_peak_bandwidth", "simd_width", "dram_lat", "delta", "transaction_size"])
 def test_a_device_that_makes_no_sense_is_refused(name):
-    with pytest.raises(ModelInputError, match=f"{name} is 0: it is to be greater than 0"):
+    with pytest.raises(ModelInputError, match=f"{name} is 0: it must be greater than 0"):
         Parameters(**{name: 0})
 
 

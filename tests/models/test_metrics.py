@@ -71,10 +71,10 @@ def test_one_of_equal_choices_is_taken_by_chance():
 @pytest.mark.parametrize(
     ("predicted", "measured", "words"),
     [
-        ([1], [1, 2], "received 1 and 2"),
-        ([], [], "received 0 and 0"),
-        ([1, 2], [1, 0], "measurements are to be positive and finite; received 0"),
-        ([float("nan"), 2], [1, 2], "predictions are to be positive and finite; received nan"),
+        ([1], [1, 2], "received 1 predictions and 2 measurements"),
+        ([], [], "received 0 predictions and 0 measurements"),
+        ([1, 2], [1, 0], "measurements must be positive and finite; received 0"),
+        ([float("nan"), 2], [1, 2], "predictions must be positive and finite; received nan"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(metric, predicted, measured, words):
@@ -88,7 +88,7 @@ def test_a_shape_needs_three_occupancies():
 
 
 def test_each_measurement_has_an_occupancy():
-    with pytest.raises(ModelInputError, match="received 2 and 3"):
+    with pytest.raises(ModelInputError, match="each of the 2 measurements; received 3"):
         mape_shape([1, 2], [1, 2], [1, 2, 3])
 
 

@@ -154,10 +154,11 @@ def test_an_archive_and_a_fit_go_where_they_are_told(backend, kernels, own_data,
     assert not own_data.exists()
 
 
-def test_progress_reaches_the_number_of_kernels(backend, kernels):
+def test_progress_reaches_the_number_of_kernels_before_the_fit(backend, kernels):
     shown = []
     calibrate(backend, kernels, progress=shown.append)
-    assert [(p.done, p.total) for p in shown] == [(done, 11) for done in range(12)]
+    measuring = [("measuring", done, 11) for done in range(12)]
+    assert [(p.stage, p.done, p.total) for p in shown] == [*measuring, ("fitting", 0, 0)]
 
 
 def test_kernels_that_the_model_cannot_explain_are_measured_and_not_fitted(backend, kernels, tmp_path):

@@ -45,7 +45,7 @@ def test_every_model_is_asked(comparison: lpp.Comparison):
     assert {*comparison.estimates, "overlap", "sampled", "learned"} == set(MODELS)
     assert set(comparison.refusals) == {"overlap", "sampled", "learned"}
     assert "runs a part of the kernel" in comparison.refusals["sampled"]
-    assert comparison.refusals["overlap"] == "the fit that was given is of 'linear', and there is no other"
+    assert comparison.refusals["overlap"] == "the given fit is of 'linear', and there is no other fit"
 
 
 def test_each_model_says_what_it_says_alone(comparison: lpp.Comparison):
@@ -62,7 +62,7 @@ def test_cycles_are_those_of_the_core(comparison: lpp.Comparison):
 
 @pytest.mark.parametrize("models", ["volkov", 3])
 def test_models_are_several_names(models: object):
-    with pytest.raises(ParameterError, match="models are names of models, several of them; received"):
+    with pytest.raises(ParameterError, match="models is a list of names of models; received"):
         lpp.compare(doubled(), n=N, device=V100, models=models)
 
 
@@ -159,7 +159,7 @@ def test_more_groups_than_there_is_room_for_are_refused():
 
 @pytest.mark.parametrize("groups", [[], [1.5], ["a"], [None]])
 def test_groups_that_are_no_integers_are_refused(groups):
-    with pytest.raises(OccupancyError, match="concurrent_groups are integers, 1 or more of them"):
+    with pytest.raises(OccupancyError, match="concurrent_groups must be one integer or more"):
         lpp.compare_occupancies(doubled(), n=N, device=V100, concurrent_groups=groups)
 
 

@@ -114,7 +114,7 @@ def test_of_one_class_there_is_a_fit_without_intervals(rows: list[lpp.Measured])
 
 
 def test_what_is_no_row_is_refused(rows: list[lpp.Measured]):
-    with pytest.raises(CalibrationError, match=r"row 1 is none: kernel, sizes, seconds"):
+    with pytest.raises(CalibrationError, match=r"row 1 is not a measurement: give kernel, sizes, seconds"):
         lpp.fit([rows[0], (rows[0].kernel,)], device="mine")
     with pytest.raises(CalibrationError, match="no observations to fit"):
         lpp.fit([], device="mine")
@@ -127,13 +127,13 @@ def test_what_is_no_row_is_refused(rows: list[lpp.Measured]):
     [
         (5, "measurements are rows of kernel, sizes, seconds"),
         ("rows", "measurements are rows of"),
-        (["abc"], "row 0 is none: kernel, sizes, seconds"),
-        ([None], "row 0 is none"),
-        ([{"kernel": doubled()}], "row 0 is none"),
+        (["abc"], "row 0 is not a measurement: give kernel, sizes, seconds"),
+        ([None], "row 0 is not a measurement"),
+        ([{"kernel": doubled()}], "row 0 is not a measurement"),
         ([(doubled(), None, 1.0)], "row 0: sizes are by name"),
         ([(doubled(), 16, 1.0)], "row 0: sizes are by name"),
         *(
-            ([(doubled(), {"n": 16}, seconds)], "row 0: a run takes a positive number of seconds")
+            ([(doubled(), {"n": 16}, seconds)], "row 0: seconds must be a positive number")
             for seconds in (-1.0, 0.0, float("nan"), float("inf"), "fast", None)
         ),
     ],
@@ -161,7 +161,7 @@ def test_the_device_may_be_left_out_or_be_named_by_the_environment(
     monkeypatch.setenv("LOOPYPERF_DEVICE", "nvidia-v100")
     assert lpp.fit(rows).slug == "nvidia-v100"
     for device in (5, "", "?"):
-        with pytest.raises(ParameterError, match="a name, or a description; received"):
+        with pytest.raises(ParameterError, match="or its description; received"):
             lpp.fit(rows, device=device)  # pyright: ignore[reportArgumentType]
 
 

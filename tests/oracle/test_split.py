@@ -80,13 +80,13 @@ def test_a_device_whose_launch_takes_longer_than_the_other_takes_for_all_is_idle
 
 @pytest.mark.parametrize("pair", [(-1.0, 2.0), (3.0, 2.0), (0.0, float("inf"))])
 def test_times_that_are_none_are_refused(pair: tuple[float, float]):
-    with pytest.raises(ParameterError, match="finite times, of which a part is fixed"):
+    with pytest.raises(ParameterError, match="times must be finite and not below their fixed part"):
         shares_that_end_together([pair[0]], [pair[1]])
 
 
 @pytest.mark.parametrize("devices", [[], "nvidia-v100", 3, None])
 def test_devices_are_one_or_more_in_a_list(devices: object):
-    with pytest.raises(ParameterError, match="devices are one or more, in a list"):
+    with pytest.raises(ParameterError, match="devices is a list of one device or more"):
         lpp.split(doubled(), devices=devices, model="pipeline", n=N)
 
 

@@ -76,7 +76,7 @@ def test_the_explicit_part_is_simulated_as_any_graph_is() -> None:
 
 @pytest.mark.parametrize("events", [99, 0, -1, 1e4, True])
 def test_a_trace_without_events_is_refused(events: object) -> None:
-    with pytest.raises(ParameterError, match="events are 100 or more"):
+    with pytest.raises(ParameterError, match="events must be 100 or more"):
         lpp.trace(doubled(), n=64, events=events, **V100)
 
 

@@ -3,7 +3,6 @@
 import operator
 import os
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import cast
 
@@ -14,7 +13,7 @@ from loopyperf.calibration.fit_files import path_of
 from loopyperf.calibration.learning.learned import Learned, Record
 from loopyperf.calibration.library import PREFERRED
 from loopyperf.device.names import device_slug
-from loopyperf.errors import FitFileError
+from loopyperf.errors import FitFileError, later_schema
 from loopyperf.user_data import user_data
 
 SCHEMA = 1
@@ -45,10 +44,7 @@ def load_learned(path: str | os.PathLike[str]) -> Learned:
     document = dict(cast("Document", found)) if isinstance(found, dict) else Document()
     version = document.pop("schema", None)
     if type(version) is int and version > SCHEMA:
-        raise FitFileError(
-            f"{source} has schema {version}, but loopyperf {metadata.version('loopyperf')} reads learned models of "
-            f"schemas up to {SCHEMA}; install a later one: pip install --upgrade loopyperf"
-        )
+        raise FitFileError(later_schema(source, version, SCHEMA))
     try:
         record = msgspec.convert(document, Record)
     except (msgspec.ValidationError, ValueError) as error:

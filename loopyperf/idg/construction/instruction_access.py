@@ -38,7 +38,7 @@ def copied_pattern(executed: Executed, source: Idg, graph: Idg, number: int) -> 
             "passes are no functions of the loops around: ask for the instruction of the source graph, which is all of "
             "them"
         )
-    return pattern_of_copy(pattern, instruction.address, numbers, int(instruction.dtype.removeprefix("b")))
+    return pattern_of_copy(pattern, instruction.address, numbers, instruction.bits)
 
 
 def checked_access(graph: Idg, number: int) -> int:

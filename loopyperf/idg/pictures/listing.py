@@ -61,7 +61,7 @@ def head(loop: Loop) -> str:
 
 
 def _text(instruction: Instruction) -> str:
-    text = " ".join(instruction.text.split()) or instruction.source or instruction.kind
+    text = " ".join(instruction.text.split()) or instruction.label
     guard = "" if instruction.condition is None else f"if {instruction.condition}: "
     return shortened(guard + text)
 

@@ -43,7 +43,7 @@ class CudaBackend:
         Each group takes *dynamic_local_memory* bytes beside its own, which nobody uses, so that fewer groups reside on
         a core at once: that is how performance is measured over the occupancy.
 
-        Raises :class:`BackendError` if there is none, or no CuPy, or no compiler that it finds.
+        Raises :class:`BackendError` if there is no such device, or no CuPy, or no compiler that it finds.
         """
         self._cupy = load_cupy()
         self._dynamic_local_memory = dynamic_local_memory

@@ -17,7 +17,7 @@ def choose_device(cupy: CuPy, name: str | None = None) -> CudaDevice:
     """Return the first device in whose name *name* occurs, in upper or lower case; without *name*, the first one.
 
     The environment variable ``CUDA_VISIBLE_DEVICES`` says which devices there are. Raises :class:`BackendError` naming
-    them where none fits, and where there is none.
+    them if none matches, and if there are no devices.
     """
     names = [device_name(cupy, number) for number in range(_count(cupy))]
     if not names:

@@ -26,7 +26,7 @@ CONSTANTS: Mapping[str, tuple[type[np.generic], str]] = MappingProxyType(
         "ULONG_MAX": (np.uint64, "18446744073709551615ul"),
     }
 )
-"""name -> type and value of what reductions begin with, and of numbers that are none"""
+"""name -> type and value of what reductions begin with: infinities, NaN and the limits of integers"""
 BODIES = MappingProxyType(
     {
         "dot": "{scalar} dot({argument} a, {argument} b) {{ return {products}; }}",
@@ -63,7 +63,7 @@ FUNCTIONS: Mapping[str, CudaFunction] = MappingProxyType(
 
 
 def constant_type(kernel: LoopKernel, name: str) -> tuple[NumpyType, str] | None:
-    """Return the type of the constant *name* and how it is written; None for what is none of :data:`CONSTANTS`.
+    """Return the type of the constant *name* and how it is written; None if it is not in :data:`CONSTANTS`.
 
     One of the symbol manglers that Loopy asks about names that are neither arguments nor temporaries.
     """

@@ -46,7 +46,7 @@ class BoundKernel:
             return device_programs([(each.function, each.grid, self._saturation(each)) for each in self._launches])
 
     def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
-        """Return the seconds of *runs* runs of *program* on *grids*; see :class:`Bound`."""
+        """Return the seconds of *runs* runs of *program* on *grids*; see :class:`BoundParts`."""
         own = [each for each in self._launches if each.function == program]
         check_parts(program, len(own), grids)
         cut = [launch._replace(grid=_extent(grid)) for launch, grid in zip(own, grids, strict=True)]

@@ -53,7 +53,7 @@ class CudaProgram:
     def __init__(self, unit: TranslationUnit) -> None:
         """Generate the code of *unit*, built for OpenCL or CUDA.
 
-        Raises :class:`MeasurementError` if it is for another target, or where there is no CUDA for it.
+        Raises :class:`MeasurementError` if it is for another target, or if Loopy cannot write CUDA for it.
         """
         self.kernel = unit.default_entrypoint
         try:

@@ -67,7 +67,7 @@ class DeviceCode(CUDACASTBuilder):
     def get_function_declaration(
         self, codegen_state: Any, codegen_result: Any, schedule_index: int
     ) -> tuple[Sequence[tuple[str, str]], Generable]:
-        """Return the declaration of a launch, or of a called kernel, which is no ``__global__`` function."""
+        """Return the declaration of a launch, or of a called kernel, which is not ``__global__``."""
         if codegen_state.is_entrypoint:
             return super().get_function_declaration(codegen_state, codegen_result, schedule_index)
         preambles, declaration = CFamilyASTBuilder.get_function_declaration(

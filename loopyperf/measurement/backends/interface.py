@@ -48,7 +48,9 @@ class Timing:
     def __post_init__(self) -> None:
         """Refuse other than as many times by either clock."""
         if self.device is not None and len(self.device) != len(self.wall):
-            raise MeasurementError(f"{len(self.wall)} runs have {len(self.device)} times of the device; give as many")
+            raise MeasurementError(
+                f"{len(self.wall)} runs have {len(self.device)} times of the device; give one for each run"
+            )
 
     def followed_by(self, other: Self) -> "Timing":
         """Return the times of these runs and then of the *other* ones."""

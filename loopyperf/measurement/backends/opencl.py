@@ -42,7 +42,7 @@ class OpenCLBackend:
         Each group takes *dynamic_local_memory* bytes beside its own, which nobody uses, so that fewer groups reside on
         a core at once; on a processor, where one does anyhow, that is good for a rehearsal.
 
-        Raises :class:`BackendError` if there is none; warns if PoCL was not told how many threads to use.
+        Raises :class:`BackendError` if there is no such device; warns if PoCL was not told how many threads to use.
         """
         chosen = choose_device(device)
         self._dynamic_local_memory = dynamic_local_memory

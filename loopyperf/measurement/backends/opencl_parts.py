@@ -34,7 +34,7 @@ class BoundKernel:
         )
 
     def time(self, program: str, grids: Sequence[Grid], runs: int, evicted: int = 0) -> Timing:
-        """Return the seconds of *runs* runs of *program* on *grids*; see :class:`Bound`."""
+        """Return the seconds of *runs* runs of *program* on *grids*; see :class:`BoundParts`."""
         own = [each for each in self._launches.launches if each.kernel.function_name == program]
         check_parts(program, len(own), grids)
         cut = tuple(launch.of_groups(grid) for launch, grid in zip(own, grids, strict=True))

@@ -33,7 +33,7 @@ class BoatHull:
     completion: Estimated | None
     """Λ; None where fewer than two numbers of warps left it idle"""
     at_most: Estimated
-    """what Λ is no more than: what an instruction took with the fewest warps"""
+    """an upper bound of Λ: what an instruction took with the fewest warps"""
     residual: float
     """largest relative deviation of a time from equation 1"""
     warps: tuple[int, ...]
@@ -51,7 +51,7 @@ def boat_hull(warps: Sequence[int], cycles: Sequence[float], instructions: int |
     """Return λ and Λ of equation 1 that fit the *cycles* best in relative terms, each with its standard error.
 
     *instructions* are those of each warp. Raises :class:`MeasurementError` for fewer than three numbers of warps, for
-    what is no time, and where the times have another shape.
+    cycles that are not positive and finite, and where the times have another shape.
     """
     number, taken = np.array(warps, float), np.array(cycles, float)
     length = np.broadcast_to(np.array(instructions, float), taken.shape)

@@ -29,7 +29,7 @@ class Latencies:
     completion: Estimated | None
     how: str
     at_most: bool = False
-    """the completion latency is no more than that: only the fewest warps, or none, left the pipeline idle"""
+    """the completion latency is an upper bound: only the fewest warps, or none, left the pipeline idle"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def _less(number: Estimated | None, loop: Estimated | None, steps: int) -> Estim
         return number
     share = loop.times(1 / steps)
     less = Estimated(number.value - share.value, hypot(number.error, share.error))
-    # Where nothing credible is left, the share stays in, and is no more than an error.
+    # Where nothing credible is left, the share stays in, as a part of the error alone.
     return less.credible or Estimated(number.value, hypot(less.error, share.value))
 
 

@@ -62,7 +62,7 @@ class Advice(Shown):
         """Return what limits the launch: ``"computation"``, ``"memory"``, or both where neither does more.
 
         It is the larger of Tcomp and Tmem, what would be left if the other were gone, on whichever side of the diagonal
-        point A of Fig. 4 is. What Toverlap hides is no matter: with all computation hidden, memory alone takes Texec.
+        point A of Fig. 4 is. What Toverlap hides does not matter: if all computation is hidden, memory takes Texec.
         """
         computation, memory = float(self.analysis.t_comp), float(self.analysis.t_mem)
         if isclose(computation, memory, rel_tol=TIE):
@@ -193,7 +193,7 @@ def _requests(seen: LaunchInputs) -> Iterator[str]:
     """Yield what the costliest accesses ask for."""
     costs: dict[str, list[Request]] = {}
     for each in seen.requests:
-        costs.setdefault(each.instruction.source or each.instruction.kind, []).append(each)
+        costs.setdefault(each.instruction.label, []).append(each)
     for source in _costliest({name: sum(map(seen.cost, found)) for name, found in costs.items()}):
         of_array: dict[tuple[str, str], Request] = {}
         for each in costs[source]:
@@ -219,7 +219,7 @@ def _instructions(seen: LaunchInputs) -> Iterator[str]:
     others: dict[str, dict[str, float]] = {}
     floating: dict[str, float] = {}
     for executions, each in seen.every:
-        source = each.source or each.kind
+        source = each.label
         if is_floating_point(each):
             floating[source] = floating.get(source, 0.0) + executions
         else:

@@ -39,7 +39,7 @@ def kernel_time(kernel: TimedKernel, rows_of: Rows, notes_of: Notes) -> ModelTim
 
 
 def no_notes(_: TimedLaunch) -> Iterable[str]:
-    """Return nothing: what a model has to say that assumes nothing of its own."""
+    """Return no notes: for a model that assumes nothing of its own."""
     return ()
 
 
@@ -68,7 +68,7 @@ def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]
     for executions, instruction, times in launch.executed():
         for time in times:
             costs = busy.setdefault(time.pipeline, {})
-            key = (instruction.source or instruction.kind, float(time.issue))
+            key = (instruction.label, float(time.issue))
             costs[key] = costs.get(key, 0.0) + executions * launch.warps_of_core
     if launch.start is not None:
         busy[START] = {("the begin of a group", float(launch.start.issue)): launch.warps_of_core}

@@ -42,12 +42,12 @@ class Request:
     @property
     def fewest_sectors(self) -> float:
         """Return the sectors that a full warp asks for of neighbouring elements."""
-        return self.lanes * int(self.instruction.dtype.removeprefix("b")) / 8 / SECTOR
+        return self.lanes * self.instruction.bits / 8 / SECTOR
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """An instruction that is no such access."""
+    """An instruction other than such an access."""
 
     executions: float
     """of a warp, on average"""
@@ -101,7 +101,7 @@ class LaunchInputs:
         issue, completion = float(time.issue), float(time.completion)
         conflicts = 0.0
         if instruction.subsystem == "local" and not instruction.is_idle:
-            words = max(1, int(instruction.dtype.removeprefix("b")) // 32)
+            words = max(1, instruction.bits // 32)
             alone = self.launch.timing.local_memory(words)
             conflicts = max(0.0, issue - float(alone.issue))
         return Executed(executions, instruction, issue - conflicts, completion - conflicts, conflicts)

@@ -39,7 +39,7 @@ def _costs(launch: TimedLaunch) -> Costs:
         costs[name, source] = (number + executions * warps, before + cycles * executions * warps)
 
     for each in seen.others:
-        source = each.instruction.source or each.instruction.kind
+        source = each.instruction.label
         if each.instruction.kind == SPECIAL:
             add("special functions", source, each.executions, each_special)
             continue
@@ -49,7 +49,7 @@ def _costs(launch: TimedLaunch) -> Costs:
         if each.conflicts:
             add("bank conflicts", source, each.executions, each.conflicts)
     for each in seen.requests:
-        source = each.instruction.source or each.instruction.kind
+        source = each.instruction.label
         add("instructions", source, each.executions, each_instruction)
         add("memory", source, each.executions, visible * seen.latency(each) / found.itmlp)
     return {key: cost for key, cost in costs.items() if cost[0]}

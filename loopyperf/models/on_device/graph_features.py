@@ -148,7 +148,7 @@ def _sectors(accesses: WarpAccesses, place: int, _: Instruction) -> float:
 def _over_fewest(accesses: WarpAccesses, place: int, instruction: Instruction) -> float:
     """Return the sectors over those of a full warp for neighbouring elements."""
     lanes = accesses.kind.example.size
-    return _sectors(accesses, place, instruction) / (lanes * int(instruction.dtype.removeprefix("b")) / 8 / SECTOR)
+    return _sectors(accesses, place, instruction) / (lanes * instruction.bits / 8 / SECTOR)
 
 
 def _lines(accesses: WarpAccesses, place: int, _: Instruction) -> float:

@@ -44,7 +44,7 @@ def cycles_of_warps(launch: TimedLaunch) -> Iterator[tuple[str, str, float]]:
     for executions, instruction, times in launch.executed():
         for time in times:
             column = column_of(time.pipeline, instruction, launch)
-            yield column, instruction.source or instruction.kind, executions * float(time.issue) * warps
+            yield column, instruction.label, executions * float(time.issue) * warps
     for column in (START, ISSUE):
         if column in demand.busy:
             yield column, name, demand.busy[column] * warps

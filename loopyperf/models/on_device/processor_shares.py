@@ -28,7 +28,7 @@ def cycles_of_work_items(launch: TimedLaunch) -> Iterator[tuple[str, str, float]
         alone = executed_one_by_one(graph)
         for place, (instruction, times) in enumerate(zip(graph.instructions, timed, strict=True)):
             executed = share * float(instruction.executions) * warps
-            source = instruction.source or instruction.kind
+            source = instruction.label
             if place not in alone:
                 yield ISSUE, name, executed / launch.device.issue_limit
                 for time in times:
@@ -48,7 +48,7 @@ def cycles_of_work_items(launch: TimedLaunch) -> Iterator[tuple[str, str, float]
         waited = slowest_recurrence(graph, [_completion(times) for times in timed], alone)
         for place, cycles in waited.items():
             each = graph.instructions[place]
-            yield f"{RECURRENCES}: {_kind(each)}", each.source or each.kind, cycles * work_items * share * warps
+            yield f"{RECURRENCES}: {_kind(each)}", each.label, cycles * work_items * share * warps
     if launch.device.stated("group_start"):
         yield START, name, launch.device.group_start * warps / launch.launch.warps_per_group
 

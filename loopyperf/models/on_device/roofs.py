@@ -49,8 +49,8 @@ class LaunchUnderRoofs:
 
     @property
     def performance(self) -> float:
-        """Return what is attainable, in flop/s."""
-        return self.flops / self.seconds
+        """Return what is attainable, in flop/s; 0 for a launch that takes no time, which does nothing."""
+        return self.flops / self.seconds if self.seconds else 0.0
 
     @property
     def intensities(self) -> dict[str, float]:
@@ -126,7 +126,7 @@ def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any], typical: Mapping[
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
     launches = tuple(_under_roofs(launch, roofs) for launch in kernel.launches)
     assumed = dict.fromkeys(note for launch in kernel.launches for note in launch.notes)
-    # Who is told that a bandwidth is no limit is not told again that there is no roof of it.
+    # A note that a bandwidth is taken as no limit makes one that it has no roof superfluous.
     missing = (name for name in roofs.missing if f"{name}{NO_LIMIT}" not in assumed)
     notes = [*(f"{name} is not described: there is no such roof" for name in missing), *assumed]
     stated, name, slug = dict(typical or {}), kernel.graphs.kernel, kernel.device.slug

@@ -58,7 +58,7 @@ class WarpAccesses:
             source = self._sources[origin]
             pattern = self.kind.access(source)
             self.assumed.update(dict.fromkeys(pattern.assumed))
-            bits = int(self.kind.graph.instructions[source].dtype.removeprefix("b"))
+            bits = self.kind.graph.instructions[source].bits
             self._found[origin, quantity] = bits, float(pattern.profile.mean(quantity))
         bits, mean = self._found[origin, quantity]
-        return mean * int(instruction.dtype.removeprefix("b")) / bits
+        return mean * instruction.bits / bits

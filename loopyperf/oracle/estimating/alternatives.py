@@ -77,7 +77,7 @@ def _from_lowest_to_highest(spreads: Sequence[Interval | None]) -> Interval | No
 def together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> tuple[Alternative, ...]:
     """Return the alternatives of *answers* at several sizes as those of one batch of a *shape*.
 
-    Where one is none, its time is that of the answer.
+    At a size without an alternative, its time is that of the answer.
     """
     every = [{each.assumption: each for each in answer.alternatives} for answer in answers]
     found: list[Alternative] = []

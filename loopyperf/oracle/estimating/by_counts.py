@@ -19,7 +19,7 @@ from loopyperf.oracle.sizes import common_shape, has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts
 from loopyperf.units import in_percent
 
-BELOW_ZERO = "a run time below 0 is none: the fit's weights, some of them negative, do not tell of such a kernel"
+BELOW_ZERO = "the run time is below 0: the fit's weights, some of them negative, do not apply to such a kernel"
 
 
 def estimate_counted(

@@ -32,7 +32,7 @@ def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds,
     found = widths(fit, *totals(shares))
     if found.priceless:
         return None, (f"{NO_INTERVAL}nothing is known of what {', '.join(found.priceless)} cost",)
-    with np.errstate(over="ignore"):  # a factor beyond all numbers is no range
+    with np.errstate(over="ignore"):  # an infinite factor is not a range
         factor = np.exp(found.half)
     unlike = float(found.leverage.max(initial=0.0))
     notes = () if unlike <= UNLIKE else (f"unlike the kernels of the fit: leverage {unlike:.2g}, where 1 is much",)

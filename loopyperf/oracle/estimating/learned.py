@@ -36,7 +36,7 @@ def chosen_learned(
     """Return *choice* (read, if it is a path), else a person's own learned model of *device*, else of the one *meant*.
 
     Of several of a device, under whichever of its names they were trained, that of *backend* is taken. Raises
-    :class:`FitFileError` for a file that is none, and for a model of another device than was asked for.
+    :class:`FitFileError` for a file that is not a learned model, and for a model of another device than was asked for.
     """
     slug = device.slug if isinstance(device, Device) else None if device is None else slug_of(device)
     if choice is None:
@@ -126,7 +126,7 @@ def _base(learned: Learned, kernel: SeenKernel) -> ModelTime:
     if kernel.timed is None:
         raise ParameterError(
             f"this learned model corrects {record.base!r}, which needs the description of the device {record.slug!r}; "
-            "there is none: restore it to where it was when the model was trained"
+            "it is missing: restore it to where it was when the model was trained"
         )
     if fit is not None:
         return time_by_pipelines(fit, kernel.timed)

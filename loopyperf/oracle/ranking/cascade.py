@@ -69,7 +69,7 @@ class Cascade:
     """by name, in the order in which they came"""
 
     def __post_init__(self) -> None:
-        """Begin with what is known of all: nothing."""
+        """Start with nothing known of any variant."""
         self._turns = order_of_asking(len(self.variants))
         self._left = [(-inf, 0, turn) for turn in range(len(self.variants))]
         self._bounds = dict.fromkeys((each.name for each in self.variants), -inf)
@@ -152,7 +152,7 @@ class Cascade:
         for bound in dict.fromkeys(self._contradicted.values()):
             number = sum(each == bound for each in self._contradicted.values())
             found.append(
-                f"{bound!r} is no bound of {self.judges[-1].model!r}: {number} variants are faster than it says, and "
-                "some that were left out may be"
+                f"{bound!r} is not a bound of {self.judges[-1].model!r}: {number} variants are faster than it says, "
+                "and some that were left out may be"
             )
         return tuple(found)

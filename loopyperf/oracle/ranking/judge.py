@@ -104,7 +104,7 @@ class Judge:
     def _prepared_group(self, program: Program) -> Group:
         """Return what a group takes once Loopy has prepared *program*; counts say it too, which may be known already.
 
-        So a program that was counted, or seen, before is none of Loopy's business.
+        So a program that was counted, or seen, before is not given to Loopy again.
         """
         if isinstance(self.record, Fit) and self.record.basis == "counts" and engine_is_exact():
             return count(program, self.record.counting, typical=self.typical).kernel.group
@@ -120,7 +120,7 @@ def judge_of(
 ) -> Judge:
     """Return the judge that is meant; raises what :func:`loopyperf.estimate` raises for one that does not exist.
 
-    Raises :class:`ParameterError` for sizes that are no integers, and for typical values that state nothing.
+    Raises :class:`ParameterError` for sizes that are not integers, and for typical values that state nothing.
     """
     _check(model, device, fit)
     check_sizes(sizes)
@@ -160,7 +160,7 @@ def bound_of(judge: Judge, name: str) -> "Judge":
     Raises :class:`ParameterError` for another name, and where the judge's device is not described.
     """
     if name not in BOUNDS:
-        what = "is a model, and no bound of others" if name in MODELS else "is unknown"
+        what = "is a model, but not a bound of others" if name in MODELS else "is unknown"
         raise ParameterError(f"there is no bound {name!r}, which {what}; there are: {', '.join(BOUNDS)}")
     if judge.device is None:
         raise ParameterError(f"bounds need a description of the device, and {judge.slug!r} has none: leave them out")

@@ -89,7 +89,7 @@ class MeasuredRanking(Shown):
 
 
 def check_measuring(backend: object, arguments: object, protocol: object) -> None:
-    """Raise :class:`ParameterError` for what runs nothing, and for arguments and protocols that are none."""
+    """Raise :class:`ParameterError` if *backend* cannot run kernels, or arguments or protocol have the wrong type."""
     if not isinstance(backend, str) and not callable(getattr(backend, "time", None)):
         raise ParameterError(f"a backend is 'opencl', 'cuda' or an open one, received {backend!r:.80}")
     check_mapping("arguments", "names to arrays", arguments)

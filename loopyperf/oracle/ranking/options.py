@@ -16,7 +16,7 @@ LONGEST = 1e7
 
 
 def check_executor(executor: object) -> None:
-    """Raise :class:`ParameterError` for what takes no work as executors of :mod:`concurrent.futures` do."""
+    """Raise :class:`ParameterError` if *executor* is not a :mod:`concurrent.futures` executor, or one like it."""
     if executor is None or isinstance(executor, Processes):
         return
     if callable(getattr(executor, "get_executor", None)):  # dask's clients have both, and futures of their own
@@ -26,13 +26,13 @@ def check_executor(executor: object) -> None:
         )
     if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
         raise ParameterError(
-            f"an executor is one of concurrent.futures, such as ProcessPoolExecutor(4), or one that is like it; "
+            f"an executor is one of concurrent.futures, such as ProcessPoolExecutor(4), or one with its interface; "
             f"received {executor!r:.80}"
         )
 
 
 def check_time_limit(seconds: object) -> None:
-    """Raise :class:`ParameterError` for what is no time that one may wait."""
+    """Raise :class:`ParameterError` if *seconds* is neither None nor a time limit."""
     limit = None if seconds is None else _number(seconds)
     if seconds is not None and (limit is None or not 0 < limit <= LONGEST):
         advice = "; leave it out for no limit" if limit is not None and limit > LONGEST else ""
@@ -42,21 +42,21 @@ def check_time_limit(seconds: object) -> None:
 
 
 def _number(value: object) -> float | None:
-    """Return *value* as a number; None where it is none."""
+    """Return *value* as a number; None if it is not a number."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         return float(cast("float", value))
     return None
 
 
 def check_top(top: object, bounds: object) -> None:
-    """Raise :class:`ParameterError` for what is no number of variants, no list of names, or bounds without a number."""
+    """Raise :class:`ParameterError` unless *top* is a number, *bounds* a list of names, and *top* stated with them."""
     if isinstance(bounds, str) or not isinstance(bounds, Sequence):
-        raise ParameterError(f"bounds are names in a list, the cheapest first; received {bounds!r:.80}")
+        raise ParameterError(f"bounds is a list of names, the cheapest first; received {bounds!r:.80}")
     for name in cast("Sequence[object]", bounds):
         if not isinstance(name, str):
-            raise ParameterError(f"bounds are names in a list, the cheapest first; one of these is {name!r:.80}")
+            raise ParameterError(f"bounds is a list of names, the cheapest first; one of these is {name!r:.80}")
     if top is None and bounds:
-        raise ParameterError("bounds spare the model those that are not among the fastest: say how many, top=...")
+        raise ParameterError("with bounds, the model is asked only about the fastest variants: say how many, top=...")
     if top is not None and not is_number(top):
         raise ParameterError(f"top is how many of the fastest are wanted, 1 or more; received {top!r:.80}")
 
@@ -87,7 +87,7 @@ def check_mapping(name: str, what: str, value: object) -> None:
 
 
 def check_sizes(sizes: Mapping[str, Any]) -> None:
-    """Raise :class:`ParameterError` for a size that is no integer: variants are ranked at one size."""
+    """Raise :class:`ParameterError` for a size that is not an integer: variants are ranked at one size."""
     for name, size in sizes.items():
         if isinstance(size, np.ndarray | list | tuple | range):
             raise ParameterError(
@@ -97,6 +97,6 @@ def check_sizes(sizes: Mapping[str, Any]) -> None:
 
 
 def check_typical(typical: object) -> None:
-    """Raise :class:`ParameterError` for what states nothing of what the source does not tell."""
+    """Raise :class:`ParameterError` if *typical* does not map what the source leaves open to its values."""
     if typical is not None:
         check_stated(typical)

@@ -46,7 +46,7 @@ class Questions(Generic[Asked, Answer]):
     """what went wrong with the executor, in sentences"""
 
     def __post_init__(self) -> None:
-        """Refuse a time limit, or an executor, that is none."""
+        """Refuse an invalid time limit or executor."""
         check_time_limit(self.limit)
         check_executor(self.executor)
 

@@ -129,7 +129,7 @@ class Ranking(Shown):
             raise ParameterError("there is nothing to measure: top is an empty list of names")
         strangers = [name for name in names if name not in self.estimates]
         if strangers:
-            raise ParameterError(f"there is no estimate of {strangers[0]!r} in this ranking: it cannot be compared")
+            raise ParameterError(f"this ranking has no estimate of {strangers[0]!r} to compare with: name others")
         return names
 
     def _candidates(self) -> list[Candidate]:
@@ -213,14 +213,14 @@ def rank(
     progress: Callable[[int, int], None] | None = None,
     **sizes: Any,
 ) -> Ranking:
-    """Return *variants* of a kernel at one size, in the order of their run times, which nobody measures.
+    """Return *variants* of a kernel at one size, with predicted run times in seconds, fastest first.
 
     *variants* are programs, or pairs of a name and a program, or of a name and a callable that returns one: it is
-    called where the variant is analysed. They may be a mapping. *executor* is any of :mod:`concurrent.futures`, or of
-    those that are like it; by default they are analysed here, one after the other, or with a *time_limit* in another
-    process, which is killed where it goes on for :data:`loopyperf.oracle.ranking.questions.GRACE` seconds more. What
-    goes wrong with one, it cannot be built, its groups fit on no core, it cannot be counted, it takes more than
-    *time_limit* seconds, its process dies, is in :attr:`Ranking.failures`, and the others are ranked all the same.
+    called where the variant is analysed. They may be a mapping. *executor* is any of :mod:`concurrent.futures`, or one
+    with the same interface; by default variants are analysed here, one after the other, or with a *time_limit* in
+    another process, which is killed if it goes on for 5 seconds more. A variant that cannot be built or counted, whose
+    groups fit on no core, that takes more than *time_limit* seconds, or whose process dies, is in
+    :attr:`Ranking.failures` with the reason, and the others are ranked all the same.
 
     *device*, *model*, *fit*, *typical*, *parameters* and sizes are those of :func:`loopyperf.estimate`, but each size
     is one integer. A variant gets those of the sizes that it takes, so that variants may have different ones.
@@ -232,7 +232,7 @@ def rank(
     has those *top*. Without bounds, *top* only cuts the ranking. *progress* is told after each answer how many there
     are, and how many there can be at most: with bounds, fewer will do.
 
-    Raises :class:`ParameterError` for no variants, for two of one name, and for options that make no sense; for a size
+    Raises :class:`ParameterError` for no variants, for two of one name, for options that make no sense, and for a size
     that none of eight variants from all over the list takes, or that all of these lack; and what
     :func:`loopyperf.estimate` raises for a model, a device or a fit that does not exist.
     """

@@ -103,10 +103,10 @@ def shortlisted(
     """Return the shortlist of *candidates*; see :meth:`loopyperf.oracle.ranking.rank.Ranking.shortlist`."""
     check_share(regret, probability)
     if not any(each.is_ranked for each in candidates):
-        raise ParameterError("there is no variant with an estimate to put on a shortlist")
+        raise ParameterError("no variant has an estimate, so there is nothing to put on a shortlist: see failures")
     if any(each.spread is None for each in candidates):
         raise ParameterError(
-            "the model states no intervals, so that nobody knows how sure the order is: rank with a fit that has them"
+            "the model states no intervals, so it is not known how sure the order is: rank with a fit that has them"
         )
     needed = np.sort(_needed(candidates, errors, regret))
     place = ceil(probability * len(needed)) - 1

@@ -67,7 +67,8 @@ class SizesSeen:
             self._check()
 
     def _check(self) -> None:
-        who = f"the {len(self._taken)} variants that were looked at" if len(self._taken) > 1 else "the variant"
+        are_several = len(self._taken) > 1
+        who = f"the {len(self._taken)} variants that were looked at" if are_several else "the variant"
         missing = sorted(frozenset[str].intersection(*self._lacking))
         idle = sorted(self._given - frozenset[str]().union(*self._taken))
         if missing:
@@ -76,6 +77,6 @@ class SizesSeen:
         if idle:
             known = ", ".join(sorted(frozenset[str]().union(*self._taken))) or "none"
             raise ParameterError(
-                f"superfluous size {', '.join(idle)}: {who} take of the sizes given: {known}; leave it out, or see "
-                "whether it is an option that is misspelt"
+                f"superfluous size {', '.join(idle)}: {who} {'use' if are_several else 'uses'} only these of the given "
+                f"sizes: {known}; leave it out, or check whether it is a misspelt option"
             )

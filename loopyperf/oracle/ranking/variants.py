@@ -27,7 +27,7 @@ class Variant:
     """under which a process keeps the program for a while, when it will be asked for it again; empty: it does not"""
 
     def program(self) -> Program:
-        """Return the program, which is built now if it was not; raises :class:`KernelError` where there is none."""
+        """Return the program, which is built now if it was not; raises :class:`KernelError` if it cannot be built."""
         if isinstance(self.build, Program):
             return self.build
         if self.key in _kept:
@@ -67,8 +67,8 @@ def named(variants: Variants, *, are_kept: bool = False) -> tuple[Variant, ...]:
     if isinstance(variants, Program) or callable(variants) or isinstance(variants, str):
         received = f"one program, {_name(variants)}" if isinstance(variants, Program) else f"{variants!r:.80}"
         raise ParameterError(
-            f"variants are several, in a list or by name, as {{'small tiles': program, ...}}; received {received}; "
-            "ask estimate about a single one"
+            f"give several variants, as a list or a mapping of names, {{'small tiles': program, ...}}; received "
+            f"{received}; ask estimate about a single one"
         )
     if not is_iterable(variants):
         raise ParameterError(
@@ -97,6 +97,6 @@ def _variant(place: int, given: object) -> Variant:
         if isinstance(name, str) and (isinstance(build, Program) or callable(build)):
             return Variant(name, cast("Build", build))
     raise ParameterError(
-        f"variant number {place} is neither a loopy program nor a pair of a name and a program, or what builds one: a "
-        f"function needs a name; received {given!r:.80}"
+        f"variant number {place} is neither a loopy program nor a pair of a name and a program, or a function that "
+        f"builds one; a function needs a name; received {given!r:.80}"
     )

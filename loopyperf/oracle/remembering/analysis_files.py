@@ -48,7 +48,7 @@ def own_folder() -> Path:
 
 
 def cache_limit() -> int:
-    """Return how many bytes the folder may hold; raises :class:`ParameterError` for what is no number of bytes."""
+    """Return how many bytes the folder may hold; raises :class:`ParameterError` if it is not a number of bytes."""
     asked = os.environ.get(LIMIT_VARIABLE, "").strip()
     if not asked:
         return LIMIT

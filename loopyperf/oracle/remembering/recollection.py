@@ -32,7 +32,7 @@ class Kind(Generic[Found]):
     transcribed: Callable[[Found], bytes]
     """raises :class:`msgspec.ValidationError` for what cannot be written down, and is kept in memory alone"""
     read: Callable[[bytes], Found]
-    """raises :class:`TranscriptError` or :class:`msgspec.MsgspecError` for what is none, or of another version"""
+    """raises :class:`TranscriptError` or :class:`msgspec.MsgspecError` for other bytes, or those of another version"""
 
 
 def recalled(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:

@@ -26,6 +26,9 @@ from loopyperf.oracle.analysis import prepared
 from loopyperf.oracle.samples.saturations import described_saturations
 from loopyperf.oracle.samples.taking import Question, SampledKernel, take_samples
 
+SAMPLING = "sampling"
+"""the stage of a calibration, as its progress says"""
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -86,12 +89,12 @@ def sample_measured(
     refusals: list[str] = []
     for done, key in enumerate(wanted):
         if progress is not None:
-            progress(Progress(done, len(wanted), key.kernel_class, key.label))
+            progress(Progress(done, len(wanted), key.kernel_class, key.label, SAMPLING))
         if watch is not None and key not in archive.samples:
             case = Case(key.kernel_class, subject(key.kernel_class, key.label), dict(key.sizes))
             refusals += _sample(machine, watch, case, archive)
     if progress is not None and wanted:
-        progress(Progress(len(wanted), len(wanted), wanted[-1].kernel_class, wanted[-1].label))
+        progress(Progress(len(wanted), len(wanted), wanted[-1].kernel_class, wanted[-1].label, SAMPLING))
     taken = (archive.samples[key] for key in wanted if key in archive.samples)
     return Skipped(tuple(each.kernel_class for each in taken if each.is_whole), tuple(refusals))
 

@@ -16,7 +16,7 @@ from loopyperf.measurement.backends.parts import BoundParts, DeviceProgram, Grid
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
 from loopyperf.measurement.sampling import NOTHING
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
-from loopyperf.models.sub_grids import sub_grids
+from loopyperf.oracle.samples.sub_grids import sub_grids
 from loopyperf.units import duration, in_percent
 
 SAMPLES = (2, 3)

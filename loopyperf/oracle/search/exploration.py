@@ -41,7 +41,7 @@ class Exploration:
     seed: int
 
     def __post_init__(self) -> None:
-        """Begin with what is known of all: nothing."""
+        """Start with nothing known of any variant."""
         self.variants: dict[int, Variant] = {}
         """by point, in the order in which they were asked about"""
         self.estimates: dict[str, Estimate] = {}

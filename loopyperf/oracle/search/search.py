@@ -142,7 +142,7 @@ def search(
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
 ) -> Search:
-    """Return the fastest of the programs that *build* makes of the choices in *space*, which nobody runs.
+    """Return a ranking, by predicted seconds, of the programs that *build* makes of the choices in *space*.
 
     *space* is a dict from names to lists, tuples or ranges of choices; a point is one choice for each name, and *build*
     gets them as keywords. Where it raises, since a point makes no sense, that is among the failures of the ranking, as
@@ -154,12 +154,12 @@ def search(
     any sampler of Optuna's (the extra ``search``), which sees the places of choices in their lists, choose so many
     *trials*, points of which none is asked about twice. They are told what came out after each *batch*, which an
     executor may work on at a time: for a *seed* and a *batch* the points are the same with any executor, or none. By
-    default up to :data:`FEW` points are all ranked, unless *trials* are fewer, and of more ``"tpe"`` chooses
-    :data:`TRIALS`. *device*, *model*, *fit*, *typical*, *parameters* and sizes are as in :func:`loopyperf.rank`.
+    default up to 256 points are all ranked, unless *trials* are fewer, and of more ``"tpe"`` chooses 100. *device*,
+    *model*, *fit*, *typical*, *parameters* and sizes are as in :func:`loopyperf.rank`.
 
-    Raises :class:`ParameterError` for a space without points, a builder that does not take its names, an optimizer that
-    is none, and numbers of trials that make no sense; :class:`LoopyperfError` where Optuna is needed and not installed;
-    and what :func:`loopyperf.rank` raises.
+    Raises :class:`ParameterError` for a space without points, a builder that does not take its names, an unknown
+    optimizer, and numbers of trials that make no sense; :class:`LoopyperfError` where Optuna is needed and not
+    installed; and what :func:`loopyperf.rank` raises.
     """
     searched = spaced(space)
     check_builds(build, searched)
@@ -201,13 +201,13 @@ def _search(ranking: Ranking, space: Space, asked: Iterable[int], optimizer: str
 
 
 def _chosen(optimizer: "str | BaseSampler | None", space: Space, trials: int | None) -> "str | BaseSampler":
-    """Return the optimizer that is meant; raises :class:`ParameterError` for a name that none has."""
+    """Return the optimizer that is meant; raises :class:`ParameterError` for an unknown name."""
     if optimizer is None:
         are_few = space.points <= FEW if trials is None else space.points <= min(trials, FEW)
         return EXHAUSTIVE if are_few else ADVISED
     if isinstance(optimizer, str) and optimizer not in (EXHAUSTIVE, *SAMPLERS):
         there_are = ", ".join((EXHAUSTIVE, *SAMPLERS))
-        raise ParameterError(f"there is no optimizer {optimizer!r}; there are: {there_are}, and samplers of Optuna's")
+        raise ParameterError(f"there is no optimizer {optimizer!r}; there are: {there_are}, and Optuna's samplers")
     if optimizer == EXHAUSTIVE and trials is not None and trials < space.points:
         raise ParameterError(
             f"an exhaustive search asks about all {space.points:,} points, received trials={trials}: leave trials out, "
@@ -217,7 +217,7 @@ def _chosen(optimizer: "str | BaseSampler | None", space: Space, trials: int | N
 
 
 def _check_is_exhaustive(optimizer: object, bounds: Sequence[str], top: int | None) -> None:
-    """Raise :class:`ParameterError` for options of a ranking of all points where there is none."""
+    """Raise :class:`ParameterError` for options of a ranking of all points if not all points are ranked."""
     if optimizer != EXHAUSTIVE and (bounds or top is not None):
         raise ParameterError(
             "an optimizer is told the model's own times: leave bounds and top out, or say optimizer='exhaustive'"

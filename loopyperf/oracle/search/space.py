@@ -73,8 +73,8 @@ class Space:
 def spaced(choices: object) -> Space:
     """Return the space of these *choices*, a dict from names to lists, tuples or ranges.
 
-    Raises :class:`ParameterError` for what is none, for no names, a name without choices, and for two choices that are
-    written alike, since points are called by them.
+    Raises :class:`ParameterError` if *choices* is not such a dict, for no names, a name without choices, and for two
+    choices that are written alike, since points are called by them.
     """
     if not isinstance(choices, Mapping):
         raise ParameterError(f"a space is a dict from names to lists of choices, {EXAMPLE}; received {choices!r:.80}")

@@ -84,7 +84,7 @@ def test_files_of_something_else_are_refused(learned: Learned, tmp_path: Path):
     for text, problem in (
         ("{", "is corrupt"),
         ("[]", "does not hold a learned model"),
-        ('{"schema": 2}', "reads learned models of schemas up to 1; install a later one"),
+        ('{"schema": 2}', "reads schemas up to 1; install a later one"),
         ('{"schema": 1, "model": "linear"}', "does not hold a learned model"),
     ):
         path.write_text(text)

@@ -9,6 +9,7 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
+from loopyperf.models.on_device.roofs import LaunchUnderRoofs
 
 V100 = lpp.load_device("nvidia-v100")
 N = 2**22
@@ -64,6 +65,11 @@ def test_a_copy_has_no_flop() -> None:
         lp.split_iname(copy, "i", 256, outer_tag="g.0", inner_tag="l.0"), n=N, device=V100
     ).launches
     assert (launch.flops, launch.performance) == (0, 0)
+
+
+def test_a_launch_that_takes_no_time_has_no_performance() -> None:
+    nothing = LaunchUnderRoofs("empty", 0.0, {}, 0.0, "issues")
+    assert nothing.performance == 0
 
 
 def test_a_roof_that_is_not_described_is_named() -> None:

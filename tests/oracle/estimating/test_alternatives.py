@@ -160,7 +160,7 @@ def test_a_search_that_asks_for_one_time_is_still_told_of_the_risk(fit: Fit) -> 
 
 
 def test_a_size_that_is_called_alternatives_goes_through_parameters() -> None:
-    with pytest.raises(ParameterError, match="alternatives is True or False, received 3; a kernel's size called"):
+    with pytest.raises(ParameterError, match="alternatives is True or False, received 3; pass a kernel's size called"):
         lpp.estimate(unsure(), n=N, device=V100, model="roofline", alternatives=3)  # pyright: ignore[reportArgumentType]
 
 

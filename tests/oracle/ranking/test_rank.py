@@ -225,7 +225,7 @@ def test_a_ranking_of_failures_has_no_best(fit):
     assert ranking.order == ranking.ties == ()
     with pytest.raises(ParameterError, match="no such tile"):
         _ = ranking.best
-    with pytest.raises(ParameterError, match="no variant with an estimate"):
+    with pytest.raises(ParameterError, match="no variant has an estimate"):
         ranking.shortlist()
     assert "raises" in str(ranking)
 
@@ -245,9 +245,9 @@ def test_a_ranking_of_failures_has_no_best(fit):
         ([doubled(), ("variant 0", doubled)], "several variants are called 'variant 0'"),
         ([5], "variant number 0 is neither"),
         ([("a", 5)], "variant number 0 is neither"),
-        ("abc", "variants are several"),
+        ("abc", "give several variants"),
         (doubled(), "received one program, doubled; ask estimate about a single one"),
-        (doubled, "variants are several"),
+        (doubled, "give several variants"),
     ],
 )
 def test_variants_that_are_none_are_refused(fit, variants, message):

@@ -202,7 +202,7 @@ def test_what_was_sampled_while_the_device_was_slow_is_sampled_again(kernels: Pa
     assert [each.programs for each in recording.sampled] == [each.programs for each in calm.sampled]
 
 
-def test_progress_covers_measurements_and_then_samples(recording: Recording, kernels: Path, path: Path):
+def test_progress_covers_measurements_then_samples_and_then_the_fit(recording: Recording, kernels: Path, path: Path):
     shown: list[Any] = []
     lpp.calibrate(
         WholeAndParts(),
@@ -213,9 +213,10 @@ def test_progress_covers_measurements_and_then_samples(recording: Recording, ker
         samples=True,
         progress=shown.append,
     )
-    assert [(each.done, each.total) for each in shown] == [
-        *((done, 11) for done in range(12)),
-        *((done, MEASUREMENTS) for done in range(MEASUREMENTS + 1)),
+    assert [(each.stage, each.done, each.total) for each in shown] == [
+        *(("measuring", done, 11) for done in range(12)),
+        *(("sampling", done, MEASUREMENTS) for done in range(MEASUREMENTS + 1)),
+        ("fitting", 0, 0),
     ]
 
 

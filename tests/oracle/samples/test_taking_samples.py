@@ -132,8 +132,11 @@ def test_arguments_that_were_not_given_are_noted_where_they_may_matter():
     [
         ({}, "needs a device to run it on: give backend='cuda' or backend='opencl'"),
         ({"backend": 3}, "a backend that runs kernels is needed"),
-        ({"backend": PartsBackend(), "device": "some"}, "an open backend has its device"),
-        ({"backend": "opencl", "device": lpp.load_device("nvidia-v100")}, "a device to run on is a part of its name"),
+        ({"backend": PartsBackend(), "device": "some"}, "an open backend already has a device"),
+        (
+            {"backend": "opencl", "device": lpp.load_device("nvidia-v100")},
+            "device is a part of the name of the device to run on",
+        ),
         ({"backend": PartsBackend(), "fit": "x.json"}, "not fitted: leave fit out"),
         ({"backend": PartsBackend(), "counting": "paper"}, "leave counting out"),
         ({"backend": PartsBackend(), "arguments": {"z": 1}}, "has no argument z; it takes: a, b, n"),
