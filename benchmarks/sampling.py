@@ -37,7 +37,7 @@ from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.sampling import SampledProgram, Work, sampled_time
-from loopyperf.oracle.samples.beside_measurements import made_once, question
+from loopyperf.oracle.samples.sampling_campaign import made_once, question
 from loopyperf.oracle.samples.taking import SampledKernel, take_samples
 
 ROOT = Path(__file__).parents[1]

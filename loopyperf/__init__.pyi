@@ -12,7 +12,7 @@ from .errors import LoopyperfWarning as LoopyperfWarning
 from .models import MODELS as MODELS
 from .models.on_device.advice import Advice as Advice
 from .models.result import Estimate as Estimate
-from .oracle.advice import Counsel as Counsel
+from .oracle.advice import AdviceOnKernel as AdviceOnKernel
 from .oracle.advice import advise as advise
 from .oracle.analysis import count as count
 from .oracle.archived import load_measurements as load_measurements

@@ -28,11 +28,11 @@ from loopy.types import LoopyType
 
 from loopyperf.called_kernels import inlined
 from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError, one_line
-from loopyperf.factors import between_ends, interval, names_involved
 from loopyperf.integer_temporaries import values_of_temporaries
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
 from loopyperf.own_sets import with_own_sets
 from loopyperf.plain_scalars import plain_scalars
+from loopyperf.set_products import between_ends, interval, names_involved
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param

@@ -27,8 +27,8 @@ from loopy.schedule import (
 from loopy.symbolic import get_dependencies, pw_aff_to_pw_aff_implemented_by_expr
 from pytools.tag import Tag
 
-from loopyperf.factors import projected
 from loopyperf.set_memory import SetMemory
+from loopyperf.set_products import projected
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
-    {"errors", "units", "hypertext", "sheet", "set_memory", "own_sets", "factors", "user_data", "written_files"},
-    {"launches", "group", "called_kernels", "integer_temporaries", "plain_scalars", "kernel", "device"},
+    {"errors", "units", "hypertext", "sheet", "set_memory", "own_sets", "set_products", "user_data", "written_files"},
+    {"launches", "group_resources", "called_kernels", "integer_temporaries", "plain_scalars", "kernel", "device"},
     {"counts"},
     {"properties"},
     {"idg"},

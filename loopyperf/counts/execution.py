@@ -30,11 +30,11 @@ from loopyperf.counts.predicates.probability import probability
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.counts.typical import Typical
-from loopyperf.factors import between_ends
 from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
 from loopyperf.set_memory import SetMemory
+from loopyperf.set_products import between_ends
 
 Counting = Literal["paper", "executed"]
 COUNTINGS: tuple[Counting, ...] = ("paper", "executed")

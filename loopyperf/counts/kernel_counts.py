@@ -25,7 +25,7 @@ from loopyperf.counts.synchronization import barrier_executions, launch_executio
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
-from loopyperf.group import group_of
+from loopyperf.group_resources import group_of
 from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch

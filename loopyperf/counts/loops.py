@@ -15,9 +15,9 @@ import islpy as isl
 from loopy.kernel.data import LocalInameTag
 
 from loopyperf.counts.typical import Typical
-from loopyperf.factors import names_involved
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch, is_unrolled
+from loopyperf.set_products import names_involved
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from loopyperf.group import Group
+from loopyperf.group_resources import Group
 
 
 @dataclass(frozen=True, slots=True)

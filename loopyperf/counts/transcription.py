@@ -17,7 +17,7 @@ from loopyperf.counts.kernel_counts import KernelTallies, LeftOut, Tally
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.signature import Signature
 from loopyperf.errors import LoopyperfError
-from loopyperf.group import Group
+from loopyperf.group_resources import Group
 
 SCHEMA = 2
 """of what is written; nothing else is read"""

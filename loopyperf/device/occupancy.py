@@ -23,7 +23,7 @@ from typing import Literal
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, given_device
 from loopyperf.errors import MissingNumberError, OccupancyError
-from loopyperf.group import Group
+from loopyperf.group_resources import Group
 
 Resource = Literal["warps", "groups", "registers", "local memory"]
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.metrics.intervals import Interval
+from loopyperf.models.parameter_checks import check_number, check_range
 from loopyperf.models.pipeline_names import ISSUE
-from loopyperf.models.ranges import check_number, check_range
 from loopyperf.models.work_flow import FlowNode, WorkFlow
 
 __all__ = ["Lambdas", "Occupancy", "Share", "TwoPipelines", "WarpDemand", "Workload", "on_plain_numbers"]

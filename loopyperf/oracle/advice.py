@@ -15,7 +15,7 @@ from loopyperf.units import duration
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Counsel(Shown, Sequence[Advice]):
+class AdviceOnKernel(Shown, Sequence[Advice]):
     """The advice on each launch of a kernel, in the order of the program: a sequence of :class:`Advice`."""
 
     kernel: str
@@ -63,7 +63,7 @@ def advise(
     typical: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
     **sizes: Any,
-) -> Counsel:
+) -> AdviceOnKernel:
     """Return for each launch of *program* where its time goes and what may be gained, in seconds, and what to try.
 
     There is an :class:`Advice` for each launch, in the order of the program. Sizes are single integers; other options
@@ -76,4 +76,4 @@ def advise(
     merged = merged_sizes(parameters, sizes)
     kernel = timed_kernel(program, described, typical, merged)
     launches = tuple(advice_on(launch) for launch in kernel.launches)
-    return Counsel(kernel.graphs.kernel, dict(merged), described.slug, launches, dict(typical or {}))
+    return AdviceOnKernel(kernel.graphs.kernel, dict(merged), described.slug, launches, dict(typical or {}))

@@ -18,7 +18,7 @@ from loopyperf.counts.quasipolynomial import SizeAssumptions, engine_is_exact
 from loopyperf.counts.transcription import read, transcribed
 from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
-from loopyperf.group import Group, group_of
+from loopyperf.group_resources import Group, group_of
 from loopyperf.kernel import Kernel, Program, checked_program, load_kernel
 from loopyperf.oracle.remembering.content import content_key
 from loopyperf.oracle.remembering.recollection import Kind, recalled

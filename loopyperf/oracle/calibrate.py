@@ -14,7 +14,7 @@ from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.oracle.archived import fit_recording
 from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, tell_stage, unfinished_archive
-from loopyperf.oracle.samples.beside_measurements import checked_parts, sample_measured
+from loopyperf.oracle.samples.sampling_campaign import checked_parts, sample_measured
 
 
 def calibrate(

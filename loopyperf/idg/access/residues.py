@@ -11,8 +11,8 @@ import islpy as isl
 
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.errors import UncountableError
-from loopyperf.factors import tied_together
 from loopyperf.idg.warps.points import points_listed, without
+from loopyperf.set_products import tied_together
 
 SET = isl.dim_type.set
 MOST_PLACES = 4096

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import islpy as isl
 from loopy.kernel.data import GroupInameTag, IlpBaseTag, LocalInameTag, VectorizeTag
 
-from loopyperf.factors import interval, tied_to
 from loopyperf.idg.construction.slabs import Slab, Slabs, given
 from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, PassBound
 from loopyperf.idg.warps.nest import Nest
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier
+from loopyperf.set_products import interval, tied_to
 
 PARAM = isl.dim_type.param
 

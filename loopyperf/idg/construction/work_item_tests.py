@@ -10,11 +10,11 @@ from functools import reduce
 import islpy as isl
 from loopy.kernel.data import GroupInameTag, LocalInameTag
 
-from loopyperf.factors import projected
 from loopyperf.idg.construction.slabs import Slab, Slabs
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
 from loopyperf.set_memory import SetMemory
+from loopyperf.set_products import projected
 
 ONE = isl.Val(1)
 SET = isl.dim_type.set

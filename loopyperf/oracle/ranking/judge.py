@@ -15,7 +15,7 @@ from loopyperf.device.library import DeviceChoice, a_processor
 from loopyperf.device.names import is_processor
 from loopyperf.device.occupancy import check_fits
 from loopyperf.errors import ParameterError
-from loopyperf.group import Group, declared_group
+from loopyperf.group_resources import Group, declared_group
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.models import MODELS, find_model
 from loopyperf.models.interface import DeviceModel, SampledModel

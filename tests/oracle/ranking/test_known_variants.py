@@ -8,7 +8,7 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.group import Group
+from loopyperf.group_resources import Group
 from loopyperf.oracle.ranking import judge
 from loopyperf.oracle.remembering import recollection
 

@@ -9,9 +9,9 @@ from loopy.kernel import LoopKernel
 from loopy.kernel.data import AddressSpace, LocalInameTag
 from loopy.types import LoopyType
 
-from loopyperf.factors import between_ends
 from loopyperf.kernel import Kernel
 from loopyperf.launches import local_memory
+from loopyperf.set_products import between_ends
 
 
 @dataclass(frozen=True, slots=True)
