@@ -207,7 +207,7 @@ def test_a_full_disk_leaves_an_archive_that_is_resumed(archive, kernels):
             [*script, str(kernels), str(archive), str(most)], capture_output=True, text=True, check=True
         ).stdout
         assert printed.startswith(f"ArchiveError {archive} cannot be written: ")
-        assert printed.endswith("what stands before is safe\n")
+        assert printed.endswith("what was written before is safe\n")
         assert archive.stat().st_size <= most
         assert set(takes(archive).values()) <= {1}
     kept = content(archive)
