@@ -1,9 +1,11 @@
 """What expressions of the passes of loops can be while each loop is anywhere in a range of its passes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from math import inf
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
 
 import pymbolic.primitives as prim
 from loopy.symbolic import get_dependencies
@@ -13,74 +15,122 @@ Range = tuple[float, float]
 """the least and the largest value"""
 Box = Mapping[str, Range]
 """loop -> the first and the last of its passes"""
+Told = TypeVar("Told")
+OfBox = Callable[[Box], Told]
+"""what is asked in one box after the other"""
 
 ANYTHING: Range = (-inf, inf)
+KNOWN = 1 << 14
+"""expressions of which it is remembered what they are made of"""
 
 
-def coefficients(expression: Any) -> dict[str | None, int] | None:
+@lru_cache(maxsize=KNOWN)
+def coefficients(expression: Any) -> Mapping[str | None, int] | None:
     """Return loop -> the factor of its pass in *expression*, and None -> the constant; None if it is not affine."""
     try:
         found: dict[Any, Any] = dict(CoefficientCollector()(expression))
     except (RuntimeError, ValueError, NotImplementedError, AssertionError):  # the last is a product with a sum
         return None
     named = {key.name if isinstance(key, prim.Variable) else None: value for key, value in found.items()}
-    return named if all(isinstance(value, int) for value in named.values()) else None
+    return MappingProxyType(named) if all(isinstance(value, int) for value in named.values()) else None
 
 
-def bounds(expression: Any, box: Box) -> Range:
-    """Return a least and a largest value of *expression* in *box*: exact ones where it is affine."""
+@lru_cache(maxsize=KNOWN)
+def bounds(expression: Any) -> OfBox[Range]:
+    """Return a least and a largest value of *expression* as a function of the box: exact ones where it is affine."""
     affine = coefficients(expression)
     if affine is not None:
-        return _sum(_product((factor, factor), box[name] if name else (1, 1)) for name, factor in affine.items())
+        return _affine(affine)
     match expression:
         case prim.Sum(children=children):
-            return _sum(bounds(child, box) for child in children)
+            parts = [bounds(child) for child in children]
+            return lambda box: _sum(part(box) for part in parts)
         case prim.Product(children=(one, other)):
-            return _product(bounds(one, box), bounds(other, box))
+            first, second = bounds(one), bounds(other)
+            return lambda box: _product(first(box), second(box))
         case prim.FloorDiv(numerator=numerator, denominator=int(divisor)) if divisor > 0:
-            return _floor(bounds(numerator, box), divisor)
+            divided = bounds(numerator)
+            return lambda box: _floor(divided(box), divisor)
         case prim.Remainder(numerator=numerator, denominator=int(divisor)) if divisor > 0:
-            return _remainder(numerator, divisor)
+            rest = _remainder(numerator, divisor)
+            return lambda _: rest
         case prim.Min(children=children) | prim.Max(children=children):
-            ranges = [bounds(child, box) for child in children]
-            choose = min if isinstance(expression, prim.Min) else max
-            return choose(low for low, _ in ranges), choose(high for _, high in ranges)
+            return _chosen(min if isinstance(expression, prim.Min) else max, [bounds(child) for child in children])
         case _:
-            return ANYTHING
+            return lambda _: ANYTHING
 
 
-def truth(condition: Any, box: Box) -> bool | None:
-    """Return whether *condition* holds everywhere in *box* or nowhere; None if that is not certain."""
+def _affine(factors: Mapping[str | None, int]) -> OfBox[Range]:
+    constant = factors.get(None, 0)
+    terms = [(name, factor) for name, factor in factors.items() if name and factor]
+
+    def in_box(box: Box) -> Range:
+        low = high = constant
+        for name, factor in terms:
+            first, last = box[name] if factor > 0 else reversed(box[name])
+            low, high = low + factor * first, high + factor * last
+        return low, high
+
+    return in_box
+
+
+def _chosen(choose: Callable[[Iterable[float]], float], parts: Sequence[OfBox[Range]]) -> OfBox[Range]:
+    def in_box(box: Box) -> Range:
+        ranges = [part(box) for part in parts]
+        return choose(low for low, _ in ranges), choose(high for _, high in ranges)
+
+    return in_box
+
+
+@lru_cache(maxsize=KNOWN)
+def truth(condition: Any) -> OfBox[bool | None]:
+    """Return whether *condition* holds everywhere in a box or nowhere, as a function of it; None: not certain.
+
+    Without a condition it is True.
+    """
     match condition:
-        case None:
-            return True
         case prim.LogicalAnd(children=children):
-            return _all([truth(child, box) for child in children])
+            parts = [truth(child) for child in children]
+            return lambda box: _all([part(box) for part in parts])
         case prim.LogicalOr(children=children):
-            return _not(_all([_not(truth(child, box)) for child in children]))
+            others = [truth(child) for child in children]
+            return lambda box: _not(_all([_not(other(box)) for other in others]))
         case prim.LogicalNot(child=child):
-            return _not(truth(child, box))
-        case prim.Comparison():
-            compared: Any = condition
-            return _compared(bounds(compared.left - compared.right, box), compared.operator)
+            inside = truth(child)
+            return lambda box: _not(inside(box))
+        case prim.Comparison(left=left, operator=operator, right=right):
+            difference, sign = bounds(cast("Any", left) - right), str(operator)
+            return lambda box: _compared(difference(box), sign)
+        case None:
+            return lambda _: True
         case _:
-            return bool(condition) if isinstance(condition, (bool, int)) else None
+            known = bool(condition) if isinstance(condition, (bool, int)) else None
+            return lambda _: known
 
 
-def varies_with(condition: Any, name: str, box: Box) -> bool:
-    """Return whether in *box* *condition* may depend on the pass of the loop of that *name*."""
-    if truth(condition, box) is not None:
-        return False
-    if isinstance(condition, (prim.LogicalAnd, prim.LogicalOr)):
-        return any(varies_with(child, name, box) for child in condition.children)
-    if isinstance(condition, prim.LogicalNot):
-        return varies_with(condition.child, name, box)
-    return mentions(condition, name)
+@lru_cache(maxsize=KNOWN)
+def variation(condition: Any, name: str) -> OfBox[bool]:
+    """Return whether *condition* may depend on the pass of the loop of that *name*, as a function of the box."""
+    whole = truth(condition)
+    match condition:
+        case prim.LogicalAnd(children=children) | prim.LogicalOr(children=children):
+            parts = [variation(child, name) for child in children]
+            return lambda box: whole(box) is None and any(part(box) for part in parts)
+        case prim.LogicalNot(child=child):
+            return variation(child, name)
+        case _:
+            is_in = mentions(condition, name)
+            return lambda box: is_in and whole(box) is None
 
 
 def mentions(expression: Any, name: str) -> bool:
     """Return whether the pass of the loop of that *name* occurs in *expression*."""
-    return expression is not None and name in get_dependencies(expression)
+    return expression is not None and name in _names(expression)
+
+
+@lru_cache(maxsize=KNOWN)
+def _names(expression: Any) -> frozenset[str]:
+    return get_dependencies(expression)
 
 
 def periods(expression: Any) -> frozenset[int]:
@@ -138,10 +188,10 @@ def _remainder(numerator: Any, divisor: int) -> Range:
     return 0, divisor - 1
 
 
-def _compared(difference: Range, operator: Any) -> bool | None:
+def _compared(difference: Range, operator: str) -> bool | None:
     """Return whether a difference in that range compares to 0 so."""
     low, high = difference
-    match str(operator):
+    match operator:
         case ">=":
             return True if low >= 0 else False if high < 0 else None
         case ">":

@@ -1,9 +1,11 @@
 """The executions of a rolled program one by one, each with what it waits for."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, cast
 
+import pymbolic
 import pymbolic.primitives as prim
 from pymbolic import evaluate
 from pymbolic.mapper.dependency import DependencyMapper
@@ -168,9 +170,26 @@ def valued(expression: Any, passes: Passes) -> int:
         return expression
     if isinstance(expression, prim.Variable):
         return passes[expression.name]
-    return int(evaluate(expression, dict(passes)))
+    return int(_in_passes(expression, passes))
 
 
 def holds(condition: Any, passes: Passes) -> bool:
     """Return whether *condition*, None for one that always does, holds in these *passes*."""
-    return condition is None or bool(evaluate(condition, dict(passes)))
+    if not isinstance(condition, prim.ExpressionNode):
+        return condition is None or bool(condition)
+    return bool(_in_passes(condition, passes))
+
+
+def _in_passes(expression: prim.ExpressionNode, passes: Passes) -> Any:
+    names, function = _compiled(expression)
+    return function(*[passes[name] for name in names])
+
+
+@lru_cache(maxsize=1 << 14)
+def _compiled(expression: prim.ExpressionNode) -> tuple[Sequence[str], Callable[..., Any]]:
+    """Return *expression* as a function of the passes of some loops, and their names: many passes ask for its value."""
+    names = sorted(names_in([expression]))
+    # Loops may be called as Python's keywords are.
+    arguments = [f"pass_{number}" for number in range(len(names))]
+    renamed = substitute(expression, {name: prim.Variable(each) for name, each in zip(names, arguments, strict=True)})
+    return names, cast("Any", pymbolic.compile(renamed, arguments))

@@ -4,6 +4,7 @@ A core executes as many groups as fall to it, each instruction with its latencie
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -27,19 +28,13 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
     There is a row for every instruction on its busiest pipeline, and one for the rest of its time, in which results are
     waited for. Some groups are simulated: all take no less than their busiest pipeline, nor than their longest warp.
     """
-    return busiest_and_rest(launch, max(_Simulated(launch).cycles(), _least(launch)))
-
-
-def _least(launch: TimedLaunch) -> float:
-    """Return how many cycles the launch takes at least, whatever its groups that are simulated take."""
     demand = launch.once(LaunchDemand)
     busiest = max(demand.busy.values(), default=0.0) * launch.execution.total_warps
-    if len(launch.graphs) == 1:
-        return busiest
-    try:
-        return max(busiest, demand.longest)
-    except GraphError:  # a loop without a steady state: it is simulated alone
-        return busiest
+    cycles = max(_Simulated(launch).cycles(), busiest)
+    if len(launch.graphs) > 1:
+        with suppress(GraphError):  # a loop without a steady state: it is simulated alone
+            cycles = demand.longest(cycles)
+    return busiest_and_rest(launch, cycles)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pymbolic import evaluate, parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.metrics.alike import AlikePasses, Surroundings
-from loopyperf.idg.pass_ranges import bounds, coefficients, mentions, periods, truth, varies_with
+from loopyperf.idg.pass_ranges import bounds, coefficients, mentions, periods, truth, variation
 
 EXPRESSIONS = [
     "i",
@@ -37,7 +37,7 @@ def values(text: str, first: tuple[int, int], second: tuple[int, int]) -> list[i
 @given(ranges, ranges)
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_bounds_hold_every_value(text: str, first: tuple[int, int], second: tuple[int, int]) -> None:
-    low, high = bounds(parse(text), {"i": first, "j": second})
+    low, high = bounds(parse(text))({"i": first, "j": second})
     found = values(text, first, second)
     assert low <= min(found)
     assert max(found) <= high
@@ -50,7 +50,7 @@ def test_bounds_hold_every_value(text: str, first: tuple[int, int], second: tupl
 @pytest.mark.parametrize("text", OF_INNER)
 def test_truth_is_that_of_every_pass(text: str, first: tuple[int, int], second: tuple[int, int]) -> None:
     found = {bool(value) for value in values(text, first, second)}
-    decided = truth(parse(text), {"i": first, "j": second})
+    decided = truth(parse(text))({"i": first, "j": second})
     assert decided is None or {decided} == found
 
 
@@ -58,18 +58,18 @@ def test_truth_is_that_of_every_pass(text: str, first: tuple[int, int], second: 
 @given(ranges, ranges)
 @pytest.mark.parametrize("text", OF_INNER)
 def test_what_does_not_vary_is_alike_in_every_pass(text: str, first: tuple[int, int], second: tuple[int, int]) -> None:
-    if not varies_with(parse(text), "i", {"i": first, "j": second}):
+    if not variation(parse(text), "i")({"i": first, "j": second}):
         passes = range(first[0], first[1] + 1)
         assert len({tuple(map(bool, values(text, (i, i), second))) for i in passes}) == 1
 
 
 def test_affine_expressions_are_decided_without_slack() -> None:
     box = {"i": (5.0, 20.0), "j": (0.0, 4.0)}
-    assert truth(parse("i - j >= 1"), box) is True
-    assert truth(parse("i - j >= 0 and i == 21"), box) is False
-    assert truth(parse("(2*i + 1) % 2 == 1"), box) is True
-    assert truth(None, box) is True
-    assert truth(parse("f(i)"), box) is None
+    assert truth(parse("i - j >= 1"))(box) is True
+    assert truth(parse("i - j >= 0 and i == 21"))(box) is False
+    assert truth(parse("(2*i + 1) % 2 == 1"))(box) is True
+    assert truth(None)(box) is True
+    assert truth(parse("f(i)"))(box) is None
 
 
 def test_whatever_an_expression_is_made_of_its_passes_are_found() -> None:
@@ -123,4 +123,4 @@ def test_edge_from_an_earlier_run_of_an_inner_loop_is_of_no_matter() -> None:
 def test_least_and_largest_of_several() -> None:
     box = {"i": (2.0, 9.0)}
     several = (prim.Variable("i"), 5, 3)
-    assert (bounds(prim.Min(several), box), bounds(prim.Max(several), box)) == ((2, 3), (5, 9))
+    assert (bounds(prim.Min(several))(box), bounds(prim.Max(several))(box)) == ((2, 3), (5, 9))

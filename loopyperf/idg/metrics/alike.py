@@ -4,8 +4,9 @@ What a pass does may depend on its number: conditions on it, inner loops whose p
 pass or from one that falls behind. All of these are expressions of the passes, so that ranges of them can be decided.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import lcm
 from typing import Any
 
@@ -13,7 +14,7 @@ import pymbolic.primitives as prim
 from pymbolic import substitute
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.pass_ranges import Range, bounds, coefficients, mentions, periods, truth, varies_with
+from loopyperf.idg.pass_ranges import Range, bounds, coefficients, mentions, periods, truth, variation
 from loopyperf.idg.program import Edge, Loop, loops_in, placed
 
 LONGEST_PERIOD = 64
@@ -75,45 +76,55 @@ class AlikePasses:
 
     def _are_alike(self, first: int, end: int, where: Surroundings) -> bool:
         """Return whether the passes from *first* on and before *end* surely are alike."""
-        for rest in range(self.period):
+        for rest, passes in enumerate(self._each_period):
             numbers = -((rest - first) // self.period), (end - 1 - rest) // self.period
-            if numbers[0] < numbers[1] and not _Passes(self, rest, numbers, where).are_alike():
+            if numbers[0] < numbers[1] and not passes.are_alike(numbers, where):
                 return False
         return True
 
+    @cached_property
+    def _each_period(self) -> "list[_Passes]":
+        return [_Passes(self, rest) for rest in range(self.period)]
+
 
 class _Passes:
-    """Some passes of a loop: every one, or one each period."""
+    """The passes of a loop of number ``period * q + rest``: what may tell them apart."""
 
-    def __init__(self, loop: AlikePasses, rest: int, numbers: tuple[int, int], where: Surroundings) -> None:
-        """Take those of number ``period * q + rest``, for q from the first to the last of *numbers*."""
-        self.loop, self.where = loop, where
-        self.number = loop.period * prim.Variable(loop.name) + rest
-        self.box: dict[str, Range] = {name: (at, at) for name, at in zip(loop.outer_names, where.outer, strict=True)}
-        self.box[loop.name] = numbers
+    def __init__(self, loop: AlikePasses, rest: int) -> None:
+        """Take those of *loop* that are *rest* after one whose number its period divides."""
+        self.loop = loop
+        number = loop.period * prim.Variable(loop.name) + rest
 
-    def are_alike(self) -> bool:
-        """Return whether they surely are."""
-        for inner in self.loop.inner:
-            least, most = bounds(self._seen(inner.trips), self.box)
-            if least != most and mentions(inner.trips, self.loop.name):
+        def seen(expression: Any) -> Any:
+            """Return *expression* with the number of the period in place of that of the pass."""
+            is_same = loop.period == 1 or not mentions(expression, loop.name)
+            return expression if is_same else substitute(expression, {loop.name: number})
+
+        self.inner = [(each.name, bounds(seen(each.trips)), mentions(each.trips, loop.name)) for each in loop.inner]
+        self.conditions = [variation(seen(each), loop.name) for each in loop.conditions]
+        self.edges = [
+            (truth(seen(edge.condition)), [bounds(seen(each)) for each in edge.passes[: loop.level + 1]])
+            for edge in loop.edges
+        ]
+
+    def are_alike(self, numbers: Range, where: Surroundings) -> bool:
+        """Return whether they surely are, for q from the first to the last of *numbers*."""
+        box: dict[str, Range] = {name: (at, at) for name, at in zip(self.loop.outer_names, where.outer, strict=True)}
+        box[self.loop.name] = numbers
+        for name, trips, is_varying in self.inner:
+            least, most = trips(box)
+            if least != most and is_varying:
                 return False
-            self.box[inner.name] = (0, max(most - 1, self.box.get(inner.name, (0, 0))[1]))
-        decided = not any(varies_with(self._seen(each), self.loop.name, self.box) for each in self.loop.conditions)
-        return decided and not any(self._may_be_waited_for(edge) for edge in self.loop.edges)
-
-    def _seen(self, expression: Any) -> Any:
-        """Return *expression* with the number of the period in place of that of the pass."""
-        name = self.loop.name
-        is_same = self.loop.period == 1 or not mentions(expression, name)
-        return expression if is_same else substitute(expression, {name: self.number})
-
-    def _may_be_waited_for(self, edge: Edge) -> bool:
-        """Return whether *edge* may come from a result of this run of the loop that is not complete."""
-        if truth(self._seen(edge.condition), self.box) is False:
+            box[name] = (0, max(most - 1, box.get(name, (0, 0))[1]))
+        if any(varies(box) for varies in self.conditions):
             return False
-        for at, expression in zip(self.where.outer, edge.passes, strict=False):
-            low, high = bounds(self._seen(expression), self.box)
-            if not low <= at <= high:
-                return False
-        return bounds(self._seen(edge.passes[self.loop.level]), self.box)[1] >= self.where.oldest
+        return not any(
+            exists(box) is not False and _may_be_waited_for([each(box) for each in passes], where)
+            for exists, passes in self.edges
+        )
+
+
+def _may_be_waited_for(source: Sequence[Range], where: Surroundings) -> bool:
+    """Return whether a result of a pass somewhere in *source* may be one of this run that is not complete."""
+    *outer, (_, last) = source
+    return last >= where.oldest and all(low <= at <= high for at, (low, high) in zip(where.outer, outer, strict=True))

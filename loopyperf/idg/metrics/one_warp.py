@@ -49,6 +49,8 @@ class OneWarp:
         """until when pipelines are not free"""
         self.results: dict[Execution, Moment] = {}
         """when what was executed is complete"""
+        self.pending: set[int] = set()
+        """the instructions of which there may be results"""
         self.end: Moment = (0, None)
         """when all of it is"""
         self.stalls: Counter[Stall] = Counter()
@@ -78,6 +80,7 @@ class OneWarp:
         self.waiting = "completion" if rule.is_blocking else "order"
         self.busy[rule.pipeline] = (time + rule.issue, issue)
         self.results[place, passes] = (complete, issue)
+        self.pending.add(place)
         if complete >= self.end[0]:
             self.end = (complete, issue)
 
@@ -85,6 +88,7 @@ class OneWarp:
         """Forget what no later instruction can wait for, as it is over."""
         self.busy = {name: moment for name, moment in self.busy.items() if moment[0] > self.now}
         self.results = {key: moment for key, moment in self.results.items() if moment[0] > self.now}
+        self.pending = {place for place, _ in self.results}
 
     def free(self) -> int:
         """Return when all pipelines are free."""

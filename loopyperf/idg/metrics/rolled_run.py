@@ -41,7 +41,8 @@ class _RolledRun:
     def __init__(self, graph: Idg, warp: OneWarp, limit: int) -> None:
         self.graph, self.warp, self.limit = graph, warp, limit
         self.left = limit
-        self._sources: dict[int, list[OfPasses]] = {}
+        self._sources: dict[int, list[tuple[int, OfPasses]]] = {}
+        """of each instruction: what it may wait for, and the function to its execution"""
         self._conditions: dict[int, OfPasses | None] = {}
         self._loops: dict[int, tuple[OfPasses, AlikePasses]] = {}
 
@@ -64,14 +65,15 @@ class _RolledRun:
                 f"no steady state in {self.limit} executions: limit=... sets another number, at about 1 s per million"
             )
         self.left -= 1
-        found = (source(passes) for source in self._sources[place])
+        pending = self.warp.pending
+        found = [source(passes) for origin, source in self._sources[place] if origin in pending]
         self.warp.execute(place, passes, [source for source in found if source is not None])
 
     def _prepare(self, place: int) -> None:
         names = tuple(loop.name for loop in self.graph.loops_around[place])
         condition = self.graph.instructions[place].condition
         self._conditions[place] = None if condition is None else _function(condition, names)
-        self._sources[place] = [_source(edge, names) for edge in self.graph.definitions[place]]
+        self._sources[place] = [(edge.source, _source(edge, names)) for edge in self.graph.definitions[place]]
 
     # {{{ loops
 

@@ -14,6 +14,7 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.metrics import Interval, Lambdas, intervals, waited_for, warp_latency, work_flow_graph
 from loopyperf.idg.program import Instruction
+from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timed
@@ -106,13 +107,16 @@ class LaunchDemand(WarpDemand):
         size = self.warps_per_group
         return fmean(max(every[first : first + size]) for first in range(0, len(every), size))
 
-    @cached_property
-    def longest(self) -> float:
-        """Return how long the kind of warps that takes longest takes alone, in cycles: the launch takes no less.
+    def longest(self, least: float) -> float:
+        """Return how long the kind of warps that takes longest takes alone, in cycles, or *least* if that is more.
 
-        Raises :class:`GraphError` as :func:`loopyperf.idg.metrics.latency.warp_latency` does.
+        The launch takes no less. Raises :class:`GraphError` as
+        :func:`loopyperf.idg.metrics.latency.warp_latency` does.
         """
-        return max(map(_alone, self.launch.graphs.values()))
+        for warp in self.launch.graphs.values():
+            if _one_after_the_other(warp) > least:
+                least = max(least, _alone(warp))
+        return least
 
     @cached_property
     def work_flows(self) -> Sequence[tuple[float, WorkFlow]]:
@@ -161,6 +165,15 @@ def _waited(counted: Iterable[tuple[float, Instruction, Sequence[Timed]]]) -> fl
 
 def _alone(warp: TimedGraph) -> float:
     return float(warp_latency(warp.graph, lambda each: warp.lambdas[id(each)]).cycles)
+
+
+def _one_after_the_other(warp: TimedGraph) -> float:
+    """Return how long a warp takes whose instructions wait for each other, in cycles: none takes longer."""
+    runs = runs_of_all(warp.graph.instructions, warp.graph.loops_around)
+    return sum(
+        number * float(max(lambdas.issue, lambdas.completion))
+        for number, (_, lambdas) in zip(runs, warp.issued, strict=True)
+    )
 
 
 def _work_flow(graph: Idg, timed: Sequence[Sequence[Timed]]) -> WorkFlow:
