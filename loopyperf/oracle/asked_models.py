@@ -42,10 +42,10 @@ def one_size(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> 
     return merged
 
 
-def there(kernel: TimedKernel | str) -> TimedKernel:
-    """Return *kernel*; raises :class:`LoopyperfError` if *kernel* is the reason why there is no kernel."""
-    if isinstance(kernel, str):
-        raise LoopyperfError(kernel)
+def there(kernel: TimedKernel | LoopyperfError) -> TimedKernel:
+    """Return *kernel*; raises the error that stands in its place where there is none."""
+    if isinstance(kernel, LoopyperfError):
+        raise kernel
     return kernel
 
 

@@ -34,8 +34,8 @@ def chosen_device(device: DeviceChoice | None) -> Device:
     return _devices.answer(name, lambda: load_device(name))
 
 
-def device_or_reason(device: DeviceChoice | None) -> tuple[str, Device | str]:
-    """Return the short name of the device that is meant, with its description, or why there is none.
+def device_or_error(device: DeviceChoice | None) -> tuple[str, Device | UnknownDeviceError]:
+    """Return the short name of the device that is meant, with its description, or the error that says why it has none.
 
     A device without a description may have fits of counts, which ask for none. Raises :class:`UnknownDeviceError` for a
     path, and where no device is meant.
@@ -45,7 +45,7 @@ def device_or_reason(device: DeviceChoice | None) -> tuple[str, Device | str]:
     except UnknownDeviceError as unknown:
         if isinstance(device, os.PathLike):
             raise
-        return meant_device() if device is None else device_slug(str(device)), str(unknown)
+        return meant_device() if device is None else device_slug(str(device)), unknown
     return found.slug, found
 
 

@@ -16,7 +16,7 @@ from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, prepared
 from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
-from loopyperf.oracle.choice import FitChoice, chosen_device, device_or_reason
+from loopyperf.oracle.choice import FitChoice, chosen_device, device_or_error
 from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.models_table import models_table
 from loopyperf.oracle.refusals import unanswered
@@ -165,10 +165,10 @@ def compare(
     """
     names, merged = asked_models(models), one_size(parameters, sizes)
     stated = None if fit is None else stated_fit(fit, names)
-    slug, known = device_or_reason(stated.slug if stated is not None and device is None else device)
+    slug, known = device_or_error(stated.slug if stated is not None and device is None else device)
     if stated is not None:
         stated.check_device([slug])
-    kernel = known if isinstance(known, str) else timed_kernel(program, known, typical, merged)
+    kernel = known if isinstance(known, UnknownDeviceError) else timed_kernel(program, known, typical, merged)
 
     def by_graphs(model: DeviceModel) -> Estimate:
         return on_device(there(kernel), model, merged, typical)
@@ -177,9 +177,9 @@ def compare(
         return estimate_by(stated, program, name, slug, typical, merged)
 
     estimates, refusals = answers(names, by_graphs, by_fit)
-    if isinstance(known, str) and not estimates:
-        raise UnknownDeviceError(known)
-    clock = None if isinstance(known, str) else known.clock
+    if isinstance(known, UnknownDeviceError) and not estimates:
+        raise known
+    clock = None if isinstance(known, UnknownDeviceError) else known.clock
     return Comparison(prepared(program).name, merged, slug, clock, estimates, refusals, dict(typical or {}))
 
 

@@ -1,6 +1,6 @@
 """What a fit is told of a measured kernel: its counts, and how long the pipelines of a described device are busy."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from loopyperf.device.library import PROCESSOR, a_processor, load_device
 from loopyperf.errors import DeviceFileError, MissingNumberError, UnknownDeviceError
 from loopyperf.measurement.environment import Environment
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
+from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.oracle.analysis import CountingOptions, Program, count_at, found_once
 from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.remembering.recollection import Kind
@@ -79,9 +80,15 @@ def _busy(
     program: Program, sizes: Mapping[str, Any], device: Device, typical: Mapping[str, Any] | None
 ) -> dict[str, float]:
     def busy() -> dict[str, float]:
-        try:
-            return busy_seconds(timed_kernel(program, device, typical, sizes))
-        except MissingNumberError:
-            return {}
+        return busy_if_described(lambda: timed_kernel(program, device, typical, sizes))
 
     return dict(found_once(BUSY, program, (device, typical, sizes), busy))
+
+
+def busy_if_described(timed: Callable[[], TimedKernel | None]) -> dict[str, float]:
+    """Return the seconds that pipelines are busy with a kernel; nothing where the description lacks a number of it."""
+    try:
+        kernel = timed()
+        return {} if kernel is None else busy_seconds(kernel)
+    except MissingNumberError:
+        return {}

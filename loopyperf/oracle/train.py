@@ -16,15 +16,14 @@ from loopyperf.calibration.learning.regressors import check_recipe
 from loopyperf.calibration.learning.training import FEWEST_CLASSES, learn
 from loopyperf.calibration.problem import Observation
 from loopyperf.device.description import Device
-from loopyperf.errors import CalibrationError, LoopyperfError, MissingNumberError, UnknownModelError
+from loopyperf.errors import CalibrationError, LoopyperfError, UnknownModelError
 from loopyperf.measurement.archive import Recording
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.models import DEVICE_MODELS
-from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.archived import explained, measured_kernels, provenance
 from loopyperf.oracle.fit import Measured, Row, analysed, rows_of, stated_device, stated_provenance
-from loopyperf.oracle.observation import measured_device
+from loopyperf.oracle.observation import busy_if_described, measured_device
 from loopyperf.oracle.ranking.options import check_executor
 from loopyperf.oracle.seen_kernel import SeenKernel
 
@@ -197,18 +196,11 @@ def _example(task: Task) -> Example | LoopyperfError:
             sizes=dict(row.sizes),
             properties=kernel.counts,
             seconds=row.seconds,
-            pipelines=_busy(kernel),
+            pipelines=busy_if_described(lambda: kernel.timed),
         )
         return Example(observation, kernel.features, _said(kernel, base))
     except LoopyperfError as error:
         return error
-
-
-def _busy(kernel: SeenKernel) -> dict[str, float]:
-    try:
-        return busy_seconds(kernel.timed) if kernel.timed else {}
-    except MissingNumberError:
-        return {}
 
 
 def _said(kernel: SeenKernel, base: str) -> float | None:

@@ -18,7 +18,7 @@ from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, admitted_sizes, prepared
 from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
-from loopyperf.oracle.choice import WITHOUT_FIT, FitChoice, device_or_reason, usual_answer
+from loopyperf.oracle.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import listing_of
@@ -66,7 +66,7 @@ def explain(
     question = _Question(program, typical, merged, names, first, stated)
     asked = _several(stated.slug if stated is not None and device is None else device)
     if stated is not None:
-        stated.check_device(device_or_reason(choice)[0] for choice in asked)
+        stated.check_device(device_or_error(choice)[0] for choice in asked)
     found: list[OnDevice] = []
     refusals: dict[str, str] = {}
     failures: list[LoopyperfError] = []
@@ -109,13 +109,13 @@ class _Question:
 
     def on(self, choice: DeviceChoice | None) -> OnDevice:
         """Return what there is to say on a device; raises :class:`LoopyperfError` where no model has an answer."""
-        slug, device = device_or_reason(choice)
-        if isinstance(device, str):
+        slug, device = device_or_error(choice)
+        if isinstance(device, UnknownDeviceError):
             found = self._on(slug, None, device)
             if not found.estimates:
-                raise UnknownDeviceError(device)
+                raise device
             return found
-        kernel = _or_reason(lambda: timed_kernel(self.program, device, self.typical, self.sizes))
+        kernel = _or_error(lambda: timed_kernel(self.program, device, self.typical, self.sizes))
         found = self._on(device.slug, device, kernel)
         if not found.estimates:
             told = (self.first or WITHOUT_FIT, WITHOUT_FIT, *found.refusals)
@@ -123,8 +123,8 @@ class _Question:
             raise LoopyperfError(f"no model has an answer on {device.slug!r}; {name}: {found.refusals[name]}")
         return found
 
-    def _on(self, slug: str, device: Device | None, kernel: TimedKernel | str) -> OnDevice:
-        """Return the answers on a device; *kernel* is its graphs there, or why there are none."""
+    def _on(self, slug: str, device: Device | None, kernel: TimedKernel | LoopyperfError) -> OnDevice:
+        """Return the answers on a device; *kernel* is its graphs there, or the error that says why there are none."""
 
         def by_graphs(model: DeviceModel) -> Estimate:
             return on_device(there(kernel), model, self.sizes, self.typical)
@@ -133,9 +133,9 @@ class _Question:
             return estimate_by(self.stated, self.program, name, slug, self.typical, self.sizes)
 
         estimates, refusals = answers(self.models, by_graphs, by_fit)
-        roofline = _or_reason(lambda: roofline_of(there(kernel), self.sizes, self.typical))
-        advice = _or_reason(lambda: tuple(advice_on(launch) for launch in there(kernel).launches))
-        reasons = {"roofline": roofline, "advice": advice}
+        roofline = _or_error(lambda: roofline_of(there(kernel), self.sizes, self.typical))
+        advice = _or_error(lambda: tuple(advice_on(launch) for launch in there(kernel).launches))
+        found = {"roofline": roofline, "advice": advice}
         return OnDevice(
             device=slug,
             name=slug if device is None else device.name,
@@ -143,23 +143,23 @@ class _Question:
             estimates=estimates,
             refusals=refusals,
             clock=None if device is None else device.clock,
-            roofline=None if isinstance(roofline, str) else roofline,
-            advice=() if isinstance(advice, str) else advice,
-            gaps={name: reason for name, reason in reasons.items() if isinstance(reason, str)},
+            roofline=None if isinstance(roofline, LoopyperfError) else roofline,
+            advice=() if isinstance(advice, LoopyperfError) else advice,
+            gaps={name: str(error) for name, error in found.items() if isinstance(error, LoopyperfError)},
         )
 
     def _shown_first(self, slug: str, estimates: Mapping[str, Estimate]) -> str:
         if self.stated is not None and self.stated.answering(self.stated.model, slug) is not None:
             usual = self.stated.model
         else:
-            found = _or_reason(lambda: usual_answer(slug)[0])
+            found = _or_error(lambda: usual_answer(slug)[0])
             usual = found.model if isinstance(found, Fit) else WITHOUT_FIT
         return next((name for name in (self.first, usual, WITHOUT_FIT, *estimates) if name and name in estimates), "")
 
 
-def _or_reason(find: Callable[[], Found]) -> Found | str:
-    """Return what *find* finds, or why it does not."""
+def _or_error(find: Callable[[], Found]) -> Found | LoopyperfError:
+    """Return what *find* finds, or the error that says why it does not."""
     try:
         return find()
     except LoopyperfError as error:
-        return str(error)
+        return error
