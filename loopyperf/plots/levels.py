@@ -37,15 +37,17 @@ def _width(line: str) -> float:
     return float(text_to_path.get_text_width_height_descent(line, FontProperties(size=PRINT), ismath=False)[0])
 
 
-def name_levels(ax: Axes, levels: Mapping[str, float], end: float) -> None:
+def name_levels(ax: Axes, levels: Mapping[str, float], end: float) -> dict[str, Annotation]:
     """Write the name of each of *levels*, heights of lines that reach up to *end* along x, to the right of it.
+
+    Return what was written, by name.
 
     Both are in the units of the data. Where names have no room beside each other's lines, they are moved up and down,
     no farther than needed, and a thin line leads to each. Names stand in the order of their heights.
     """
     ordered = sorted(levels.items(), key=lambda item: item[1])
-    names = [
-        ax.annotate(
+    names = {
+        name: ax.annotate(
             name,
             (end, height),
             xytext=(GAP, 0),
@@ -56,10 +58,11 @@ def name_levels(ax: Axes, levels: Mapping[str, float], end: float) -> None:
                         "relpos": (0, 0.5)},
         )
         for name, height in ordered
-    ]  # fmt: skip
-    for each in names:
+    }  # fmt: skip
+    for each in names.values():
         each.set_in_layout(False)
-    ax.add_artist(_Spread(names))
+    ax.add_artist(_Spread(list(names.values())))
+    return names
 
 
 def spread(wanted: Sequence[float], sizes: Sequence[float], low: float, high: float) -> NDArray[np.float64]:

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from math import isclose
+from typing import Literal
+
+from matplotlib.lines import Line2D
 
 from loopyperf.errors import ParameterError
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
@@ -29,6 +32,23 @@ ALIKE = 0.02
 """relative difference of places that look the same"""
 MARKER = 6.0
 """points; a launch around another one is larger"""
+Kind = Literal["memory", "peak", "launch"]
+
+
+def mark_of(kind: Kind, number: int) -> str:
+    """Return the id (``Artist.get_gid``) of what is drawn of a memory, of peaks that look the same, or of a launch.
+
+    The *number* is that in the order of :attr:`Roofline.bandwidths`, :func:`same_peaks` or :attr:`Roofline.launches`.
+    """
+    return f"{kind}-{number}"
+
+
+def same_peaks(roofline: Roofline) -> dict[str, list[str]]:
+    """Return height, as it is written -> the names of the peaks that have it: one line is drawn for them."""
+    found: dict[str, list[str]] = {}
+    for name, peak in roofline.peaks.items():
+        found.setdefault(prefixed(peak, "flop/s"), []).append(name)
+    return found
 
 
 def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = None, ax: Axes | None = None) -> Figure:
@@ -48,17 +68,21 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
     """
     _check_measured(roofline, measured or {})
     ax = axes(ax)
-    launches = [launch for launch in roofline.launches if launch.flops]
+    drawn = {number: launch for number, launch in enumerate(roofline.launches) if launch.flops}
+    launches = list(drawn.values())
     ax.set(xscale="log", yscale="log", xlabel="intensity (flop/B)", ylabel="performance (flop/s)")
     memories = list(roofline.bandwidths)
     levels = _levels(ax, roofline)
     names, share = names_in_lines(ax, list(levels))
     end = _set_limits(ax, roofline, launches, measured or {}, share)
     _draw_roofs(ax, roofline, end)
-    name_levels(ax, dict(zip(names, levels.values(), strict=True)), end)
-    for number, (launch, style) in enumerate(zip(launches, point_styles(HALVES), strict=False)):
-        inside = sum(_is_at_the_same_place(launch, other, memories) for other in launches[number + 1 :])
-        _draw_launch(ax, launch, style, memories, MARKER + 4 * min(inside, 4))
+    written = name_levels(ax, dict(zip(names, levels.values(), strict=True)), end)
+    for number, name in enumerate(names):
+        written[name].set_gid(mark_of("peak", number))
+    for place, (number, style) in enumerate(zip(drawn, point_styles(HALVES), strict=False)):
+        inside = sum(_is_at_the_same_place(drawn[number], other, memories) for other in launches[place + 1 :])
+        for mark in _draw_launch(ax, drawn[number], style, memories, MARKER + 4 * min(inside, 4)):
+            mark.set_gid(mark_of("launch", number))
     known = [(launch, measured[launch.name]) for launch in launches if measured and launch.name in measured]
     for number, (launch, seconds) in enumerate(known):
         at = [_farthest(launch, memories)[1]]
@@ -84,13 +108,10 @@ def _check_measured(roofline: Roofline, measured: Mapping[str, float]) -> None:
 
 def _levels(ax: Axes, roofline: Roofline) -> dict[str, float]:
     """Return the names of the levels: one for peaks that are the same, with the number where there is room."""
-    of_height: dict[str, list[str]] = {}
-    for name, peak in roofline.peaks.items():
-        of_height.setdefault(prefixed(peak, "flop/s"), []).append(name)
     is_narrow = width_of(ax) <= NARROW
     return {
         " and ".join(names) + ("" if is_narrow else f", {height}"): roofline.peaks[names[0]]
-        for height, names in of_height.items()
+        for height, names in same_peaks(roofline).items()
     }
 
 
@@ -119,24 +140,30 @@ def _set_limits(
 def _draw_roofs(ax: Axes, roofline: Roofline, end: float) -> None:
     left, top = ax.get_xlim()[0], ax.get_ylim()[1]
     highest = max(roofline.peaks.values(), default=top)
-    for (name, bandwidth), dash in zip(roofline.bandwidths.items(), cycle(DASHES), strict=False):
+    for number, (memory, dash) in enumerate(zip(roofline.bandwidths, cycle(DASHES), strict=False)):
+        bandwidth = roofline.bandwidths[memory]
         across, up = [left, highest / bandwidth], [left * bandwidth, highest]
-        ax.plot(across, up, color=ink(ax), linewidth=1, linestyle=dash, label=f"{name}, {prefixed(bandwidth, 'B/s')}")
+        label, gid = f"{memory}, {prefixed(bandwidth, 'B/s')}", mark_of("memory", number)
+        ax.plot(across, up, color=ink(ax), linewidth=1, linestyle=dash, label=label, gid=gid)
     steepest = max(roofline.bandwidths.values(), default=highest / left)
-    for peak in roofline.peaks.values():
-        ax.plot([peak / steepest, end], [peak, peak], color=ink(ax), linewidth=0.6)
+    for number, names in enumerate(same_peaks(roofline).values()):
+        for peak in (roofline.peaks[name] for name in names):
+            ax.plot([peak / steepest, end], [peak, peak], color=ink(ax), linewidth=0.6, gid=mark_of("peak", number))
 
 
 def _draw_launch(
     ax: Axes, launch: LaunchUnderRoofs, style: PointStyle, memories: Sequence[str], markersize: float
-) -> None:
+) -> list[Line2D]:
+    """Draw *launch*, and return its marks."""
     farthest, at = _farthest(launch, memories)
     others = [each for memory, each in launch.intensities.items() if memory != farthest]
     height = launch.performance
-    ax.plot([min([at, *others]), at], [height, height], color=style["color"], linewidth=1, linestyle=":")
-    ax.plot(others, [height] * len(others), **hollow(style), linestyle="none", zorder=3)
     label = f"{launch.name}, bound: {launch.bound}"
-    ax.plot([at], [height], **style, markersize=markersize, linestyle="none", label=label, zorder=3)
+    return [
+        *ax.plot([min([at, *others]), at], [height, height], color=style["color"], linewidth=1, linestyle=":"),
+        *ax.plot(others, [height] * len(others), **hollow(style), linestyle="none", zorder=3),
+        *ax.plot([at], [height], **style, markersize=markersize, linestyle="none", label=label, zorder=3),
+    ]
 
 
 def _is_at_the_same_place(one: LaunchUnderRoofs, other: LaunchUnderRoofs, memories: Sequence[str]) -> bool:
