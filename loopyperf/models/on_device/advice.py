@@ -186,7 +186,7 @@ def _parallelism(launch: TimedLaunch, found: Analysis) -> Iterator[str]:
         f"{float(found.itilp):.3g} under way, {float(found.itilp_max):.3g} would hide latencies of "
         f"{number_of(float(found.avg_inst_lat), 'cycle')}"
     )
-    yield f"no more groups fit for {' and '.join(launch.limited_by)}"
+    yield f"no more groups fit for {' and '.join(launch.compiled.room.bound_by)}"
 
 
 def _requests(seen: LaunchInputs) -> Iterator[str]:

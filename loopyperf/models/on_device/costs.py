@@ -25,7 +25,7 @@ def kernel_time(kernel: TimedKernel, rows_of: Rows, notes_of: Notes) -> ModelTim
     notes: dict[str, None] = {}
     for launch in kernel.launches:
         rows += rows_of(launch)
-        notes.update(launch.notes)
+        notes.update(dict.fromkeys(launch.notes))
         notes.update(dict.fromkeys(notes_of(launch)))
     if device.stated("launch_overhead"):
         for launch in kernel.graphs.launches:

@@ -61,8 +61,8 @@ def _residence(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
     yield "runs", log1p(runs)
     yield "last run", 1 + runs - ceil(runs)
     yield "share of cores", launch.balance
-    yield "registers", log1p(launch.registers)
-    yield "registers spilled", log1p(launch.spilled)
+    yield "registers", log1p(launch.compiled.registers)
+    yield "registers spilled", log1p(launch.compiled.spilled)
 
 
 def _accesses(launch: TimedLaunch) -> Iterator[tuple[str, float]]:

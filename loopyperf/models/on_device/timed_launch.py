@@ -5,7 +5,7 @@ device (:mod:`loopyperf.models.on_device.timing`). What a core then makes of it 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -13,26 +13,20 @@ from typing import Any, TypeVar
 
 from loopyperf.counts.magnitude import numbered
 from loopyperf.device.description import Device
-from loopyperf.device.occupancy import occupancy
-from loopyperf.errors import OccupancyError, UncountableError
 from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
-from loopyperf.idg.lowering.early_loads import with_early_loads
-from loopyperf.idg.lowering.entry import HOPPER, Capability
+from loopyperf.idg.lowering import Placement, PrivateArray
 from loopyperf.idg.lowering.private_memory import SPACE
-from loopyperf.idg.lowering.reloading import with_reloads
-from loopyperf.idg.metrics.registers import NVIDIA, RegisterFile, Registers, estimated_registers
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.on_device.cached_groups import Residence, Way
+from loopyperf.models.on_device.compiled_launch import compiled
 from loopyperf.models.on_device.representative_groups import dealt_out
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timing import Timed, Timing, partitions, steady
 from loopyperf.models.on_device.traffic import Served, levels_that_serve, levels_that_serve_stacks
 from loopyperf.models.on_device.warp_accesses import WarpAccesses
-from loopyperf.pipeline.execution import Execution, execution_on
 
 Made = TypeVar("Made")
 PLACES: Mapping[Placement, bool] = {"registers": False, "private memory": True}
@@ -65,7 +59,7 @@ class TimedKernel:
     @cached_property
     def unsure(self) -> "Mapping[str, PrivateArray]":
         """Return the private arrays of all launches of which it is unsure where they live, by name."""
-        return {name: array for launch in self.launches for name, array in launch.unsure.items()}
+        return {name: array for launch in self.launches for name, array in launch.compiled.unsure.items()}
 
     @cached_property
     def alternatives(self) -> "tuple[TimedKernel, ...]":
@@ -91,77 +85,21 @@ class TimedLaunch:
         self.launch, self.device = launch, device
         self._made: dict[Any, Any] = {}
         self._times: dict[Hashable, tuple[Timed, ...]] = {}
-        self.notes: dict[str, None] = {}
-        """what was assumed, in sentences"""
         self.order = tuple(dealt_out(launch))
         """the kinds of the warps of one or more groups one after the other; one alone where all are of one kind"""
-        self._compile(placement, concurrent_groups)
+        self.compiled = compiled(launch, device, placement, concurrent_groups)
+        self.machine, self.execution = self.compiled.machine, self.compiled.execution
         self._serve()
-        self.notes.update(self.timing.missing)
-        self.notes.update((sentence, None) for each in self.accesses.values() for sentence in each.assumed)
-        self.notes.update(dict.fromkeys(launch.representative.working_sets().assumed))
-
-    # {{{ the machine graphs, and the room that they take
-
-    def _compile(self, placement: Placement, concurrent_groups: int | None) -> None:
-        """Find what the compiler makes of the launch, and how many groups of that reside at once."""
-        launch, capability = self.launch, _capability(self.device)
-        arrays = private_arrays_of((kind.graph for kind in launch.kinds), capability, self._registers.most)
-        self.unsure = {each.name: each for each in arrays if each.is_unsure}
-        """the private arrays of which it is unsure where they live, by name"""
-        in_memory = frozenset(each.name for each in arrays if each.is_in_memory_by(placement))
-        for name in self.unsure:
-            home = "memory" if name in in_memory else "registers"
-            self.notes[f"where the private array {name} is, is not sure: taken as in {home}"] = None
-        programs = {kind: self._machine(each.graph, capability, in_memory) for kind, each in enumerate(launch.kinds)}
-        registers = {kind: self._estimated(graph) for kind, graph in programs.items()}
-        self.execution = self._execution(registers.values(), concurrent_groups)
-        self.machine: Mapping[int, Idg] = {
-            kind: with_early_loads(graph, registers=registers[kind].left) for kind, graph in programs.items()
-        }
-        """kind of warps -> what the compiler makes of its graph"""
-
-    def _machine(self, source: Idg, capability: Capability, in_memory: Collection[str]) -> Idg:
-        """Return what the compiler makes of a graph: what it has no registers to keep, it loads again."""
-        leave_out = OF_GPUS if self.device.lanes == "in turn" else frozenset[str]()
-        graph = lowered(source, leave_out, capability, in_memory=in_memory)
-        registers = self._estimated(graph)
-        return with_reloads(graph, registers.room) if registers.spilled else graph
-
-    def _estimated(self, graph: Idg) -> Registers:
-        return estimated_registers(graph, self.launch.work_items, self._registers)
-
-    @property
-    def _registers(self) -> RegisterFile:
-        """Return what the description says of the registers of a core; where it says nothing, as NVIDIA's."""
-        limits = self.device.limits
-        size = limits.registers if limits.stated("registers") else NVIDIA.size
-        return RegisterFile(
-            size, limits.registers_per_work_item if limits.stated("registers_per_work_item") else NVIDIA.most
+        assumed = (
+            *self.compiled.notes,
+            *self.timing.missing,
+            *(sentence for each in self.accesses.values() for sentence in each.assumed),
+            *launch.representative.working_sets().assumed,
         )
+        self.notes = tuple(dict.fromkeys(assumed))
+        """what was assumed, in sentences"""
 
-    def _execution(self, found: Collection[Registers], concurrent_groups: int | None) -> Execution:
-        work_items = self.launch.work_items
-        if self.launch.local_memory is None:
-            raise UncountableError(f"how much local memory {self.launch.name} takes depends on a parameter")
-        self.registers = max(each.allocated for each in found)
-        """of 32 bits, that a work-item is expected to have"""
-        self.spilled = max(0, max(each.needed for each in found) - self.registers)
-        """registers of a work-item that it is expected to need beyond them"""
-        if self.spilled:
-            self.notes[f"{self.spilled} registers of a work-item may not fit: what they spill is not timed"] = None
-        room = occupancy(self.device, work_items, self.registers, self.launch.local_memory)
-        self.limited_by = room.bound_by
-        """the resources of a core that have no room for another group"""
-        execution = execution_on(room, self.launch.groups, self.device.cores)
-        if concurrent_groups is None:
-            return execution
-        if not 1 <= concurrent_groups <= room.groups:
-            raise OccupancyError(
-                f"concurrent_groups is {concurrent_groups}: from 1 to {room.groups} groups of {self.launch.name} "
-                f"reside on a core of {self.device.slug!r} at once, limited by {' and '.join(room.bound_by)}"
-            )
-        return replace(execution, concurrent_groups=concurrent_groups)
+    # {{{ how far accesses go, and how long instructions take
 
     def _sectors(self) -> dict[Way, float]:
         """Return the sectors that the loads of each array, and the stores to it, ask for in a group, on average."""
@@ -178,10 +116,6 @@ class TimedLaunch:
         of_kind = {kind: StackReuse.of(graph, lanes) for kind, graph in self.machine.items()}
         stacks = [of_kind[kind] for kind in self.order]
         return levels_that_serve_stacks(self.launch, self.device, self.residence, stacks)
-
-    # }}}
-
-    # {{{ how long instructions take
 
     def _serve(self) -> None:
         """Find how far accesses go, and how long all instructions take."""
@@ -294,9 +228,3 @@ def shares_of_runs(graph: Idg) -> list[float]:
         min(1.0, float(each.executions) / runs) if runs else 1.0
         for each, runs in zip(graph.instructions, runs_of_all(graph.instructions, graph.loops_around), strict=True)
     ]
-
-
-def _capability(device: Device) -> Capability:
-    """Return the compute capability of *device*; of others than NVIDIA's, that of Hopper."""
-    major, dot, minor = device.target.partition(".")
-    return (int(major), int(minor)) if dot and major.isdigit() and minor.isdigit() else HOPPER
