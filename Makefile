@@ -6,6 +6,7 @@
 # make benchmark    how many times as fast as its peers each answer is; fails where one is too slow
 # make test-slow    the tests that do not fit into `make test`
 # make notebooks    runs the notebooks from their first cells to their last, and leaves them as they are
+# make accuracy     writes the tables of docs/accuracy anew, in some ten minutes (benchmarks/README.md)
 # make corpora      how many real kernels are counted, and why others are not
 # make test-oldest  the tests with the oldest supported versions, in a virtual environment of their own
 PYTHON ?= python3
@@ -19,7 +20,7 @@ STAMP = $(VENV)/.installed
 # One thread: with more, PoCL's times on a shared machine vary by a factor of two.
 export POCL_MAX_PTHREAD_COUNT = 1
 
-.PHONY: env browser demo docs benchmark test test-slow test-oldest notebooks corpora lint clean
+.PHONY: env browser demo docs benchmark test test-slow test-oldest notebooks accuracy corpora lint clean
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
@@ -57,6 +58,9 @@ test-slow: env
 
 notebooks: env
 	$(BIN)/python -m pytest tests/test_notebooks.py
+
+accuracy: env
+	$(BIN)/python -m cogapp -r -P -I benchmarks -p "from parts.printed import printed" docs/accuracy/*.md
 
 corpora: env
 	PYTHONPATH=tests $(BIN)/python -W ignore -m corpora

@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from papers.pictures import panels
 from parts.shared_data import SHARED_DATA
-from rich.console import Console
+from parts.tables import show, table
 from rich.table import Table
 
 import loopyperf as lpp
@@ -112,24 +112,29 @@ def errors(found: Sequence[Row], model: str) -> tuple[float, float]:
 
 def by_kernel_table(by_kernel: Mapping[Key, Sequence[Row]], model: str) -> Table:
     """Return the errors of a model by device and kernel."""
-    found = Table("measured by", "device", "kernel", "points", "MAPE", "MAPE shape", title=model)
+    found = table("measured by", "device", "kernel", "points", f"MAPE of {model}", "MAPE shape")
     for (source, device, kernel), points in by_kernel.items():
         found.add_row(source, device, kernel, str(len(points)), *(f"{each:.1%}" for each in errors(points, model)))
     return found
 
 
-def by_model_table(by_kernel: Mapping[Key, Sequence[Row]], models: Sequence[str]) -> Table:
-    """Return the errors of each model, MAPE / MAPE_shape in per cent, as means over kernels but ``init``."""
+def by_model_tables(by_kernel: Mapping[Key, Sequence[Row]], models: Sequence[str]) -> Iterator[Table]:
+    """Yield MAPE and MAPE_shape of each model, as means over kernels but ``init``, and the means of these."""
     columns = list(dict.fromkeys((source, device) for source, device, _ in by_kernel))
-    found = Table("model", *(f"{device}\n{source}" for source, device in columns))
-    for model in models:
-        cells: list[str] = []
-        for column in columns:
-            counted = [points for key, points in by_kernel.items() if key[:2] == column and key[2] != "init"]
-            both = np.mean([errors(points, model) for points in counted], axis=0)
-            cells.append(" / ".join(f"{100 * value:.1f}" for value in both))
-        found.add_row(model, *cells)
-    return found
+    means = {model: [of_set(by_kernel, column, model) for column in columns] for model in models}
+    for number, figure in enumerate(("MAPE", "MAPE shape")):
+        found = table(figure, *(f"{device}, {source}" for source, device in columns), "mean")
+        for model, both in means.items():
+            shown = [each[number] for each in both]
+            found.add_row(f"`{model}`", *(f"{each:.1%}" for each in (*shown, np.mean(shown))))
+        yield found
+
+
+def of_set(by_kernel: Mapping[Key, Sequence[Row]], column: tuple[str, str], model: str) -> tuple[float, float]:
+    """Return MAPE and MAPE_shape of what a source has of a device, as means over its kernels but ``init``."""
+    counted = [points for key, points in by_kernel.items() if key[:2] == column and key[2] != "init"]
+    first, second = zip(*(errors(points, model) for points in counted), strict=True)
+    return float(np.mean(first)), float(np.mean(second))
 
 
 def picture(by_kernel: Mapping[Key, Sequence[Row]], model: str) -> Figure:
@@ -152,19 +157,22 @@ def main() -> None:
     parser.add_argument("devices", nargs="*", metavar="DEVICE", help=", ".join(DEVICES))
     parser.add_argument("--model", action="append", choices=list(OF_DEVICE), help="of several, one; all unless named")
     parser.add_argument("--every", type=int, default=1, help="only groups of multiples of so many times 32")
+    parser.add_argument(
+        "--kernels", action="store_true", help="the errors of each kernel, too, by the last of the models"
+    )
     parser.add_argument("--picture", metavar="FILE", help="draw there what the last of the models says")
     asked = parser.parse_args()
     models = asked.model or list(OF_DEVICE)
     by_kernel: dict[Key, list[Row]] = defaultdict(list)
-    console = Console(width=240)
     for device in asked.devices or DEVICES:
         try:
             for key, row in rows([device], asked.every, models):
                 by_kernel[key].append(row)
         except MissingNumberError as error:
-            console.print(f"{device}: {error}", markup=False)
-    console.print(by_kernel_table(by_kernel, models[-1]))
-    console.print(by_model_table(by_kernel, models))
+            show(f"{device}: {error}")
+    if asked.kernels:
+        show(by_kernel_table(by_kernel, models[-1]))
+    show(*by_model_tables(by_kernel, models))
     if asked.picture:
         picture(by_kernel, models[-1]).savefig(asked.picture)
 

@@ -4,45 +4,42 @@ Reads what ``titan_v_gather.py`` has found. Spearman's correlation and the regre
 be fastest are within groups, of three kernels or more; "wide" groups are those whose slowest kernel takes five times as
 long as the fastest.
 
-    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v.py FILE [FILE ...]
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v.py [FILE ...]
 """
 
 import argparse
-from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
-from parts.titan_v import FIGURES, Found, Row, figures, gathered, measured_kernels, observed
-from rich.console import Console
+from parts.tables import show, table
+from parts.titan_v import FIGURES, Found, Row, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
 from loopyperf.models import DEVICE_MODELS
 
 
-def table(rows: Sequence[Row], found: Sequence[Found]) -> Table:
+def comparison(rows: Sequence[Row], found: Sequence[Found]) -> Table:
     """Return how near the predictions of each model are."""
-    result = Table("model", "kernels", "median ln", *FIGURES)
+    result = table("model", "kernels", "median ln", *FIGURES)
     for name in DEVICE_MODELS:
         seen = [each for each in found if name in each.seconds]
         if seen:
             predicted = np.array([each.seconds[name] for each in seen])
             measured = observed(rows, seen)
             bias = np.median(np.log(predicted / [row.seconds for row in measured]))
-            result.add_row(name, str(len(seen)), f"{bias:.2f}", *figures(predicted, measured))
+            result.add_row(f"`{name}`", str(len(seen)), f"{bias:.2f}", *figures(predicted, measured))
     return result
 
 
 def main() -> None:
     """Print how near the predictions are."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("file", type=Path, nargs="+", help="what titan_v_gather.py found; of several, all are read")
+    add_files(parser)
     asked = parser.parse_args()
     found = gathered(asked.file)
-    console = Console(width=150)
-    console.print(table(measured_kernels(), found))
-    failures = Counter(f"{name}: {why}" for each in found for name, why in each.failures.items())
-    console.print(f"no answer: {dict(failures) or 'none'}")
+    show(comparison(measured_kernels(), found))
+    unfinished = sum(bool(each.failures) for each in found)
+    show(f"{len(found)} kernels; {unfinished} of them were not analysed to the end in time.")
 
 
 if __name__ == "__main__":

@@ -5,18 +5,17 @@ fitted to the other groups, its residuals on these are those of fits to nine ten
 these residuals, with hyper-parameters searched for among the same groups, corrects it. ``--einsums`` holds out all
 sizes of an einsum together, ``--shuffled`` learns residuals that were dealt out at random: what it gains is leaked.
 
-    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_learned.py FILE [FILE ...] [--einsums] \
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_learned.py [FILE ...] [--einsums] \
         [--shuffled]
 """
 
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-from parts.titan_v import FIGURES, figures, gathered, measured_kernels, observed
-from rich.console import Console
+from parts.tables import show, table
+from parts.titan_v import FIGURES, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
 from loopyperf.calibration.candidates import CANDIDATES
@@ -28,6 +27,7 @@ from loopyperf.calibration.problem import Observation, Vector
 from loopyperf.models.features import Features
 
 BASE = FittedBase(next(each for each in CANDIDATES if each.name == "overlap of pipelines"))
+NAMES = {"base": "overlap of pipelines", "svr": "with ε-SVR", "trees": "with trees"}
 
 
 def by_einsum(examples: Sequence[Example]) -> list[Example]:
@@ -44,21 +44,21 @@ def shuffled(examples: Sequence[Example]) -> list[Example]:
     return [replace(each, features=examples[place].features) for each, place in zip(examples, order, strict=True)]
 
 
-def table(observations: Sequence[Observation], rows: Sequence[Example], judged: Judged) -> Table:
+def comparison(observations: Sequence[Observation], rows: Sequence[Example], judged: Judged) -> Table:
     """Return how near the base alone and corrected comes; ranks and regret are within groups."""
-    found = Table("", *FIGURES, "explained")
+    found = table("", *FIGURES, "explained")
     scored = scores(rows, judged)
     every: dict[str, Vector] = {"base": judged.base, **judged.learned}
     for name, seconds in every.items():
         predicted = np.maximum(seconds, np.finfo(float).tiny)
-        found.add_row(name, *figures(predicted, observations), f"{scored[name].explained:.2f}")
+        found.add_row(NAMES.get(name, name), *figures(predicted, observations), f"{scored[name].explained:.0%}")
     return found
 
 
 def main() -> None:
     """Print what learning adds."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("file", type=Path, nargs="+", help="what titan_v_gather.py found; of several, all are read")
+    add_files(parser)
     parser.add_argument("--einsums", action="store_true", help="hold out einsums at all sizes")
     parser.add_argument("--shuffled", action="store_true", help="deal the features out at random")
     asked = parser.parse_args()
@@ -69,12 +69,11 @@ def main() -> None:
     ]
     taken = by_einsum(taken) if asked.einsums else taken
     taken = shuffled(taken) if asked.shuffled else taken
-    console = Console(width=150)
     classes = len({each.observation.kernel_class for each in taken})
     names = Names.of(taken)
     number = len(names.told) + len(names.amounts)
-    console.print(f"{len(observations)} kernels, {classes} classes, {number} features")
-    console.print(table(observations, taken, judge(BASE, taken, most=FOLDS)))
+    show(comparison(observations, taken, judge(BASE, taken, most=FOLDS)))
+    show(f"{len(observations)} kernels, {classes} classes, {number} features.")
 
 
 if __name__ == "__main__":

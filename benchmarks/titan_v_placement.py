@@ -3,17 +3,16 @@
 Reads what ``titan_v_gather.py`` has found. Each kernel is asked about by fits of pipelines to four fifths of the groups
 that leave out its own: with its private arrays where they likely are and, where it is unsure, in the other places.
 
-    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_placement.py FILE [FILE ...]
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_placement.py [FILE ...]
 """
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from parts.titan_v import DEVICE, FIGURES, Found, figures, gathered, measured_kernels, observed
-from rich.console import Console
+from parts.tables import show, table
+from parts.titan_v import DEVICE, FIGURES, Found, add_files, figures, gathered, measured_kernels, observed
 from rich.table import Table
 
 from loopyperf.calibration.candidates import CANDIDATES
@@ -88,7 +87,7 @@ def ask(fit: Fit, kernels: Sequence[Amounts]) -> Iterator[tuple[float, float]]:
 
 def choices(observations: Sequence[Observation], answers: Sequence[Answer]) -> Table:
     """Return how near the fits come by which of both times is taken."""
-    found = Table("taken", *FIGURES)
+    found = table("taken", *FIGURES)
     taken = {
         "the likelier place": [each.seconds[0] for each in answers],
         "the place that is nearest to the truth": [each.nearest for each in answers],
@@ -103,11 +102,18 @@ def choices(observations: Sequence[Observation], answers: Sequence[Answer]) -> T
 
 def risk(answers: Sequence[Answer]) -> Table:
     """Return how near the time is for the likelier place, with and without the flag, and what the interval holds."""
-    columns = ("kernels", "median |ln|", "told apart", "of them nearer otherwise", "interval holds", "of both")
-    found = Table("", *columns)
+    columns = (
+        "kernels",
+        "median abs(ln)",
+        f"times {APART}x apart",
+        "of these, truth nearer to the other",
+        "interval of one time holds",
+        "of both",
+    )
+    found = table("", *columns)
     unsure = [each for each in answers if len(each.seconds) > 1]
     parts = {"sure": [each for each in answers if len(each.seconds) == 1], "unsure": unsure}
-    parts |= {f"  {name}": [each for each in unsure if word in each.reasons[0]] for name, word in WORDS.items()}
+    parts |= {f"of these: {name}": [each for each in unsure if word in each.reasons[0]] for name, word in WORDS.items()}
     for name, part in ((name, part) for name, part in parts.items() if part):
         told = [each for each in part if each.is_told]
         nearer = sum(each.nearest != each.seconds[0] for each in told)
@@ -130,19 +136,19 @@ WORDS = {
 def main() -> None:
     """Print how near either time is."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("file", type=Path, nargs="+", help="what titan_v_gather.py found; of several, all are read")
+    add_files(parser)
+    parser.add_argument("--rows", action="store_true", help="the kernels whose arrays were elsewhere, too")
     asked = parser.parse_args()
     found = [each for each in gathered(asked.file) if each.pipelines]
     observations = observed(measured_kernels(), found)
     answers = answered(observations, found)
-    console = Console(width=150)
-    console.print(risk(answers))
-    console.print(choices(observations, answers))
-    for row, each in zip(observations, answers, strict=True):
+    show(risk(answers), choices(observations, answers))
+    for row, each in zip(observations, answers, strict=True) if asked.rows else ():
         if each.is_told and each.nearest != each.seconds[0]:
             errors = ", ".join(f"{error:+.2f}" for error in each.errors)
-            console.print(f"row {row.label} was elsewhere, ln T/t {errors}: {'; '.join(each.reasons)}")
-    console.print(f"not tried: {sum('places' in each.failures for each in found)}")
+            show(f"row {row.label} was elsewhere, ln T/t {errors}: {'; '.join(each.reasons)}")
+    late = sum("places" in each.failures for each in found)
+    show(f"{len(found)} kernels; of {late} of them the other places took too long to find, and they count as sure.")
 
 
 if __name__ == "__main__":

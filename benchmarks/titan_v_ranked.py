@@ -3,7 +3,7 @@
 Reads what ``titan_v_gather.py`` has found: the overlap model of pipelines is fitted to the groups that a fold keeps,
 and each group that it leaves out is ranked, from its pickled kernels, by workers.
 
-    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_ranked.py FILE [FILE ...] [--workers N] \
+    LOOPYPERF_SHARED_DATA=../shared/data .venv/bin/python benchmarks/titan_v_ranked.py [FILE ...] [--workers N] \
         [--every N]
 """
 
@@ -14,13 +14,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from pathlib import Path
 
 import loopy as lp
 import numpy as np
-from parts.titan_v import DEVICE, FEWEST, FIGURES, Row, figures, gathered, measured_kernels, observed
-from rich.console import Console
-from rich.table import Table
+from parts.tables import show, table
+from parts.titan_v import DEVICE, FEWEST, FIGURES, Row, add_files, figures, gathered, measured_kernels, observed
 
 import loopyperf as lpp
 from loopyperf.calibration.candidates import CANDIDATES
@@ -73,7 +71,7 @@ def print_shortlists(held: Mapping[float, list[tuple[bool, int]]]) -> None:
 def main() -> None:
     """Rank the groups that each fold leaves out."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("file", type=Path, nargs="+", help="what titan_v_gather.py found; of several, all are read")
+    add_files(parser)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--every", type=int, default=1, help="only each of the groups that comes every so many")
     asked = parser.parse_args()
@@ -100,12 +98,12 @@ def main() -> None:
                 if len(ranking.order) >= FEWEST:
                     hold(ranking, {row.label: row.seconds for row in groups[name]}, held)
     told = [row for row in observations if row.label in seconds]
-    table = Table("", *FIGURES)
-    table.add_row("rank", *figures(np.array([seconds[row.label] for row in told]), told))
+    found = table("", *FIGURES)
+    found.add_row("rank", *figures(np.array([seconds[row.label] for row in told]), told))
     validated = cross_validate(observations, PIPELINES).left_out[PIPELINES[0].name].seconds
     direct = {row.label: time for row, time in zip(observations, validated, strict=True)}
-    table.add_row("the fits alone", *figures(np.array([direct[row.label] for row in told]), told))
-    Console(width=150).print(table)
+    found.add_row("the fits alone", *figures(np.array([direct[row.label] for row in told]), told))
+    show(found)
     print(f"{len(told)} variants in {len(chosen)} groups, {len(told) / took:.2f} a second on {asked.workers} workers")
     print_shortlists(held)
     print(f"not ranked: {dict(failures) or 'none'}")

@@ -1,9 +1,10 @@
-"""822 measured kernels of a TITAN V, and what ``titan_v_gather.py`` has found of them.
+"""822 measured kernels of a TITAN V, and what ``titan_v_gather.py`` has found of some of them.
 
 The measurements are those of kaushikcfd/feinsum, ``titan-v.pkl.xz`` in the shared data: einsums in double precision
 under many transformations, in groups that compute the same.
 """
 
+import argparse
 import lzma
 import pickle
 from collections import defaultdict
@@ -20,6 +21,10 @@ from loopyperf.models.metrics import median_log_error, regret, spearman
 from parts.shared_data import SHARED_DATA
 
 DEVICE = lpp.load_device("nvidia-titan-v")
+GATHERED = Path(__file__).parents[1] / "gathered" / "titan-v.jsonl.xz"
+"""what was found of every second kernel, by the models of this tree"""
+XZ = b"\xfd7zXZ"
+"""what compressed files begin with"""
 FEWEST = 3
 """kernels of a group that are ranked"""
 SPREAD = 5
@@ -56,9 +61,17 @@ def measured_kernels() -> list[dict[str, Any]]:
         return pickle.load(file)
 
 
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """Let *parser* take the files that were gathered, those of the repository unless others are named."""
+    told = "what titan_v_gather.py found: of several, all are read; what is in the repository unless one is named"
+    parser.add_argument("file", type=Path, nargs="*", default=[GATHERED], help=told)
+
+
 def gathered(files: Sequence[Path]) -> list[Found]:
     """Return what is in *files*, in the order of the rows."""
-    lines = (line for file in files for line in file.read_bytes().splitlines())
+    contents = (file.read_bytes() for file in files)
+    plain = (lzma.decompress(each) if each.startswith(XZ) else each for each in contents)
+    lines = (line for each in plain for line in each.splitlines())
     return sorted((msgspec.json.decode(line, type=Found) for line in lines), key=lambda each: each.row)
 
 
@@ -91,5 +104,5 @@ def figures(predicted: np.ndarray, rows: Sequence[Observation]) -> list[str]:
     return [f"{each:.2f}" for each in (*numbers, np.median(regrets), np.mean(regrets))]
 
 
-FIGURES = ("median |ln|", "Spearman mean", "median", f"spread > {SPREAD}: mean", "median", "regret median", "mean")
+FIGURES = ("median abs(ln)", "Spearman mean", "median", "of wide groups: mean", "median", "regret median", "mean")
 """headings of :func:`figures`"""
