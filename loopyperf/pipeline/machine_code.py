@@ -25,6 +25,7 @@ FUNCTIONS = (
     warp_steps.value,
     warp_steps.has_passes,
     warp_steps.remember,
+    warp_steps.latest,
     warp_steps.completion_of,
     warp_steps.wait_for_results,
     warp_steps.to_next,

@@ -76,12 +76,23 @@ def wait_for_results(m: Memory, x: int, place: int, since: int) -> None:
     m[m[READY] + x] = since
     m[m[CULPRIT] + x] = -1
     for edge in range(m[m[EDGE_BEGINS] + place], m[m[EDGE_BEGINS] + place + 1]):
+        # Most results are long complete: neither conditions nor passes are asked about for them.
+        if latest(m, x, m[m[SOURCES] + edge]) <= m[m[READY] + x]:
+            continue
         if m[m[CONDITIONS] + edge] >= 0 and not value(m, x, m[m[CONDITIONS] + edge]):
             continue
         time = completion_of(m, x, edge, since)
         if time > m[m[READY] + x]:
             m[m[READY] + x] = time
             m[m[CULPRIT] + x] = m[m[SOURCES] + edge]
+
+
+def latest(m: Memory, x: int, source: int) -> int:
+    """Return when the latest result of *source* is complete that is kept of warp *x*: none is complete later."""
+    begin = m[m[RING_BEGINS] + source]
+    if begin == m[m[RING_BEGINS] + source + 1]:
+        return 0
+    return m[m[RESULT_TIME] + x * m[RESULTS] + begin + m[m[NEWEST] + x * m[PLACES] + source]]
 
 
 def completion_of(m: Memory, x: int, edge: int, since: int) -> int:
