@@ -123,10 +123,10 @@ def by_model_tables(by_kernel: Mapping[Key, Sequence[Row]], models: Sequence[str
     columns = list(dict.fromkeys((source, device) for source, device, _ in by_kernel))
     means = {model: [of_set(by_kernel, column, model) for column in columns] for model in models}
     for number, figure in enumerate(("MAPE", "MAPE shape")):
-        found = table(figure, *(f"{device}, {source}" for source, device in columns), "mean")
+        found = table(f"{figure} (%)", "mean", *(f"{device}, {source}" for source, device in columns))
         for model, both in means.items():
             shown = [each[number] for each in both]
-            found.add_row(f"`{model}`", *(f"{each:.1%}" for each in (*shown, np.mean(shown))))
+            found.add_row(f"`{model}`", *(f"{100 * each:.1f}" for each in (np.mean(shown), *shown)))
         yield found
 
 

@@ -104,5 +104,5 @@ def figures(predicted: np.ndarray, rows: Sequence[Observation]) -> list[str]:
     return [f"{each:.2f}" for each in (*numbers, np.median(regrets), np.mean(regrets))]
 
 
-FIGURES = ("median abs(ln)", "Spearman mean", "median", "of wide groups: mean", "median", "regret median", "mean")
+FIGURES = ("median abs(ln)", "Spearman mean", "median", "wide: mean", "median", "regret median", "mean")
 """headings of :func:`figures`"""
