@@ -120,7 +120,7 @@ def by_kernel_table(by_kernel: Mapping[Key, Sequence[Row]], model: str) -> Table
 
 def by_model_tables(by_kernel: Mapping[Key, Sequence[Row]], models: Sequence[str]) -> Iterator[Table]:
     """Yield MAPE and MAPE_shape of each model, as means over kernels but ``init``, and the means of these."""
-    columns = list(dict.fromkeys((source, device) for source, device, _ in by_kernel))
+    columns = sets_of(by_kernel)
     means = {model: [of_set(by_kernel, column, model) for column in columns] for model in models}
     for number, figure in enumerate(("MAPE", "MAPE shape")):
         found = table(f"{figure} (%)", "mean", *(f"{device}, {source}" for source, device in columns))
@@ -128,6 +128,15 @@ def by_model_tables(by_kernel: Mapping[Key, Sequence[Row]], models: Sequence[str
             shown = [each[number] for each in both]
             found.add_row(f"`{model}`", *(f"{100 * each:.1f}" for each in (np.mean(shown), *shown)))
         yield found
+
+
+def sets_of(by_kernel: Mapping[Key, Sequence[Row]]) -> list[tuple[str, str]]:
+    """Return the sources and their devices, without those whose measurements an earlier source has as well."""
+    found: dict[tuple[object, ...], tuple[str, str]] = {}
+    for source, device in dict.fromkeys(key[:2] for key in by_kernel):
+        measured = [row.measured for key, rows in by_kernel.items() if key[:2] == (source, device) for row in rows]
+        found.setdefault((device, *measured), (source, device))
+    return list(found.values())
 
 
 def of_set(by_kernel: Mapping[Key, Sequence[Row]], column: tuple[str, str], model: str) -> tuple[float, float]:

@@ -84,5 +84,8 @@ def test_what_was_gathered_is_what_the_models_say_today():
     measured = measured_kernels()
     for told in gathered([GATHERED])[::EVERY]:
         now = find(told.row, measured[told.row], 600)
-        assert (now.counts, now.failures) == (told.counts, told.failures)
-        assert (now.pipelines, now.seconds) == (pytest.approx(told.pipelines), pytest.approx(told.seconds))
+        assert (now.counts, now.reasons) == (told.counts, told.reasons)
+        for name in ("pipelines", "told", "amounts"):
+            assert getattr(now, name) == pytest.approx(getattr(told, name))
+        assert {model: now.seconds[model] for model in told.seconds} == pytest.approx(told.seconds)
+        assert now.otherwise == [pytest.approx(each) for each in told.otherwise]

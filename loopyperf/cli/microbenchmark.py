@@ -20,7 +20,7 @@ from loopyperf.written_files import write_file
 
 
 @click.command(
-    epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf microbenchmark --quick -o my-device.toml",
+    epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf microbenchmark --quick",
 )
 @settings.measuring
 @settings.output("Where the description goes; by default SHORT-NAME.toml, or SHORT-NAME-2.toml if it is there.")

@@ -11,7 +11,7 @@ from loopyperf.oracle.ranking.rank import rank as ask
 
 
 @click.command(
-    epilog="\b\nExample: loopyperf rank tiles.py:variants --set n=4096 --device nvidia-v100 --model pipeline"
+    epilog="\b\nExample: loopyperf rank tiles.py:variants --set n=4096 --device nvidia-v100"
 )
 @settings.variants
 @settings.sizes

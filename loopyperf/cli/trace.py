@@ -13,7 +13,7 @@ from loopyperf.oracle.trace import trace as ask
 
 
 @click.command(
-    epilog="\b\nExample: loopyperf trace matmul.py:tiled --set n=256 --device nvidia-v100 -o trace.json\n\n"
+    epilog="\b\nExample: loopyperf trace matmul.py:tiled --set n=256 --device nvidia-v100\n\n"
     "Open the file at ui.perfetto.dev, which keeps it on this machine."
 )
 @settings.kernel
