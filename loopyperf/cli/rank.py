@@ -10,9 +10,7 @@ from loopyperf.oracle.ranking.own_processes import Processes
 from loopyperf.oracle.ranking.rank import rank as ask
 
 
-@click.command(
-    epilog="\b\nExample: loopyperf rank tiles.py:variants --set n=4096 --device nvidia-v100"
-)
+@click.command(epilog="\b\nExample: loopyperf rank tiles.py:variants --set n=4096 --device nvidia-v100")
 @settings.variants
 @settings.sizes
 @settings.typical
