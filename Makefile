@@ -63,7 +63,7 @@ accuracy: env
 	$(BIN)/python -m cogapp -r -P -I benchmarks -p "from parts.printed import printed" docs/accuracy/*.md
 
 corpora: env
-	PYTHONPATH=tests $(BIN)/python -W ignore -m corpora
+	PYTHONPATH=tests:benchmarks $(BIN)/python -W ignore -m corpora
 
 test-oldest:
 	$(MAKE) env VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt BARVINOK=islpy-barvinok==2025.2.5

@@ -8,20 +8,18 @@ preprocessing, linearization, launches. Collections of garbage that Loopy's obje
 
 import argparse
 import gc
-import lzma
 import pickle
 from time import process_time
-from typing import Any
 
 import numpy as np
-from parts.shared_data import SHARED_DATA
+from parts.titan_v import Row, measured_kernels
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.kernel import load_kernel
 
 
-def times(row: dict[str, Any]) -> tuple[float, float]:
+def times(row: Row) -> tuple[float, float]:
     """Return the milliseconds of Loopy's passes, and of the graphs."""
     unit = pickle.loads(row["kernel"])
     begin = process_time()
@@ -41,9 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--every", type=int, default=20, help="only each of them that comes every so many")
     asked = parser.parse_args()
-    with lzma.open(SHARED_DATA / "titan-v.pkl.xz") as file:
-        rows = pickle.load(file)[:: asked.every]
-    _, *found = map(times, rows)
+    _, *found = map(times, measured_kernels()[:: asked.every])
     for name, part in zip(("Loopy's passes", "the graphs"), np.array(found).T, strict=True):
         median, most, nearly_all = np.percentile(part, [50, 75, 90])
         print(f"{name:16} median {median:6.1f} ms, p75 {most:6.1f}, p90 {nearly_all:6.1f}")

@@ -1,5 +1,6 @@
 """The tables of docs/accuracy are what the scripts print, and what the first page says of them is in them."""
 
+import re
 import subprocess
 import sys
 from math import exp
@@ -66,6 +67,28 @@ def test_the_first_page_has_the_figures_of_a_model(name: str):
 )
 def test_the_first_page_has_the_figures_of_a_fit(name: str, row: str):
     assert FIRST_PAGE[name]["einsums, TITAN V"] == f"{exp(float(first_row(EINSUMS, row)['median abs(ln)'])):.2f}"
+
+
+OVERVIEW = rows(ROOT / "docs" / "accuracy.md")
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def page_of(row: int) -> Path:
+    """Return the page that a row of the overview leads to; where it has no link, that of the row above."""
+    links = [re.search(r"\]\((.*\.md)\)", each["page, and what makes its table"]) for each in OVERVIEW[: row + 1]]
+    return PAGES.parent / next(each[1] for each in reversed(links) if each)
+
+
+def is_rounded(number: str, full: str) -> bool:
+    """Return whether *number* is *full* or what is left of it with fewer digits."""
+    return number == f"{float(full):.{len(number.partition('.')[2])}f}"
+
+
+@pytest.mark.parametrize("row", range(len(OVERVIEW)), ids=lambda row: OVERVIEW[row]["what"])
+def test_the_overview_says_what_its_pages_say(row: int):
+    on_page = NUMBER.findall(page_of(row).read_text(encoding="utf-8"))
+    for number in NUMBER.findall(OVERVIEW[row]["how close"]):
+        assert any(is_rounded(number, each) for each in on_page), number
 
 
 @pytest.mark.slow

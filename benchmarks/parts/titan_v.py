@@ -21,6 +21,7 @@ from loopyperf.models.metrics import median_log_error, regret, spearman
 from parts.shared_data import SHARED_DATA
 
 DEVICE = lpp.load_device("nvidia-titan-v")
+ARCHIVE = SHARED_DATA / "titan-v.pkl.xz"
 GATHERED = Path(__file__).parents[1] / "gathered" / "titan-v.jsonl.xz"
 """what was found of most of them, by the models of this tree"""
 XZ = b"\xfd7zXZ"
@@ -31,7 +32,7 @@ SPREAD = 5
 """slowest over fastest kernel of a group, from which on its rank correlation is worth reading"""
 
 Row = Mapping[str, Any]
-"""a measured kernel: ``kernel`` (pickled), ``sizes``, ``seconds``, ``group``"""
+"""a measured kernel: ``id``, ``name``, ``kernel`` (pickled), ``sizes``, ``seconds``, ``group``"""
 
 
 class Found(msgspec.Struct):
@@ -57,7 +58,7 @@ class Found(msgspec.Struct):
 
 def measured_kernels() -> list[dict[str, Any]]:
     """Return the rows."""
-    with lzma.open(SHARED_DATA / "titan-v.pkl.xz") as file:
+    with lzma.open(ARCHIVE) as file:
         return pickle.load(file)
 
 

@@ -41,6 +41,20 @@ def load_program(source: str) -> Program:
     return built
 
 
+def load_variants(source: str) -> Any:
+    """Return the variants that VARIANTS in FILE.py are, or that the function of that name returns.
+
+    Raises :class:`KernelFileError` if it is a single kernel, and what :func:`load_built` raises.
+    """
+    built = load_built(source)
+    if isinstance(built, Program):
+        raise KernelFileError(
+            f"{source} is one kernel, and nothing to rank: name what has several in {source.rpartition(':')[0]}, as in "
+            f"variants = {{'small tiles': partial(tiled, 8), 'large tiles': partial(tiled, 16)}}"
+        )
+    return built
+
+
 def load_built(source: str) -> Any:
     """Return what FUNCTION in FILE.py returns, or the module attribute of that name if it is not a function.
 

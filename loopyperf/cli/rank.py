@@ -4,7 +4,7 @@ import click
 
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show_answer
-from loopyperf.cli.kernel_source import load_built
+from loopyperf.cli.kernel_source import load_variants
 from loopyperf.cli.progress import counting_bar
 from loopyperf.oracle.ranking.own_processes import Processes
 from loopyperf.oracle.ranking.rank import rank as ask
@@ -39,7 +39,7 @@ def rank(
 
     VARIANTS maps names to kernels, or to functions that build them; or it is a function that returns such a mapping.
     """
-    programs = load_built(variants)
+    programs = load_variants(variants)
     with counting_bar("ranking") as report:
         answer = ask(
             programs,

@@ -18,7 +18,7 @@ from loopyperf.oracle.train import train_recordings
     epilog="\b\nExample: loopyperf train archive.jsonl -o learned.json\n\n"
     "\b\nWhat the sampled model gets wrong, of samples that `loopyperf calibrate --samples` took:\n"
     "loopyperf train archive.jsonl\n"
-    "loopyperf estimate mm.py:tiled --set n=4096 --model learned --backend opencl",
+    "loopyperf estimate matmul.py:tiled --set n=64 --model learned --backend opencl",
 )
 @click.argument("archives", metavar="ARCHIVE...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @settings.kernels

@@ -38,17 +38,33 @@ Kind = Literal["memory", "peak", "launch"]
 def mark_of(kind: Kind, number: int) -> str:
     """Return the id (``Artist.get_gid``) of what is drawn of a memory, of peaks that look the same, or of a launch.
 
-    The *number* is that in the order of :attr:`Roofline.bandwidths`, :func:`same_peaks` or :attr:`Roofline.launches`.
+    The *number* is that in the order of :attr:`Roofline.bandwidths`, of the peaks by height as they first appear in
+    :attr:`Roofline.peaks`, or of :attr:`Roofline.launches`.
     """
     return f"{kind}-{number}"
 
 
-def same_peaks(roofline: Roofline) -> dict[str, list[str]]:
+def roofs_in_words(roofline: Roofline) -> dict[str, str]:
+    """Return what each roof is and how high, by :func:`mark_of` it, as in ``"DRAM, 900 GB/s"``."""
+    words = {
+        mark_of("memory", number): f"{memory}, {prefixed(bandwidth, 'B/s')}"
+        for number, (memory, bandwidth) in enumerate(roofline.bandwidths.items())
+    }
+    for number, (height, names) in enumerate(_same_peaks(roofline).items()):
+        words[mark_of("peak", number)] = f"{_joined(names)}, {height}"
+    return words
+
+
+def _same_peaks(roofline: Roofline) -> dict[str, list[str]]:
     """Return height, as it is written -> the names of the peaks that have it: one line is drawn for them."""
     found: dict[str, list[str]] = {}
     for name, peak in roofline.peaks.items():
         found.setdefault(prefixed(peak, "flop/s"), []).append(name)
     return found
+
+
+def _joined(names: Sequence[str]) -> str:
+    return " and ".join(names)
 
 
 def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = None, ax: Axes | None = None) -> Figure:
@@ -108,10 +124,10 @@ def _check_measured(roofline: Roofline, measured: Mapping[str, float]) -> None:
 
 def _levels(ax: Axes, roofline: Roofline) -> dict[str, float]:
     """Return the names of the levels: one for peaks that are the same, with the number where there is room."""
-    is_narrow = width_of(ax) <= NARROW
+    is_narrow, words = width_of(ax) <= NARROW, roofs_in_words(roofline)
     return {
-        " and ".join(names) + ("" if is_narrow else f", {height}"): roofline.peaks[names[0]]
-        for height, names in same_peaks(roofline).items()
+        _joined(names) if is_narrow else words[mark_of("peak", number)]: roofline.peaks[names[0]]
+        for number, names in enumerate(_same_peaks(roofline).values())
     }
 
 
@@ -139,14 +155,12 @@ def _set_limits(
 
 def _draw_roofs(ax: Axes, roofline: Roofline, end: float) -> None:
     left, top = ax.get_xlim()[0], ax.get_ylim()[1]
-    highest = max(roofline.peaks.values(), default=top)
-    for number, (memory, dash) in enumerate(zip(roofline.bandwidths, cycle(DASHES), strict=False)):
-        bandwidth = roofline.bandwidths[memory]
-        across, up = [left, highest / bandwidth], [left * bandwidth, highest]
-        label, gid = f"{memory}, {prefixed(bandwidth, 'B/s')}", mark_of("memory", number)
-        ax.plot(across, up, color=ink(ax), linewidth=1, linestyle=dash, label=label, gid=gid)
+    highest, words = max(roofline.peaks.values(), default=top), roofs_in_words(roofline)
+    for number, (bandwidth, dash) in enumerate(zip(roofline.bandwidths.values(), cycle(DASHES), strict=False)):
+        across, up, gid = [left, highest / bandwidth], [left * bandwidth, highest], mark_of("memory", number)
+        ax.plot(across, up, color=ink(ax), linewidth=1, linestyle=dash, label=words[gid], gid=gid)
     steepest = max(roofline.bandwidths.values(), default=highest / left)
-    for number, names in enumerate(same_peaks(roofline).values()):
+    for number, names in enumerate(_same_peaks(roofline).values()):
         for peak in (roofline.peaks[name] for name in names):
             ax.plot([peak / steepest, end], [peak, peak], color=ink(ax), linewidth=0.6, gid=mark_of("peak", number))
 

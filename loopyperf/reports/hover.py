@@ -4,17 +4,14 @@ from matplotlib.artist import Artist
 
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
 from loopyperf.plots.figures import Axes
-from loopyperf.plots.roofline import mark_of, same_peaks
+from loopyperf.plots.roofline import mark_of, roofs_in_words
 from loopyperf.units import duration, prefixed
 
 
 def said_of_roofline(ax: Axes, roofline: Roofline) -> dict[Artist, str]:
     """Return what each roof and each launch of *roofline* says that is drawn on *ax*, by its marks."""
-    memories = (f"{memory}, {prefixed(each, 'B/s')}" for memory, each in roofline.bandwidths.items())
-    peaks = (f"{' and '.join(names)}, {height}" for height, names in same_peaks(roofline).items())
-    words = {mark_of("memory", number): each for number, each in enumerate(memories)}
-    words |= {mark_of("peak", number): each for number, each in enumerate(peaks)}
-    words |= {mark_of("launch", number): _in_words(each) for number, each in enumerate(roofline.launches)}
+    launches = {mark_of("launch", number): _in_words(each) for number, each in enumerate(roofline.launches)}
+    words = roofs_in_words(roofline) | launches
     return {mark: words[name] for mark in ax.get_children() if (name := mark.get_gid()) is not None and name in words}
 
 

@@ -75,7 +75,7 @@ def test_bounds_spare_the_model_those_that_cannot_be_fastest(file: Path):
     [
         ("none", "there are no variants to rank"),
         ("nothing", "has no 'nothing'"),
-        ("doubled", "received one program, doubled; ask estimate about a single one"),
+        ("doubled", "is one kernel, and nothing to rank: name what has several"),
     ],
 )
 def test_what_is_no_set_of_variants_is_refused_in_one_line(file: Path, name: str, words: str):

@@ -1,6 +1,8 @@
-"""Print how many kernels of each corpus are counted, and why others are not: ``PYTHONPATH=tests python -m corpora``."""
+"""Print how many kernels of each corpus are counted, and why others are not: ``make corpora``."""
 
 from collections.abc import Iterable
+
+from parts.titan_v import ARCHIVE
 
 from . import loopy_tests, titan_v
 from .census import census
@@ -19,10 +21,10 @@ def table(corpus: str, specimens: Iterable[Specimen]) -> None:
 
 def main() -> None:
     """Print the tables of the corpora that are here."""
-    if titan_v.ARCHIVE.exists():
+    if ARCHIVE.exists():
         table("titan-v", titan_v.specimens())
     else:
-        print(f"titan-v: no {titan_v.ARCHIVE.name} in ../shared/data; LOOPYPERF_SHARED_DATA can say where it is")
+        print(f"titan-v: no {ARCHIVE.name} in ../shared/data; LOOPYPERF_SHARED_DATA can say where it is")
     harvest = loopy_tests.harvest()
     table("loopy tests", harvest.specimens)
     print(f"{len(harvest.obstacles):5}  loopy tests  no kernel: refused by Loopy itself")

@@ -5,9 +5,7 @@ import pytest
 from . import titan_v
 from .census import census
 
-pytestmark = pytest.mark.skipif(
-    not titan_v.ARCHIVE.exists(), reason="no titan-v.pkl.xz in ../shared/data (LOOPYPERF_SHARED_DATA says where it is)"
-)
+pytestmark = titan_v.needs_archive
 
 
 def not_counted(every: int) -> dict[str, str]:

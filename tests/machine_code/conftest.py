@@ -1,9 +1,10 @@
-"""The toolchain that these tests need, and where they keep what it made."""
+"""The toolchain that these tests need, where they keep what it made, and measured kernels to try it on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from parts.titan_v import Row, measured_kernels
 
 from . import toolchain
 from .cuda_source import CudaSource
@@ -31,3 +32,9 @@ def launch(listings: Path) -> Build:
         return only
 
     return single
+
+
+@pytest.fixture(scope="session")
+def rows() -> Mapping[int, Row]:
+    """Return the kernels measured on a TITAN V, by their numbers in the archive."""
+    return {row["id"]: row for row in measured_kernels()}

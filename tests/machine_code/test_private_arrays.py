@@ -1,13 +1,11 @@
 """Where nvcc keeps private arrays, and how often a warp accesses those in memory, against rules and graphs."""
 
-import lzma
 import pickle
-from collections.abc import Mapping
 from typing import Any
 
 import private_array_kernels as kernels
 import pytest
-from corpora.titan_v import ARCHIVE
+from corpora.titan_v import needs_archive
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
@@ -44,19 +42,8 @@ LIKELY = {2343: 0, 2415: 0, 2825: 0, 3446: 0, 2843: 0, 5917: 256, 6172: 512, 617
 EXACT = (1301, 1523, 1748, 8726)
 """of whose private memory nvcc loads and stores each element as often as the graph"""
 
-of_archive = pytest.mark.skipif(
-    not ARCHIVE.exists(), reason="no titan-v.pkl.xz in ../shared/data (LOOPYPERF_SHARED_DATA says where it is)"
-)
 
-
-@pytest.fixture(scope="module")
-def rows() -> Mapping[int, dict[str, Any]]:
-    """Return the archive by the kernels' numbers."""
-    with lzma.open(ARCHIVE) as file:
-        return {row["id"]: row for row in pickle.load(file)}
-
-
-@of_archive
+@needs_archive
 @pytest.mark.parametrize("number", ON_THE_STACK)
 def test_arrays_in_memory_fill_the_stack_that_ptxas_reports(rows: Any, number: int) -> None:
     kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
@@ -65,7 +52,7 @@ def test_arrays_in_memory_fill_the_stack_that_ptxas_reports(rows: Any, number: i
     assert ON_THE_STACK[number] == sum(array.nbytes for array in found if array.home == "private memory")
 
 
-@of_archive
+@needs_archive
 @pytest.mark.parametrize("number", LIKELY)
 def test_arrays_of_which_the_rules_are_unsure_are_where_they_likelier_are(rows: Any, number: int) -> None:
     kernel = load_kernel(pickle.loads(rows[number]["kernel"]))
@@ -74,7 +61,7 @@ def test_arrays_of_which_the_rules_are_unsure_are_where_they_likelier_are(rows: 
     assert LIKELY[number] == sum(array.nbytes for array in found if array.is_in_memory)
 
 
-@of_archive
+@needs_archive
 @pytest.mark.parametrize("number", EXACT)
 def test_a_warp_loads_and_stores_private_memory_as_its_graph_says(launch: Any, rows: Any, number: int) -> None:
     unit, sizes = pickle.loads(rows[number]["kernel"]), rows[number]["sizes"]

@@ -1,12 +1,10 @@
 """Measured kernels of ``../shared/data/titan-v.pkl.xz`` multiply in double precision as often as their einsums say."""
 
-import lzma
 import pickle
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from corpora.titan_v import ARCHIVE
+from corpora.titan_v import needs_archive
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg.construction.kernel_graphs import kernel_graphs
@@ -17,9 +15,7 @@ from .data_branches import around_calls
 from .launch import FAST_MATH
 from .tally import Tally
 
-pytestmark = pytest.mark.skipif(
-    not ARCHIVE.exists(), reason="no titan-v.pkl.xz in ../shared/data (LOOPYPERF_SHARED_DATA says where it is)"
-)
+pytestmark = needs_archive
 
 # By the kernel's number in the archive, each from a group of its own: the elements or tiles of one work-group, and the
 # multiplications with addition for each. (k,ij,kj -> ki) sums over j for each i; of a product of three, two are
@@ -45,13 +41,6 @@ MULTIPLY_ADDS = {
 """of the first work-group"""
 ONLY_SCALED = {165: 32 * 20, 246: 4 * 15}
 """kernels without a sum: multiplications of the first work-group"""
-
-
-@pytest.fixture(scope="module")
-def rows() -> Mapping[int, dict[str, Any]]:
-    """Return the archive by the kernels' numbers."""
-    with lzma.open(ARCHIVE) as file:
-        return {row["id"]: row for row in pickle.load(file)}
 
 
 def first_group(launch: Any, row: dict[str, Any], architecture: str) -> Tally:

@@ -236,6 +236,13 @@ def test_at_any_width_nothing_sticks_out_and_text_stands_out_from_the_ground(
             assert_stands_out(watched, selector)
 
 
+@pytest.mark.parametrize("width", [400, 1200])
+def test_a_page_without_room_for_all_columns_says_so(browser: Any, address: str, width: int):
+    with watching(browser, address, viewport={"width": width, "height": 800}) as watched:
+        assert watched.page.locator("#source thead .wide").first.is_visible() is (width == 1200)
+        assert watched.page.get_by_text("no room for some columns").is_visible() is (width == 400)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_of_the_source_stand_out_from_the_ground(browser: Any, tmp_path: Path, scheme: str):
     page = lpp.report(triangle(), n=4096, device="nvidia-v100", models=["roofline"]).save(tmp_path / "page.html")
