@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loopyperf.calibration.candidates import Candidate, possible
-from loopyperf.calibration.intervals.held_out import FOLDS, SEEDS, held_out
+from loopyperf.calibration.intervals.interval_coverage import FOLDS, SEEDS, interval_coverage
 from loopyperf.calibration.problem import Observation
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
@@ -30,7 +30,7 @@ def table(rows: Sequence[Observation], beyond: Sequence[Observation], seeds: int
     ways["the better one"] = candidates
     found = Table("fit", "80 % interval holds", "reaches up to, in the median", "kernels without one", "chosen")
     for name, each in ways.items():
-        held = held_out(rows, each, beyond, seeds=seeds)
+        held = interval_coverage(rows, each, beyond, seeds=seeds)
         chosen = "; ".join(held.chosen) if len(each) > 1 else ""
         found.add_row(name, f"{held.inside:.1%}", f"{held.factor:.2f} times the prediction", str(held.without), chosen)
     return found

@@ -37,7 +37,7 @@ from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.sampling import SampledProgram, Work, sampled_time
-from loopyperf.oracle.samples.sampling_campaign import made_once, question
+from loopyperf.oracle.samples.sampling_campaign import made_once, sampling_task
 from loopyperf.oracle.samples.taking import SampledKernel, take_samples
 
 ROOT = Path(__file__).parents[1]
@@ -145,7 +145,7 @@ def long_enough(backend: Backend, case: Case) -> Iterator[Case]:
 
 def measure(backend: Any, case: Case) -> Result | None:
     """Return the steadiest of some tries, or the first one that is steady; None for a kernel of too few groups."""
-    asked = question(backend, case)
+    asked = sampling_task(backend, case)
     tries: list[Result] = []
     before = processor_seconds(backend, asked.case)
     while len(tries) < TRIES and not any(each.apart <= STEADY for each in tries):

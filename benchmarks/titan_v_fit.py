@@ -20,7 +20,7 @@ from parts.titan_v import DEVICE, FIGURES, add_files, figures, gathered, measure
 from rich.table import Table
 
 from loopyperf.calibration.candidates import Candidate, possible
-from loopyperf.calibration.intervals.held_out import held_out
+from loopyperf.calibration.intervals.interval_coverage import interval_coverage
 from loopyperf.calibration.problem import Observation
 from loopyperf.calibration.validation import cross_validate
 
@@ -49,7 +49,7 @@ def cells(observations: Sequence[Observation], candidates: Sequence[Candidate]) 
     validated = cross_validate(observations, candidates)
     for name, left_out in validated.left_out.items():
         predicted = np.maximum(left_out.seconds, np.finfo(float).tiny)
-        held = held_out(observations, [validated.candidates[name]])
+        held = interval_coverage(observations, [validated.candidates[name]])
         interval = f"{held.inside:.1%}", f"{held.factor:.2f}", str(held.without)
         yield name, (*figures(predicted, observations), *interval)
 

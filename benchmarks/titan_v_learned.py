@@ -19,7 +19,7 @@ from parts.titan_v import FIGURES, add_files, figures, gathered, measured_kernel
 from rich.table import Table
 
 from loopyperf.calibration.candidates import CANDIDATES
-from loopyperf.calibration.intervals.held_out import FOLDS
+from loopyperf.calibration.intervals.interval_coverage import FOLDS
 from loopyperf.calibration.learning.correction import Judged, Names, judge
 from loopyperf.calibration.learning.example import Example, FittedBase
 from loopyperf.calibration.learning.training import scores

@@ -18,7 +18,7 @@ from rich.table import Table
 from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
-from loopyperf.calibration.intervals.held_out import FOLDS
+from loopyperf.calibration.intervals.interval_coverage import FOLDS
 from loopyperf.calibration.intervals.widths import widths
 from loopyperf.calibration.problem import Observation
 from loopyperf.models.sensitivity import sensitivity

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from loopyperf.calibration.folds import MOST_FOLDS, splits
-from loopyperf.calibration.learning.example import Base, Example, held_out
+from loopyperf.calibration.learning.example import Base, Example, out_of_fold
 from loopyperf.calibration.learning.regressors import RECIPES, Parameters, Regressor, searched, taught
 from loopyperf.calibration.problem import Matrix, Vector
 
@@ -50,7 +50,7 @@ class Lesson:
     def of(cls, base: Base, examples: Sequence[Example]) -> "Lesson":
         """Return what to learn from *examples*; the base of each is one that has not seen its class."""
         names = Names.of(examples)
-        targets = logarithms(examples, held_out(base, examples))
+        targets = logarithms(examples, out_of_fold(base, examples))
         return cls(names, names.matrix(examples), targets, tuple(each.observation.kernel_class for each in examples))
 
     def searched(self, recipe: str) -> dict[str, float]:

@@ -85,7 +85,7 @@ class FittedBase:
         return lambda asked: solution.seconds([each.observation.amounts(basis) for each in asked])
 
 
-def held_out(base: Base, examples: Sequence[Example]) -> Vector:
+def out_of_fold(base: Base, examples: Sequence[Example]) -> Vector:
     """Return the seconds that *base* says of each example, fitted to examples of other classes."""
     found = np.zeros(len(examples))
     for known, asked in splits([each.observation.kernel_class for each in examples]):

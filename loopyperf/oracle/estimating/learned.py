@@ -19,7 +19,7 @@ from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.estimating.by_counts import time_by_counts
 from loopyperf.oracle.estimating.by_device import answered_at, device_estimate, time_by_pipelines
-from loopyperf.oracle.estimating.sampled import sampled
+from loopyperf.oracle.estimating.sampled import samples_of
 from loopyperf.oracle.observation import is_one_device, told_device
 from loopyperf.oracle.samples.taking import SampledKernel
 from loopyperf.oracle.seen_kernel import SeenKernel
@@ -95,7 +95,7 @@ def sampler(
                 f"the learned model was trained on the device {slug!r}, and samples would be taken on "
                 f"{backend.environment.slug!r}; train one there, or open a backend of the device that it is of"
             )
-        return sampled(program, backend, arguments, typical, sizes)
+        return samples_of(program, backend, arguments, typical, sizes)
 
     return take
 

@@ -19,7 +19,7 @@ from loopyperf.oracle.estimating.by_device import answered_at, device_estimate
 from loopyperf.oracle.made_case import made_case
 from loopyperf.oracle.measuring import opened
 from loopyperf.oracle.samples.saturations import described_saturations
-from loopyperf.oracle.samples.taking import Question, SampledKernel, take_samples
+from loopyperf.oracle.samples.taking import SampledKernel, SamplingTask, take_samples
 from loopyperf.properties.unified import item_named
 
 BackendChoice = str | Backend | RunsParts
@@ -52,13 +52,13 @@ def estimate_sampled(
 ) -> Estimate:
     """Return how long *program* runs at *sizes* on the device of *backend* by *model*; see :func:`loopyperf.estimate`.
 
-    Raises what :func:`sampled` raises.
+    Raises what :func:`samples_of` raises.
     """
     kernel, answer = answered_at(program, sizes, lambda one: _answer(program, model, backend, arguments, typical, one))
     return device_estimate(kernel, model.name, backend.environment.slug, sizes, answer, typical)
 
 
-def sampled(
+def samples_of(
     program: Program, backend: RunsParts, arguments: Stated, typical: Stated, sizes: Mapping[str, Any]
 ) -> SampledKernel:
     """Return the samples of *program* at *sizes* on *backend*, with *arguments*, and others that are made up.
@@ -67,8 +67,8 @@ def sampled(
     a kernel that cannot be run, or launches nothing, and :class:`KernelError` for one that Loopy cannot prepare.
     """
     kernel, case = prepared(program), made_case(program, sizes, arguments)
-    question = Question(backend, case, kernel, case.sizes, Typical(typical or {}, item_named))
-    found = take_samples(question, described=described_saturations(program, backend, typical, case.sizes))
+    task = SamplingTask(backend, case, kernel, case.sizes, Typical(typical or {}, item_named))
+    found = take_samples(task, described=described_saturations(program, backend, typical, case.sizes))
     if not found.programs:
         raise ParameterError(f"at {dict(case.sizes)} {kernel.name} launches no groups: there is nothing to sample")
     zeros = indices_made_up(kernel.loopy_kernel, arguments or {})
@@ -79,6 +79,6 @@ def sampled(
 def _answer(
     program: Program, model: SampledModel, backend: RunsParts, arguments: Stated, typical: Stated, sizes: Sizes
 ) -> tuple[str, ModelTime]:
-    taken = sampled(program, backend, arguments, typical, sizes)
+    taken = samples_of(program, backend, arguments, typical, sizes)
     answer = model.time(taken.programs, taken.launching)
     return prepared(program).name, replace(answer, notes=(*answer.notes, *taken.notes(float(answer.seconds))))

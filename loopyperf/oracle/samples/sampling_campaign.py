@@ -24,7 +24,7 @@ from loopyperf.measurement.records import Sampled
 from loopyperf.measurement.watch import Watch
 from loopyperf.oracle.analysis import prepared
 from loopyperf.oracle.samples.saturations import described_saturations
-from loopyperf.oracle.samples.taking import Question, SampledKernel, take_samples
+from loopyperf.oracle.samples.taking import SampledKernel, SamplingTask, take_samples
 
 SAMPLING = "sampling"
 """the stage of a calibration, as its progress says"""
@@ -112,15 +112,15 @@ def made_once(configuration: Configuration) -> Configuration:
     return replace(configuration, build=cache(configuration.build), arguments=arguments)
 
 
-def question(machine: RunsParts, case: Case) -> Question:
+def sampling_task(machine: RunsParts, case: Case) -> SamplingTask:
     """Return what is asked of the *case* of a kernel file: its integer parameters are those among its arguments."""
     kernel = prepared(case.configuration.build())
     arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
     sizes = {name: int(arguments[name]) for name in sorted(kernel.parameters)}
-    return Question(machine, case, kernel, sizes, Typical({}))
+    return SamplingTask(machine, case, kernel, sizes, Typical({}))
 
 
-def sampled(case: Case, taken: SampledKernel, run: str) -> Sampled:
+def sampled_record(case: Case, taken: SampledKernel, run: str) -> Sampled:
     """Return the record of the samples *taken* of *case* in the run of that id."""
     return Sampled(
         run=run,
@@ -144,13 +144,13 @@ def _sample(machine: RunsParts, watch: Watch, case: Case, archive: Archive) -> l
     if not taken.programs:
         return [f"{case}: launches no groups"]
     archive.append(*watch.records())
-    archive.append_samples(sampled(case, taken, archive.run.id))
+    archive.append_samples(sampled_record(case, taken, archive.run.id))
     return []
 
 
 def _taken(machine: RunsParts, watch: Watch, case: Case, repeats: int) -> SampledKernel:
     """Return samples of *case* that were taken while the device was not slow, or the last of so many *repeats*."""
-    asked = question(machine, case)
+    asked = sampling_task(machine, case)
     described = described_saturations(case.configuration.build(), machine, None, asked.sizes)
     while True:
         watch.wait()

@@ -68,7 +68,7 @@ class SampledKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SamplingTask:
     """A kernel at one size, of which samples are to be taken on a backend."""
 
     backend: RunsParts
@@ -81,7 +81,7 @@ class Question:
 
 
 def take_samples(
-    question: Question,
+    task: SamplingTask,
     *,
     described: Mapping[str, int] | None = None,
     multiples: Sequence[int] | None = None,
@@ -96,11 +96,11 @@ def take_samples(
 
     Raises :class:`MeasurementError` for a kernel that cannot be run, and :class:`BackendError` for a lost device.
     """
-    nothing = {argument.name: 0 for argument in question.kernel.loopy_kernel.args}
-    programs = question.backend.bound(question.case, nothing).programs
+    nothing = {argument.name: 0 for argument in task.kernel.loopy_kernel.args}
+    programs = task.backend.bound(task.case, nothing).programs
     stated = described or {}
-    taken = [_Sampler(question, each, max(each.saturation, stated.get(each.name, 0)), protocol) for each in programs]
-    found = [each.sampled(multiples) for each in taken]
+    taken = [_Sampler(task, each, max(each.saturation, stated.get(each.name, 0)), protocol) for each in programs]
+    found = [each.samples(multiples) for each in taken]
     gaps = [gap for each in taken for gap in each.gaps]
     return SampledKernel(
         tuple(found),
@@ -114,8 +114,8 @@ def take_samples(
 class _Sampler:
     """Takes the samples of one device program."""
 
-    def __init__(self, question: Question, program: DeviceProgram, saturation: int, protocol: Protocol) -> None:
-        self.question, self.program, self.saturation, self.protocol = question, program, saturation, protocol
+    def __init__(self, task: SamplingTask, program: DeviceProgram, saturation: int, protocol: Protocol) -> None:
+        self.task, self.program, self.saturation, self.protocol = task, program, saturation, protocol
         self.spent = 0.0
         self.gaps: list[float] = []
         self.unknown = ""
@@ -123,7 +123,7 @@ class _Sampler:
 
     # {{{ which groups
 
-    def sampled(self, multiples: Sequence[int] | None) -> SampledProgram:
+    def samples(self, multiples: Sequence[int] | None) -> SampledProgram:
         """Return the samples."""
         if multiples is not None:
             fitting = [each for each in multiples if each * self.saturation < prod(self.program.extents)]
@@ -155,13 +155,13 @@ class _Sampler:
 
     def _run(self, parts: Sequence[Grid]) -> SampledProgram:
         nbytes = self._contents(parts[-1])
-        bound = self.question.backend.bound(self.question.case, nbytes)
+        bound = self.task.backend.bound(self.task.case, nbytes)
         evicted = self._others(nbytes)
         timings = self._interleaved(bound, [self.program.cut(part) for part in parts], evicted)
         return self._program([self._groups(part) for part in parts], timings, self._work(parts))
 
     def _run_all(self) -> SampledProgram:
-        bound = self.question.backend.bound(self.question.case, {})
+        bound = self.task.backend.bound(self.task.case, {})
         return self._program([self.program.groups], self._interleaved(bound, [self.program.grids]), None)
 
     def _program(self, groups: Sequence[int], timings: Sequence[Timing], work: Work | None) -> SampledProgram:
@@ -196,11 +196,9 @@ class _Sampler:
         return sum(map(prod, self.program.cut(part)))
 
     def _first_groups(self) -> FirstGroups | None:
-        question = self.question
+        task = self.task
         try:
-            return first_groups(
-                question.kernel, self.program.name, question.sizes, self.program.extents, question.typical
-            )
+            return first_groups(task.kernel, self.program.name, task.sizes, self.program.extents, task.typical)
         except (UncountableError, EngineError) as error:
             self.unknown = f"the groups of {self.program.name} are taken to do the same: {error}"
             return None
@@ -225,7 +223,7 @@ class _Sampler:
 
         Of arrays of which nobody knows how much a sample touches, that is nothing.
         """
-        whole = array_bytes(self.question.kernel.loopy_kernel, self.question.sizes)
+        whole = array_bytes(self.task.kernel.loopy_kernel, self.task.sizes)
         others = sum(max(nbytes - contents.get(name, nbytes), 0) for name, nbytes in whole.items())
         return min(others, MOST_EVICTED) if others >= LEAST_EVICTED else 0
 

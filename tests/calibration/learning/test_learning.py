@@ -11,7 +11,7 @@ from learning_table import CLASSES, MADE_UP, examples
 
 from loopyperf.calibration.candidates import CANDIDATES
 from loopyperf.calibration.learning.correction import Lesson, judge
-from loopyperf.calibration.learning.example import Answers, Example, FittedBase, Stated, held_out
+from loopyperf.calibration.learning.example import Answers, Example, FittedBase, Stated, out_of_fold
 from loopyperf.calibration.learning.learned import Learned
 from loopyperf.calibration.learning.regressors import RECIPES
 from loopyperf.calibration.learning.training import learn, scores
@@ -118,7 +118,7 @@ class Spy:
 
 def test_a_base_is_never_asked_about_a_class_that_it_was_fitted_to():
     rows = examples()
-    assert held_out(Spy(), rows).tolist() == [row.base for row in rows]
+    assert out_of_fold(Spy(), rows).tolist() == [row.base for row in rows]
     judge(Spy(), rows, ["svr"])
     Lesson.of(Spy(), rows)
 
@@ -129,7 +129,7 @@ def test_residuals_of_a_fitted_base_are_those_of_fits_to_other_classes():
         for place in range(12)
     ]
     base = FittedBase(CANDIDATES[0])
-    ratios = held_out(base, rows) / [row.observation.seconds for row in rows]
+    ratios = out_of_fold(base, rows) / [row.observation.seconds for row in rows]
     # One weight, by least squares of relative errors of 1, 2 and 4 µs without one: Σ 1/t over Σ 1/t².
     assert ratios[:3] == pytest.approx([(3 / 4) / (5 / 16), (5 / 4) / (17 / 16) / 2, (3 / 2) / (5 / 4) / 4], rel=1e-3)
 

@@ -11,7 +11,7 @@ from parts_backend import HOST, LAUNCH, TICK, PartsBackend
 import loopyperf as lpp
 from loopyperf.errors import BackendError, ParameterError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.oracle.estimating.sampled import sampled
+from loopyperf.oracle.estimating.sampled import samples_of
 from loopyperf.oracle.samples.taking import LEAST_EVICTED, MOST_EVICTED, SLACK
 
 N = 16 * 1000
@@ -34,7 +34,7 @@ def test_equal_groups_are_predicted_exactly_from_few_of_them():
 
 def test_samples_are_twice_and_three_times_what_the_device_runs_at_once():
     backend = PartsBackend(saturation=40)
-    (program,) = sampled(doubled(), backend, None, None, {"n": N}).programs
+    (program,) = samples_of(doubled(), backend, None, None, {"n": N}).programs
     assert (program.samples.groups, program.samples.saturation) == ((80, 120), 40)
     assert program.samples.seconds == (LAUNCH + 80 * TICK, LAUNCH + 120 * TICK)
 
@@ -42,7 +42,7 @@ def test_samples_are_twice_and_three_times_what_the_device_runs_at_once():
 def test_larger_samples_are_taken_where_a_launch_is_most_of_them():
     # At 80 and 120 groups of a hundredth of a tick, a launch of four ticks: 4.8 and 5.2.
     backend = PartsBackend(seconds=lambda *_: TICK / 100, saturation=40)
-    (program,) = sampled(doubled(), backend, None, None, {"n": 100 * N}).programs
+    (program,) = samples_of(doubled(), backend, None, None, {"n": 100 * N}).programs
     first, second = program.samples.seconds
     assert program.samples.groups[0] > 80
     assert second >= 1.25 * first
@@ -61,7 +61,7 @@ def test_groups_that_do_more_and_more_are_told_by_their_work():
     backend = PartsBackend(seconds=lambda group, _: TICK * (16 * group[0] + 12), saturation=4)
     found = asked(triangle(), backend, n=N)
     assert found.seconds == pytest.approx(HOST + LAUNCH + TICK * (16 * 499500 + 12000), rel=1e-6)
-    (program,) = sampled(triangle(), backend, None, None, {"n": N}).programs
+    (program,) = samples_of(triangle(), backend, None, None, {"n": N}).programs
     assert len(program.samples.groups) == 4
     assert any("the groups of triangle differ" in note for note in found.notes)
 
@@ -75,7 +75,7 @@ def test_each_launch_is_sampled():
 
 def test_only_what_the_samples_touch_is_on_the_device_and_the_rest_is_touched_in_between():
     backend = PartsBackend(saturation=40)
-    sampled(doubled(), backend, None, None, {"n": 64 * N})
+    samples_of(doubled(), backend, None, None, {"n": 64 * N})
     nothing, contents, *_ = backend.contents
     assert set(nothing.values()) == {0}
     assert set(contents) == {"a", "b"}
@@ -86,7 +86,7 @@ def test_only_what_the_samples_touch_is_on_the_device_and_the_rest_is_touched_in
 
 def test_what_other_launches_use_is_touched_in_between_too():
     backend = PartsBackend(saturation=40)
-    sampled(two_launches(), backend, None, None, {"n": 64 * N})
+    samples_of(two_launches(), backend, None, None, {"n": 64 * N})
     _, *contents = backend.contents
     assert contents[0]["b"] == contents[-1]["a"] == SLACK  # which the one does not touch, and the other does not
     rest = {sum(max(4 * 64 * N - nbytes, 0) for nbytes in each.values()) for each in contents}
@@ -95,7 +95,7 @@ def test_what_other_launches_use_is_touched_in_between_too():
 
 def test_of_what_data_address_a_sample_is_taken_to_touch_all():
     backend = PartsBackend(saturation=40)
-    sampled(gathered(), backend, None, None, {"n": 64 * N})
+    samples_of(gathered(), backend, None, None, {"n": 64 * N})
     _, contents, *_ = backend.contents
     assert set(contents) == {"b", "index"}
     assert backend.evicted[0] == 2 * 4 * 64 * N - sum(contents.values())
@@ -189,7 +189,7 @@ def test_a_kernel_is_sampled_on_pocl():
     found = asked(outer_product(), backend, n=64, m=1024)
     assert found.device == backend.environment.slug
     assert found.seconds > 0
-    (program,) = sampled(outer_product(), backend, None, None, {"n": 64, "m": 1024}).programs
+    (program,) = samples_of(outer_product(), backend, None, None, {"n": 64, "m": 1024}).programs
     assert program.samples.total_groups == 64 * 64
     assert program.samples.saturation == backend.limits.cores
 

@@ -25,7 +25,7 @@ SEEDS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOut:
+class IntervalCoverage:
     """What intervals are worth, over kernels whose classes were left out."""
 
     inside: float
@@ -38,7 +38,7 @@ class HeldOut:
     """the candidates that the fits were made by"""
 
 
-def held_out(
+def interval_coverage(
     observations: Sequence[Observation],
     candidates: Sequence[Candidate],
     beyond: Sequence[Observation] = (),
@@ -46,7 +46,7 @@ def held_out(
     level: float = LEVEL,
     folds: int = FOLDS,
     seeds: int = SEEDS,
-) -> HeldOut:
+) -> IntervalCoverage:
     """Return how often intervals of the probability *level* hold, of fits to all classes but those of a fold.
 
     Classes are dealt to so many *folds*, in as many ways as there are *seeds*. Of several *candidates*, each fit takes
@@ -83,7 +83,9 @@ def held_out(
     finite = np.isfinite(stated)
     inside = np.array(errors)[finite] <= np.array(stated)[finite]
     factor = float(np.exp(np.median(np.array(stated)[finite]))) if finite.any() else np.inf
-    return HeldOut(float(np.mean(inside)) if finite.any() else 0.0, int((~finite).sum()), factor, tuple(chosen))
+    return IntervalCoverage(
+        float(np.mean(inside)) if finite.any() else 0.0, int((~finite).sum()), factor, tuple(chosen)
+    )
 
 
 _NOBODY = Provenance(model="", device="", slug="", counting="executed")

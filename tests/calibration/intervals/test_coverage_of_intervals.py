@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from loopyperf.calibration.candidates import CANDIDATES, possible
-from loopyperf.calibration.intervals.held_out import held_out
+from loopyperf.calibration.intervals.interval_coverage import interval_coverage
 from loopyperf.calibration.problem import Observation
 from loopyperf.errors import CalibrationError, LoopyperfWarning
 
@@ -28,20 +28,20 @@ def observations(classes: int, habit: float = 0.15, noise: float = 0.05) -> list
 
 
 def test_four_of_five_kernels_of_classes_left_out_lie_in_their_interval():
-    found = held_out(observations(40), LINEAR, seeds=2)
+    found = interval_coverage(observations(40), LINEAR, seeds=2)
     assert 0.75 <= found.inside <= 0.85
     assert found.chosen == ("linear, non-negative",)
 
 
 def test_an_interval_reaches_to_the_quantile_of_the_errors():
-    found = held_out(observations(40, habit=0.0, noise=0.15), LINEAR, seeds=1)
+    found = interval_coverage(observations(40, habit=0.0, noise=0.15), LINEAR, seeds=1)
     # Four of five normal errors are below 1.28 standard deviations: exp(0.192) = 1.21. 160 tell that to some 7 %.
     assert np.log(found.factor) == pytest.approx(0.192, rel=0.2)
 
 
 def test_intervals_that_state_less_hold_less_and_reach_less_far():
     rows = observations(20)
-    half, most = (held_out(rows, LINEAR, seeds=1, level=level) for level in (0.5, 0.9))
+    half, most = (interval_coverage(rows, LINEAR, seeds=1, level=level) for level in (0.5, 0.9))
     assert half.inside < most.inside
     assert half.factor < most.factor
 
@@ -49,7 +49,7 @@ def test_intervals_that_state_less_hold_less_and_reach_less_far():
 def test_a_class_unlike_all_others_is_not_in_its_interval():
     rows = observations(20, habit=0.0)
     slow = [Observation(row.kernel_class, "x", {}, row.properties, row.seconds * 100) for row in rows[:4]]
-    found = held_out([*slow, *rows[4:]], LINEAR, seeds=1)
+    found = interval_coverage([*slow, *rows[4:]], LINEAR, seeds=1)
     assert found.inside <= 0.95  # 4 of 80 are never inside, though others reach further for their sake
 
 
@@ -58,21 +58,21 @@ def test_kernels_that_do_what_nobody_was_measured_doing_have_no_interval():
     alone = [
         Observation(row.kernel_class, "x", {}, {**row.properties, "f64 div": 10**7}, row.seconds) for row in rows[:4]
     ]
-    found = held_out([*alone, *rows[4:]], LINEAR, seeds=2)
+    found = interval_coverage([*alone, *rows[4:]], LINEAR, seeds=2)
     assert found.without == 4 * 2
     assert found.inside >= 0.7
 
 
 def test_of_several_candidates_each_fit_takes_one():
-    found = held_out(observations(10), [each for each in CANDIDATES if each.model == "linear"], seeds=1)
+    found = interval_coverage(observations(10), [each for each in CANDIDATES if each.model == "linear"], seeds=1)
     assert set(found.chosen) <= {"linear, non-negative", "linear, plain"}
 
 
 def test_too_few_classes_are_refused():
     with pytest.raises(CalibrationError, match="on 4 kernel classes in 5 folds"):
-        held_out(observations(4), LINEAR)
+        interval_coverage(observations(4), LINEAR)
     with pytest.raises(CalibrationError, match="on 2 kernel classes in 2 folds: there must be at least three"):
-        held_out(observations(2), LINEAR, folds=2)
+        interval_coverage(observations(2), LINEAR, folds=2)
 
 
 # {{{ rows without the columns of a candidate
