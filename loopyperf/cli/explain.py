@@ -84,7 +84,8 @@ def _sheets(answer: Explanation) -> Iterator[Sheet]:
         shown, said = on.estimate, notes_on(on)
         where = on.name if on.name == on.device else f"{on.name} ({on.device})"
         asked = f"{called(answer.kernel, answer.sizes, answer.typical)} on {where}, model {on.first}"
-        yield Sheet(asked, shown.sheet().answer, [_source_table(answer, on)])
+        least = [f"the roofline says {duration(on.least)} at least"] if on.is_under_the_roof(on.first) else []
+        yield Sheet(asked, shown.sheet().answer, [_source_table(answer, on)], remarks=least)
         if shown.breakdown.rows:
             yield Sheet("What the time is made of", tables=[_parts_table(shown)])
         yield from _listed(_whose(on), [_said_by(names, sentence, on) for sentence, names in said.items()])

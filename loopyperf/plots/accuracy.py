@@ -124,9 +124,13 @@ def plot_residual_panels(observations: Sequence[Observation], fit: Fit, *, at_mo
         ax.remove()
     for ax in panels[:, 0]:
         ax.set(ylabel=ERROR)
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    size, ncols = legend_print(labels, across * width, LEGEND)
-    figure.legend(handles, labels, loc="outside lower center", ncols=ncols, frameon=False, fontsize=size)
+    handles = {
+        label: handle for ax in figure.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    size, ncols = legend_print(list(handles), across * width, LEGEND)
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=ncols, frameon=False, fontsize=size
+    )
     return figure
 
 
@@ -186,7 +190,8 @@ def _scatter(ax: Axes, found: _Errors, column: str, letters: int = 80) -> None:
     classes = dict.fromkeys(found.classes.tolist())
     for kernel_class, style in zip(classes, point_styles(), strict=False):
         own = (found.classes == kernel_class) & (along != 0)
-        ax.plot(along[own], found.errors[own], **style, linestyle="none", label=kernel_class)
+        if own.any():
+            ax.plot(along[own], found.errors[own], **style, linestyle="none", label=kernel_class)
     ax.axhline(0, color="grey", linewidth=1, zorder=0)
     ax.set_xlabel("\n".join(in_lines(what, letters)), fontsize=PRINTS[0][0])
     farthest = 1.05 * max(abs(along).max(initial=0.0), 1e-12)

@@ -34,6 +34,8 @@ BESIDE_BARS = 8 * LETTER
 """inches that the time beside a bar takes"""
 BARS = 0.5
 """of the width that bars have at least, beside the longest names"""
+FAR = 2.5
+"""times the longest bar: an interval that reaches farther ends in an arrow, so that bars remain to be seen"""
 
 
 def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST, ax: Axes | None = None) -> Figure:
@@ -42,7 +44,8 @@ def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST,
     Parts, a row each, are properties, or instructions, barriers and launches of the source; all but the *most* largest,
     by their magnitude, are one bar, "others". Costs below 0, which weights that were fitted without bounds may have, go
     to the left. The bar of the whole has the estimate's interval, and the times that it has otherwise
-    (:attr:`Estimate.alternatives`).
+    (:attr:`Estimate.alternatives`). An interval that reaches much farther than all bars ends in an arrow; the legend
+    then says up to where.
 
     :raises ParameterError: *estimate* is of many sizes, or *by* is something else.
     """
@@ -59,7 +62,7 @@ def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST,
             places, widths = zip(*drawn, strict=True)
             drawn_bars = ax.barh(places, widths, **style, linewidth=0, label=label)
             ax.bar_label(drawn_bars, [duration(width * unit) for width in widths], padding=2, fontsize=PRINT)
-    _mark_whole(ax, estimate, unit)
+    _mark_whole(ax, estimate, unit, FAR * max(map(abs, [whole, *parts.values()])))
     ax.axvline(0, color=ink(ax), linewidth=0.8)
     least = "at least " if estimate.left_out else ""
     name_rows(ax, [f"{WHOLE}, {least}{whole / unit:.3g} {name}", *parts])
@@ -100,12 +103,17 @@ def _largest(parts: Mapping[str, float], most: int) -> dict[str, float]:
     return {**found, f"{len(rest)} {OTHERS}": sum(rest)} if rest else found
 
 
-def _mark_whole(ax: Axes, estimate: Estimate, unit: float) -> None:
+def _mark_whole(ax: Axes, estimate: Estimate, unit: float, far: float) -> None:
+    """Draw the interval and what the time is otherwise; what is beyond *far* seconds by an arrow."""
     whole = float(estimate.seconds)
     if estimate.interval is not None:
         low, high = (float(end) for end in estimate.interval)
-        spread = [[(whole - low) / unit], [(high - whole) / unit]]
-        ax.errorbar([whole / unit], [0], xerr=spread, color=ink(ax), capsize=4, linestyle="none", label="interval")
+        is_far = high > far
+        spread = [[(whole - low) / unit], [(min(high, far) - whole) / unit]]
+        label = f"interval, up to {duration(high)}" if is_far else "interval"
+        ax.errorbar([whole / unit], [0], xerr=spread, color=ink(ax), capsize=4, linestyle="none", label=label)
+        if is_far:
+            ax.plot([far / unit], [0], ">", color=ink(ax))
     for marker, other in zip("Ds^vP", estimate.alternatives, strict=False):
         at = float(other.seconds) / unit
         ax.plot([at], [0], marker, color=ink(ax), fillstyle="none", linestyle="none", label=f"if {other.assumption}")

@@ -1,6 +1,6 @@
 """Performance against occupancy: whether more warps at once would help, and from how many on they do not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import isclose
 from typing import Any
 
@@ -14,8 +14,6 @@ Points = Sequence[tuple[float, float]]
 """concurrent warps of a core, performance"""
 ALIKE = 0.005
 """relative difference of lines that look the same"""
-WIDER, MOST = 2.0, 3
-"""points that a line is wider for each line that covers it, and for how many of them, so that it is seen below"""
 THIN = 0.6
 """points that a line between measured points is wide"""
 
@@ -32,25 +30,27 @@ def plot_over_occupancy(
     """Return a figure with a line for each of *lines*: performance (y) over the warps that are on a core at once (x).
 
     *lines* are points by name, or what :func:`loopyperf.compare_occupancies` returns: then they are of each model, and
-    performance is told in runs of the kernel in a second. Else *ylabel* must name the performance and its unit. What
-    was *measured* is drawn as hollow points, in the colour of the line of the same name; where their marker comes a
+    performance is told in runs of the kernel in a second. Else *ylabel* must name the performance and its unit. Lines
+    that cannot be told apart are one, with all their names, unless there are measured points of them. What was
+    *measured* is drawn as hollow points, in the colour of the line of the same name; where their marker comes a
     second time, thin dashes join them. *bounds*, what cannot be exceeded, are dashed. The layout is that of Fig. 3 of
     Cornelis and Lemeire, and Fig. 2, 14 and 17 of Lemeire et al.
 
     :raises ParameterError: *lines* are points, and no *ylabel* says of what.
     """
+    # Units of one's own may have a prefix already.
+    scale = ticker.EngFormatter() if isinstance(lines, OccupancyComparison) else ticker.StrMethodFormatter("{x:,g}")
     if isinstance(lines, OccupancyComparison):
         lines, ylabel = lines.points, ylabel or "performance (runs/s)"
     if not ylabel:
         raise ParameterError("points have no unit: say in ylabel what they are, for example ylabel='Gflop/s'")
     ax = axes(ax)
     known = measured or {}
-    names = [*lines, *(name for name in known if name not in lines)]
+    alike = _alike({name: line for name, line in lines.items() if line}, alone=known)
+    names = [*alike, *(name for name in known if name not in alike)]
     for name, style in zip(names, line_styles(), strict=False):
-        if lines.get(name):
-            covered = sum(_is_alike(lines[name], lines.get(other, ())) for other in names[names.index(name) + 1 :])
-            wider = WIDER * min(covered, MOST)
-            ax.plot(*_sorted(lines[name]), **style, linewidth=1.5 + wider, markersize=4 + wider, label=name)
+        if name in alike:
+            ax.plot(*_sorted(lines[name]), **style, markersize=4, label=", ".join(alike[name]))
         if known.get(name):
             label = None if lines.get(name) else f"{name}, measured"
             ax.plot(*_sorted(known[name]), **hollow(style), **_between_measured(style), label=label)
@@ -62,7 +62,7 @@ def plot_over_occupancy(
     if bounds:
         _draw_bounds(ax, bounds)
     ax.set_ylim(bottom=0)
-    ax.yaxis.set_major_formatter(ticker.EngFormatter())
+    ax.yaxis.set_major_formatter(scale)
     legend_above(ax)
     return figure_of(ax)
 
@@ -82,6 +82,15 @@ def _between_measured(style: LineStyle) -> dict[str, Any]:
     """Return how measured points are joined: not at all; where their marker was used before, thinly, in own dashes."""
     is_first = style["linestyle"] == DASHES[0]
     return {"linestyle": "none"} if is_first else {"linestyle": style["linestyle"], "linewidth": THIN}
+
+
+def _alike(lines: Mapping[str, Points], alone: Collection[str]) -> dict[str, list[str]]:
+    """Return the first name of each line that is drawn -> all names of it; those *alone* are each a line of its own."""
+    found: dict[str, list[str]] = {}
+    for name, line in lines.items():
+        drawn = (each for each in found if name not in alone and each not in alone and _is_alike(lines[each], line))
+        found.setdefault(next(drawn, name), []).append(name)
+    return found
 
 
 def _is_alike(one: Points, other: Points) -> bool:

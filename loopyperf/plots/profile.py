@@ -25,8 +25,13 @@ Spans = dict[tuple[Row, str], list[tuple[float, float]]]
 """row and what it shows -> begin and length, in cycles"""
 
 
-def plot_profile(profile: Profile, *, begin: float = 0, end: float | None = None, ax: Axes | None = None) -> Figure:
-    """Return the timeline of a core (x, cycles) from *begin* to *end*, by default :data:`WINDOW` cycles.
+def plot_profile(
+    profile: Profile, *, begin: float | None = None, end: float | None = None, ax: Axes | None = None
+) -> Figure:
+    """Return the timeline of a core (x, cycles) from *begin* to *end*.
+
+    Where neither is stated, it is the middle of the run, :data:`WINDOW` cycles of it; without *end* as many from
+    *begin*, and without *begin* all up to *end*.
 
     Above, in half of the height at least, a row for each warp: areas are what it waits for
     (:data:`loopyperf.pipeline.profile.CAUSES`), ticks are its issues. Below, a row for each subsystem that is used in
@@ -37,7 +42,7 @@ def plot_profile(profile: Profile, *, begin: float = 0, end: float | None = None
 
     :raises ParameterError: the window has no length, or begins before 0.
     """
-    last = min(float(profile.cycles), begin + WINDOW) if end is None else end
+    begin, last = _window(float(profile.cycles), begin, end)
     if not 0 <= begin < last and profile.issues:
         raise ParameterError(
             f"the window is from {begin} to {last} cycles of {float(profile.cycles):g}: let it begin within, and last"
@@ -57,6 +62,13 @@ def plot_profile(profile: Profile, *, begin: float = 0, end: float | None = None
     ax.set(xlabel="time (cycles)", xlim=(begin, last), ylim=(rows.end, -0.5))
     legend_above(ax, _unused([name for name in profile.scenario.subsystems if name not in used]))
     return figure_of(ax)
+
+
+def _window(cycles: float, begin: float | None, end: float | None) -> tuple[float, float]:
+    """Return from when to when a run of so many *cycles* is drawn: what is stated, or else the middle."""
+    if begin is None:
+        begin = max(0.0, (cycles - WINDOW) // 2) if end is None else 0.0
+    return begin, min(cycles, begin + WINDOW) if end is None else end
 
 
 def _overlaps(profile: Profile, issue: Issue, begin: float, end: float) -> bool:

@@ -11,6 +11,7 @@ from loopyperf.errors import ParameterError
 from loopyperf.models.on_device.roofs import LaunchUnderRoofs, Roofline
 from loopyperf.plots.figures import (
     NARROW,
+    PRINTS,
     Axes,
     Figure,
     axes,
@@ -30,6 +31,7 @@ BEYOND = 1.5
 """times: how far level lines go beyond what is farthest right"""
 ALIKE = 0.02
 """relative difference of places that look the same"""
+PRINT, _, LINE = PRINTS[1]
 MARKER = 6.0
 """points; a launch around another one is larger"""
 Kind = Literal["memory", "peak", "launch"]
@@ -73,9 +75,10 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
     Slopes are the bandwidths of memories, level lines the peaks of multiply-adds, special functions and issues, all of
     the device's description at its clock under load. Of each launch there is a point at its intensity for each memory,
     at the height that the roofline model says is attainable: solid for the one farthest from the core, hollow for
-    others. The memory whose slope a launch's point of it touches is its bound; a level binds what does such operations.
-    *measured* are the seconds of launches by name, all executions of one together; they are crosses. A launch without
-    floating-point operations has no place.
+    others; where there is one launch alone, each is named. The memory whose slope a launch's point of it touches is its
+    bound; a level binds what does such operations; what is bound by something else, such as the number of requests,
+    lies below all roofs, and the legend says so. *measured* are the seconds of launches by name, all executions of one
+    together; they are crosses. A launch without floating-point operations has no place.
 
     :raises ParameterError: *measured* has a time of what is no launch.
 
@@ -104,8 +107,12 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
         at = [_farthest(launch, memories)[1]]
         label = None if number else "measured"
         ax.plot(at, [launch.flops / seconds], "x", color=ink(ax), linestyle="none", label=label, zorder=4)
+    if len(launches) == 1:
+        _name_memories(ax, launches[0])
     if any(len(launch.intensities) > 1 for launch in launches):
         ax.plot([], [], "o", color="grey", fillstyle="none", label="by nearer memories")
+    if roofline.below_all_roofs:
+        say_in_legend(ax, roofline.below_all_roofs)
     if not launches:
         say_in_legend(ax, "no launch does floating-point operations")
     elif len(launches) < len(roofline.launches):
@@ -178,6 +185,27 @@ def _draw_launch(
         *ax.plot(others, [height] * len(others), **hollow(style), linestyle="none", zorder=3),
         *ax.plot([at], [height], **style, markersize=markersize, linestyle="none", label=label, zorder=3),
     ]
+
+
+def _name_memories(ax: Axes, launch: LaunchUnderRoofs) -> None:
+    """Write above each point of *launch*, upwards, which memory it is of; those close together have one name."""
+    left, right = ax.get_xlim()
+    close = (right / left) ** (LINE / (ax.get_position().width * figure_of(ax).get_figwidth()))
+    names: dict[float, list[str]] = {}
+    for memory, intensity in sorted(launch.intensities.items(), key=lambda item: item[1]):
+        place = next((at for at in names if intensity < at * close), intensity)
+        names.setdefault(place, []).append(memory)
+    for place, of_place in names.items():
+        ax.annotate(
+            _joined(of_place),
+            (place, launch.performance),
+            xytext=(0, MARKER),
+            textcoords="offset points",
+            rotation="vertical",
+            ha="center",
+            va="bottom",
+            fontsize=PRINT,
+        )
 
 
 def _is_at_the_same_place(one: LaunchUnderRoofs, other: LaunchUnderRoofs, memories: Sequence[str]) -> bool:

@@ -48,6 +48,7 @@ def _advice(advice: dict[str, Any]) -> list[str]:
     said = [(each["name"], each["meaning"], *each["evidence"], *each["techniques"]) for each in worth]
     times = [duration(each["seconds"]) for each in worth]
     return [
+        *advice["scattered"],
         advice["launch"],
         duration(advice["seconds"]),
         advice["bound"],
@@ -96,6 +97,7 @@ FACTS: dict[str, Words | None] = {
     "devices.roofline.peaks.*": None,
     "devices.roofline.launches.intensities.*": None,
     "devices.roofline.launches.performance": lambda number: prefixed(number, "flop/s"),
+    "devices.roofline.launches.has_roof": None,  # a sentence says of which it has none
     "devices.roofline.launches.name": str,
     "devices.roofline.launches.flops": lambda number: prefixed(number, "flop"),
     "devices.roofline.launches.moved.*": lambda number: prefixed(number, "B"),

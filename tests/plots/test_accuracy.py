@@ -46,6 +46,14 @@ def test_residuals_stand_over_the_share_of_a_column() -> None:
     assert ax.get_xlabel() == "share of f32 mul in the predicted time"
 
 
+def test_a_class_without_a_point_is_in_no_legend_but_in_that_of_panels() -> None:
+    rows = [Observation(name, "x", {}, {work: 1}, 1.0) for name, work in (("a", "f32 add"), ("b", "f32 mul"))]
+    (ax,) = plot_residuals(rows, WEIGHTED, "f32 mul").axes
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["b"]
+    (legend,) = plot_residual_panels(rows, WEIGHTED).legends
+    assert {text.get_text() for text in legend.get_texts()} == {"a", "b"}
+
+
 def test_panels_are_the_columns_with_the_largest_shares_first() -> None:
     rows = [
         Observation("a", "x", {}, {"f32 add": 1, "f32 mul": 1}, 4.0),

@@ -56,6 +56,14 @@ def test_the_whole_has_its_interval_and_its_other_times() -> None:
     assert list(other.get_xdata()) == pytest.approx([9.0])
 
 
+def test_an_interval_that_is_much_wider_than_the_bars_ends_in_an_arrow() -> None:
+    (ax,) = plot_breakdown(replace(ESTIMATE, interval=(5e-3, 1.0))).axes
+    ((_, _), (high, _)) = ax.collections[0].get_segments()[0]
+    assert high == pytest.approx(2.5 * 6.5)
+    assert [list(line.get_xdata()) for line in ax.lines if line.get_marker() == ">"] == [[high]]
+    assert "interval, up to 1 s" in [text.get_text() for text in ax.get_legend().get_texts()]
+
+
 @pytest.mark.parametrize("width", [3.3, 6.4])
 def test_no_time_beside_a_bar_leaves_the_axes(width: float) -> None:
     figure = Figure(figsize=(width, 2.8), layout="constrained")

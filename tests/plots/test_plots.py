@@ -65,13 +65,20 @@ def test_measured_points_of_the_same_marker_are_told_apart_without_colours() -> 
     assert [measured[number].get_linestyle() for number in (0, 11, 22)] == ["None", "--", "-."]
 
 
-def test_lines_that_cover_each_other_are_all_seen() -> None:
-    (ax,) = plot_over_occupancy(
-        {"a": POINTS, "b": POINTS[::-1], "c": [(4, 1.0), (8, 2.1), (16, 2.5)], "d": POINTS}, ylabel="runs/s"
-    ).axes
-    widths = {line.get_label(): line.get_linewidth() for line in ax.lines}
-    assert widths["a"] > widths["b"] > widths["d"] == widths["c"]
+def test_lines_that_cannot_be_told_apart_are_one_with_all_names() -> None:
+    lines = {"a": POINTS, "b": POINTS[::-1], "c": [(4, 1.0), (8, 2.1), (16, 2.5)], "d": POINTS}
+    (ax,) = plot_over_occupancy(lines, ylabel="runs/s").axes
+    assert [line.get_label() for line in ax.lines] == ["a, b, d", "c"]
     assert all(float(tick).is_integer() for tick in ax.get_xticks())
+    (ax,) = plot_over_occupancy(lines, measured={"d": POINTS}, ylabel="runs/s").axes
+    assert [line.get_label() for line in ax.lines if line.get_linestyle() != "None"] == ["a, b", "c", "d"]
+
+
+def test_units_of_ones_own_have_no_prefix_on_the_scale() -> None:
+    thousands = [(warps, 1000 * found) for warps, found in POINTS]
+    (ax,) = plot_over_occupancy({"a": thousands}, ylabel="bandwidth (GB/s)").axes
+    ax.figure.canvas.draw()
+    assert {label.get_text() for label in ax.get_yticklabels()} >= {"1,000", "2,000"}
 
 
 def test_what_was_measured_alone_is_drawn_too() -> None:

@@ -11,6 +11,7 @@ from loopyperf.idg import Idg
 from loopyperf.pipeline import Execution, profile_of, simulate
 from loopyperf.pipeline.profile import Profile
 from loopyperf.plots import plot_profile
+from loopyperf.plots.profile import WINDOW
 
 
 def profile(groups: int = 1, **options) -> Profile:
@@ -60,6 +61,18 @@ def test_a_window_has_the_warps_that_are_seen_in_it() -> None:
     assert "warp 0" not in [text.get_text() for text in ax.get_yticklabels()]
     with pytest.raises(ParameterError, match="from 20 to 13 cycles"):
         plot_profile(whole, begin=20, end=13)
+
+
+def test_the_middle_of_a_long_run_is_drawn_unless_a_window_is_stated() -> None:
+    long = profile(groups=200)
+    cycles = float(long.cycles)
+    assert cycles > 2 * WINDOW
+    (ax,) = plot_profile(long).axes
+    begin, end = ax.get_xlim()
+    assert end - begin == WINDOW
+    assert begin + end == pytest.approx(cycles, abs=2)
+    assert plot_profile(long, begin=0).axes[0].get_xlim() == (0, WINDOW)
+    assert plot_profile(long, end=100).axes[0].get_xlim() == (0, 100)
 
 
 def test_in_the_order_of_dataflow_there_are_subsystems_alone() -> None:

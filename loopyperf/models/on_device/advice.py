@@ -24,6 +24,10 @@ DIVISIONS = ("div", "pow", "special", SPECIAL)
 """kinds of machine instructions of which special function units may do the work"""
 SMALL = 0.01
 """of the time: benefits below are not worth a word"""
+IN_NO_LANE = " in no lane"
+"""of an instruction that a warp issues although a condition turns all its lanes off"""
+WASTEFUL = 1.25
+"""times the sectors that a request needs, from which on it is worth a word; shifted neighbours touch one sector more"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,10 @@ class Advice(Shown):
     analysis: Analysis
     benefits: tuple[Benefit, ...]
     """the largest first"""
+    scattered: tuple[str, ...] = ()
+    """accesses whose requests take more sectors than they need, those that cost most first, in sentences
+
+    They keep pipelines busy that GPUPerf does not model, whatever it says of memory."""
 
     @property
     def seconds(self) -> float:
@@ -97,7 +105,16 @@ class Advice(Shown):
         for each in self.worth:
             found += [each.name, *(f"  {sentence}" for sentence in each.evidence)]
             found += [f"  try {technique}" for technique in each.techniques]
+        if self.beside_benefits:
+            found += [SCATTERED, *(f"  {sentence}" for sentence in self.beside_benefits)]
+            found += [f"  try {technique}" for technique in OF_SCATTERED]
         return found
+
+    @property
+    def beside_benefits(self) -> tuple[str, ...]:
+        """Return the scattered accesses that no benefit that is worth a word names."""
+        named = {sentence for each in self.worth for sentence in each.evidence}
+        return tuple(each for each in self.scattered if each not in named)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as plain values that JSON can hold."""
@@ -117,6 +134,7 @@ class Advice(Shown):
                 }
                 for each in self.benefits
             ],
+            "scattered": list(self.scattered),
         }
 
 
@@ -144,7 +162,8 @@ def advice_on(launch: TimedLaunch) -> Advice:
         Benefit("B_serial", "less serialization", of_computation(found.b_serial),
                 tuple(_serialization(seen, found)), _OF_SERIALIZATION),
     ]  # fmt: skip
-    return Advice(launch.launch.name, clock, found, tuple(sorted(benefits, key=lambda each: -each.seconds)))
+    ordered = tuple(sorted(benefits, key=lambda each: -each.seconds))
+    return Advice(launch.launch.name, clock, found, ordered, tuple(_requests(seen, WASTEFUL)))
 
 
 _OF_PARALLELISM = (
@@ -153,9 +172,12 @@ _OF_PARALLELISM = (
     "prefetch into registers before the use",
     "tiles in local memory, which shorten what is waited for",
 )
+SCATTERED = "requests of more sectors than they need"
+_NEIGHBOURS = "neighbouring elements to neighbouring work-items (the layout of the array, or the order of its axes)"
+OF_SCATTERED = (_NEIGHBOURS, "tiles in local memory, which are read and written along the lines of memory")
 _OF_REQUESTS = (
     "tiles in local memory, so that what several work-items read is fetched once",
-    "neighbouring elements to neighbouring work-items (the layout of the array, or the order of its axes)",
+    _NEIGHBOURS,
     "vector packing: one wide access in place of several narrow ones",
     "prefetch, so that more requests are under way at once",
 )
@@ -189,10 +211,10 @@ def _parallelism(launch: TimedLaunch, found: Analysis) -> Iterator[str]:
     yield f"no more groups fit for {' and '.join(launch.compiled.room.bound_by)}"
 
 
-def _requests(seen: LaunchInputs) -> Iterator[str]:
-    """Yield what the costliest accesses ask for."""
+def _requests(seen: LaunchInputs, least: float = 0.0) -> Iterator[str]:
+    """Yield what the costliest accesses ask for, of those of *least* times the sectors that they need."""
     costs: dict[str, list[Request]] = {}
-    for each in seen.requests:
+    for each in (each for each in seen.requests if each.sectors >= least * each.fewest_sectors):
         costs.setdefault(each.instruction.label, []).append(each)
     for source in _costliest({name: sum(map(seen.cost, found)) for name, found in costs.items()}):
         of_array: dict[tuple[str, str], Request] = {}
@@ -225,14 +247,19 @@ def _instructions(seen: LaunchInputs) -> Iterator[str]:
         else:
             kinds = others.setdefault(source, {})
             kind = f"{each.kind} {each.subsystem}" if each.kind in ("load", "store") else each.kind
+            kind += IN_NO_LANE if each.is_idle else ""
             kinds[kind] = kinds.get(kind, 0.0) + executions
-    for source in _costliest({name: sum(kinds.values()) for name, kinds in others.items()}):
+    named = _costliest({name: sum(kinds.values()) for name, kinds in others.items()})
+    for source in named:
         kinds = others[source]
         few, useful = sum(kinds.values()), floating.get(source, 0.0)
         of_all = number_of(few + useful, "instruction")
         number = f"{amount(few)} of {of_all}" if useful else of_all
         listed = "".join(f", {amount(kinds[kind])} {kind}" for kind in _costliest(kinds) if kind != source)
-        yield f"{source}: {number} of a warp{listed}"
+        whole = not few % 1 and not useful % 1
+        yield f"{source}: {number} of a warp{'' if whole else ' on average'}{listed}"
+    if further := len(others) - len(named):
+        yield f"and {further} more, none of which costs more"
 
 
 def _serialization(seen: LaunchInputs, found: Analysis) -> Iterator[str]:

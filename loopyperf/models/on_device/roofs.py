@@ -24,6 +24,7 @@ from loopyperf.models.analytic import launch_cycles
 from loopyperf.models.on_device.demand import LaunchDemand, is_memory
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
 from loopyperf.models.on_device.timing import NO_LIMIT, WAVEFRONT, Timing, reaching
+from loopyperf.models.pipeline_names import ISSUE
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration, number_of, prefixed
 
@@ -31,6 +32,8 @@ FLOPS: Mapping[str, int] = {"add": 1, "mul": 1, "fma": 2, "mufu": 1, "special": 
 """kind of a machine instruction of a floating-point type -> flop of a lane"""
 MULTIPLY_ADD = 2
 """flop"""
+TOUCHING = 0.1
+"""of the time: a memory that is busy so much less is not what bounds; cores with fewer groups make small differences"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class LaunchUnderRoofs:
     """by the model ``roofline``: the core with most groups is busy so long; without what a launch costs"""
     bound: str
     """the subsystem that is busy longest"""
+    has_roof: bool = True
+    """whether that is what a roof is of: a memory by its bytes, arithmetic or issues; else it lies below all roofs"""
 
     @property
     def performance(self) -> float:
@@ -75,6 +80,16 @@ class Roofline(Shown):
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what was stated of what the source does not tell"""
 
+    @property
+    def below_all_roofs(self) -> str:
+        """Return a sentence on the launches that are bound by what no roof is of; empty where there are none."""
+        below = [launch for launch in self.launches if launch.flops and not launch.has_roof]
+        if not below:
+            return ""
+        bounds, names = list(dict.fromkeys(launch.bound for launch in below)), [launch.name for launch in below]
+        have, lie = "has" if len(bounds) == 1 else "have", "lies" if len(names) == 1 else "lie"
+        return f"{' and '.join(bounds)} {have} no roof: {', '.join(names)} {lie} below all of them"
+
     def sheet(self) -> Sheet:
         """Return the launches with what bounds them, and the roofs."""
         launches, seconds = number_of(len(self.launches), "launch"), sum(launch.seconds for launch in self.launches)
@@ -87,6 +102,7 @@ class Roofline(Shown):
                 self._launches(),
                 Table(("roof", "at most"), roofs),
             ],
+            remarks=list(filter(None, [self.below_all_roofs])),
             notes=self.notes,
         )
 
@@ -198,18 +214,24 @@ def _under_roofs(launch: TimedLaunch, roofs: _Roofs) -> LaunchUnderRoofs:
     groups = graphs.groups * graphs.times
     warps = groups * graphs.warps_per_group
     work_items = groups * graphs.work_items
-    flops = sum(executions * _flops(each) for executions, each, _ in launch.executed())
+    executed = list(launch.executed())
+    flops = sum(executions * _flops(each) for executions, each, _ in executed) * work_items
+    arithmetic = {each.subsystem for _, each, _ in executed if _flops(each)}
     moved: dict[str, float] = {}
     for level, of_warp in _moved_by_warp(launch):
         memory = roofs.memory(level)
         moved[memory] = moved.get(memory, 0.0) + of_warp * warps
     busy = launch.once(LaunchDemand).busy
+    bound = max(busy, key=lambda name: busy[name])
+    seconds = launch_cycles(roofline.cycles, launch) * graphs.times / launch.device.clock
+    slopes = [moved[memory] / bandwidth for memory, bandwidth in roofs.bandwidths().items() if memory in moved]
     return LaunchUnderRoofs(
         name=graphs.name,
-        flops=flops * work_items,
+        flops=flops,
         moved={memory: moved[memory] for memory in map(" and ".join, roofs.levels.values()) if memory in moved},
-        seconds=launch_cycles(roofline.cycles, launch) * graphs.times / launch.device.clock,
-        bound=max(busy, key=lambda name: busy[name]),
+        seconds=seconds,
+        bound=bound,
+        has_roof=bound in arithmetic or bound == ISSUE or max(slopes, default=0.0) > (1 - TOUCHING) * seconds,
     )
 
 

@@ -48,21 +48,24 @@ class OnDevice(Shown):
         return self.estimates[self.first]
 
     @property
-    def under_the_roof(self) -> str:
-        """Return a sentence on the models that say less than the roofline, which is a bound of what it sees alone.
+    def least(self) -> float:
+        """Return the seconds of the roofline, a bound of what it sees alone; 0 where there is none."""
+        return 0.0 if self.roofline is None else sum(launch.seconds for launch in self.roofline.launches)
 
-        It is empty where there are none.
-        """
-        if self.roofline is None:
-            return ""
-        least = sum(launch.seconds for launch in self.roofline.launches)
-        under = [name for name, each in self.estimates.items() if float(each) < least * (1 - ROUNDING)]
-        if not under:
+    def is_under_the_roof(self, model: str) -> bool:
+        """Return whether *model* says less than the roofline."""
+        return float(self.estimates[model]) < self.least * (1 - ROUNDING)
+
+    @property
+    def under_the_roof(self) -> str:
+        """Return a sentence on the models that say less than the roofline; empty where there are none."""
+        under = [name for name in self.estimates if self.is_under_the_roof(name)]
+        if self.roofline is None or not under:
             return ""
         bounds = ", ".join(dict.fromkeys(launch.bound for launch in self.roofline.launches))
         verb, who = ("says", "it does") if len(under) == 1 else ("say", "they do")
         return (
-            f"{', '.join(under)} {verb} less than the {duration(least)} of the roofline, for {bounds}: "
+            f"{', '.join(under)} {verb} less than the {duration(self.least)} of the roofline, for {bounds}: "
             f"{who} not see all that has to pass there"
         )
 

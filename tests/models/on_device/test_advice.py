@@ -156,6 +156,17 @@ def test_a_column_is_named_with_the_sectors_that_it_asks_for():
     assert any("store b, 4 sectors per request where 4 would do" in sentence for sentence in memory.evidence)
 
 
+def test_requests_of_more_sectors_than_needed_are_shown_whatever_gpuperf_says_of_memory():
+    (advice,) = lpp.advise(transposed(), n=4096, device=V100)
+    (load,) = advice.beside_benefits
+    assert "load a, 32 sectors per request where 4 would do" in load
+    said = advice.what_to_try()
+    assert said.index("requests of more sectors than they need") < said.index(f"  {load}")
+    assert advice.to_dict()["scattered"] == [load]
+    (stream,) = lpp.advise(doubled(), n=2**20, device=V100)
+    assert stream.scattered == ()
+
+
 @pytest.mark.parametrize(("stride", "degree"), [(2, 2), (8, 8), (32, 32)])
 def test_bank_conflicts_are_named_with_their_degree(stride: int, degree: int):
     (advice,) = lpp.advise(by_banks(stride), n=4096, device=V100)

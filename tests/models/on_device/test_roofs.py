@@ -57,6 +57,25 @@ def test_the_time_is_that_of_the_roofline_model() -> None:
     assert sum(launch.seconds for launch in found.launches) == pytest.approx(estimate.seconds)
 
 
+def test_what_no_roof_is_of_is_said_to_lie_below_all_of_them() -> None:
+    stream = lpp.roofline(doubled(group=256), n=N, device=V100)
+    assert stream.below_all_roofs == ""
+    # Lanes run down a column: each of four requests asks for 16 lines, and the load/store units take one a cycle.
+    rows = lp.make_kernel(
+        "{[i, j]: 0 <= i, j < n}", "b[i, j] = a[i, j] + a[i, j+1] + a[i, j+2]",
+        [lp.GlobalArg("a", np.float32, shape="n, n+2"), lp.GlobalArg("b", np.float32, shape="n, n"), ...],
+        name="rows", assumptions="n mod 16 = 0 and n >= 16", lang_version=(2018, 2),
+    )  # fmt: skip
+    rows = lp.split_iname(rows, "i", 16, outer_tag="g.1", inner_tag="l.0")
+    found = lpp.roofline(lp.split_iname(rows, "j", 16, outer_tag="g.0", inner_tag="l.1"), n=2048, device=V100)
+    (launch,) = found.launches
+    assert launch.bound == "load/store"
+    assert found.below_all_roofs == "load/store has no roof: rows lies below all of them"
+    slopes = [launch.intensities[memory] * each for memory, each in found.bandwidths.items()]
+    assert launch.performance < 0.9 * min(slopes)
+    assert found.below_all_roofs in str(found).replace("\n    ", " ")
+
+
 def test_a_copy_has_no_flop() -> None:
     copy = lp.make_kernel(
         "{[i]: 0 <= i < n}", "b[i] = a[i]", [lp.GlobalArg("a,b", np.float32, shape="n"), ...], lang_version=(2018, 2)
