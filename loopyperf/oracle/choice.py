@@ -217,7 +217,8 @@ def _fitted_local_device() -> str:
 def _described_local_device() -> str:
     """Return the short name of this machine's OpenCL device, if it is described."""
     known = tuple(each.slug for each in known_descriptions())
-    return _local_device_among(known, "this machine's {!r} is not described", _name_one(known))
+    how = f"name one that is, with device=... or in {DEVICE_VARIABLE}: `loopyperf devices` lists them"
+    return _local_device_among(known, "this machine's {!r} is not described", how)
 
 
 def _local_device_among(

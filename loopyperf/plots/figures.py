@@ -23,7 +23,7 @@ WIDTH, HEIGHT = 6.4, 4.0
 """inches"""
 PRINTS = (("small", 0.068, 0.17), ("x-small", 0.057, 0.14), ("xx-small", 0.048, 0.12))
 """sizes of print, each with the inches of a letter, and of a line"""
-MARK = 6
+MARK = 7
 """letters that the mark before an entry of a legend takes, with the space around it"""
 SHORTEST = 10
 """letters of a line of a name, whatever the width is"""

@@ -142,6 +142,7 @@ def test_models_below_the_roofline_are_named() -> None:
     (on,) = lpp.explain(doubled(), models=["roofline", "gpumech-rr", "pipeline"], **ASKED).devices
     assert on.estimates["gpumech-rr"].seconds < on.estimates["roofline"].seconds <= on.estimates["pipeline"].seconds
     assert on.under_the_roof.startswith("gpumech-rr says less than the ")
+    assert [name for name in on.estimates if on.is_under_the_roof(name)] == ["gpumech-rr"]
     assert "of the roofline, for start: it does not see all" in on.under_the_roof
     (alone,) = lpp.explain(doubled(), models=["roofline", "pipeline"], **ASKED).devices
     assert alone.under_the_roof == ""

@@ -81,6 +81,14 @@ def test_units_of_ones_own_have_no_prefix_on_the_scale() -> None:
     assert {label.get_text() for label in ax.get_yticklabels()} >= {"1,000", "2,000"}
 
 
+@pytest.mark.parametrize("names", [8, 12])
+def test_a_legend_of_many_short_names_is_no_wider_than_the_figure(names: int) -> None:
+    figure = plot_over_occupancy({f"load b{number}": [(4, number), (8, 2)] for number in range(names)}, ylabel="runs/s")
+    figure.draw_without_rendering()
+    legend = figure.axes[0].get_legend().get_window_extent()
+    assert 0 <= legend.x0 < legend.x1 <= figure.bbox.width
+
+
 def test_what_was_measured_alone_is_drawn_too() -> None:
     (ax,) = plot_over_occupancy({}, measured={"a": POINTS}, ylabel="runs/s").axes
     assert [list(line.get_xdata()) for line in ax.lines] == [[4, 8, 16]]

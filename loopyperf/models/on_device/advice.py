@@ -249,7 +249,8 @@ def _instructions(seen: LaunchInputs) -> Iterator[str]:
             kind = f"{each.kind} {each.subsystem}" if each.kind in ("load", "store") else each.kind
             kind += IN_NO_LANE if each.is_idle else ""
             kinds[kind] = kinds.get(kind, 0.0) + executions
-    named = _costliest({name: sum(kinds.values()) for name, kinds in others.items()})
+    costs = {name: sum(kinds.values()) for name, kinds in others.items()}
+    named = _costliest(costs)
     for source in named:
         kinds = others[source]
         few, useful = sum(kinds.values()), floating.get(source, 0.0)
@@ -258,8 +259,8 @@ def _instructions(seen: LaunchInputs) -> Iterator[str]:
         listed = "".join(f", {amount(kinds[kind])} {kind}" for kind in _costliest(kinds) if kind != source)
         whole = not few % 1 and not useful % 1
         yield f"{source}: {number} of a warp{'' if whole else ' on average'}{listed}"
-    if further := len(others) - len(named):
-        yield f"and {further} more, none of which costs more"
+    if as_many := sum(costs[name] == costs[named[-1]] for name in costs if name not in named):
+        yield f"and {as_many} more, of as many each"
 
 
 def _serialization(seen: LaunchInputs, found: Analysis) -> Iterator[str]:

@@ -1,0 +1,54 @@
+"""Draw the pictures of docs/howto/pictures.md, of the tutorial's matrix multiplication, into a folder.
+
+.venv/bin/python docs/pictures/gallery.py docs/pictures
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+import loopyperf as lpp
+from loopyperf import plots
+
+DOCS = Path(__file__).parents[1]
+DEVICE = "nvidia-v100"
+
+
+def pictures() -> dict[str, Callable[[], Figure]]:
+    """Return file name -> what draws it; hatches take less room as pixels."""
+    sys.path.append(str(DOCS / "tutorial"))
+    from matmul import tiled  # beside the documents
+
+    knl = tiled()
+    fury = lpp.estimate(knl, n=4096, device="amd-r9-fury")
+    sizes = lpp.estimate(knl, n=np.array([256, 512, 1024, 2048]), device=DEVICE, model="pipeline")
+    return {
+        "roofline.svg": lambda: plots.plot_roofline(lpp.roofline(knl, n=4096, device=DEVICE)),
+        "breakdown.svg": lambda: plots.plot_breakdown(fury),
+        "sizes.svg": lambda: plots.plot_sizes(sizes, "n"),
+        "occupancy.svg": lambda: plots.plot_over_occupancy(lpp.compare_occupancies(knl, n=1024, device=DEVICE)),
+        "profile.png": lambda: plots.plot_profile(lpp.trace(knl, n=1024, device=DEVICE).launches[0].profile),
+        "mix.png": lambda: plots.plot_mix(
+            {f"tiles of {tile}": lpp.instruction_graph(tiled(tile), n=1024).mix() for tile in (8, 16, 32)}
+        ),
+        "benefits.svg": lambda: plots.plot_benefits(
+            {f"tiles of {tile}": lpp.advise(tiled(tile), n=1024, device=DEVICE)[0] for tile in (4, 8, 16)}
+        ),
+    }
+
+
+def main() -> None:
+    """Draw all of them into the folder that is named."""
+    # Letters as letters, and no date: the same answers are the same file.
+    mpl.rcParams.update({"svg.hashsalt": "loopyperf", "svg.fonttype": "none", "font.family": "sans-serif"})
+    for name, draw in pictures().items():
+        of_file = {"Date": None} if name.endswith(".svg") else {"Software": None}
+        draw().savefig(Path(sys.argv[1]) / name, metadata=of_file)
+
+
+if __name__ == "__main__":
+    main()
