@@ -250,6 +250,8 @@ def test_a_given_fit_of_another_backend_is_refused(make_fit):
 def test_what_is_no_backend_is_refused_as_a_size_perhaps():
     with pytest.raises(ParameterError, match="backend is a name, received 3; pass a kernel's size called backend"):
         estimated_device(device="amd-r9-fury", backend=3)
+    with pytest.raises(ParameterError, match="measured through 'cuda' or 'opencl'; received backend='hip'"):
+        estimated_device(device="nvidia-v100", backend="hip")
     with pytest.raises(ParameterError, match="'pipeline' runs nothing: leave backend out"):
         estimated_device(device="nvidia-titan-v", model="pipeline", backend="cuda")
 
