@@ -18,7 +18,7 @@ from loopyperf.oracle.analysis import Program, prepared
 from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
 from loopyperf.oracle.choice import FitChoice, chosen_device, device_or_error
 from loopyperf.oracle.instruction_graph import timed_kernel
-from loopyperf.oracle.models_table import models_table
+from loopyperf.oracle.models_table import below_roofline, models_table
 from loopyperf.oracle.refusals import unanswered
 from loopyperf.oracle.stated_fit import estimate_by, stated_fit
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
@@ -67,8 +67,15 @@ class Comparison(Shown):
             answer=_in_number(self.estimates, self.refusals),
             tables=[models_table(self.estimates, self.clock)] if self.estimates else [],
             # Where there is nothing else to read, reasons are told whole.
-            remarks=unanswered(self.refusals) if self.estimates else unanswered(self.refusals, as_said=str),
+            remarks=[*self._below_roofline(), *unanswered(self.refusals)]
+            if self.estimates
+            else unanswered(self.refusals, as_said=str),
         )
+
+    def _below_roofline(self) -> Iterator[str]:
+        """Yield which models say less than the roofline, if any do and it has an answer."""
+        if (roofline := self.estimates.get("roofline")) is not None:
+            yield from filter(None, [below_roofline(self.estimates, float(roofline), [roofline.bound])])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""

@@ -1,10 +1,13 @@
-"""What several models say of one kernel, as a table."""
+"""What several models say of one kernel, as a table, and which of them say less than can be."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from loopyperf.models.result import Estimate
 from loopyperf.sheet import Table
 from loopyperf.units import duration
+
+ROUNDING = 1e-9
+"""share by which times differ that are the same"""
 
 
 def models_table(estimates: Mapping[str, Estimate], clock: float | None) -> Table:
@@ -18,6 +21,26 @@ def models_table(estimates: Mapping[str, Estimate], clock: float | None) -> Tabl
     cycles = (f"{float(each) * clock:,.0f}" for each in estimates.values())
     counted = [(*row, number) for row, number in zip(rows, cycles, strict=True)]
     return Table(("model", "most of it for", "time", "cycles"), counted, text=2)
+
+
+def is_below(estimate: Estimate, least: float) -> bool:
+    """Return whether *estimate* is less than the *least* seconds that the roofline says."""
+    return float(estimate) < least * (1 - ROUNDING)
+
+
+def below_roofline(estimates: Mapping[str, Estimate], least: float, bounds: Iterable[str]) -> str:
+    """Return a sentence on which of *estimates*, by model, are less than the roofline says; empty where none is.
+
+    The roofline says the *least* seconds, for its *bounds*; it is a bound of what it sees alone.
+    """
+    below = [name for name, each in estimates.items() if is_below(each, least)]
+    if not below:
+        return ""
+    verb, who = ("says", "it does") if len(below) == 1 else ("say", "they do")
+    return (
+        f"{', '.join(below)} {verb} less than the {duration(least)} of the roofline, for {', '.join(bounds)}: "
+        f"{who} not see all that has to pass there"
+    )
 
 
 def _others(estimate: Estimate) -> str:

@@ -144,5 +144,8 @@ def test_models_below_the_roofline_are_named() -> None:
     assert on.under_the_roof.startswith("gpumech-rr says less than the ")
     assert [name for name in on.estimates if on.is_under_the_roof(name)] == ["gpumech-rr"]
     assert "of the roofline, for start: it does not see all" in on.under_the_roof
+    compared = lpp.compare(doubled(), models=["roofline", "gpumech-rr", "pipeline"], **ASKED)
+    assert "gpumech-rr says less than the " in " ".join(str(compared).split())
+    assert "less than" not in str(lpp.compare(doubled(), models=["gpumech-rr", "pipeline"], **ASKED))
     (alone,) = lpp.explain(doubled(), models=["roofline", "pipeline"], **ASKED).devices
     assert alone.under_the_roof == ""

@@ -9,13 +9,11 @@ from loopyperf.models.on_device.roofs import Roofline
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import LineCost, line_costs
 from loopyperf.oracle.explanation.listing import Line
-from loopyperf.oracle.models_table import models_table
+from loopyperf.oracle.models_table import below_roofline, is_below, models_table
 from loopyperf.oracle.refusals import unanswered
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import duration, in_percent
 
-ROUNDING = 1e-9
-"""share by which times differ that are the same"""
 COSTLIEST = 5
 """lines of the source that are shown of an explanation"""
 
@@ -54,20 +52,15 @@ class OnDevice(Shown):
 
     def is_under_the_roof(self, model: str) -> bool:
         """Return whether *model* says less than the roofline."""
-        return float(self.estimates[model]) < self.least * (1 - ROUNDING)
+        return is_below(self.estimates[model], self.least)
 
     @property
     def under_the_roof(self) -> str:
         """Return a sentence on the models that say less than the roofline; empty where there are none."""
-        under = [name for name in self.estimates if self.is_under_the_roof(name)]
-        if self.roofline is None or not under:
+        if self.roofline is None:
             return ""
-        bounds = ", ".join(dict.fromkeys(launch.bound for launch in self.roofline.launches))
-        verb, who = ("says", "it does") if len(under) == 1 else ("say", "they do")
-        return (
-            f"{', '.join(under)} {verb} less than the {duration(self.least)} of the roofline, for {bounds}: "
-            f"{who} not see all that has to pass there"
-        )
+        bounds = dict.fromkeys(launch.bound for launch in self.roofline.launches)
+        return below_roofline(self.estimates, self.least, bounds)
 
     def sheet(self) -> Sheet:
         """Return what each model says, and why others have no answer."""
