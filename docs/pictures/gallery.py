@@ -1,6 +1,8 @@
 """Draw the pictures of docs/howto/pictures.md, of the tutorial's matrix multiplication, into a folder.
 
-.venv/bin/python docs/pictures/gallery.py docs/pictures
+They are what the models say today, and ``tests/test_pictures.py`` compares the words and numbers in them.
+
+    .venv/bin/python docs/pictures/gallery.py docs/pictures
 """
 
 import sys

@@ -12,7 +12,7 @@ from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import MissingNumberError, ParameterError
-from loopyperf.measurement.backends import BACKENDS
+from loopyperf.measurement.backends import RUNNING
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import DEVICE_MODELS, find_model
 from loopyperf.models.interface import DeviceModel, LearnedModel, Model, SampledModel
@@ -132,8 +132,8 @@ def _chosen(
     """Return the fit that is meant, or the description, and what is to be said of the choice."""
     if backend is not None:
         _check_type("backend", "a name", backend, str)
-        if backend not in BACKENDS:
-            known = " or ".join(repr(name) for name in sorted(BACKENDS) if name != "replay")
+        if backend not in RUNNING:
+            known = " or ".join(map(repr, RUNNING))
             raise ParameterError(f"a fit is measured through {known}; received backend={backend!r}")
     through = cast("str | None", backend)
     if asked is None and fit is None:

@@ -20,6 +20,8 @@ BACKENDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """Module and class of each backend."""
+RUNNING = tuple(sorted(BACKENDS.keys() - {"replay"}))
+"""those that run kernels"""
 REPLAYED = "an archive is given by open_backend('replay', archive=PATH), and to commands by --from-archive PATH"
 
 
@@ -30,8 +32,9 @@ def open_backend(name: str, **options: object) -> Backend:
     installed, and where there is no device.
     """
     if name not in BACKENDS:
-        devices = ", ".join(sorted(BACKENDS.keys() - {"replay"}))
-        raise BackendError(f"no backend is called {name!r}; there are {devices}, and replay for an archive: {REPLAYED}")
+        raise BackendError(
+            f"no backend is called {name!r}; there are {', '.join(RUNNING)}, and replay for an archive: {REPLAYED}"
+        )
     module, backend = BACKENDS[name]
     make = getattr(import_module(module), backend)
     try:

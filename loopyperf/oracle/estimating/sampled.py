@@ -7,7 +7,7 @@ from typing import Any
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Program
-from loopyperf.measurement.backends import BACKENDS
+from loopyperf.measurement.backends import RUNNING
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.measurement.configuration import Sizes
@@ -34,7 +34,7 @@ def opened_for_parts(backend: BackendChoice | None, device: object = None) -> Ru
     there is no device.
     """
     if backend is None:
-        runnable = " or ".join(f"backend={name!r}" for name in sorted(BACKENDS) if name != "replay")
+        runnable = " or ".join(f"backend={name!r}" for name in RUNNING)
         raise ParameterError(f"this model runs a part of the kernel, and needs a device to run it on: give {runnable}")
     found = opened(backend, device)
     if not isinstance(found, RunsParts):
