@@ -11,7 +11,7 @@ from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.kernel_source import load_program, words_on
 from loopyperf.cli.progress import working
 from loopyperf.models import MODELS
-from loopyperf.models.on_device.roofs import Roofline
+from loopyperf.models.on_device.roofs import OF_ALL_LANES, Roofline
 from loopyperf.models.result import HEADINGS, Estimate
 from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.explain import explain as ask
@@ -126,7 +126,7 @@ def _under_roofs(on: OnDevice, roofline: Roofline, said: Collection[str]) -> She
         sheet,
         asked="Roofline",
         tables=[*sheet.tables, Table(("launch", "does", "moves"), work, last=1)],
-        remarks=list(filter(None, [on.under_the_roof])),
+        remarks=[OF_ALL_LANES, *sheet.remarks, *filter(None, [on.under_the_roof])],
         notes=[each for each in sheet.notes if each not in said],
     )
 

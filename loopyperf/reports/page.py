@@ -15,6 +15,7 @@ from typing import Any
 from loopyperf.errors import LoopyperfError
 from loopyperf.models import MODELS
 from loopyperf.models.on_device.advice import OF_SCATTERED, SCATTERED
+from loopyperf.models.on_device.roofs import OF_ALL_LANES
 from loopyperf.models.result import HEADINGS, LEVEL, NO_INTERVAL, Estimate
 from loopyperf.oracle.explanation.about import paragraphs
 from loopyperf.oracle.explanation.costs import LineCost
@@ -75,6 +76,7 @@ def page_of(explanation: Explanation) -> str:
         amount=prefixed,
         scattered=SCATTERED,
         of_scattered=OF_SCATTERED,
+        of_all_lanes=OF_ALL_LANES,
         by_reason=by_reason,
         roofline_chart=_roofline_chart,
         summaries={name: model.summary for name, model in MODELS.items()},

@@ -32,6 +32,7 @@ FLOPS: Mapping[str, int] = {"add": 1, "mul": 1, "fma": 2, "mufu": 1, "special": 
 """kind of a machine instruction of a floating-point type -> flop of a lane"""
 MULTIPLY_ADD = 2
 """flop"""
+OF_ALL_LANES = "flop of lanes that a condition turns off count as well"
 TOUCHING = 0.1
 """of the time: a memory that is busy so much less is not what bounds; cores with fewer groups make small differences"""
 
@@ -140,7 +141,7 @@ def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any], typical: Mapping[
     """
     roofs = _Roofs(kernel.device)
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
-    launches = tuple(_under_roofs(launch, roofs) for launch in kernel.launches)
+    launches = tuple(_under_roofs(launch, roofs, bandwidths) for launch in kernel.launches)
     assumed = dict.fromkeys(note for launch in kernel.launches for note in launch.notes)
     # A note that a bandwidth is taken as no limit makes one that it has no roof superfluous.
     missing = (name for name in roofs.missing if f"{name}{NO_LIMIT}" not in assumed)
@@ -209,7 +210,7 @@ class _Roofs:
 # {{{ launches
 
 
-def _under_roofs(launch: TimedLaunch, roofs: _Roofs) -> LaunchUnderRoofs:
+def _under_roofs(launch: TimedLaunch, roofs: _Roofs, bandwidths: Mapping[str, float]) -> LaunchUnderRoofs:
     graphs = launch.launch
     groups = graphs.groups * graphs.times
     warps = groups * graphs.warps_per_group
@@ -224,7 +225,7 @@ def _under_roofs(launch: TimedLaunch, roofs: _Roofs) -> LaunchUnderRoofs:
     busy = launch.once(LaunchDemand).busy
     bound = max(busy, key=lambda name: busy[name])
     seconds = launch_cycles(roofline.cycles, launch) * graphs.times / launch.device.clock
-    slopes = [moved[memory] / bandwidth for memory, bandwidth in roofs.bandwidths().items() if memory in moved]
+    slopes = [moved[memory] / bandwidth for memory, bandwidth in bandwidths.items() if memory in moved]
     return LaunchUnderRoofs(
         name=graphs.name,
         flops=flops,
