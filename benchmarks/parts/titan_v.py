@@ -23,7 +23,7 @@ from parts.shared_data import SHARED_DATA
 DEVICE = lpp.load_device("nvidia-titan-v")
 ARCHIVE = SHARED_DATA / "titan-v.pkl.xz"
 GATHERED = Path(__file__).parents[1] / "gathered" / "titan-v.jsonl.xz"
-"""what was found of most of them, by the models of this tree"""
+"""what was found of them, by the models of this tree"""
 XZ = b"\xfd7zXZ"
 """what compressed files begin with"""
 FEWEST = 3

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from saving import save
 
 import loopyperf as lpp
 from loopyperf import plots
@@ -45,11 +45,8 @@ def pictures() -> dict[str, Callable[[], Figure]]:
 
 def main() -> None:
     """Draw all of them into the folder that is named."""
-    # Letters as letters, and no date: the same answers are the same file.
-    mpl.rcParams.update({"svg.hashsalt": "loopyperf", "svg.fonttype": "none", "font.family": "sans-serif"})
     for name, draw in pictures().items():
-        of_file = {"Date": None} if name.endswith(".svg") else {"Software": None}
-        draw().savefig(Path(sys.argv[1]) / name, metadata=of_file)
+        save(draw(), Path(sys.argv[1]) / name)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-import matplotlib as mpl
 from gpu_stream import Row, rows
 from matplotlib.figure import Figure
+from saving import save
 
 from loopyperf.plots import plot_over_occupancy
 
@@ -40,9 +40,7 @@ def main() -> None:
     for (source, device, kernel), row in rows(list(GPUS), EVERY, [MODEL]):
         if source == "te42kyfo" and kernel in KERNELS:
             found[GPUS[device]][KERNELS[kernel]].append(row)
-    # Letters as letters, and no date: the same measurements are the same file.
-    mpl.rcParams.update({"svg.hashsalt": "loopyperf", "svg.fonttype": "none", "font.family": "sans-serif"})
-    drawn({name: found[name] for name in GPUS.values()}).savefig(sys.argv[1], metadata={"Date": None})
+    save(drawn({name: found[name] for name in GPUS.values()}), sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -66,16 +66,17 @@ class Comparison(Shown):
             asked=f"{called(self.kernel, self.sizes, self.typical)} on {self.device}",
             answer=_in_number(self.estimates, self.refusals),
             tables=[models_table(self.estimates, self.clock)] if self.estimates else [],
-            # Where there is nothing else to read, reasons are told whole.
-            remarks=[*self._below_roofline(), *unanswered(self.refusals)]
-            if self.estimates
-            else unanswered(self.refusals, as_said=str),
+            remarks=self._remarks(),
         )
 
-    def _below_roofline(self) -> Iterator[str]:
-        """Yield which models say less than the roofline, if any do and it has an answer."""
-        if (roofline := self.estimates.get("roofline")) is not None:
-            yield from filter(None, [below_roofline(self.estimates, float(roofline), [roofline.bound])])
+    def _remarks(self) -> list[str]:
+        """Return which models say less than the roofline, if it has an answer, and why others have none."""
+        if not self.estimates:
+            # Where there is nothing else to read, reasons are told whole.
+            return unanswered(self.refusals, as_said=str)
+        roofline = self.estimates.get("roofline")
+        below = "" if roofline is None else below_roofline(self.estimates, float(roofline), [roofline.bound])
+        return [*filter(None, [below]), *unanswered(self.refusals)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can hold."""

@@ -1,0 +1,15 @@
+"""How pictures of the documents are saved: the same answers are the same file."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from loopyperf.reports.pictures import SETTINGS
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write *figure* to the SVG or PNG at *path*, without a date."""
+    undated = {"Date": None} if Path(path).suffix == ".svg" else {"Software": None}
+    with mpl.rc_context(SETTINGS):
+        figure.savefig(path, metadata=undated)
