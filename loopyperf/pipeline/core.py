@@ -10,15 +10,13 @@ from loopyperf.errors import SimulationError
 from loopyperf.pipeline.clock import LAST, Clock
 from loopyperf.pipeline.encoding import encoded
 from loopyperf.pipeline.in_order import issue_in_order
-from loopyperf.pipeline.machine_code import is_loaded, machine_code
+from loopyperf.pipeline.machine_code import in_python, machine_code
 from loopyperf.pipeline.memory import BUSY, COLUMNS, FINISH, FREE, IS_WATCHED, PAUSED, SUBSYSTEMS, TRACE, TRACED, VALVE
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.steady_state import SteadyState
 
-SHORT = 20_000
-"""issues in Python before machine code takes over: about as long as numba takes to load"""
 SOON = 2_000
-"""issues before states are compared, where machine code is loaded: about as long as to compare two"""
+"""issues before states are compared, in machine code from the start: about as long as to compare two"""
 CHUNK = 500_000
 """issues in machine code at a time, so that a run can be interrupted"""
 
@@ -37,22 +35,29 @@ class Run:
 
 
 def run(
-    scenario: Scenario, clock: Clock, is_traced: bool = False, chunk: int = SHORT, is_steady_sought: bool = True
+    scenario: Scenario,
+    clock: Clock,
+    is_traced: bool = False,
+    most_in_python: int | None = None,
+    is_steady_sought: bool = True,
 ) -> Run:
-    """Return what a core does with *scenario*, in ticks of *clock*; the first *chunk* issues are made in Python.
+    """Return what a core does with *scenario*, in ticks of *clock*.
 
-    What repeats after that is done once, unless it is traced or no steady state is sought. Raises
-    :class:`SimulationError` for a run whose times do not fit, since the graph told less than it executes.
+    The first issues are made in Python: *most_in_python*, or if it is None what the process has left to make there. What
+    repeats after them is done once, unless it is traced or no steady state is sought. Raises :class:`SimulationError`
+    for a run whose times do not fit, since the graph told less than it executes.
     """
+    chunk = in_python.left if most_in_python is None else most_in_python
     loop = issue_in_order
-    if is_loaded():
-        loop, chunk = machine_code(), min(chunk, SOON)
+    if chunk == 0:
+        loop, chunk = machine_code(), SOON
     memory: Any = encoded(scenario, clock, chunk * is_traced)
     if loop is not issue_in_order:
         memory = np.array(memory, dtype=np.int64)
     issued, traces, steady = 0, [np.empty((0, COLUMNS), dtype=np.int64)], SteadyState(scenario)
     while True:
         number = loop(memory, chunk)
+        in_python.made += number if loop is issue_in_order else 0
         issued += number
         if is_traced:
             traces.append(_rows(memory, number))

@@ -1,10 +1,11 @@
 """The hot loop as machine code, by numba.
 
-A short run never pays for it: numba takes half a second to load, so the loop runs in Python first and goes over to
-machine code where it is. The machine code is kept in numba's cache, under a name that changes with the source.
+A process with few and short runs never pays for it: numba takes half a second to load, so the loop runs in Python until
+that has taken as long. The machine code is kept in numba's cache, under a name that changes with the source.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -72,9 +73,23 @@ def _copy(function: Callable[..., Any], compiled: Mapping[str, Any], digest: str
     return copy
 
 
-def is_loaded() -> bool:
-    """Return whether there is machine code already, so that asking for it takes no time."""
-    return machine_code.cache_info().currsize > 0
+@dataclass
+class InPython:
+    """The issues that a process makes in Python."""
+
+    most: int = 20_000
+    """before it loads machine code: they take about as long as that"""
+    made: int = 0
+
+    @property
+    def left(self) -> int:
+        """How many are still to be made in Python, 0 where machine code is there already."""
+        is_loaded = machine_code.cache_info().currsize > 0
+        return 0 if is_loaded else max(self.most - self.made, 0)
+
+
+in_python = InPython()
+"""of this process, in all its runs"""
 
 
 def _digest() -> str:

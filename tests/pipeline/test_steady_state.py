@@ -29,7 +29,7 @@ def test_run_that_skips_ends_as_the_one_in_full(
         execution = replace(execution, total_groups=execution.total_groups * 15)
     scenario = Scenario(kinds, timing, execution, scheduler_named(policy), limit)  # type: ignore[arg-type]
     full = run(scenario, scenario.clock, is_traced=True)
-    short = run(scenario, scenario.clock, chunk=5)
+    short = run(scenario, scenario.clock, most_in_python=5)
     assert (full.finish, full.issued, full.busy) == (short.finish, short.issued, short.busy)
     event("long" if full.issued > 1000 else "short")
 
