@@ -16,7 +16,7 @@ from typing import Literal
 
 from loopyperf.calibration.fit_files import load_fit, path_of, save_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.device.library import known_descriptions, load_device, nearest_to, slug_of
+from loopyperf.device.library import is_one_device, known_descriptions, load_device, nearest_to, slug_of
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.user_data import user_data, user_data_name
@@ -89,8 +89,8 @@ def find_fit(
     are several and none is asked for, it is :data:`PREFERRED`, else the first one of the alphabet.
 
     *device* is a slug, a name that becomes one (:func:`loopyperf.device.names.device_slug`), the full name that a fit
-    states, or the path of the device's description. A person's own fit that cannot be read is an error; it is never
-    passed over for a bundled one.
+    states, another name of the same described device, or the path of its description. A person's own fit that cannot be
+    read is an error; it is never passed over for a bundled one.
 
     :raises UnknownDeviceError: there is no fit for the device at all; lists the known ones, the most similar first.
     :raises FitFileError: there is none of that model or backend, the file cannot be read, or it holds another model's
@@ -162,14 +162,22 @@ def _found(slug: str, model: str | None, backend: str | None) -> Fit:
 
 
 def _places(slug: str, model: str | None) -> Iterator[list[str]]:
-    """Yield the files for a device, by folder: first where its folder is called so, then by what fits state."""
+    """Yield the files for a device: where a folder is called so, then of other folders, a person's own first."""
     for folder in _folders():
         yield _files(f"{folder}/{slug}", model)
-    yield [
-        str(known.path)
-        for known in known_fits()
-        if model in (None, known.model) and known.slug != slug and device_slug(_read(str(known.path)).device) == slug
-    ]
+    elsewhere = [known for known in known_fits() if known.slug != slug and model in (None, known.model)]
+    for origin in ("user", "bundled"):
+        yield [str(known.path) for known in elsewhere if known.origin == origin and _is_for(known, slug)]
+
+
+def _is_for(known: KnownFit, slug: str) -> bool:
+    """Return whether a fit in a folder of another name is for the device *slug*, by that name or by what it states."""
+    if is_one_device(known.slug, slug):
+        return True
+    try:
+        return device_slug(_read(str(known.path)).device) == slug
+    except FitFileError:
+        return False
 
 
 def _of_one_backend(fits: Sequence[Fit]) -> list[Fit]:
@@ -214,7 +222,7 @@ def _is_of_another_backend(path: Path, fit: Fit) -> bool:
 
 def _no_fit(slug: str, model: str) -> LoopyperfError:
     known = known_fits()
-    of_device = [fit for fit in known if fit.slug == slug]
+    of_device = [fit for fit in known if fit.slug == slug or _is_for(fit, slug)]
     if not of_device:
         return UnknownDeviceError(_no_such_device(slug, sorted({fit.slug for fit in known})))
     models = ", ".join(dict.fromkeys(fit.model for fit in of_device))

@@ -1,7 +1,8 @@
 """``loopyperf coverage``: which kernels of a calibration exercise which property, and how well it is told apart."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -16,16 +17,27 @@ from loopyperf.oracle.choice import chosen_fit
 from loopyperf.oracle.coverage import kernel_coverage
 from loopyperf.sheet import Sheet, Table
 
+LOCAL_MEMORY, GLOBAL_MEMORY = 48 * 2**10, 2**32
+"""bytes that are taken for a device that is not there"""
+
 
 @click.command(epilog="\b\nExample: loopyperf coverage --group-size 1024 --local-memory 49152")
 @click.option("--device", help="Device whose fit is examined; by default the local OpenCL device.")
 @settings.fit_file
 @click.option(
-    "--group-size", type=int, help="Examine no fit, but the kernels for a device with groups of this many work-items."
+    "--group-size",
+    type=click.IntRange(min=1),
+    help="Examine no fit, but the kernels for a device with groups of this many work-items.",
 )
-@click.option("--local-memory", type=int, default=49152, help="Bytes of local memory for each group on that device.")
 @click.option(
-    "--global-memory", type=int, default=2**32, help="Bytes of memory for all arrays of a kernel on that device."
+    "--local-memory",
+    type=click.IntRange(min=0),
+    help=f"Bytes of local memory for each group on that device; by default {LOCAL_MEMORY}.",
+)
+@click.option(
+    "--global-memory",
+    type=click.IntRange(min=1),
+    help=f"Bytes of memory for all arrays of a kernel on that device; by default {GLOBAL_MEMORY}.",
 )
 @settings.kernels
 @settings.as_json
@@ -33,8 +45,8 @@ def coverage(
     device: str | None,
     fit: Path | None,
     group_size: int | None,
-    local_memory: int,
-    global_memory: int,
+    local_memory: int | None,
+    global_memory: int | None,
     kernels: Path | None,
     as_json: bool,
 ) -> None:
@@ -43,9 +55,19 @@ def coverage(
     This is about the kernels of a fit or, with --group-size, about the measurement kernels on a device that need not
     be there; it is then based on counts alone, without the variance inflation, which needs run times.
     """
+    _check_one_of_both(
+        group_size is not None,
+        {"--device": device, "--fit": fit},
+        {"--local-memory": local_memory, "--global-memory": global_memory, "--kernels": kernels},
+    )
     if group_size is not None:
+        limits = Limits(
+            group_size,
+            LOCAL_MEMORY if local_memory is None else local_memory,
+            GLOBAL_MEMORY if global_memory is None else global_memory,
+        )
         with working("counting"):
-            rows = kernel_coverage(Limits(group_size, local_memory, global_memory), kernels)
+            rows = kernel_coverage(limits, kernels)
     else:
         chosen = chosen_fit(None, device, fit)
         rows = chosen.coverage
@@ -60,6 +82,15 @@ def coverage(
     if any(row.configurations for row in rows):
         show_coverage(rows)
     show_gaps(rows, at_most=len(rows))
+
+
+def _check_one_of_both(is_of_kernels: bool, of_fit: Mapping[str, Any], of_kernels: Mapping[str, Any]) -> None:
+    """Raise :class:`click.UsageError` for options of a fit where kernels are examined, and the other way round."""
+    given = [name for name, value in (of_fit if is_of_kernels else of_kernels).items() if value is not None]
+    if given:
+        verb, why = ("is", "are")[len(given) > 1], "no fit is" if is_of_kernels else "only a fit is"
+        with_or_without = "with" if is_of_kernels else "without"
+        raise click.UsageError(f"{' and '.join(given)} {verb} given, but {with_or_without} --group-size {why} examined")
 
 
 def show_coverage(rows: Sequence[Coverage]) -> None:

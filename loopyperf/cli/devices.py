@@ -8,13 +8,14 @@ from typing import Any
 import click
 
 from loopyperf.calibration.fit_files import load_fit
-from loopyperf.calibration.library import known_fits
+from loopyperf.calibration.library import KnownFit, known_fits
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.summaries import Summaries
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
-from loopyperf.device.library import known_descriptions, load_device
+from loopyperf.device.library import known_descriptions, listed_as, load_device
+from loopyperf.errors import FitFileError
 from loopyperf.sheet import Sheet, Table
 from loopyperf.units import number_of
 
@@ -39,9 +40,13 @@ def _listed(rows: Sequence[Row]) -> Table:
     found: list[tuple[str, ...]] = []
     for row in rows:
         described = row["description"]["origin"] if row["description"] else ""
-        fits = ", ".join(f"{Path(fit['path']).stem} ({fit['origin']})" for fit in row["fits"])
+        fits = ", ".join(map(_in_short, row["fits"]))
         found.append((row["device"], row["name"], row["architecture"], described, fits))
     return Table(("device", "name", "architecture", "description", "fits"), found, text=5)
+
+
+def _in_short(fit: Row) -> str:
+    return f"{Path(fit['path']).stem} ({fit['origin']}{', unreadable' if fit['error'] else ''})"
 
 
 @devices.command("show", epilog="\b\nExample: loopyperf devices show nvidia-titan-v")
@@ -77,12 +82,20 @@ def _known() -> list[Row]:
         where = {"origin": known.origin, "path": str(known.path)}
         rows[known.slug] = _row(known.slug, device.name, device.architecture, where)
     for entry in known_fits():
-        fit = load_fit(entry.path)
-        row = rows.setdefault(entry.slug, _row(entry.slug, fit.device, "", None))
-        row["fits"].append(
-            {"model": entry.model, "backend": fit.backend, "origin": entry.origin, "path": str(entry.path)}
-        )
+        name, found = _known_fit(entry)
+        slug = listed_as(entry.slug)
+        rows.setdefault(slug, _row(slug, name, "", None))["fits"].append(found)
     return [row for _, row in sorted(rows.items())]
+
+
+def _known_fit(entry: KnownFit) -> tuple[str, Row]:
+    """Return what a fit calls its device, and a row for it; one that cannot be read has no backend, and says why."""
+    row = {"model": entry.model, "backend": None, "origin": entry.origin, "path": str(entry.path), "error": None}
+    try:
+        fit = load_fit(entry.path)
+    except FitFileError as error:
+        return "", {**row, "error": str(error)}
+    return fit.device, {**row, "backend": fit.backend}
 
 
 def _row(slug: str, name: str, architecture: str, description: Row | None) -> Row:

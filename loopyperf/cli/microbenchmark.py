@@ -12,11 +12,12 @@ from loopyperf.cli.devices import as_plain_values, show_device
 from loopyperf.cli.output import free
 from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.device.device_text import description_text
+from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.microbenchmarks.description import Described
 from loopyperf.oracle.microbenchmark import described_by
 from loopyperf.oracle.microbenchmark import microbenchmark as run_microbenchmarks
 from loopyperf.units import in_percent
-from loopyperf.written_files import write_file
+from loopyperf.written_files import why_unwritable, write_file
 
 
 @click.command(
@@ -41,6 +42,8 @@ def microbenchmark(
 ) -> None:
     """Measure the latencies of instructions and the memories of a device, and write its description."""
     started = time.monotonic()
+    if output is None and (reason := why_unwritable(Path(), is_folder=True)):
+        raise LoopyperfError(f"the description cannot be written here: {reason}; give a path with --output")
     hertz = None if clock is None else clock * 1e6
     if from_archive is not None:
         if archive or device or quick:

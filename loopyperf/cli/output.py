@@ -4,7 +4,6 @@ As with compilers, a file that is named is written over. One that nobody named, 
 written over where it is an earlier one of ours; anything else of that name is left alone.
 """
 
-import os
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from loopyperf.errors import LoopyperfError
+from loopyperf.written_files import why_unwritable
 
 
 class Output(click.Path):
@@ -30,7 +30,7 @@ class Output(click.Path):
         """Return the path; raises :class:`LoopyperfError` where it cannot, or is not to be, written."""
         path = Path(value)
         option = "the output" if param is None else f"--{param.name}"
-        reason = _refusal(path, self.is_folder, self.makes_folders)
+        reason = why_unwritable(path, self.is_folder, self.makes_folders)
         if reason:
             raise LoopyperfError(f"{option} {path} cannot be written: {reason}; give another path")
         if not _is_named(param, ctx) and path.exists() and not _has(path, self.mark):
@@ -59,17 +59,3 @@ def _has(path: Path, mark: str) -> bool:
         return mark.encode() in path.read_bytes()
     except OSError:
         return False
-
-
-def _refusal(path: Path, is_folder: bool, makes_folders: bool) -> str:
-    """Return why *path* cannot be written, as far as that is told without writing; empty where it can."""
-    if path.exists():
-        if path.is_dir() != is_folder:
-            return "it is a folder" if path.is_dir() else "it is not a folder"
-        return "" if os.access(path, os.W_OK) else "it is not writable"
-    folder = path.absolute().parent
-    while makes_folders and not folder.exists():
-        folder = folder.parent
-    if not folder.is_dir():
-        return f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}"
-    return "" if os.access(folder, os.W_OK | os.X_OK) else f"the folder {folder} is not writable"

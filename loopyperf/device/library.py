@@ -84,6 +84,25 @@ def given_device(device: DeviceChoice) -> Device:
     return device if isinstance(device, Device) else load_device(device)
 
 
+def description_or_none(name: str) -> Device | None:
+    """Return the description of the device called *name*; None where there is none that can be read."""
+    try:
+        return load_device(name)
+    except (UnknownDeviceError, DeviceFileError):
+        return None
+
+
+def listed_as(slug: str) -> str:
+    """Return the short name of the description of the device that is called *slug*, else *slug*."""
+    device = description_or_none(slug)
+    return device.slug if device else slug
+
+
+def is_one_device(one: str, other: str) -> bool:
+    """Return whether two short names are of one device: what a driver calls it, and what its description does."""
+    return one == other or listed_as(one) == listed_as(other)
+
+
 def slug_of(name: str) -> str:
     """Return the short name of the device called *name*, or described by the file at that path.
 

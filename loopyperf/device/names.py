@@ -1,6 +1,7 @@
 """What devices are called: by their drivers, and in the names of files and folders."""
 
 import re
+from functools import lru_cache
 
 SUFFIX = ".toml"
 """of the names of descriptions"""
@@ -8,6 +9,7 @@ OF_FILES = (SUFFIX, ".json", ".py")
 """what no device's name ends with, but a file's"""
 
 
+@lru_cache(maxsize=1024)
 def device_slug(name: str) -> str:
     """Return the device *name* as a folder name, e.g. ``"nvidia-titan-v"`` for ``"NVIDIA TITAN V"``.
 

@@ -14,12 +14,14 @@ from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
-from loopyperf.errors import CalibrationError
+from loopyperf.counts.kernel_counts import check_options
+from loopyperf.errors import CalibrationError, ParameterError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.records import Run
+from loopyperf.models import find_fitted_model
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.fit import Measured
 from loopyperf.oracle.observation import measured_device, observe
@@ -36,8 +38,9 @@ def fit_recording(
     """Return a fit of each model to everything that an archive holds, the one that generalises best first.
 
     Of *model* alone, if one is named; *non_negative* says whether the linear model's weights may be negative. Raises
-    :class:`CalibrationError` where there is nothing to fit.
+    :class:`CalibrationError` where there is nothing to fit, and what :func:`check_fitting` raises.
     """
+    check_fitting(model, counting, non_negative)
     rows, further = told(recording, files, counting)
     left = (
         each
@@ -45,6 +48,21 @@ def fit_recording(
         if non_negative is None or each.model != "linear" or (each.name != PLAIN) == non_negative
     )
     return fit_observations(provenance(recording, counting), rows, tuple(left), PAPER_PROPERTIES, further)
+
+
+def check_fitting(model: str | None, counting: Counting, non_negative: bool | None) -> None:
+    """Raise for what cannot be fitted, whatever is measured.
+
+    :raises UnknownModelError: the model is not fitted.
+    :raises ParameterError: there is no such counting, or the sign of weights is asked for of a model that has none
+        below 0.
+    """
+    check_options(counting, None, "refuse")
+    if model is not None and not find_fitted_model(model).is_weighted_sum and non_negative is not None:
+        raise ParameterError(
+            f"weights of the model {model!r} are never negative: whether they may be is asked of the linear model; "
+            "leave it out"
+        )
 
 
 def load_observations(

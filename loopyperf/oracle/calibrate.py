@@ -7,14 +7,15 @@ from pathlib import Path
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import save_fits
 from loopyperf.counts.execution import Counting
-from loopyperf.errors import LoopyperfWarning
+from loopyperf.errors import FitFileError, LoopyperfWarning
 from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
-from loopyperf.oracle.archived import fit_recording
+from loopyperf.oracle.archived import check_fitting, fit_recording
 from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, tell_stage, unfinished_archive
 from loopyperf.oracle.samples.sampling_campaign import checked_parts, sample_measured
+from loopyperf.written_files import why_unwritable
 
 
 def calibrate(
@@ -47,10 +48,14 @@ def calibrate(
     :class:`loopyperf.measurement.campaign.Progress` before each kernel configuration, each sample and the fit.
 
     Raises :class:`BackendError` without a device, :class:`MeasurementError` for a kernel that computes something
-    wrong, :class:`IncompatibleRunsError` for an archive of another device or protocol, :class:`ParameterError` for
-    samples through a backend that runs whole kernels only, and :class:`UnknownModelError` for a model that is not
-    fitted.
+    wrong, :class:`IncompatibleRunsError` for an archive of another device or protocol; and before anything is measured
+    :class:`ParameterError` for samples through a backend that runs whole kernels only, for a *non_negative* of a model
+    that is not linear and for a counting that there is not, :class:`UnknownModelError` for a model that is not fitted,
+    and :class:`FitFileError` where the fit cannot be saved.
     """
+    check_fitting(model, counting, non_negative)
+    if save is not None and (reason := why_unwritable(save, makes_folders=True)):
+        raise FitFileError(f"the fit cannot be written to {save}: {reason}; give another path")
     machine = opened(backend, device)
     files = measurement_kernels(kernels)
     path = archive or unfinished_archive(machine, "calibration")

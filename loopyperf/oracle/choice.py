@@ -8,7 +8,7 @@ from functools import cache
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
-from loopyperf.device.library import DeviceChoice, known_descriptions, load_device, slug_of
+from loopyperf.device.library import DeviceChoice, is_one_device, known_descriptions, listed_as, load_device, slug_of
 from loopyperf.device.names import device_slug
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
@@ -158,7 +158,7 @@ def devices() -> tuple[str, ...]:
 
 def fitted_devices() -> tuple[str, ...]:
     """Return the short names of all devices that there is a fit for, in alphabetical order."""
-    return tuple(sorted({fit.slug for fit in known_fits()}))
+    return tuple(sorted({listed_as(fit.slug) for fit in known_fits()}))
 
 
 def _check_asked_for(fit: Fit, model: str | None, device: str | None, backend: str | None) -> None:
@@ -167,7 +167,7 @@ def _check_asked_for(fit: Fit, model: str | None, device: str | None, backend: s
             f"the fit is of the model {fit.model!r}, but {model!r} was asked for; ask for the fit's model, or give "
             f"a fit of {model!r}"
         )
-    if device is not None and slug_of(device) != fit.slug:
+    if device is not None and not is_one_device(slug_of(device), fit.slug):
         raise FitFileError(
             f"the fit is for the device {fit.slug!r}, but {device!r} was asked for; give the fit alone, or the "
             "device alone"
@@ -232,7 +232,7 @@ def _local_device_among(
         local = _local_device(os.environ.get("PYOPENCL_CTX"))
     except BackendError as error:
         raise UnknownDeviceError(f"no device was named and this machine has none ({error}); {how}") from error
-    if local not in known:
+    if not any(is_one_device(local, each) for each in known):
         raise UnknownDeviceError(f"no device was named and {otherwise.format(local)}; {how}{further(local)}")
     return local
 

@@ -18,6 +18,7 @@ from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
+from loopyperf.device.library import description_or_none
 from loopyperf.device.names import device_slug
 from loopyperf.errors import CalibrationError, LoopyperfError, ParameterError
 from loopyperf.measurement.environment import installed_versions
@@ -25,7 +26,7 @@ from loopyperf.models import find_fitted_model
 from loopyperf.models.sampling import SampledProgram
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DEVICE_VARIABLE
-from loopyperf.oracle.observation import described, observe
+from loopyperf.oracle.observation import observe
 from loopyperf.oracle.ranking.options import check_executor, check_time_limit
 from loopyperf.oracle.time_limit import TimeIsUp, limited
 
@@ -128,7 +129,7 @@ def stated_device(device: object) -> tuple[Device | str, Device | None]:
     named = os.environ.get(DEVICE_VARIABLE) or NOBODYS if device is None else device
     if not isinstance(named, str) or not device_slug(named):
         raise ParameterError(f"device is the name of the measured device, or its description; received {device!r}")
-    return named, described(device_slug(named))
+    return named, description_or_none(device_slug(named))
 
 
 def rows_of(measurements: object) -> list[Measured]:

@@ -9,8 +9,8 @@ from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
-from loopyperf.device.library import PROCESSOR, a_processor, load_device
-from loopyperf.errors import DeviceFileError, MissingNumberError, UnknownDeviceError
+from loopyperf.device.library import PROCESSOR, a_processor, description_or_none
+from loopyperf.errors import MissingNumberError
 from loopyperf.measurement.environment import Environment
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
@@ -50,30 +50,16 @@ def observe(
     )
 
 
-def described(slug: str) -> Device | None:
-    """Return the description of the device called *slug*; None where there is none."""
-    try:
-        return load_device(slug)
-    except (UnknownDeviceError, DeviceFileError):
-        return None
-
-
-def is_one_device(one: str, other: str) -> bool:
-    """Return whether two short names are of one device: what a driver calls it, and what its description does."""
-    if one == other:
-        return True
-    first, second = described(one), described(other)
-    return first is not None and second is not None and first.slug == second.slug
-
-
 def told_device(origin: Provenance) -> Device | None:
     """Return the description that a fit or a learned model was told of its device; None where there is none now."""
-    return a_processor() if origin.described_as == PROCESSOR.stem else described(origin.described_as or origin.slug)
+    if origin.described_as == PROCESSOR.stem:
+        return a_processor()
+    return description_or_none(origin.described_as or origin.slug)
 
 
 def measured_device(environment: Environment) -> Device | None:
     """Return what a fit is told of the device of *environment*: its description, or what all processors have."""
-    return described(environment.slug) or (a_processor() if environment.is_processor else None)
+    return description_or_none(environment.slug) or (a_processor() if environment.is_processor else None)
 
 
 def _busy(

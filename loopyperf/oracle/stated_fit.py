@@ -12,6 +12,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learning.learned import Learned
 from loopyperf.calibration.learning.learned_files import load_learned
 from loopyperf.calibration.library import find_fit
+from loopyperf.device.library import is_one_device
 from loopyperf.errors import FitFileError, ParameterError, UnknownDeviceError
 from loopyperf.models import MODELS
 from loopyperf.models.interface import LearnedModel
@@ -19,7 +20,6 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import FitChoice
 from loopyperf.oracle.estimate import estimate
-from loopyperf.oracle.observation import is_one_device
 
 
 @dataclass(frozen=True, slots=True)

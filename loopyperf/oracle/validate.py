@@ -13,6 +13,7 @@ from loopyperf.calibration.accuracy import Prediction, assess
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import other_backends
 from loopyperf.calibration.problem import Observation
+from loopyperf.device.library import is_one_device
 from loopyperf.errors import LoopyperfWarning, MeasurementError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends.interface import Backend
@@ -198,7 +199,7 @@ def _chosen_fit(environment: Environment, fit: FitChoice | None) -> Fit:
     if fit is None:
         return _fit_for(slug, environment.backend)
     chosen = chosen_fit(None, None, fit)
-    if chosen.slug != slug:
+    if not is_one_device(chosen.slug, slug):
         warnings.warn(
             f"the fit is for {chosen.slug!r}, the kernels are measured on {slug!r}: the errors say how alike the two "
             "devices are, not how good the fit is",

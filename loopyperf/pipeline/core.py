@@ -43,9 +43,9 @@ def run(
 ) -> Run:
     """Return what a core does with *scenario*, in ticks of *clock*.
 
-    The first issues are made in Python: *most_in_python*, or if it is None what the process has left to make there. What
-    repeats after them is done once, unless it is traced or no steady state is sought. Raises :class:`SimulationError`
-    for a run whose times do not fit, since the graph told less than it executes.
+    The first issues are made in Python: *most_in_python*, or if it is None what the process has left to make there.
+    What repeats after them is done once, unless it is traced or no steady state is sought. Raises
+    :class:`SimulationError` for a run whose times do not fit, since the graph told less than it executes.
     """
     chunk = in_python.left if most_in_python is None else most_in_python
     loop = issue_in_order

@@ -88,6 +88,25 @@ def test_a_device_may_be_given_by_its_name():
     assert find_fit("NVIDIA TITAN V").source == "own"
 
 
+@pytest.mark.parametrize("saved", ["nvidia-gtx-1060", "geforce-gtx-1060-6gb"])
+@pytest.mark.parametrize("asked", ["nvidia-gtx-1060", "GeForce GTX 1060 6GB", "GTX 1060", "NVIDIA GTX 1060"])
+def test_a_device_has_the_name_of_its_driver_and_that_of_its_description(saved: str, asked: str):
+    save_fit(fit_from("own"), user_fits() / saved / "linear.json")
+    assert find_fit(asked).source == find_fit(asked, "linear").source == "own"
+    with pytest.raises(FitFileError, match=r"no fit of the model 'overlap' for .*, only of linear"):
+        find_fit(asked, "overlap")
+
+
+def test_a_fit_of_another_device_that_cannot_be_read_is_no_error():
+    broken = user_fits() / "some-device" / "linear.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{")
+    with pytest.raises(UnknownDeviceError, match="no fit for the device 'nvidia-titan-v'"):
+        find_fit("nvidia-titan-v")
+    with pytest.raises(FitFileError, match="some-device"):
+        find_fit("some-device")
+
+
 def test_an_unknown_device_is_refused_listing_the_known_ones_nearest_first():
     for slug in ("amd-r9-furry", "nvidia-titan-v"):
         save_fit(fit_from("own"), user_fits() / slug / "linear.json")

@@ -38,6 +38,21 @@ def test_calibrate_prints_the_gaps_of_its_kernels_and_coverage_the_table(
     assert re.search(r" +f32 add +2 +3.3e\+04 to 1e\+06 +[\d.]+ +long vectors, vectors", whole)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--group-size 256 --device nosuch --fit none.json", "--device and --fit are given, but with --group-size no"),
+        ("--device amd-r9-fury --kernels .", "--kernels is given, but without --group-size only a fit is examined"),
+        ("--group-size 0", "0 is not in the range x>=1"),
+        ("--group-size 256 --local-memory -5", "-5 is not in the range x>=0"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options: str, message: str):
+    refused = run("coverage", *options.split())
+    assert refused.exit_code == 2
+    assert message in " ".join(refused.output.split())
+
+
 def test_coverage_of_kernels_needs_no_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "200")
     folder = write_kernel_files(tmp_path / "kernels", "vectors")

@@ -1,6 +1,7 @@
 """From measurements to a fit to an estimate: known weights go in by the clock of a device and come out again."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,14 @@ from msgspec import structs
 from small_campaign import WEIGHTS, seconds, write_kernel_files
 
 import loopyperf as lpp
-from loopyperf.errors import CalibrationError, LoopyperfWarning, ParameterError, UnknownDeviceError
+from loopyperf.errors import (
+    CalibrationError,
+    FitFileError,
+    LoopyperfWarning,
+    ParameterError,
+    UnknownDeviceError,
+    UnknownModelError,
+)
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.backends.replay import ReplayBackend
@@ -85,6 +93,25 @@ def test_an_estimate_uses_the_calibration_at_once(backend, kernels):
         "extrapolated: more than was ever measured of global min(load, store) 32-bit stride 1 (2 times), "
         "global store 32-bit stride 1 (2 times), work-groups (2 times)",
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"model": "roofline"}, UnknownModelError, r"not fitted to measurements; those that are: linear, overlap"),
+        ({"counting": "bogus"}, ParameterError, "unknown counting 'bogus'"),
+        ({"model": "overlap", "non_negative": True}, ParameterError, r"never negative: .* of the linear model"),
+        ({"save": Path()}, FitFileError, r"cannot be written to \.: it is a folder; give another path"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_before_anything_is_measured(
+    options: dict[str, Any], error: type[Exception], message: str, backend, kernels, monkeypatch: pytest.MonkeyPatch
+):
+    measured: list[object] = []
+    monkeypatch.setattr("loopyperf.oracle.calibrate.measure", lambda *arguments, **_: measured.append(arguments))
+    with pytest.raises(error, match=message):
+        lpp.calibrate(backend, kernels=kernels, **options)
+    assert not measured
 
 
 def test_a_second_calibration_replaces_the_first(kernels):

@@ -1,8 +1,6 @@
 """Files of learned models: the training table and what makes a regressor of it, as JSON, the schema version first."""
 
-import operator
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -12,6 +10,7 @@ from loopyperf.calibration.documents import Document, read_document, write_docum
 from loopyperf.calibration.fit_files import path_of
 from loopyperf.calibration.learning.learned import Learned, Record
 from loopyperf.calibration.library import PREFERRED
+from loopyperf.device.library import is_one_device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, later_schema
 from loopyperf.user_data import user_data
@@ -65,14 +64,14 @@ def own_learned(device: str, backend: str = "") -> Path:
     return user_data() / "learned" / f"{device_slug(device)}{through}.json"
 
 
-def find_learned(device: str, backend: str = "", alike: Callable[[str, str], bool] = operator.eq) -> Learned:
+def find_learned(device: str, backend: str = "") -> Learned:
     """Return a person's own learned model of *device*, of *backend* where there is one; else of the preferred one.
 
-    *alike* tells whether two short names are of one device. Raises :class:`FitFileError` where there is none.
+    It may lie under any name of the device. Raises :class:`FitFileError` where there is none.
     """
     slug = device_slug(device)
     known = sorted(own_learned(slug).parent.glob("*.json"))
-    found = [each for each in known if alike(each.name.partition(".")[0], slug)]
+    found = [each for each in known if is_one_device(each.name.partition(".")[0], slug)]
     best = [own_learned(slug, backend).name, own_learned(slug).name]
     if not found:
         raise FitFileError(f"there is no learned model of the device {slug!r}; {_TRAIN}")

@@ -9,7 +9,7 @@ from typing import Any
 from loopyperf.calibration.learning.learned import SAMPLED, Learned
 from loopyperf.calibration.learning.learned_files import find_learned, load_learned
 from loopyperf.device.description import Device
-from loopyperf.device.library import slug_of
+from loopyperf.device.library import is_one_device, slug_of
 from loopyperf.errors import FitFileError, ParameterError
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import DEVICE_MODELS
@@ -20,7 +20,7 @@ from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.estimating.by_counts import time_by_counts
 from loopyperf.oracle.estimating.by_device import answered_at, device_estimate, time_by_pipelines
 from loopyperf.oracle.estimating.sampled import samples_of
-from loopyperf.oracle.observation import is_one_device, told_device
+from loopyperf.oracle.observation import told_device
 from loopyperf.oracle.samples.taking import SampledKernel
 from loopyperf.oracle.seen_kernel import SeenKernel
 
@@ -40,7 +40,7 @@ def chosen_learned(
     """
     slug = device.slug if isinstance(device, Device) else None if device is None else slug_of(device)
     if choice is None:
-        return find_learned(slug or meant, backend, is_one_device)
+        return find_learned(slug or meant, backend)
     learned = choice if isinstance(choice, Learned) else load_learned(choice)
     if slug is not None and not is_one_device(slug, learned.record.slug):
         raise FitFileError(

@@ -11,7 +11,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learning.learned import Learned
 from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.description import Device
-from loopyperf.device.library import DeviceChoice, a_processor
+from loopyperf.device.library import DeviceChoice, a_processor, description_or_none
 from loopyperf.device.names import is_processor
 from loopyperf.device.occupancy import check_fits
 from loopyperf.errors import ParameterError
@@ -23,7 +23,6 @@ from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import count, prepared_group
 from loopyperf.oracle.choice import WITHOUT_FIT, FitChoice, chosen_device
 from loopyperf.oracle.estimate import chosen_record, estimate
-from loopyperf.oracle.observation import described
 from loopyperf.oracle.ranking.options import check_sizes, check_typical
 from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered, refused
 from loopyperf.oracle.ranking.sizes_taken import Sizes, sizes_lacking, sizes_taken
@@ -138,9 +137,9 @@ def judge_of(
         return Judge(WITHOUT_FIT, None, record, record.slug, typical, sizes, said)
     if isinstance(record, Learned):
         origin = record.record
-        return Judge(origin.model, record, described(origin.slug), origin.slug, typical, sizes)
+        return Judge(origin.model, record, description_or_none(origin.slug), origin.slug, typical, sizes)
     slim = structs.replace(record, residuals=(), coverage=(), cross_validation=None)
-    return Judge(record.model, slim, described(record.slug), record.slug, typical, sizes, said)
+    return Judge(record.model, slim, description_or_none(record.slug), record.slug, typical, sizes, said)
 
 
 def _check(model: object, device: object, fit: object) -> None:

@@ -10,6 +10,8 @@ from loopyperf.user_data import DATA_VARIABLE
 
 MOMENT = 0.01
 """seconds"""
+TIMES = 20
+"""An answer is known for as many times as long as finding it took, so that little time goes into finding."""
 MOST = 64
 """questions whose answers are remembered"""
 
@@ -17,7 +19,7 @@ Found = TypeVar("Found")
 
 
 class Moment(Generic[Found]):
-    """Answers that are looked up again after a :data:`MOMENT`.
+    """Answers that are looked up again after a :data:`MOMENT`, or later where that takes long.
 
     And at once where this process has saved a fit or a learned model, or a person's own data are in another folder.
     """
@@ -37,7 +39,8 @@ class Moment(Generic[Found]):
         if known is not None and now < known[0]:
             return known[1]
         found = find()
+        took = monotonic() - now
         if len(self._known) >= MOST:
             self._known.clear()
-        self._known[key] = (now + MOMENT, found)
+        self._known[key] = (now + took + max(MOMENT, TIMES * took), found)
         return found

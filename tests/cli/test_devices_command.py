@@ -1,0 +1,71 @@
+"""``loopyperf devices``: which devices are known, and what is known of one."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from invoked import run
+
+import loopyperf as lpp
+from loopyperf.calibration.fit_files import save_fit
+from loopyperf.calibration.fits import Fit
+
+
+def test_devices_lists_what_is_described_and_what_there_is_a_fit_for(own_data: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    own = own_data / "fits" / "made-up-1" / "linear.json"
+    save_fit(Fit(model="linear", device="Made Up", slug="made-up-1", counting="paper", weights={"launches": 1.0}), own)
+    listed = {row["device"]: row for row in json.loads(run("devices", "--json").stdout)}
+    assert list(listed) == list(lpp.devices())
+    assert listed["made-up-1"] == {
+        "device": "made-up-1",
+        "name": "Made Up",
+        "architecture": "",
+        "description": None,
+        "fits": [{"model": "linear", "backend": "", "origin": "user", "path": str(own), "error": None}],
+    }
+    assert [(fit["model"], fit["origin"]) for fit in listed["amd-r9-fury"]["fits"]] == [("linear", "bundled")]
+    assert (listed["nvidia-h200"]["description"]["origin"], listed["nvidia-h200"]["fits"]) == ("bundled", [])
+    assert re.search(
+        r"amd-r9-fury +AMD Radeon R9 Fury +GCN 3 \(Fiji\) +bundled +linear \(bundled\)", run("devices").stdout
+    )
+
+
+def test_devices_lists_a_fit_with_the_description_of_its_device_and_says_of_one_that_it_cannot_be_read(own_data: Path):
+    slug = "geforce-gtx-1060-6gb"
+    by_driver = own_data / "fits" / slug / "linear.json"
+    save_fit(Fit(model="linear", device="GTX 1060", slug=slug, counting="paper", weights={"a": 1.0}), by_driver)
+    broken = own_data / "fits" / "made-up-1" / "overlap.json"
+    broken.parent.mkdir()
+    broken.write_text("{")
+    listed = {row["device"]: row for row in json.loads(run("devices", "--json").stdout)}
+    assert list(listed) == list(lpp.devices())
+    assert [(fit["path"], fit["error"]) for fit in listed["nvidia-gtx-1060"]["fits"]] == [(str(by_driver), None)]
+    (fit,) = listed["made-up-1"]["fits"]
+    assert (fit["model"], fit["backend"]) == ("overlap", None)
+    assert str(broken) in fit["error"]
+    assert "overlap (user, unreadable)" in " ".join(run("devices").stdout.split())
+
+
+def test_devices_show_prints_every_number_with_unit_and_source(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    printed = run("devices", "show", "Tesla C2050").stdout
+    assert printed.startswith("device: nvidia-tesla-c2050\nname: NVIDIA Tesla C2050\n")
+    assert re.search(r" +limits.registers +32,768 registers +32-bit registers of a core +CUDA Occ.* 2.0", printed)
+    assert re.search(r" +memory.DRAM.departure_delay +20 cycles +.*GPUPerf's Δ +Sim et al., table 3", printed)
+    device = lpp.load_device("nvidia-tesla-c2050")
+    headings = 1
+    assert len(re.findall(r"^ +\w", printed, re.MULTILINE)) == headings + sum(
+        len(part.numbers) for part in device.parts
+    )
+
+
+def test_devices_show_prints_json_that_says_the_same():
+    shown = json.loads(run("devices", "show", "nvidia-titan-v", "--json").stdout)
+    assert (shown["device"], shown["vendor"], shown["target"]) == ("nvidia-titan-v", "NVIDIA", "7.0")
+    assert shown["work-items of a warp execute"] == "together"
+    rows = {row["number"]: row for row in shown["numbers"]}
+    assert (rows["clock"]["value"], rows["clock"]["unit"]) == (1455, "MHz")
+    assert rows["instructions.fma f64.completion"]["source"] == "NMSU GPUs-ISA-Latencies, TITAN V, DFFMA"
+    assert all(row["unit"] and row["source"] and row["meaning"] for row in rows.values())
