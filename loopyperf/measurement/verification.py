@@ -35,12 +35,21 @@ def verify(results: Mapping[str, Array], reference: Mapping[str, Array], toleran
 def relative_error(result: Array, expected: Array) -> float:
     """Return max |result − expected| / max |expected|, over all elements; the divisor is 1 if *expected* is all zero.
 
-    The scale is that of the whole array: cancellation in one small element is not an error of the kernel.
+    The scale is that of the whole array: cancellation in one small element is not an error of the kernel. Elements that
+    are vectors are compared component by component.
     """
     if not expected.size:
         return 0.0
+    result, expected = _components(result), _components(expected)
     wide = np.result_type(result, expected, np.float64)
     exact = expected.astype(wide)
     scale = float(np.abs(exact).max()) or 1.0
     with np.errstate(invalid="ignore"):  # infinity minus infinity is not a number, and so is the error
         return float(np.abs(result.astype(wide) - exact).max()) / scale
+
+
+def _components(array: Array) -> Array:
+    """Return *array* with an axis more for the components of vectors; what fills up one of three is none."""
+    if array.dtype.names is None:
+        return array
+    return np.stack([array[name] for name in array.dtype.names if not name.startswith("padding")], axis=-1)

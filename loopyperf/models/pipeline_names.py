@@ -28,3 +28,9 @@ def shown(column: str) -> str:
     """Return what people are shown for a fit's *column* of pipelines, e.g. ``"load/store: private"``."""
     pipeline, colon, memory = column.partition(":")
     return f"{LOAD_STORE}{colon}{memory}" if pipeline == IN_FILES else column
+
+
+def column_of(name: str) -> str:
+    """Return the fit's column that people are shown as *name*."""
+    pipeline, colon, memory = name.partition(":")
+    return f"{IN_FILES}{colon}{memory}" if pipeline == LOAD_STORE else name

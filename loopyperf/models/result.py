@@ -168,7 +168,7 @@ class _ExplainedLater:
         return getattr(answer, name)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Estimate(_ExplainedLater, Shown):
     """How long a kernel takes, with the reason why."""
 
@@ -226,10 +226,20 @@ class Estimate(_ExplainedLater, Shown):
     def __float__(self) -> float:
         return float(self.seconds)
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether *other* says the same, at all sizes of a batch."""
+        return isinstance(other, Estimate) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # as of all that has mappings
+
     @property
     def place(self) -> tuple[bool, float]:
-        """Return what it is ordered by among others: those whose run times lack something stand behind all others."""
-        return bool(self.left_out), float(self.seconds)
+        """Return what it is ordered by among others.
+
+        Those whose run times lack something, or are below 0, stand behind all others.
+        """
+        seconds = float(self.seconds)
+        return seconds < 0 or bool(self.left_out), seconds
 
     @property
     def is_unsure(self) -> bool:

@@ -82,7 +82,7 @@ class Comparison(Shown):
         """Return the comparison as plain values that JSON can hold."""
         return {
             "kernel": self.kernel,
-            "sizes": dict(self.sizes),
+            "sizes": plain(self.sizes),
             "typical": plain(self.typical),
             "device": self.device,
             "clock": self.clock,
@@ -141,7 +141,7 @@ class OccupancyComparison(Shown):
         """Return the comparison as plain values that JSON can hold."""
         return {
             "kernel": self.kernel,
-            "sizes": dict(self.sizes),
+            "sizes": plain(self.sizes),
             "typical": plain(self.typical),
             "device": self.device,
             "concurrent_groups": list(self.concurrent_groups),

@@ -14,7 +14,7 @@ from loopyperf.properties.unified import item_named
 
 
 def throughput_bounds(
-    program: Program, *, device: DeviceChoice | None = None, typical: Mapping[str, Any] | None = None
+    program: Program, /, *, device: DeviceChoice | None = None, typical: Mapping[str, Any] | None = None
 ) -> ThroughputBounds:
     """Return subsystem -> the cycles that *program* keeps it busy at least, all cores together, by the kernel's sizes.
 

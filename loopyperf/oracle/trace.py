@@ -123,7 +123,7 @@ class Trace(Shown):
         return {
             "generator": GENERATOR,
             "kernel": self.kernel,
-            "sizes": dict(self.sizes),
+            "sizes": plain(self.sizes),
             "typical": plain(self.typical),
             "device": self.device,
             "model": "pipeline",

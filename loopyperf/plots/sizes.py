@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError
+from loopyperf.models.pipeline_names import column_of
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.estimating.intervals import extrapolates
 from loopyperf.plots.figures import (
@@ -120,7 +121,7 @@ def _beyond(estimate: Estimate, fit: Fit) -> NDArray[np.bool_]:
     """Return for each size whether the fit is extrapolated there."""
     shares: dict[str, dict[str, Any]] = {}
     for row in estimate.breakdown.rows:
-        shares.setdefault(row.property, {})[row.source] = row.count
+        shares.setdefault(column_of(row.property), {})[row.source] = row.count
     return np.broadcast_to(extrapolates(fit, shares), (np.size(estimate.seconds),))
 
 

@@ -23,6 +23,19 @@ def test_error_of_complex_numbers_is_their_distance():
     assert relative_error(np.array([3 + 4j]), np.array([5 + 0j])) == pytest.approx(abs(-2 + 4j) / 5)
 
 
+def test_error_of_vectors_is_that_of_their_components_without_what_fills_them_up():
+    four = np.dtype([(name, np.float32) for name in "xyzw"])
+    expected, result = np.ones(3, four), np.ones(3, four)
+    expected["z"] = 4
+    result["w"][1] = 2
+    assert relative_error(result, result) == 0
+    assert relative_error(result, expected) == 3 / 4
+    three = np.dtype([*[(name, np.float32) for name in "xyz"], ("padding0", np.float32)])
+    filled = np.ones(3, three)
+    filled["padding0"] = np.nan
+    assert relative_error(filled, np.ones(3, three)) == 0
+
+
 def test_arrays_without_elements_agree():
     assert relative_error(np.zeros((0, 3)), np.zeros((0, 3))) == 0.0
 

@@ -173,6 +173,14 @@ def test_sizes_beyond_what_the_fit_was_made_from_are_hatched() -> None:
     assert area.get_hatch()
 
 
+def test_sizes_with_too_much_of_a_pipeline_are_hatched_by_whatever_name_it_is_shown() -> None:
+    fit = structs.replace(FIT, weights={"local: global": 1e-4}, ranges={"local: global": (1, 20)}, basis="pipelines")
+    row = Row("load/store: global", "", 10 * SIZES, 1e-4, SIZES * 1e-3)
+    (ax,) = plot_sizes(replace(BATCH, breakdown=Breakdown((row,))), "n", fit=fit).axes
+    (area,) = ax.patches
+    assert (area.get_x(), area.get_x() + area.get_width()) == pytest.approx((8**0.5, 4))
+
+
 def test_sizes_below_what_the_fit_was_made_from_are_hatched_too() -> None:
     (ax,) = plot_sizes(BATCH, "n", fit=structs.replace(FIT, ranges={"adds": (15, 100)})).axes
     (area,) = ax.patches  # 10, 20 and 40 additions

@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 UNLIKE = 1.0
 """leverage from which the weights add more to the error of a kernel than the model itself does"""
 UNTRIED = f"{NO_INTERVAL}the fit was tried on no kernels that it had not seen"
+NEGATIVE = f"{NO_INTERVAL}the fit does not apply to such a kernel"
 TOO_FEW = f"{NO_INTERVAL}the fit was tried on too few kernels that it had not seen"
 
 
@@ -25,8 +26,10 @@ def interval(fit: Fit, shares: Shares, seconds: Seconds) -> tuple[tuple[Seconds,
 
     *seconds* is the answer of the fit's model to *shares*, a number or an array over sizes. There is no range where the
     fit states none: it was made from fewer than two kernel classes, by hand, or from too few measurements; and none
-    where it has no weight for what is more than a negligible part of the counts.
+    where it has no weight for what is more than a negligible part of the counts, or where an answer is below 0.
     """
+    if np.any(np.asarray(seconds) < 0):
+        return None, (NEGATIVE,)
     if fit.uncertainty is None:
         return None, (UNTRIED,)
     found = widths(fit, *totals(shares))

@@ -135,7 +135,7 @@ class Explanation(Shown):
         """Return the explanation as plain values that JSON can hold."""
         return {
             "kernel": self.kernel,
-            "sizes": dict(self.sizes),
+            "sizes": plain(self.sizes),
             "typical": plain(self.typical),
             "about": self.about,
             "listing": [line.to_dict() for line in self.listing],

@@ -34,6 +34,15 @@ class Beaten:
 
 
 @dataclass(frozen=True, slots=True)
+class _Bound:
+    """What a variant takes at least, as far as is known."""
+
+    seconds: float = -inf
+    model: str = ""
+    """that says so, the best of those that were asked"""
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """What a judge is asked."""
 
@@ -72,7 +81,7 @@ class Cascade:
         """Start with nothing known of any variant."""
         self._turns = order_of_asking(len(self.variants))
         self._left = [(-inf, 0, turn) for turn in range(len(self.variants))]
-        self._bounds = dict.fromkeys((each.name for each in self.variants), -inf)
+        self._bounds = dict.fromkeys((each.name for each in self.variants), _Bound())
         self._places = {each.name: place for place, each in enumerate(self.variants)}
         self._turn = {self.variants[place].name: turn for turn, place in enumerate(self._turns)}
         self._waiting = 0
@@ -111,16 +120,18 @@ class Cascade:
             self._take(name, answer)
         else:
             if not isinstance(answer, Unanswered):
-                self._bounds[name] = max(self._bounds[name], float(answer))
-            heapq.heappush(self._left, (self._bounds[name], question.stage + 1, self._turn[name]))
+                told = _Bound(float(answer), question.judge.model)
+                self._bounds[name] = max(self._bounds[name], told, key=lambda each: each.seconds)
+            heapq.heappush(self._left, (self._bounds[name].seconds, question.stage + 1, self._turn[name]))
 
     def _take(self, name: str, answer: Estimate) -> None:
         seconds = float(answer)
         self.estimates[name] = answer
-        if not answer.left_out:  # no variant is slower than one that takes some seconds at least
+        if not answer.place[0]:  # no variant is slower than one that takes some seconds at least
             insort(self._times, seconds)
-        if seconds < self._bounds[name] * (1 - ROUNDING):
-            self._contradicted[name] = self.judges[-2].model
+        bound = self._bounds[name]
+        if seconds < bound.seconds * (1 - ROUNDING):
+            self._contradicted[name] = bound.model
 
     @property
     def fastest(self) -> dict[str, Estimate]:
@@ -139,10 +150,8 @@ class Cascade:
         )
         model = self.judges[-1].model
         known = [Beaten(name, float(self.estimates[name].seconds), model) for name in slower]
-        open_ = [
-            Beaten(self.variants[self._turns[turn]].name, bound, self.judges[max(stage - 1, 0)].model)
-            for bound, stage, turn in self._left
-        ]
+        names = [self.variants[self._turns[turn]].name for _, _, turn in self._left]
+        open_ = [Beaten(name, self._bounds[name].seconds, self._bounds[name].model) for name in names]
         return tuple(sorted((*known, *open_), key=lambda each: each.at_least))
 
     @property

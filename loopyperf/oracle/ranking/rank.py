@@ -177,6 +177,10 @@ class Ranking(Shown):
         yield from (f"at least, without {', '.join(what)}: {listed(names, NAMED)}" for what, names in lacking.items())
         if 0 < sum(map(len, lacking.values())) < len(self.estimates):
             yield "variants whose times lack something stand behind all others, whatever is left of their times"
+        negative = [name for name, estimate in self.estimates.items() if float(estimate.seconds) < 0]
+        if negative:
+            names = listed(negative, NAMED)
+            yield f"behind all others, since the fit does not apply where a run time is below 0: {names}"
         if self.beaten:
             least = min(each.at_least for each in self.beaten)
             yield f"no place in the order: {number_of(len(self.beaten), 'variant')} of {duration(least)} or more"
@@ -185,7 +189,7 @@ class Ranking(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the ranking as plain values that JSON can hold."""
         return {
-            "sizes": dict(self.sizes),
+            "sizes": plain(self.sizes),
             "typical": plain(self.typical or {}),
             "device": self.device,
             "model": self.model,

@@ -16,6 +16,7 @@ from loopyperf.oracle.ranking.cascade import Question, judged
 from loopyperf.oracle.ranking.judge import judge_of
 from loopyperf.oracle.ranking.options import check_top
 from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered
+from loopyperf.oracle.ranking.own_processes import Processes
 from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.rank import NO_ESTIMATE, Ranking, rank
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
@@ -136,7 +137,7 @@ def search(
     optimizer: "str | BaseSampler | None" = None,
     trials: int | None = None,
     batch: int = BATCH,
-    executor: Executor | None = None,
+    executor: Executor | Processes | None = None,
     time_limit: float | None = None,
     seed: int = 0,
     parameters: Mapping[str, Any] | None = None,

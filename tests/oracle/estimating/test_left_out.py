@@ -51,6 +51,16 @@ def test_a_ranking_and_a_search_by_such_a_fit_say_at_least(make_fit):
         assert sum("at least" in line for line in str(answer).splitlines()[1:]) >= rows
 
 
+def test_a_ranking_has_times_below_zero_behind_all_others_and_says_so(make_fit):
+    fit = make_fit(weights={"f32 mul": -1e-8, "launches": 2e-8})
+    variants, sizes = {"long": doubled("m"), "short": doubled("n")}, {"n": 8, "m": 64}
+    assert not any("below 0" in each for each in lpp.rank(variants, fit=make_fit(), **sizes).remarks())
+    ranking = lpp.rank(variants, fit=fit, **sizes)
+    assert ranking.order == ("short", "long")
+    assert [name for name, seconds in ranking.seconds.items() if seconds < 0] == ["long"]
+    assert "behind all others, since the fit does not apply where a run time is below 0: long" in str(ranking)
+
+
 def test_a_split_by_such_a_fit_says_at_least():
     found = lpp.split(doubled(), devices=["nvidia-v100", "amd-r9-fury"], n=2**20)
     assert (found.left_out, "at least" in str(found)) == ({}, False)
@@ -64,6 +74,10 @@ def test_a_time_below_zero_is_said_to_be_none(make_fit):
     weights = dict.fromkeys(lpp.count(KERNEL).properties(), -1e-9)
     estimate = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights))
     assert (estimate.seconds < 0, BELOW_ZERO in estimate.notes) == (True, True)
+    judged = lpp.estimate(KERNEL, n=16, fit=make_fit(weights=weights, uncertainty=KNOWN))
+    assert (judged.interval, judged.why_no_interval) == (None, "the fit does not apply to such a kernel")
+    several = lpp.estimate(KERNEL, n=np.array([16, 32]), fit=make_fit(weights=weights, uncertainty=KNOWN))
+    assert several.interval is None
     assert BELOW_ZERO not in lpp.estimate(KERNEL, n=16, fit=make_fit()).notes
 
 

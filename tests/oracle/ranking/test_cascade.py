@@ -161,10 +161,22 @@ def test_what_contradicts_a_bound_is_said():
     )
 
 
-@pytest.mark.parametrize("seconds", [0.0, -1.0])
-def test_times_that_are_not_positive_are_ranked_too(seconds):
+def test_a_bound_that_is_contradicted_is_named_by_its_own_model():
+    cheap = Stated("cheap", {"a": 10.0, "b": 20.0}, is_bound=True)
+    dear = Stated("dear", {"a": None, "b": 11.0}, is_bound=True)
+    cascade = answered([cheap, dear, Stated("model", {"a": 5.0, "b": 6.0})], ["a", "b"], top=1)
+    (note,) = cascade.notes
+    assert note.startswith("'cheap' is not a bound of 'model'")
+    assert cascade.beaten == (Beaten("b", 20.0, "cheap"),)
+
+
+@pytest.mark.parametrize(("seconds", "order"), [(0.0, ["b", "a"]), (-1.0, ["a", "b"])])
+def test_times_below_zero_stand_behind_all_others(seconds, order):
     # Weights of a linear fit may be negative.
-    assert list(answered([Stated("model", {"a": 1.0, "b": seconds})], ["a", "b"], None).fastest) == ["b", "a"]
+    times = {"a": 1.0, "b": seconds}
+    assert list(answered([Stated("model", times)], ["a", "b"], None).fastest) == order
+    bound = Stated("bound", {"a": 0.5, "b": 0.0}, is_bound=True)
+    assert list(answered([bound, Stated("model", times)], ["a", "b"], 1).fastest) == order[:1]
 
 
 def test_places_from_all_over_the_list_come_first():
