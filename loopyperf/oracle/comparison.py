@@ -16,7 +16,7 @@ from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.analysis import Program, prepared
 from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
-from loopyperf.oracle.choice import FitChoice, chosen_device, device_or_error
+from loopyperf.oracle.choice import WITHOUT_FIT, FitChoice, chosen_device, device_or_error
 from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.models_table import below_roofline, models_table
 from loopyperf.oracle.refusals import unanswered
@@ -108,10 +108,17 @@ class OccupancyComparison(Shown):
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what was stated of what the source does not tell"""
 
-    @property
-    def performance(self) -> dict[str, NDArray[np.float64]]:
-        """Return model -> performance, 1 at the first number of groups: the curves of Lemeire, Fig. 17."""
-        return {name: times[0] / times for name, times in self.seconds.items()}
+    def performance(self, standard: str | float = WITHOUT_FIT) -> dict[str, NDArray[np.float64]]:
+        """Return model -> performance over the occupancies, 100 where a run takes as long as the *standard*.
+
+        That is seconds, or the model whose run time at the first number of groups it is. In Lemeire, Fig. 17 and 18, it
+        is the measured time there. Raises :class:`ParameterError` for a model that has no answer.
+        """
+        if isinstance(standard, str):
+            if standard not in self.seconds:
+                raise ParameterError(f"there is no answer of {standard!r}, only of {', '.join(self.seconds) or 'none'}")
+            standard = float(self.seconds[standard][0])
+        return {name: 100 * standard / times for name, times in self.seconds.items()}
 
     @property
     def points(self) -> dict[str, list[tuple[float, float]]]:

@@ -117,10 +117,15 @@ def test_more_groups_at_once_never_take_longer_by_models_that_saturate(curves: l
         assert curves.seconds[name][-1] < 0.4 * curves.seconds[name][0] or name == "roofline"
 
 
-def test_performance_is_relative_to_the_first(curves: lpp.OccupancyComparison):
-    for name, found in curves.performance.items():
-        assert found[0] == 1
-        assert found[-1] == curves.seconds[name][0] / curves.seconds[name][-1]
+def test_performance_is_relative_to_one_time_for_all_models(curves: lpp.OccupancyComparison):
+    # As in Lemeire, Fig. 17: what one model says less of than another is a higher curve.
+    assert curves.performance()["pipeline"][0] == 100
+    for standard, seconds in (("pipeline", curves.seconds["pipeline"][0]), ("roofline", curves.seconds["roofline"][0])):
+        for name, found in curves.performance(standard).items():
+            assert found == pytest.approx(100 * seconds / curves.seconds[name])
+    assert curves.performance(1e-3)["volkov"] == pytest.approx(0.1 / curves.seconds["volkov"])
+    with pytest.raises(ParameterError, match="no answer of 'linear', only of roofline, "):
+        curves.performance("linear")
 
 
 def test_points_are_runs_in_a_second_over_warps(curves: lpp.OccupancyComparison):
