@@ -34,7 +34,8 @@ ADVISOR = "gpuperf"
 def explain(as_json: bool, **asked: Any) -> None:
     """Say why the Loopy kernel that FUNCTION in FILE.py builds takes so long: line by line, by all models.
 
-    `loopyperf report` makes a page of the same.
+    Lines and parts are those of the model that is shown first; --model names another one. `loopyperf report` makes a
+    page of the same, in which models are switched.
     """
     answer = explained(**asked)
     if as_json:
@@ -80,6 +81,8 @@ def show_explanation(answer: Explanation) -> None:
 
 def _sheets(answer: Explanation) -> Iterator[Sheet]:
     """Yield what there is to print, one below the other."""
+    if len(answer.devices) > 1:
+        yield Sheet("The devices", tables=[_devices_table(answer)])
     for on in answer.devices:
         shown, said = on.estimate, notes_on(on)
         where = on.name if on.name == on.device else f"{on.name} ({on.device})"
@@ -93,6 +96,7 @@ def _sheets(answer: Explanation) -> Iterator[Sheet]:
         yield from _listed("No answer", _reasons(on.refusals))
         if on.roofline is not None:
             yield _under_roofs(on, on.roofline, said)
+        yield from _listed("What would help", [on.beyond_advice] if on.beyond_advice else [])
         for advice in on.advice:
             sheet = advice.sheet()
             yield replace(sheet, asked=f"What would help {sheet.asked}, by {ADVISOR}{_beside(on)}")
@@ -100,6 +104,11 @@ def _sheets(answer: Explanation) -> Iterator[Sheet]:
         yield from _listed("Missing", [f"{name}: {on.gaps[name]}" for name in missing])
     yield Sheet("What the models assume", tables=[_summaries(answer)])
     yield from _listed("No answer", _reasons(answer.refusals))
+
+
+def _devices_table(answer: Explanation) -> Table:
+    rows = [(on.name, on.estimate.time_in_words, on.first, on.estimate.bound) for on in answer.devices]
+    return Table(("device", "time", "model", "most of it for"), rows, text=1, last=2)
 
 
 def _listed(title: str, sentences: Sequence[str]) -> Iterator[Sheet]:

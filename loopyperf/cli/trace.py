@@ -22,7 +22,10 @@ from loopyperf.oracle.trace import trace as ask
 @settings.device
 @settings.output("Where the trace goes; an earlier trace is overwritten.", Path("trace.json"), mark=GENERATOR)
 @click.option(
-    "--events", type=click.IntRange(min=FEWEST), default=EVENTS, help="Most events to write, over all launches."
+    "--events",
+    type=click.IntRange(min=FEWEST),
+    default=EVENTS,
+    help="Most events to write, over all launches, but some of each.",
 )
 @click.option("--cycles", is_flag=True, help="Draw a cycle as a microsecond, so that none is too short to be seen.")
 @settings.as_json

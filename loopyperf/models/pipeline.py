@@ -85,7 +85,8 @@ class _Simulated:
         executed = self._executed_by_group() * min(at_once, number)
         groups = min(number, max(1, int(issues // executed)) * at_once)
         graphs = self.graphs if executed <= issues else self._with_fewer_passes(issues / executed, FEW)
-        return Explicit(self._of_groups(graphs, groups), groups, executed > issues)
+        is_shortened = any(short.body != graph.body for short, graph in zip(graphs, self.graphs, strict=True))
+        return Explicit(self._of_groups(graphs, groups), groups, is_shortened)
 
     @property
     def _window(self) -> int:

@@ -75,7 +75,7 @@ class Comparison(Shown):
             # Where there is nothing else to read, reasons are told whole.
             return unanswered(self.refusals, as_said=str)
         roofline = self.estimates.get("roofline")
-        below = "" if roofline is None else below_roofline(self.estimates, float(roofline), [roofline.bound])
+        below = "" if roofline is None else below_roofline(self.estimates, float(roofline))
         return [*filter(None, [below]), *unanswered(self.refusals)]
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """What several models say of one kernel, as a table, and which of them say less than can be."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from loopyperf.models.result import Estimate
+from loopyperf.models.result import NAMED, Estimate
 from loopyperf.sheet import Table
-from loopyperf.units import duration
+from loopyperf.units import duration, listed
 
 ROUNDING = 1e-9
 """share by which times differ that are the same"""
@@ -28,19 +28,19 @@ def is_below(estimate: Estimate, least: float) -> bool:
     return float(estimate) < least * (1 - ROUNDING)
 
 
-def below_roofline(estimates: Mapping[str, Estimate], least: float, bounds: Iterable[str]) -> str:
+def below_roofline(estimates: Mapping[str, Estimate], least: float) -> str:
     """Return a sentence on which of *estimates*, by model, are less than the roofline says; empty where none is.
 
-    The roofline says the *least* seconds, for its *bounds*; it is a bound of what it sees alone.
+    The roofline says the *least* seconds; it is a bound of what it sees alone.
     """
     below = [name for name, each in estimates.items() if is_below(each, least)]
     if not below:
         return ""
     verb, who = ("says", "it does") if len(below) == 1 else ("say", "they do")
-    return (
-        f"{', '.join(below)} {verb} less than the {duration(least)} of the roofline, for {', '.join(bounds)}: "
-        f"{who} not see all that has to pass there"
-    )
+    left_out = dict.fromkeys(what for name in below for what in estimates[name].left_out)
+    without = f", and leave{'s' * (len(below) == 1)} out {listed(left_out, NAMED)}" if left_out else ""
+    less = f"{', '.join(below)} {verb} less than the {duration(least)} of the roofline"
+    return f"{less}: {who} not see all that the roofline sees{without}"
 
 
 def _others(estimate: Estimate) -> str:

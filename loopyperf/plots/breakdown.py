@@ -12,6 +12,7 @@ from loopyperf.plots.figures import (
     Axes,
     Figure,
     axes,
+    check_drawn,
     figure_of,
     ink,
     legend_above,
@@ -47,8 +48,9 @@ def plot_breakdown(estimate: Estimate, *, by: By = "property", most: int = MOST,
     (:attr:`Estimate.alternatives`). An interval that reaches much farther than all bars ends in an arrow; the legend
     then says up to where.
 
-    :raises ParameterError: *estimate* is of many sizes, or *by* is something else.
+    :raises ParameterError: *estimate* is none, or of many sizes, or *by* is something else.
     """
+    check_drawn(estimate, Estimate, "loopyperf.estimate")
     parts = _largest(_costs(estimate, by), most)
     whole = float(estimate.seconds)
     unit, name = unit_of(max(map(abs, [whole, *parts.values()])))

@@ -6,7 +6,7 @@ from textwrap import TextWrapper
 
 import numpy as np
 
-from loopyperf.errors import LoopyperfError
+from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.units import UNBROKEN, unbroken
 
 try:
@@ -41,6 +41,12 @@ ROWS = (0.4, 0.55, 0.55)
 """shares of the width that the names of rows have, in each print"""
 BESIDE = 1.25
 """times: how wide axes are with what stands beside them, before the layout is known"""
+
+
+def check_drawn(value: object, kind: type, whence: str) -> None:
+    """Raise :class:`ParameterError` for a *value* that is not of the *kind* that is drawn, and say *whence* one is."""
+    if not isinstance(value, kind):
+        raise ParameterError(f"what is drawn is {kind.__name__}, from {whence}; received {type(value).__name__}")
 
 
 def axes(ax: Axes | None) -> Axes:

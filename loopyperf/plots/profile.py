@@ -5,7 +5,20 @@ from collections.abc import Mapping, Sequence
 
 from loopyperf.errors import ParameterError
 from loopyperf.pipeline.profile import CAUSES, Issue, Profile
-from loopyperf.plots.figures import POINTS, Axes, Figure, axes, figure_of, ink, legend_above
+from loopyperf.plots.figures import (
+    BESIDE,
+    LETTER,
+    POINTS,
+    Axes,
+    Figure,
+    axes,
+    check_drawn,
+    figure_of,
+    ink,
+    legend_above,
+    ticker,
+    width_of,
+)
 from loopyperf.plots.rows import Rows, bands_of, rows_of, together
 from loopyperf.plots.styles import SHADES, AreaStyle, area_styles
 from loopyperf.units import number_of
@@ -16,6 +29,8 @@ MARKERS = 1.5, 5.0
 """points: how tall the tick of an issue is, at least and at most"""
 FILLED = 0.8
 """of the height of a row"""
+APART = 3
+"""letters between numbers along the axis"""
 SHORT = 60
 """letters of a list of subsystems that are not used, at most"""
 TAKEN = ("subsystem taken", "by the next instruction")
@@ -40,8 +55,9 @@ def plot_profile(
     is not used. In the order of dataflow, instructions of a warp wait beside each other, so that warps have no rows.
     The layout is that of Lemeire, Fig. 8 and 9.
 
-    :raises ParameterError: the window has no length, or begins before 0.
+    :raises ParameterError: *profile* is none, or the window has no length, or begins before 0.
     """
+    check_drawn(profile, Profile, "loopyperf.pipeline.profile_of, or a launch of loopyperf.trace")
     begin, last = _window(float(profile.cycles), begin, end)
     if not 0 <= begin < last and profile.issues:
         raise ParameterError(
@@ -60,6 +76,9 @@ def plot_profile(
     if rows.warps:
         ax.axhline(len(rows.warps) - 0.5, color=ink(ax), linewidth=0.8)
     ax.set(xlabel="time (cycles)", xlim=(begin, last), ylim=(rows.end, -0.5))
+    letters = len(f"{last:.0f}") + APART
+    # A number at the right end would be cut where nobody leaves room for half of it.
+    ax.xaxis.set_major_locator(ticker.MaxNLocator(max(1, int(width_of(ax) / BESIDE / LETTER / letters)), prune="upper"))
     legend_above(ax, _unused([name for name in profile.scenario.subsystems if name not in used]))
     return figure_of(ax)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from math import isclose
+from math import inf, isclose
 from typing import Literal
 
 from matplotlib.lines import Line2D
@@ -15,6 +15,7 @@ from loopyperf.plots.figures import (
     Axes,
     Figure,
     axes,
+    check_drawn,
     figure_of,
     ink,
     legend_above,
@@ -80,11 +81,12 @@ def plot_roofline(roofline: Roofline, *, measured: Mapping[str, float] | None = 
     lies below all roofs, and the legend says so. *measured* are the seconds of launches by name, all executions of one
     together; they are crosses. A launch without floating-point operations has no place.
 
-    :raises ParameterError: *measured* has a time of what is no launch.
+    :raises ParameterError: *roofline* is none, or *measured* has a time of what is no launch, or that is not above 0.
 
     See :func:`loopyperf.oracle.roofline.roofline`. Source: Williams et al., Roofline, 2009; with points for several
     memories, Yang et al., Hierarchical Roofline Analysis for GPUs, 2020.
     """
+    check_drawn(roofline, Roofline, "loopyperf.roofline")
     _check_measured(roofline, measured or {})
     ax = axes(ax)
     drawn = {number: launch for number, launch in enumerate(roofline.launches) if launch.flops}
@@ -127,6 +129,9 @@ def _check_measured(roofline: Roofline, measured: Mapping[str, float]) -> None:
     unknown = next((name for name in measured if name not in names), None)
     if unknown is not None:
         raise ParameterError(f"there is no launch called {unknown!r} to draw the time of, only {', '.join(names)}")
+    wrong = next((name for name, seconds in measured.items() if not 0 < seconds < inf), None)
+    if wrong is not None:
+        raise ParameterError(f"the launch {wrong!r} cannot have taken {measured[wrong]!r} s: give seconds above 0")
 
 
 def _levels(ax: Axes, roofline: Roofline) -> dict[str, float]:
@@ -205,6 +210,8 @@ def _name_memories(ax: Axes, launch: LaunchUnderRoofs) -> None:
             ha="center",
             va="bottom",
             fontsize=PRINT,
+            # A slope that passes here would make the name unreadable.
+            bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5},
         )
 
 

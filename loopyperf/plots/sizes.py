@@ -17,14 +17,17 @@ from loopyperf.plots.figures import (
     Axes,
     Figure,
     axes,
+    check_drawn,
     figure_of,
     ink,
     legend_above,
     name_along,
+    say_in_legend,
     ticker,
     width_of,
 )
 from loopyperf.plots.styles import point_styles
+from loopyperf.units import number_of
 
 Floats = NDArray[np.float64]
 ALONE = 1.5
@@ -50,12 +53,17 @@ def plot_sizes(
     *estimate* is one of an array of sizes. Its interval is a band, a time that it has otherwise
     (:attr:`Estimate.alternatives`) a dashed line. *measured* are values of *size*, each with a time in seconds. With
     the *fit* that it was made by, sizes are hatched at which the kernel does more, or less, of something than all
-    kernels that the fit was made from.
+    kernels that the fit was made from. Sizes and times that are not above 0 have no place; the legend says how many.
 
-    :raises ParameterError: *estimate* is of one size, has no *size*, or several with the same value of it.
+    :raises ParameterError: *estimate* is none, is of one size, has no *size*, or several with the same value of it.
     """
+    check_drawn(estimate, Estimate, "loopyperf.estimate")
     values, order = _ascending(estimate, size)
     seconds = _at(estimate.seconds, order)
+    has_place = (values > 0) & (seconds > 0)
+    values, order, seconds = values[has_place], order[has_place], seconds[has_place]
+    known = [each for each in measured if min(each) > 0]
+    left_out = int((~has_place).sum()) + len(measured) - len(known)
     ax = axes(ax)
     style, *others = islice(point_styles(), 1 + len(estimate.alternatives))
     color = style["color"]
@@ -66,8 +74,8 @@ def plot_sizes(
     for each, other in zip(estimate.alternatives, others, strict=True):
         label, times = f"if {each.assumption}", _at(each.seconds, order)
         ax.plot(values, times, **other, markersize=3, linestyle="--", label=label)
-    if measured:
-        at, times = zip(*sorted(measured), strict=True)
+    if known:
+        at, times = zip(*sorted(known), strict=True)
         ax.plot(at, times, "x", color=ink(ax), linestyle="none", label="measured")
     ax.set(xscale="log", yscale="log", ylabel="run time (s)")
     name_along(ax, size)
@@ -75,6 +83,8 @@ def plot_sizes(
         _number(ax, values)
     if fit is not None:
         _hatch(ax, values, _beyond(estimate, fit)[order])
+    if left_out:
+        say_in_legend(ax, f"without {number_of(left_out, 'point')} of which size or time is not above 0")
     legend_above(ax)
     return figure_of(ax)
 

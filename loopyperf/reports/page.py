@@ -41,6 +41,8 @@ except ImportError as error:
 TEMPLATE = Path(__file__).parent / "template"
 SCRIPTS = ("sortable.min.js", "page.js")
 CODE = re.compile("`([^`]+)`")
+NUMBER = re.compile(r"[A-Za-z]\w*(?:\.\w+){2,}")
+"""as devices' descriptions name theirs, e.g. ``memory.DRAM.latency``"""
 CHART = (4.8, 4.2)
 """inches: on a telephone, its print is still large enough to be read"""
 
@@ -136,8 +138,9 @@ def _unbroken(value: Any) -> Any:
 
 
 def _prose(words: str) -> Markup:
-    """Return *words*, of which code is what stands between backticks."""
-    return Markup(CODE.sub(r"<code>\1</code>", str(escape(unbroken(words)))))
+    """Return *words*, of which code is what stands between backticks; lines may end within the names of numbers."""
+    marked = CODE.sub(r"<code>\1</code>", str(escape(unbroken(words))))
+    return Markup(NUMBER.sub(lambda found: found[0].replace(".", ".<wbr>"), marked))
 
 
 def _breakable(name: str) -> Markup:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from kernels import doubled, triangle
+from reports.questions import two_launches
 from trace_format import check, nanoseconds, tracks
 
 import loopyperf as lpp
@@ -59,6 +60,15 @@ def test_more_events_show_more() -> None:
     few, many = (lpp.trace(doubled(), n=100_000, events=events, **V100) for events in (500, 5_000))
     assert few.events <= 500 < many.events <= 5_000
     assert few.launches[0].track.cycles < many.launches[0].track.cycles
+
+
+def test_only_a_launch_with_a_loop_has_fewer_passes_of_loops() -> None:
+    few = lpp.trace(two_launches(), n=100_000, events=200, **V100)
+    assert [launch.explicit.is_shortened for launch in few.launches] == [False, False]
+    assert not any("fewer passes" in sentence for sentence in few.notes)
+    (launch,) = lpp.trace(triangle(), n=100_000, events=500, **V100).launches
+    assert launch.explicit.is_shortened
+    assert any("fewer passes" in sentence for sentence in launch.said)
 
 
 def test_the_explicit_part_is_simulated_as_any_graph_is() -> None:

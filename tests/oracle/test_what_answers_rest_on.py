@@ -5,7 +5,7 @@ import json
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled
+from kernels import doubled, triangle
 
 import loopyperf as lpp
 from loopyperf.models.result import Breakdown, Row
@@ -143,9 +143,29 @@ def test_models_below_the_roofline_are_named() -> None:
     assert on.estimates["gpumech-rr"].seconds < on.estimates["roofline"].seconds <= on.estimates["pipeline"].seconds
     assert on.under_the_roof.startswith("gpumech-rr says less than the ")
     assert [name for name in on.estimates if on.is_under_the_roof(name)] == ["gpumech-rr"]
-    assert "of the roofline, for start: it does not see all" in on.under_the_roof
+    assert on.under_the_roof.endswith("of the roofline: it does not see all that the roofline sees")
     compared = lpp.compare(doubled(), models=["roofline", "gpumech-rr", "pipeline"], **ASKED)
     assert "gpumech-rr says less than the " in " ".join(str(compared).split())
+    assert on.under_the_roof in compared.sheet().remarks
     assert "less than" not in str(lpp.compare(doubled(), models=["gpumech-rr", "pipeline"], **ASKED))
     (alone,) = lpp.explain(doubled(), models=["roofline", "pipeline"], **ASKED).devices
     assert alone.under_the_roof == ""
+
+
+def test_a_model_is_below_the_roofline_with_what_launching_takes_in_both() -> None:
+    asked = {"n": 1000, "models": ["linear", "roofline"]}
+    (on,) = lpp.explain(triangle(), device=["amd-r9-fury"], **asked).devices
+    linear, roofline = (float(on.estimates[name]) for name in asked["models"])
+    assert linear < roofline == on.least
+    assert on.under_the_roof.endswith(
+        "of the roofline: it does not see all that the roofline sees, and leaves out global load 32-bit stride 0"
+    )
+    assert on.under_the_roof in lpp.compare(triangle(), device="amd-r9-fury", **asked).sheet().remarks
+
+
+def test_what_most_of_the_time_is_for_is_not_passed_over_by_advice_that_does_not_know_it() -> None:
+    (on,) = lpp.explain(doubled(group=32), n=10_000_000, device="nvidia-v100", models=["pipeline"]).devices
+    assert on.estimate.bound == "start"
+    assert "is for start, which GPUPerf does not model: try fewer groups that do more each" in on.beyond_advice
+    (other,) = lpp.explain(doubled(group=256), n=10_000_000, device="nvidia-v100", models=["pipeline"]).devices
+    assert (other.estimate.bound, other.beyond_advice) == ("DRAM", "")

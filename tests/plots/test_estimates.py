@@ -1,5 +1,6 @@
 """Charts of an estimate: what it is made of, and how it grows with a size."""
 
+import warnings
 from dataclasses import replace
 from itertools import pairwise
 
@@ -187,6 +188,15 @@ def test_sizes_below_what_the_fit_was_made_from_are_hatched_too() -> None:
     assert (area.get_x(), area.get_x() + area.get_width()) == pytest.approx((1, 2**0.5))
 
 
+def test_sizes_and_times_that_are_not_above_0_have_no_place_and_the_legend_says_so() -> None:
+    some = replace(BATCH, sizes={"n": np.array([0, 2, 4])}, seconds=np.array([1e-3, 0.0, 4e-3]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (ax,) = plot_sizes(replace(some, interval=None), "n", measured=[(0, 1e-3), (4, 5e-3)]).axes
+    assert [list(line.get_xdata()) for line in ax.lines if len(line.get_xdata())] == [[4], [4]]
+    assert "without 3 points" in " ".join(text.get_text() for text in ax.get_legend().get_texts())
+
+
 def test_no_size_of_an_empty_estimate_is_drawn() -> None:
     none = np.array([])
     row = Row("adds", "", none, 1e-4, none)
@@ -199,6 +209,8 @@ def test_what_cannot_be_drawn_is_refused_with_what_to_do() -> None:
     twice = Estimate("k", {"n": np.array([1, 1]), "m": np.array([1, 2])}, "d", "m", "e", np.ones(2), Breakdown(()))
     for draw, message in (
         (lambda: plot_breakdown(BATCH), "is of 3: estimate one"),
+        (lambda: plot_breakdown("knl"), "drawn is Estimate, from loopyperf.estimate; received str"),  # type: ignore[arg-type]
+        (lambda: plot_sizes(FIT, "n"), "drawn is Estimate, from loopyperf.estimate; received Fit"),  # type: ignore[arg-type]
         (lambda: plot_breakdown(ESTIMATE, by="line"), "received 'line'"),  # type: ignore[arg-type]
         (lambda: plot_sizes(ESTIMATE, "n"), "give it as an array"),
         (lambda: plot_sizes(BATCH, "m"), "no size 'm', only n"),

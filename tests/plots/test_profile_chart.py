@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from loopyperf.device.lambdas import Lambdas
@@ -61,6 +62,21 @@ def test_a_window_has_the_warps_that_are_seen_in_it() -> None:
     assert "warp 0" not in [text.get_text() for text in ax.get_yticklabels()]
     with pytest.raises(ParameterError, match="from 20 to 13 cycles"):
         plot_profile(whole, begin=20, end=13)
+
+
+@pytest.mark.parametrize("width", [2.0, 3.4, 6.4])
+def test_numbers_along_the_time_do_not_touch_and_are_not_cut(width: float) -> None:
+    figure = Figure(figsize=(width, 3))
+    ax = figure.subplots()
+    # As far from 0 as in the middle of a long run.
+    long = profile(groups=100_000)
+    plot_profile(long, begin=float(long.cycles) // 2, ax=ax)
+    FigureCanvasAgg(figure).draw()
+    boxes = [text.get_window_extent() for text in ax.get_xticklabels() if text.get_text() and text.get_visible()]
+    boxes = sorted((box for box in boxes if box.width), key=lambda box: box.x0)
+    assert boxes
+    assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+    assert boxes[-1].x1 <= figure.bbox.width
 
 
 def test_the_middle_of_a_long_run_is_drawn_unless_a_window_is_stated() -> None:

@@ -58,6 +58,17 @@ def test_a_time_of_what_is_no_launch_is_refused() -> None:
         plot_roofline(DATA, measured={"k": 2e-2, "another": 1.0})
 
 
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
+def test_a_launch_cannot_have_taken_no_time(seconds: float) -> None:
+    with pytest.raises(ParameterError, match=r"'k' cannot have taken .* s: give seconds above 0"):
+        plot_roofline(DATA, measured={"k": seconds})
+
+
+def test_what_is_no_roofline_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"drawn is Roofline, from loopyperf.roofline; received str"):
+        plot_roofline("knl")  # type: ignore[arg-type]
+
+
 def test_a_launch_without_flop_has_no_place_and_roofs_have() -> None:
     copy = LaunchUnderRoofs("copy", flops=0, moved={"DRAM": 2e9}, seconds=1e-2, bound="DRAM")
     (ax,) = plot_roofline(Roofline("k", {}, "d", DATA.bandwidths, DATA.peaks, (copy,), ())).axes

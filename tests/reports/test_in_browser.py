@@ -198,7 +198,7 @@ SAID = "h1, h2, h3, h4, p, dt, dd, li, th, td.code, td.time, td.share, tfoot td"
 
 def test_it_prints_on_paper_what_is_seen_but_for_what_nobody_can_press(watched: Watched):
     # Names of columns and small print differ by width, and on paper there is less than on this screen.
-    watched.page.set_viewport_size({"width": 700, "height": 800})
+    watched.page.set_viewport_size({"width": 810, "height": 800})
     on_screen = watched.texts(SAID) + watched.seen("svg text").all_text_contents()
     watched.page.emulate_media(media="print")
     assert watched.texts(".choice") == []
@@ -234,6 +234,19 @@ def test_at_any_width_nothing_sticks_out_and_text_stands_out_from_the_ground(
         assert watched.page.evaluate(wider) == 0
         for selector in TEXTS:
             assert_stands_out(watched, selector)
+
+
+def test_at_any_width_all_tables_have_room_on_every_device(watched: Watched):
+    wider = """[...document.querySelectorAll('.scroll')].filter(each => each.scrollWidth > each.clientWidth)
+        .map(each => each.getAttribute('aria-label'))"""
+    names = watched.page.locator("#device option").all_inner_texts()
+    assert len(names) > 1
+    for name in names:
+        watched.page.select_option("#device", label=name)
+        for width in (360, 500, 672, 673, 700, 768, 800, 801, 900, 959, 961, 1100):
+            watched.page.set_viewport_size({"width": width, "height": 800})
+            assert watched.page.evaluate(wider) == [], (name, width)
+            assert watched.page.evaluate("document.documentElement.scrollWidth") == width
 
 
 @pytest.mark.parametrize("width", [400, 1200])

@@ -13,6 +13,7 @@ from loopyperf.models.gpuperf import Analysis
 from loopyperf.models.on_device.demand import is_floating_point
 from loopyperf.models.on_device.gpuperf_inputs import SPECIAL, LaunchInputs, Request
 from loopyperf.models.on_device.timed_launch import TimedLaunch
+from loopyperf.models.pipeline_names import LAUNCHES, START
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import amount, duration, in_percent, number_of
 
@@ -156,7 +157,7 @@ def advice_on(launch: TimedLaunch) -> Advice:
         Benefit("B_itilp", "more parallelism of instructions", of_computation(found.b_itilp),
                 tuple(_parallelism(launch, found)), _OF_PARALLELISM),
         Benefit("B_memlp", "more parallelism of requests", _seconds(found.b_memlp, clock),
-                tuple(_requests(seen)), _OF_REQUESTS),
+                tuple(_requests(seen)), tuple(_with_fewer_requests(seen))),
         Benefit("B_fp", "fewer instructions beside floating-point ones", of_computation(found.b_fp),
                 tuple(_instructions(seen)), tuple(_with_fewer_instructions(seen))),
         Benefit("B_serial", "less serialization", of_computation(found.b_serial),
@@ -172,12 +173,16 @@ _OF_PARALLELISM = (
     "prefetch into registers before the use",
     "tiles in local memory, which shorten what is waited for",
 )
+UNMODELLED = {
+    START: "fewer groups that do more each: larger ones, or several elements for each work-item",
+    LAUNCHES: "fewer launches that do more each: larger sizes, or kernels that are fused",
+}
+"""what most of a time may be for that GPUPerf does not model -> what helps"""
 SCATTERED = "requests of more sectors than they need"
 _NEIGHBOURS = "neighbouring elements to neighbouring work-items (the layout of the array, or the order of its axes)"
 OF_SCATTERED = (_NEIGHBOURS, "tiles in local memory, which are read and written along the lines of memory")
+_TILES = "tiles in local memory, so that what several work-items read is fetched once"
 _OF_REQUESTS = (
-    "tiles in local memory, so that what several work-items read is fetched once",
-    _NEIGHBOURS,
     "vector packing: one wide access in place of several narrow ones",
     "prefetch, so that more requests are under way at once",
 )
@@ -224,10 +229,18 @@ def _requests(seen: LaunchInputs, least: float = 0.0) -> Iterator[str]:
                 of_array[key] = each
         for (kind, array), each in of_array.items():
             reached = [f"{name} {in_percent(share)}" for name, share in each.served.asked.items() if share > 0]
+            fewest = f" where {amount(each.fewest_sectors)} would do" if each.is_spread else ""
             yield (
-                f"{source}: {kind} {array}, {each.sectors:.3g} sectors per request where "
-                f"{each.fewest_sectors:.3g} would do; of these go to {', '.join(reached)}"
+                f"{source}: {kind} {array}, {number_of(each.sectors, 'sector')} per request{fewest}; of these go to "
+                f"{', '.join(reached)}"
             )
+
+
+def _with_fewer_requests(seen: LaunchInputs) -> Iterator[str]:
+    yield _TILES
+    if any(each.is_spread for each in seen.requests):
+        yield _NEIGHBOURS
+    yield from _OF_REQUESTS
 
 
 def _with_fewer_instructions(seen: LaunchInputs) -> Iterator[str]:

@@ -20,6 +20,8 @@ from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timed
 from loopyperf.models.on_device.traffic import Served, sectors_touched
 
+ROUNDING = 1e-9
+"""share by which numbers of sectors differ that are the same"""
 SPECIAL = "mufu"
 """the kind of instructions that special function units execute"""
 
@@ -43,6 +45,11 @@ class Request:
     def fewest_sectors(self) -> float:
         """Return the sectors that a full warp asks for of neighbouring elements."""
         return self.lanes * self.instruction.bits / 8 / SECTOR
+
+    @property
+    def is_spread(self) -> bool:
+        """Return whether it asks for more sectors than that."""
+        return self.sectors > self.fewest_sectors * (1 + ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)

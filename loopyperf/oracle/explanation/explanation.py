@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from loopyperf.models.on_device.advice import Advice
+from loopyperf.models.on_device.advice import UNMODELLED, Advice
 from loopyperf.models.on_device.roofs import Roofline
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.explanation.costs import LineCost, line_costs
@@ -47,8 +47,21 @@ class OnDevice(Shown):
 
     @property
     def least(self) -> float:
-        """Return the seconds of the roofline, a bound of what it sees alone; 0 where there is none."""
+        """Return the seconds of the roofline, a bound of what it sees alone; 0 where there is none.
+
+        Those of the model, which has what launching takes, where it was asked.
+        """
+        if "roofline" in self.estimates:
+            return float(self.estimates["roofline"])
         return 0.0 if self.roofline is None else sum(launch.seconds for launch in self.roofline.launches)
+
+    @property
+    def beyond_advice(self) -> str:
+        """Return a sentence on what most of the time is for, where GPUPerf, whose advice it is, does not model that."""
+        bound = self.estimate.bound
+        if not self.advice or bound not in UNMODELLED:
+            return ""
+        return f"most of the time of {self.first} is for {bound}, which GPUPerf does not model: try {UNMODELLED[bound]}"
 
     def is_under_the_roof(self, model: str) -> bool:
         """Return whether *model* says less than the roofline."""
@@ -57,10 +70,7 @@ class OnDevice(Shown):
     @property
     def under_the_roof(self) -> str:
         """Return a sentence on the models that say less than the roofline; empty where there are none."""
-        if self.roofline is None:
-            return ""
-        bounds = dict.fromkeys(launch.bound for launch in self.roofline.launches)
-        return below_roofline(self.estimates, self.least, bounds)
+        return below_roofline(self.estimates, self.least)
 
     def sheet(self) -> Sheet:
         """Return what each model says, and why others have no answer."""

@@ -153,7 +153,7 @@ def test_a_column_is_named_with_the_sectors_that_it_asks_for():
     (memory,) = (each for each in advice.benefits if each.name == "B_memlp")
     assert memory.seconds == 0  # the group's other rows find the sectors in the cache, and the bandwidth is used
     assert any("load a, 32 sectors per request where 4 would do" in sentence for sentence in memory.evidence)
-    assert any("store b, 4 sectors per request where 4 would do" in sentence for sentence in memory.evidence)
+    assert any("store b, 4 sectors per request; of these" in sentence for sentence in memory.evidence)
 
 
 def test_requests_of_more_sectors_than_needed_are_shown_whatever_gpuperf_says_of_memory():

@@ -59,7 +59,9 @@ def test_a_ranking_has_times_below_zero_behind_all_others_and_says_so(make_fit):
     ranking = lpp.rank(variants, fit=fit, **sizes)
     assert ranking.order == ("short", "long")
     assert [name for name, seconds in ranking.seconds.items() if seconds < 0] == ["long"]
-    assert "behind all others, since the fit does not apply where a run time is below 0: long" in list(ranking.remarks())
+    assert "behind all others, since the fit does not apply where a run time is below 0: long" in list(
+        ranking.remarks()
+    )
 
 
 def test_a_split_by_such_a_fit_says_at_least():
