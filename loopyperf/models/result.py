@@ -227,7 +227,7 @@ class Estimate(_ExplainedLater, Shown):
         return float(self.seconds)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether *other* says the same, at all sizes of a batch; as of all that has mappings, there is no hash."""
+        """Return whether *other* says the same, at all sizes of a batch; of what has mappings there is no hash."""
         return isinstance(other, Estimate) and self.to_dict() == other.to_dict()
 
     @property
