@@ -61,6 +61,36 @@ def in_groups(unit: lp.TranslationUnit) -> lp.TranslationUnit:
     return lp.tag_inames(unit, {"g": "g.0", "l": "l.0"})
 
 
+def in_steps(name: str, lanes: int, steps: str, domain: str = "") -> lp.TranslationUnit:
+    """Return the kernel that takes rounds of *steps*, instructions on x, which begins with p + l, and stores it in out.
+
+    Groups have *lanes* work-items. Where *steps* have a loop of their own inside the round, its *domain* is stated.
+    """
+    inames = "g, l, r, s" if domain else "g, l, r"
+    within = f" and {domain}" if domain else ""
+    return lp.make_kernel(
+        f"{{[{inames}]: 0 <= g < groups and 0 <= l < {lanes} and 0 <= r < rounds{within}}}",
+        f"""
+        for g, l
+            <float32> x = p + l
+            for {"r, s" if domain else "r"}
+                {steps}
+            end
+            out[g, l] = x
+        end
+        """,
+        [
+            lp.GlobalArg("out", np.float32, shape=f"groups, {lanes}"),
+            lp.ValueArg("p, q", np.float32),
+            lp.ValueArg("groups, rounds", np.int32),
+        ],
+        name=name,
+        seq_dependencies=True,
+        assumptions="groups >= 1 and rounds >= 1",
+        lang_version=(2018, 2),
+    )
+
+
 def integers(names: str, sizes: Sizes) -> Arguments:
     """Return the sizes called *names* as the kernel's arguments."""
     return {name: np.int32(sizes[name]) for name in names.split(", ")}

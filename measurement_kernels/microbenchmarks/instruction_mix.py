@@ -12,7 +12,16 @@ import numpy as np
 
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits
 
-from ._rounds import configuration, halving, in_all_groups, numbers_in_group, occupied, rounds, written_out
+from ._rounds import (
+    configuration,
+    halving,
+    in_all_groups,
+    in_steps,
+    numbers_in_group,
+    occupied,
+    rounds,
+    written_out,
+)
 
 NAME = "instruction mix"
 
@@ -44,28 +53,7 @@ def repeats(beta: int) -> int:
 def instruction_mix(beta: int, lanes: int) -> lp.TranslationUnit:
     """Return the mix, in groups of *lanes* work-items."""
     sequence = "x = x*p + q\n" * beta + "x = rsqrt(x)"
-    unit = lp.make_kernel(
-        f"{{[g, l, r, s]: 0 <= g < groups and 0 <= l < {lanes} and 0 <= r < rounds and 0 <= s < {repeats(beta)}}}",
-        f"""
-        for g, l
-            <float32> x = p + l
-            for r, s
-                {sequence}
-            end
-            out[g, l] = x
-        end
-        """,
-        [
-            lp.GlobalArg("out", np.float32, shape=f"groups, {lanes}"),
-            lp.ValueArg("p, q", np.float32),
-            lp.ValueArg("groups, rounds", np.int32),
-        ],
-        name="instruction_mix",
-        seq_dependencies=True,
-        assumptions="groups >= 1 and rounds >= 1",
-        lang_version=(2018, 2),
-    )
-    return written_out(unit)
+    return written_out(in_steps("instruction_mix", lanes, sequence, f"0 <= s < {repeats(beta)}"))
 
 
 def last_values(beta: int, arguments: Arguments) -> dict[str, Array]:

@@ -8,11 +8,10 @@ predicted from the others.
 from functools import partial
 
 import loopy as lp
-import numpy as np
 
 from loopyperf.measurement.configuration import Configuration, Limits
 
-from ._rounds import configuration, halved, halving, in_groups, rounds
+from ._rounds import configuration, halved, halving, in_groups, in_steps, rounds
 
 NAME = "iterative barrier"
 
@@ -43,25 +42,4 @@ def configurations(limits: Limits) -> list[Configuration]:
 
 def iterative_barrier(lanes: int) -> lp.TranslationUnit:
     """Return the kernel, in groups of *lanes* work-items."""
-    unit = lp.make_kernel(
-        f"{{[g, l, r]: 0 <= g < groups and 0 <= l < {lanes} and 0 <= r < rounds}}",
-        f"""
-        for g, l
-            <float32> x = p + l
-            for r
-                {("x = x*p + q" + BARRIER) * STEPS}
-            end
-            out[g, l] = x
-        end
-        """,
-        [
-            lp.GlobalArg("out", np.float32, shape=f"groups, {lanes}"),
-            lp.ValueArg("p, q", np.float32),
-            lp.ValueArg("groups, rounds", np.int32),
-        ],
-        name="iterative_barrier",
-        seq_dependencies=True,
-        assumptions="groups >= 1 and rounds >= 1",
-        lang_version=(2018, 2),
-    )
-    return in_groups(unit)
+    return in_groups(in_steps("iterative_barrier", lanes, ("x = x*p + q" + BARRIER) * STEPS))

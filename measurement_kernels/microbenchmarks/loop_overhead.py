@@ -8,11 +8,10 @@ long because nvcc writes shorter ones out several times: at these lengths, once 
 from functools import partial
 
 import loopy as lp
-import numpy as np
 
 from loopyperf.measurement.configuration import Configuration, Limits
 
-from ._rounds import configuration, halved, halving, occupied, rounds, written_out
+from ._rounds import configuration, halved, halving, in_steps, occupied, rounds, written_out
 
 NAME = "loop overhead"
 
@@ -38,25 +37,4 @@ def configurations(limits: Limits) -> list[Configuration]:
 
 def loop_overhead(steps: int, lanes: int) -> lp.TranslationUnit:
     """Return the loop around *steps* multiply-adds, in groups of *lanes* work-items."""
-    unit = lp.make_kernel(
-        f"{{[g, l, r, s]: 0 <= g < groups and 0 <= l < {lanes} and 0 <= r < rounds and 0 <= s < {steps}}}",
-        """
-        for g, l
-            <float32> x = p + l
-            for r, s
-                x = x*p + q
-            end
-            out[g, l] = x
-        end
-        """,
-        [
-            lp.GlobalArg("out", np.float32, shape=f"groups, {lanes}"),
-            lp.ValueArg("p, q", np.float32),
-            lp.ValueArg("groups, rounds", np.int32),
-        ],
-        name="loop_overhead",
-        seq_dependencies=True,
-        assumptions="groups >= 1 and rounds >= 1",
-        lang_version=(2018, 2),
-    )
-    return written_out(unit)
+    return written_out(in_steps("loop_overhead", lanes, "x = x*p + q", f"0 <= s < {steps}"))

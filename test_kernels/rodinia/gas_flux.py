@@ -19,15 +19,15 @@ square roots, 5 stores.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 
 import loopy as lp
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
 from ._gas import AXES, GROUP, VARIABLES, Gas, derived, gas_in, random_variables
+from ._groups import in_groups_of
 
 NAME = "compute_flux"
 
@@ -46,17 +46,7 @@ LARGEST = 2**22
 
 def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
-    if group > limits.group_size:
-        return []
-    return [
-        Configuration(
-            label=f"group {group}",
-            build=partial(flux, group),
-            sizes=tuple({"n": n} for n in doubling(at_least=1, multiple_of=group, at_most=LARGEST)),
-            arguments=arguments,
-            reference=fluxes,
-        )
-    ]
+    return in_groups_of(group, limits, flux, arguments, fluxes, LARGEST)
 
 
 def flux(group: int = GROUP) -> lp.TranslationUnit:

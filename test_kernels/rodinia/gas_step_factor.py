@@ -11,14 +11,13 @@ Counts in each of the n cells: 6 loads, 1 store, 5 divisions, 3 square roots, 8 
 subtractions.
 """
 
-from functools import partial
-
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
 from ._gas import GROUP, VARIABLES, derived, gas_in, random_variables
+from ._groups import in_groups_of
 
 NAME = "compute_step_factor"
 
@@ -28,17 +27,7 @@ LARGEST = 2**23
 
 def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
-    if group > limits.group_size:
-        return []
-    return [
-        Configuration(
-            label=f"group {group}",
-            build=partial(step_factor, group),
-            sizes=tuple({"n": n} for n in doubling(at_least=1, multiple_of=group, at_most=LARGEST)),
-            arguments=arguments,
-            reference=factors,
-        )
-    ]
+    return in_groups_of(group, limits, step_factor, arguments, factors, LARGEST)
 
 
 def step_factor(group: int = GROUP) -> lp.TranslationUnit:

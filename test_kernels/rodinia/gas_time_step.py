@@ -10,14 +10,13 @@ It is a test of bandwidth alone: 11 coalesced loads that do not wait for each ot
 Counts in each of the n cells: 11 loads, 5 stores, 1 division, 5 multiplications, 5 additions.
 """
 
-from functools import partial
-
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
 
 from ._gas import GROUP, VARIABLES
+from ._groups import in_groups_of
 
 NAME = "time_step"
 
@@ -27,17 +26,7 @@ LARGEST = 2**23
 
 def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
-    if group > limits.group_size:
-        return []
-    return [
-        Configuration(
-            label=f"group {group}",
-            build=partial(time_step, group),
-            sizes=tuple({"n": n} for n in doubling(at_least=1, multiple_of=group, at_most=LARGEST)),
-            arguments=arguments,
-            reference=advanced,
-        )
-    ]
+    return in_groups_of(group, limits, time_step, arguments, advanced, LARGEST)
 
 
 def time_step(group: int = GROUP) -> lp.TranslationUnit:

@@ -13,12 +13,12 @@ Counts in each of the n·k·f steps: 1 subtraction, 1 multiplication, 1 addition
 comparison, 2 selections; one store in each work-item.
 """
 
-from functools import partial
-
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+from ._groups import in_groups_of
 
 NAME = "kmeans_kernel_c"
 
@@ -34,18 +34,7 @@ LARGEST = 2**21
 
 def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
-    if group > limits.group_size:
-        return []
-    numbers = doubling(at_least=1, multiple_of=group, at_most=LARGEST)
-    return [
-        Configuration(
-            label=f"group {group}",
-            build=partial(nearest_centre, group),
-            sizes=tuple({"n": n, "k": CENTRES, "f": FEATURES} for n in numbers),
-            arguments=arguments,
-            reference=nearest,
-        )
-    ]
+    return in_groups_of(group, limits, nearest_centre, arguments, nearest, LARGEST, k=CENTRES, f=FEATURES)
 
 
 def nearest_centre(group: int = GROUP) -> lp.TranslationUnit:

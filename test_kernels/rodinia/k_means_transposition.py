@@ -11,12 +11,12 @@ passes that follow, if caches keep it so long.
 Counts: n·f loads of stride f, n·f coalesced stores.
 """
 
-from functools import partial
-
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+from ._groups import in_groups_of
 
 NAME = "kmeans_swap"
 
@@ -32,17 +32,7 @@ LARGEST = 2**21
 
 def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
-    if group > limits.group_size:
-        return []
-    return [
-        Configuration(
-            label=f"group {group}",
-            build=partial(transposition, group),
-            sizes=tuple({"n": n, "f": FEATURES} for n in doubling(at_least=1, multiple_of=group, at_most=LARGEST)),
-            arguments=arguments,
-            reference=transposed,
-        )
-    ]
+    return in_groups_of(group, limits, transposition, arguments, transposed, LARGEST, f=FEATURES)
 
 
 def transposition(group: int = GROUP) -> lp.TranslationUnit:

@@ -11,12 +11,12 @@ It is a test of bandwidth: seven arrays go by, of which one is read at three pla
 Counts in each of the n² points: 8 loads, 1 store, 6 multiplications, 4 additions.
 """
 
-from functools import partial
-
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+from ._groups import in_groups_of
 
 NAME = "opt_srad2"
 
@@ -32,17 +32,7 @@ STEP = 0.5
 
 def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
-    if group > limits.group_size:
-        return []
-    return [
-        Configuration(
-            label=f"group {group}",
-            build=partial(diffusion, group),
-            sizes=tuple({"n": n} for n in doubling(at_least=1, multiple_of=group, at_most=LARGEST)),
-            arguments=arguments,
-            reference=diffused,
-        )
-    ]
+    return in_groups_of(group, limits, diffusion, arguments, diffused, LARGEST)
 
 
 def diffusion(group: int = GROUP) -> lp.TranslationUnit:

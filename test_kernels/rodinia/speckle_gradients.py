@@ -15,12 +15,12 @@ Counts in each of the n² points: 5 loads, 5 stores, 5 divisions, 15 additions a
 comparisons.
 """
 
-from functools import partial
-
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
+from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes
+
+from ._groups import in_groups_of
 
 NAME = "opt_srad1"
 
@@ -35,17 +35,7 @@ VARIANCE = 0.05
 
 def configurations(limits: Limits, group: int = GROUP) -> list[Configuration]:
     """Return the kernel in groups of ``group`` work-items, if the device can hold them."""
-    if group > limits.group_size:
-        return []
-    return [
-        Configuration(
-            label=f"group {group}",
-            build=partial(gradients, group),
-            sizes=tuple({"n": n} for n in doubling(at_least=1, multiple_of=group, at_most=LARGEST)),
-            arguments=arguments,
-            reference=coefficients,
-        )
-    ]
+    return in_groups_of(group, limits, gradients, arguments, coefficients, LARGEST)
 
 
 def gradients(group: int = GROUP) -> lp.TranslationUnit:
