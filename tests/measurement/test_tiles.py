@@ -1,10 +1,12 @@
+from typing import Any
+
 import loopy as lp
 import numpy as np
 import pytest
 
 from loopyperf.errors import MeasurementError
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.tiles import with_local_tile
 from loopyperf.properties.counted_kernel import count_properties
@@ -110,12 +112,18 @@ def test_each_element_of_the_box_is_fetched_once(columns, rows):
 
 @pytest.mark.parametrize("n", [1, 15, 37, 48])
 def test_a_tile_ends_where_the_array_ends(n):
-    measured = configuration(
-        build=lambda: tiled(stencil(16, 12)),
-        arguments=stencil_arguments,
-        reference=lambda arguments: {"b": arguments["a"][:-1, :-1] + arguments["a"][1:, 1:]},
-    )
-    OpenCLBackend().time(Case("stencil", measured, {"n": n}), 1)
+    def timed(last: float) -> Timing:
+        def reference(arguments: dict[str, Any]) -> dict[str, Any]:
+            expected = arguments["a"][:-1, :-1] + arguments["a"][1:, 1:]
+            expected[-1, -1] += last
+            return {"b": expected}
+
+        measured = configuration(build=lambda: tiled(stencil(16, 12)), arguments=stencil_arguments, reference=reference)
+        return OpenCLBackend().time(Case("stencil", measured, {"n": n}), 1)
+
+    assert len(timed(0.0).wall) == 1
+    with pytest.raises(MeasurementError, match="array b is wrong"):
+        timed(1.0)
 
 
 def test_only_accesses_with_the_tag_read_the_tile():
