@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from loopyperf.cli.streams import no_answer_yet
 from loopyperf.errors import KernelFileError
 from loopyperf.kernel import Program
 
@@ -68,7 +69,8 @@ def load_built(source: str) -> Any:
     if not callable(built) or hasattr(built, "entrypoints"):
         return built
     try:
-        return built()
+        with no_answer_yet():
+            return built()
     except (Exception, SystemExit) as error:  # a file is the user's, and may raise anything
         raise KernelFileError(f"{source}() failed with {type(error).__name__}: {error}") from error
 
@@ -103,7 +105,8 @@ def _imported(path: Path) -> ModuleType:
     module = sys.modules[name] = module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     try:
-        spec.loader.exec_module(module)
+        with no_answer_yet():
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error

@@ -12,7 +12,6 @@ from rich.text import Text
 from loopyperf.cli.cache import cache
 from loopyperf.cli.calibrate import calibrate
 from loopyperf.cli.compare import compare
-from loopyperf.cli.console import standard_error
 from loopyperf.cli.coverage import coverage
 from loopyperf.cli.devices import devices
 from loopyperf.cli.doctor import doctor
@@ -24,6 +23,7 @@ from loopyperf.cli.microbenchmark import microbenchmark
 from loopyperf.cli.rank import rank
 from loopyperf.cli.report import report
 from loopyperf.cli.shell_terms import in_shell_terms
+from loopyperf.cli.streams import standard_error
 from loopyperf.cli.summaries import Summaries
 from loopyperf.cli.trace import trace
 from loopyperf.cli.train import train

@@ -39,8 +39,8 @@ def train(
     Several archives of one device are learned from together. Where they hold samples, it is the sampled model's error
     that is learned, and only from what was sampled.
     """
-    files = measurement_kernels(kernels)
     with working("learning"):
+        files = measurement_kernels(kernels)
         learned = train_recordings([read_archive(each) for each in archives], files, base=base, recipe=recipe)
     save_learned(learned, output or own_learned(learned.record.slug, learned.record.backend))
     if as_json:
