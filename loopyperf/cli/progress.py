@@ -17,6 +17,9 @@ from loopyperf.cli.streams import no_answer_yet, standard_error
 from loopyperf.measurement.campaign import Progress
 from loopyperf.oracle.measuring import ProgressReport
 
+GOES_ON = "what was measured is kept, and the same command goes on from there"
+"""is said of a campaign that is interrupted"""
+
 
 class Counted(MofNCompleteColumn):
     """How many are done of how many, where that is known."""
@@ -49,9 +52,16 @@ class Stages:
 
 @contextmanager
 def campaign_bar() -> Generator[ProgressReport]:
-    """Show a bar while a campaign runs, and the stages after it; yields what reports progress."""
-    with no_answer_yet(), _bar() as bar:
-        yield Stages(bar).report
+    """Show a bar while a campaign runs, and the stages after it; yields what reports progress.
+
+    What is measured is in the archive at once, and whoever interrupts the campaign is told so.
+    """
+    try:
+        with no_answer_yet(), _bar() as bar:
+            yield Stages(bar).report
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note(GOES_ON)
+        raise
 
 
 @contextmanager

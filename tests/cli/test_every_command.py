@@ -1,6 +1,7 @@
 """What holds for every command of the COMMANDS table, and what each does with bad input."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.library import bundled_fits
-from loopyperf.cli.program import COMMANDS
+from loopyperf.cli.commands import COMMANDS, SUMMARIES
+from loopyperf.cli.summaries import LONGEST
 
 ROOT = Path(__file__).parents[2]
 KERNELS = str(ROOT / "tests" / "kernels.py")
@@ -95,6 +97,47 @@ def test_there_are_parts_of_commands():
 @every_command
 def test_a_command_is_listed_with_its_summary(name: str):
     assert re.search(rf"^  {name} +\S", run("--help").stdout, re.MULTILINE)
+
+
+@every_command
+def test_it_is_listed_with_what_its_own_help_begins_with(name: str):
+    assert SUMMARIES[name] == COMMANDS[name].get_short_help_str(limit=LONGEST)
+
+
+STARTED = """
+import sys
+from loopyperf.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    assert end.code == 0
+print("\\n", *(name for name in sys.modules))
+"""
+COMPLETING = {"_LOOPYPERF_COMPLETE": "bash_complete", "COMP_WORDS": "loopyperf est", "COMP_CWORD": "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "imported"),
+    [
+        (["--version"], {}, set()),
+        (["--help"], {}, set()),
+        ([], COMPLETING, set()),
+        (["devices", "--help"], {}, {"devices"}),
+    ],
+)
+def test_a_start_imports_no_command_but_the_one_that_is_asked_for(
+    arguments: list[str], environment: dict[str, str], imported: set[str]
+):
+    started = subprocess.run(
+        [sys.executable, "-c", STARTED, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = set(started.stdout.splitlines()[-1].split())
+    assert {name for name in COMMANDS if f"loopyperf.cli.{name}" in modules} == imported
+    assert imported or not {"loopy", "numpy", "scipy"} & modules
 
 
 @every_command
