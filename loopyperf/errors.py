@@ -10,6 +10,11 @@ ENGINE_REMEDY = "run: pip install --force-reinstall --no-deps 'islpy-barvinok==2
 """pip puts plain islpy, which loopy asks for, over islpy-barvinok, so the latter is to be installed last"""
 
 
+def cannot_start(error: ImportError) -> str:
+    """Return what is wrong with an installation in which something cannot be imported."""
+    return f"loopyperf cannot start: {error}; if this is about islpy, {ENGINE_REMEDY}"
+
+
 def later_schema(source: object, schema: int, latest: int, writer: object = None) -> str:
     """Return what is wrong with the file *source* of a *schema* after the *latest* that is read, and what to install.
 

@@ -27,8 +27,8 @@ from documents import (
     write_files,
 )
 
-from loopyperf.cli.console import PLAIN_WIDTH
 from loopyperf.cli.program import COMMANDS, program
+from loopyperf.cli.streams import PLAIN_WIDTH
 from loopyperf.oracle.remembering.analysis_files import LIMIT
 
 TERMINAL_WIDTH = "100"

@@ -5,7 +5,6 @@ nothing is wider than it is; what does not fit goes on in the next line, and not
 """
 
 import json
-import os
 import sys
 from typing import Any
 
@@ -14,23 +13,11 @@ from rich.console import Console
 from rich.text import Text
 
 from loopyperf.cli.shell_terms import in_shell_terms
+from loopyperf.cli.streams import has_width, standard_output
 from loopyperf.sheet import Sheet, Shown, folded
 
-PLAIN_WIDTH = 120
-"""columns of a file or a pipe, which have no width of their own; the environment variable COLUMNS overrides it"""
 HANGING = " " * 4
 """by which what goes on in the next line is further right"""
-
-
-def standard_output() -> Console:
-    """Return the console for results."""
-    width = None if _has_width() else PLAIN_WIDTH
-    return Console(width=width, markup=False, emoji=False, highlight=False, soft_wrap=True)
-
-
-def standard_error() -> Console:
-    """Return the console for progress and warnings."""
-    return Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def show(
@@ -43,7 +30,7 @@ def show(
     """
     console = console or standard_output()
     for line in f"{mark}{in_shell_terms(text)}".splitlines() or [""]:
-        lines = folded(line, console.width, hanging, breaks=False) if _has_width() else [line]
+        lines = folded(line, console.width, hanging, breaks=False) if has_width() else [line]
         printed = Text("\n".join(lines))
         if line.startswith(mark):
             printed.stylize(colour, 0, len(mark))
@@ -61,7 +48,7 @@ def show_sheet(sheet: Sheet) -> None:
     Its head is bold, on a terminal that can do that.
     """
     console = standard_output()
-    prose = None if _has_width() else sys.maxsize
+    prose = None if has_width() else sys.maxsize
     head = Sheet(sheet.asked, sheet.answer)
     remarks, notes = ([in_shell_terms(each) for each in said] for said in (sheet.remarks, sheet.notes))
     for part, style in ((head, "bold"), (Sheet("", tables=sheet.tables, remarks=remarks, notes=notes), "")):
@@ -72,7 +59,3 @@ def show_sheet(sheet: Sheet) -> None:
 def print_json(answer: Any) -> None:
     """Print plain values as JSON."""
     click.echo(json.dumps(answer, indent=2))
-
-
-def _has_width() -> bool:
-    return sys.stdout.isatty() or "COLUMNS" in os.environ

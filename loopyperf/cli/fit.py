@@ -29,8 +29,8 @@ def fit(
     as_json: bool,
 ) -> None:
     """Fit a model to the measurements in ARCHIVE, which `loopyperf calibrate` wrote; it may be compressed."""
-    files = measurement_kernels(kernels)
     with working("fitting"):
+        files = measurement_kernels(kernels)
         fits = fit_recording(read_archive(archive), files, counting, model, settings.WEIGHTS[weights])
     save_fits(fits, output)
     if as_json:

@@ -8,7 +8,10 @@ from types import ModuleType
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from loopyperf.cli.completion import in_kernel_file
+from loopyperf.cli.streams import no_answer_yet
 from loopyperf.errors import KernelFileError
 from loopyperf.kernel import Program
 
@@ -24,6 +27,10 @@ class KernelSource(click.ParamType[str]):
         if not file or not name:
             self.fail(f"a kernel is written FILE.py:FUNCTION, as in matmul.py:tiled; received {value!r}", param, ctx)
         return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return files, or what is in the one that is named; the file is read, not executed."""
+        return in_kernel_file(incomplete)
 
 
 KERNEL_SOURCE = KernelSource()
@@ -68,7 +75,8 @@ def load_built(source: str) -> Any:
     if not callable(built) or hasattr(built, "entrypoints"):
         return built
     try:
-        return built()
+        with no_answer_yet():
+            return built()
     except (Exception, SystemExit) as error:  # a file is the user's, and may raise anything
         raise KernelFileError(f"{source}() failed with {type(error).__name__}: {error}") from error
 
@@ -103,7 +111,8 @@ def _imported(path: Path) -> ModuleType:
     module = sys.modules[name] = module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     try:
-        spec.loader.exec_module(module)
+        with no_answer_yet():
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error

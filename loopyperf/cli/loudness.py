@@ -25,12 +25,17 @@ def is_verbose() -> bool:
 
 def loudness(command: Asked) -> Asked:
     """Return *command*, and all parts of it, with both options."""
-    for declare in (_QUIET, _VERBOSE):
-        declare(command)
+    own_loudness(command)
     if isinstance(command, click.Group):
         for part in command.commands.values():
             loudness(part)
     return command
+
+
+def own_loudness(command: click.Command) -> None:
+    """Give *command* both options, without asking what parts it has."""
+    for declare in (_QUIET, _VERBOSE):
+        declare(command)
 
 
 def _asked() -> str:

@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, standard_error
+from loopyperf.cli.console import print_json, show
 from loopyperf.cli.devices import as_plain_values, show_device
 from loopyperf.cli.output import free
 from loopyperf.cli.progress import campaign_bar, working
+from loopyperf.cli.streams import standard_error
 from loopyperf.device.device_text import description_text
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.microbenchmarks.description import Described

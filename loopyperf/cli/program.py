@@ -1,52 +1,25 @@
 """The program and its table of commands."""
 
 import re
+import sys
 import traceback
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import IO, Any
 
 import click
+from click.shell_completion import add_completion_class
 from rich.text import Text
 
-from loopyperf.cli.cache import cache
-from loopyperf.cli.calibrate import calibrate
-from loopyperf.cli.compare import compare
-from loopyperf.cli.console import standard_error
-from loopyperf.cli.coverage import coverage
-from loopyperf.cli.devices import devices
-from loopyperf.cli.doctor import doctor
-from loopyperf.cli.estimate import estimate
-from loopyperf.cli.explain import explain
-from loopyperf.cli.fit import fit
-from loopyperf.cli.loudness import is_quiet, is_verbose, loudness
-from loopyperf.cli.microbenchmark import microbenchmark
-from loopyperf.cli.rank import rank
-from loopyperf.cli.report import report
+from loopyperf.cli import INTERRUPTED
+from loopyperf.cli.commands import COMMANDS, SUMMARIES
+from loopyperf.cli.completion import BashWords
+from loopyperf.cli.loudness import is_quiet, is_verbose, own_loudness
 from loopyperf.cli.shell_terms import in_shell_terms
+from loopyperf.cli.streams import standard_error
 from loopyperf.cli.summaries import Summaries
-from loopyperf.cli.trace import trace
-from loopyperf.cli.train import train
-from loopyperf.cli.validate import validate
 from loopyperf.errors import LoopyperfError, LoopyperfWarning, one_line
 
-COMMANDS: Mapping[str, click.Command] = {
-    "cache": cache,
-    "calibrate": calibrate,
-    "compare": compare,
-    "coverage": coverage,
-    "devices": devices,
-    "doctor": doctor,
-    "estimate": estimate,
-    "explain": explain,
-    "fit": fit,
-    "microbenchmark": microbenchmark,
-    "rank": rank,
-    "report": report,
-    "trace": trace,
-    "train": train,
-    "validate": validate,
-}
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 """of the program, and so of all commands"""
 ALONE = re.compile(r"extra argument.*\((?P<size>[A-Za-z_]\w*=-?\d+)\b")
@@ -56,19 +29,39 @@ Exit status:
   0  there is an answer
   1  there is no answer; a line on standard error says why, and what to do
   2  the command line is invalid
+  130  it was interrupted, by Ctrl-C
 
 \b
-To have names completed, in bash; in zsh the same with zsh_source; in fish:
+To have names completed, in bash; in zsh after compinit, with zsh_source; in fish:
   eval "$(_LOOPYPERF_COMPLETE=bash_source loopyperf)"
   _LOOPYPERF_COMPLETE=fish_source loopyperf | source
 """
 
 
+class Interrupted(click.ClickException):
+    """Somebody has pressed Ctrl-C; what is told of it is in the notes of the *interrupt*."""
+
+    exit_code = INTERRUPTED
+
+    def __init__(self, interrupt: KeyboardInterrupt) -> None:
+        """Take what the interrupt says."""
+        super().__init__(": ".join(["Interrupted", *getattr(interrupt, "__notes__", [])]))
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print one line, below the ``^C`` of a terminal."""
+        below = "\n" if sys.stderr.isatty() else ""
+        click.echo(f"{below}{self.message}", file, err=True)
+
+
 class Commands(Summaries):
-    """The group of all commands, in which an error of ours needs no traceback."""
+    """The group of all commands, in which neither an error of ours nor Ctrl-C needs a traceback."""
+
+    def summaries(self) -> Mapping[str, str]:
+        """Return what each command does, without importing any."""
+        return SUMMARIES
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn a :class:`LoopyperfError` into one line and exit status 1."""
+        """Run the command; turn a :class:`LoopyperfError` into one line and exit status 1, and Ctrl-C into 130."""
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.filterwarnings("always", category=LoopyperfWarning)
@@ -85,6 +78,8 @@ class Commands(Summaries):
                     standard_error().print("".join(traceback.format_exception(error)), end="")
                 said = in_shell_terms(one_line(error), self.commands.get(ctx.invoked_subcommand or ""))
                 raise click.ClickException(said) from error
+            except KeyboardInterrupt as interrupt:
+                raise Interrupted(interrupt) from interrupt
 
 
 def _on_sizes(error: click.UsageError) -> str:
@@ -105,4 +100,5 @@ def program() -> None:
     """Predict how long Loopy kernels run on a device, without running them."""
 
 
-loudness(program)
+own_loudness(program)
+add_completion_class(BashWords)

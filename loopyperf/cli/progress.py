@@ -1,6 +1,7 @@
 """What is shown on standard error while one waits: a bar for what can be counted, a word for what cannot.
 
-Nothing is shown where standard error is not a terminal, or with ``--quiet``.
+Nothing is shown where standard error is not a terminal, or with ``--quiet``. What is printed while one waits is never
+the answer: kernels are built then, and what the user's functions print goes to standard error.
 """
 
 from collections.abc import Callable, Generator
@@ -11,10 +12,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, Task, Te
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from loopyperf.cli.console import standard_error
 from loopyperf.cli.loudness import is_quiet
+from loopyperf.cli.streams import no_answer_yet, standard_error
 from loopyperf.measurement.campaign import Progress
 from loopyperf.oracle.measuring import ProgressReport
+
+GOES_ON = "what was measured is kept, and the same command goes on from there"
+"""is said of a campaign that is interrupted"""
 
 
 class Counted(MofNCompleteColumn):
@@ -48,15 +52,22 @@ class Stages:
 
 @contextmanager
 def campaign_bar() -> Generator[ProgressReport]:
-    """Show a bar while a campaign runs, and the stages after it; yields what reports progress."""
-    with _bar() as bar:
-        yield Stages(bar).report
+    """Show a bar while a campaign runs, and the stages after it; yields what reports progress.
+
+    What is measured is in the archive at once, and whoever interrupts the campaign is told so.
+    """
+    try:
+        with no_answer_yet(), _bar() as bar:
+            yield Stages(bar).report
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note(GOES_ON)
+        raise
 
 
 @contextmanager
 def counting_bar(title: str) -> Generator[Callable[[int, int], None]]:
     """Show a bar while things are answered one by one; yields what is told how many are, and of how many at most."""
-    with _bar() as bar:
+    with no_answer_yet(), _bar() as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -66,7 +77,8 @@ def working(title: str) -> Generator[None]:
     """Show that something is being worked out, and for how long already."""
     console = standard_error()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Bar(*columns, console=console, transient=True, disable=not _is_shown(console)) as bar:
+    bar = Bar(*columns, console=console, transient=True, disable=not _is_shown(console))
+    with no_answer_yet(), bar:
         bar.add_task(title, total=None)
         yield
 

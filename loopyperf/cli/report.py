@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from loopyperf.cli import settings
-from loopyperf.cli.console import print_json, show, standard_error
+from loopyperf.cli.console import print_json, show
 from loopyperf.cli.explain import explained
+from loopyperf.cli.streams import standard_error
 
 MARK = 'name="generator" content="loopyperf '
 """is in every page of ours"""

@@ -7,16 +7,20 @@ made of the other, by the options that the command has, so that no message need 
 
 import re
 import shlex
+from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from inspect import signature
 
 import click
 
-from loopyperf.oracle.comparison import compare
-from loopyperf.oracle.estimate import estimate
-from loopyperf.oracle.explanation.explain import explain
-from loopyperf.oracle.ranking.rank import rank
-
+ASKED: Mapping[str, str] = {
+    "estimate": "loopyperf.oracle.estimate",
+    "rank": "loopyperf.oracle.ranking.rank",
+    "compare": "loopyperf.oracle.comparison",
+    "explain": "loopyperf.oracle.explanation.explain",
+}
+"""what takes options and sizes in Python, with the module of each: imported for an error that names a keyword alone"""
 TYPICAL = re.compile(r"typical=\{(?P<name>'[^']*'|\"[^\"]*\"): (?P<value>'[^']*'|[^{}'\"]+)\}")
 KEYWORD = re.compile(r"(?<![\w.-])(?<!--set )(?P<name>[A-Za-z_]\w*)=(?P<value>\.\.\.|'[^']*'|\"[^\"]*\")")
 
@@ -51,4 +55,5 @@ def _typical(found: re.Match[str]) -> str:
 @cache
 def _keywords() -> frozenset[str]:
     """Return the options that have names in Python: what else has one is a size."""
-    return frozenset(name for asked in (estimate, rank, compare, explain) for name in signature(asked).parameters)
+    asked = (getattr(import_module(module), name) for name, module in ASKED.items())
+    return frozenset(name for each in asked for name in signature(each).parameters)

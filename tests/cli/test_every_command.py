@@ -1,6 +1,7 @@
 """What holds for every command of the COMMANDS table, and what each does with bad input."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.library import bundled_fits
-from loopyperf.cli.program import COMMANDS
+from loopyperf.cli.commands import COMMANDS, SUMMARIES
+from loopyperf.cli.summaries import LONGEST
 
 ROOT = Path(__file__).parents[2]
 KERNELS = str(ROOT / "tests" / "kernels.py")
@@ -95,6 +97,47 @@ def test_there_are_parts_of_commands():
 @every_command
 def test_a_command_is_listed_with_its_summary(name: str):
     assert re.search(rf"^  {name} +\S", run("--help").stdout, re.MULTILINE)
+
+
+@every_command
+def test_it_is_listed_with_what_its_own_help_begins_with(name: str):
+    assert SUMMARIES[name] == COMMANDS[name].get_short_help_str(limit=LONGEST)
+
+
+STARTED = """
+import sys
+from loopyperf.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    assert end.code == 0
+print("\\n", *(name for name in sys.modules))
+"""
+COMPLETING = {"_LOOPYPERF_COMPLETE": "bash_complete", "COMP_WORDS": "loopyperf est", "COMP_CWORD": "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "imported"),
+    [
+        (["--version"], {}, set()),
+        (["--help"], {}, set()),
+        ([], COMPLETING, set()),
+        (["devices", "--help"], {}, {"devices"}),
+    ],
+)
+def test_a_start_imports_no_command_but_the_one_that_is_asked_for(
+    arguments: list[str], environment: dict[str, str], imported: set[str]
+):
+    started = subprocess.run(
+        [sys.executable, "-c", STARTED, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = set(started.stdout.splitlines()[-1].split())
+    assert {name for name in COMMANDS if f"loopyperf.cli.{name}" in modules} == imported
+    assert imported or not {"loopy", "numpy", "scipy"} & modules
 
 
 @every_command
@@ -196,8 +239,6 @@ BAD_INPUT = {
     ),
     "a description that is none": (["devices", "show", (corrupt_fit, ".toml")], "cannot read the device description"),
     "coverage of a fit that has none": (["coverage", "--device", "amd-r9-fury"], "says nothing of coverage"),
-    "an unknown backend": (["calibrate", "--backend", "metal"], "no backend is called 'metal'; there are"),
-    "a backend that needs more": (["calibrate", "--backend", "replay"], "cannot be opened with nothing: missing"),
     "a folder without kernels": (["calibrate", "--kernels", "/dev/null"], "is not a folder"),
     "an unknown OpenCL device": (["validate", "--device", "Voodoo 2"], ""),
 }
@@ -219,53 +260,6 @@ def test_bad_input_is_answered_by_one_line_and_status_1(arguments: Sequence[obje
     assert len(lines) == 1
     assert lines[0].startswith("Error: ")
     assert message in lines[0]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["n=1.5"], "a size is an integer, received 'n=1.5'"),
-        (["n"], "a size is written NAME=VALUE, as in n=4096; received 'n'"),
-        (["=3"], "a size is written NAME=VALUE, as in n=4096; received '=3'"),
-        (["n=1", "n=2"], "n is given twice"),
-    ],
-)
-def test_a_size_that_is_none_is_no_command_line_of_ours(settings: Sequence[str], message: str):
-    refused = run("estimate", DOUBLED, *ON_FURY, *(word for each in settings for word in ("--set", each)))
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr.splitlines()[-1] == f"Error: Invalid value for '--set': {message}"
-
-
-@pytest.mark.parametrize(
-    ("command", "option", "choices"),
-    [
-        ("estimate", "--counting", "'paper', 'executed'"),
-        ("estimate", "--model", "'linear', "),
-        ("compare", "--model", "'linear', "),
-        ("explain", "--only", "'linear', "),
-        ("rank", "--bounds", "'throughput', 'roofline'"),
-    ],
-)
-def test_a_choice_that_is_none_is_refused_naming_those_there_are(command: str, option: str, choices: str):
-    refused = run(command, DOUBLED, option, "exact")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert f"'exact' is not one of {choices}" in refused.stderr
-
-
-@pytest.mark.parametrize("command", ["estimate", "compare", "explain", "rank", "report", "trace"])
-@pytest.mark.parametrize("written", [KERNELS, f"{KERNELS}:", ":doubled"])
-def test_a_file_without_a_function_is_no_command_line_of_ours(command: str, written: str):
-    refused = run(command, written, "--set", "n=16", *ON_FURY)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    said = f"a kernel is written FILE.py:FUNCTION, as in matmul.py:tiled; received {written!r}"
-    assert refused.stderr.splitlines()[-1].endswith(said)
-
-
-@pytest.mark.parametrize(("option", "name"), [("--device", "nvidia-v100"), ("--only", "roofline")])
-def test_what_is_asked_about_twice_is_no_command_line_of_ours(option: str, name: str):
-    refused = run("explain", DOUBLED, option, name, option, name)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr.splitlines()[-1] == f"Error: Invalid value for '{option}': {name} is given twice"
 
 
 def test_a_process_ends_with_status_1_and_no_traceback():

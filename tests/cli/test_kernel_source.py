@@ -1,6 +1,8 @@
 """Kernels named ``FILE.py:FUNCTION``: which file that is, and that it is imported as any module is."""
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,3 +62,58 @@ def test_a_device_that_nobody_knows_is_said_to_be_that_with_and_without_a_model(
         assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
         assert refused.stderr.startswith("Error: no device called 'nvidia-v10' ")
         assert "nearest to it: nvidia-v100, " in refused.stderr
+
+
+# {{{ what a kernel file prints
+
+PRINTING = """
+from functools import partial
+
+from kernels import doubled
+
+print("imported")
+
+
+def built(group=64):
+    print(f"built {group}")
+    return doubled(group=group)
+
+
+variants = {f"groups of {group}": partial(built, group) for group in (32, 64)}
+"""
+
+
+@pytest.fixture
+def printing(tmp_path: Path) -> Path:
+    """A file that prints when it is imported, and whose functions do when they are called."""
+    file = tmp_path / "same_printing.py"
+    file.write_text(PRINTING, encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("command", ["estimate", "compare", "explain"])
+def test_what_a_kernel_file_prints_is_no_part_of_the_answer(command: str, printing: Path):
+    told = run(command, f"{printing}:built", "--set", "n=1024", *ON_FURY, "--json")
+    assert (told.exit_code, told.stderr.splitlines()[:2]) == (0, ["imported", "built 64"])
+    assert "built" not in json.dumps(json.loads(told.stdout))
+
+
+@pytest.mark.parametrize("bounds", [(), ("--bounds", "throughput", "--top", 1)])
+def test_nor_is_what_is_printed_when_variants_are_built_later(bounds: tuple[object, ...], printing: Path):
+    asked = ("--set", "n=1024", "--device", "nvidia-v100", "--model", "roofline", *bounds)
+    told = run("rank", f"{printing}:variants", *asked, "--json")
+    assert json.loads(told.stdout)["estimates"].keys() <= {"groups of 32", "groups of 64"}
+    assert told.stderr.splitlines()[0] == "imported"
+    assert set(told.stderr.splitlines()[1:]) == {"built 32", "built 64"}
+
+
+def test_nor_is_what_processes_of_a_ranking_print(printing: Path):
+    asked = ("rank", f"{printing}:variants", "--set", "n=1024", *ON_FURY, "--workers", "2", "--json")
+    beside = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(KERNELS).parent), str(Path(KERNELS).parents[1])])}
+    told = subprocess.run([sys.executable, "-m", "loopyperf", *asked], env=beside, capture_output=True, text=True)
+    assert sorted(json.loads(told.stdout)["estimates"]) == ["groups of 32", "groups of 64"]
+    # Both write to one pipe, whose lines may be in each other's.
+    assert (told.stderr.count("imported"), told.stderr.count("built")) == (1, 2)
+
+
+# }}}

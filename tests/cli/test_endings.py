@@ -1,0 +1,66 @@
+"""How a command ends that does not come to its end: by Ctrl-C, or where standard output takes no more."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from invoked import run
+
+from loopyperf.cli import calibrate, estimate, microbenchmark, validate
+from loopyperf.cli.progress import GOES_ON
+
+ROOT = Path(__file__).parents[2]
+DOUBLED = f"{ROOT / 'tests' / 'kernels.py'}:doubled"
+FULL = Path("/dev/full")
+
+
+def interrupted(*_: object, **__: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def test_an_interruption_is_one_line_and_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimate, "ask", interrupted)
+    ended = run("estimate", DOUBLED, "--set", "n=64")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", "Interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "works"),
+    [(calibrate, "run_calibration"), (microbenchmark, "run_microbenchmarks"), (validate, "run_validation")],
+)
+def test_whoever_interrupts_a_campaign_is_told_that_it_goes_on(
+    command: object, works: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, works, interrupted)
+    ended = run(command.__name__.rpartition(".")[2])
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", f"Interrupted: {GOES_ON}\n")
+
+
+@pytest.mark.parametrize("module", ["click", "islpy"])
+def test_so_it_is_while_modules_are_imported(module: str, tmp_path: Path) -> None:
+    (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt")
+    beside = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    started = [sys.executable, "-m", "loopyperf", "estimate", "nowhere.py:f"]
+    ended = subprocess.run(started, env=beside, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "Interrupted\n")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="there is no device that is full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["devices"], ["devices", "--json"]])
+def test_output_that_nothing_takes_is_one_line_and_status_1(arguments: list[str], unbuffered: str) -> None:
+    with FULL.open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "loopyperf", *arguments],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert ended.stderr.startswith("Error: the answer cannot be written to standard output: [Errno 28]")
