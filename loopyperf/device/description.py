@@ -102,8 +102,11 @@ class Device(Part):
     """A device. Its numbers are attributes; one that nobody has published raises :class:`MissingNumberError`."""
 
     name: str
+    """its full name, e.g. ``"NVIDIA Tesla V100 PCIe"``"""
     vendor: str
+    """e.g. ``"NVIDIA"``"""
     architecture: str
+    """e.g. ``"Volta"``"""
     target: str = ""
     """compute capability, or the compiler's name of the architecture"""
     also_called: tuple[str, ...] = ()
@@ -120,8 +123,11 @@ class Device(Part):
     scheduling: Scheduling | None = None
     """which warp issues where several could; None where nobody has published it"""
     limits: CoreLimits
+    """what may reside on a core"""
     throughput: Throughput
+    """how much a core does in a cycle, by kind of instruction"""
     instructions: tuple[Instruction, ...] = ()
+    """latencies that were measured, in cycles"""
     memory: tuple[MemoryLevel, ...] = ()
     """the nearest to the core first"""
 

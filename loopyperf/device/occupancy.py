@@ -33,9 +33,13 @@ class Room:
     """What a core has of a resource, and what a group takes of it."""
 
     resource: Resource
+    """of what"""
     available: int
+    """how much a core has, in :attr:`unit`"""
     taken: int
+    """how much of it a group is allocated, in :attr:`unit`"""
     unit: str
+    """in words"""
 
     @property
     def groups(self) -> int:
@@ -48,6 +52,7 @@ class Occupancy:
     """What resides on one core at once."""
 
     warps_per_group: int
+    """warps of a group; work-items that fill none take a whole one"""
     warp_slots: int
     """warps that a core has room for"""
     rooms: tuple[Room, ...]

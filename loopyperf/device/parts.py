@@ -69,9 +69,13 @@ class Stated:
     number: str
     """what it is called, with the part that it is of, e.g. ``"memory.L2.size"``"""
     value: int | float
+    """as it is stated, in :attr:`unit`"""
     unit: str
+    """e.g. ``"KiB"``"""
     meaning: str
+    """what the number is of"""
     source: str
+    """the document, and after a comma where in it"""
 
 
 TIMES = ("cycles", "s")
@@ -87,6 +91,8 @@ class Number:
         self.unit = unit
         self.meaning = meaning
         self.may_be_zero = may_be_zero or unit in TIMES
+        # What help() says of the attribute, and the reference.
+        self.__doc__ = meaning if unit in meaning.split() else f"{meaning}, in {unit}"
 
     def __set_name__(self, owner: type, name: str) -> None:
         """Take the name of the attribute."""

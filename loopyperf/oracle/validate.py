@@ -41,6 +41,7 @@ class Validation(Shown, Sequence[Prediction]):
     """Predicted run times beside measured ones, by kernel and size: a sequence of :class:`Prediction`."""
 
     predictions: tuple[Prediction, ...]
+    """one for each kernel and size"""
     observations: tuple[Observation, ...]
     """what was predicted and measured, in the same order (:func:`loopyperf.plots.plot_residuals`)"""
     fit: Fit
