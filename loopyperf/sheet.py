@@ -34,9 +34,13 @@ class Table:
     """Rows below headings. Of the columns, the first *text* ones and the *last* ones are text, the others numbers."""
 
     headings: Sequence[str]
+    """of the columns"""
     rows: Sequence[Sequence[Cell]]
+    """a cell for each column"""
     text: int = 1
+    """how many columns are text, the first ones"""
     last: int = 0
+    """how many columns are text, the last ones"""
 
     def lines(self, width: int) -> Iterator[str]:
         """Yield the lines of the table, none longer than *width*, without breaking numbers and words.

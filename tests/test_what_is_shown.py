@@ -101,7 +101,7 @@ SHOWN: dict[str, tuple[Callable[[], object], list[str]]] = {
         lambda: lpp.load_fit(bundled_fits() / "amd-r9-fury" / "linear.json"),
         ["AMD Radeon R9 Fury", "8.27 ps"],
     ),
-    "a device": (lambda: lpp.load_device("nvidia-v100"), ["nvidia-v100", "80 cores", "memory.L2.size", "6 MiB"]),
+    "a device": (lambda: lpp.load_device("nvidia-v100"), ["nvidia-v100", "80 cores", "issue_limit"]),
     "a graph": (plain_graph, ["mem<", "1,000", "1 loop"]),
     "graphs of a kernel": (lambda: lpp.instruction_graph(triangle(), n=100), ["triangle", "launch", "load b32"]),
     "a comparison": (
@@ -201,6 +201,16 @@ def test_what_is_made_of_a_sheet_fits_into_eighty_columns(make: Callable[[], obj
         assert max(map(len, str(answer).splitlines())) <= 80
         read = " ".join(str(answer).split())
         assert [word for word in words if "$" not in word and word not in read] == []
+
+
+def test_a_device_prints_its_own_numbers_and_a_notebook_has_those_of_its_parts_too() -> None:
+    v100 = lpp.load_device("nvidia-v100")
+    printed, page = str(v100), "".join(ElementTree.fromstring(v100._repr_html_()).itertext())
+    assert "1,380 MHz" in printed
+    assert f"all in all {len(v100.table.rows)} numbers: .table has them" in " ".join(printed.split())
+    assert [row[0] for row in v100.table.rows if row[0] not in page] == []
+    assert "memory.L2.size" not in printed
+    assert repr(v100) == "<Device nvidia-v100: NVIDIA Tesla V100 PCIe, Volta, 80 cores, 1,380 MHz>"
 
 
 def test_a_wide_cell_goes_on_in_the_next_line_beside_its_row() -> None:

@@ -30,9 +30,13 @@ class Prediction:
     """A predicted run time beside the measured one, both in seconds."""
 
     kernel: str
+    """the class of kernels, e.g. ``"transpose"``"""
     sizes: Mapping[str, int]
+    """values of its parameters, by name"""
     predicted: float
+    """seconds"""
     measured: float
+    """seconds"""
     interval: tuple[float, float] | None = None
     """in which the run time is stated to lie, in seconds; None where the fit states none"""
 
@@ -63,7 +67,9 @@ class ClassErrors(msgspec.Struct, frozen=True):
     """Errors on one class of kernels, predicted by weights fitted to all other classes."""
 
     kernel_class: str
+    """the class that was left out"""
     observations: int
+    """how many measurements it has"""
     predictable: int
     """how many of them need only weights that the other classes determine"""
     errors: Mapping[str, float]
@@ -81,6 +87,7 @@ class CrossValidation(msgspec.Struct, frozen=True):
     """Errors on kernel classes that were left out, of all ways to fit (:mod:`loopyperf.calibration.candidates`)."""
 
     classes: tuple[ClassErrors, ...]
+    """the errors on each class"""
     compared: tuple[str, ...]
     """the classes that the errors rest on: those with predictable observations; all if there are next to none"""
     errors: Mapping[str, float]

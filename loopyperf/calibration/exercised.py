@@ -46,6 +46,7 @@ class Coverage(msgspec.Struct, frozen=True, omit_defaults=True):
     least: int = 0
     """smallest count among the runs that have any"""
     most: int = 0
+    """largest count among all runs"""
     inflation: float | None = None
     """variance inflation factor, at least 1; None if it is infinite, or unknown because nothing was timed"""
     resembles: tuple[str, ...] = ()

@@ -36,6 +36,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     described_as: str = ""
     """short name of the description that pipelines are of, where it is not the device's own"""
     driver: str = ""
+    """its version, as the device reported it"""
     backend: str = ""
     """what the kernels were run through, e.g. ``"opencl"``"""
     versions: Mapping[str, str] = {}
@@ -61,8 +62,11 @@ class Residual(msgspec.Struct, frozen=True):
     """What the weights leave unexplained of one observation."""
 
     kernel_class: str
+    """what the kernel is one of, e.g. ``"transpose"``"""
     label: str
+    """the configuration within its class"""
     sizes: Mapping[str, int]
+    """values of its parameters, by name"""
     seconds: float
     """measured"""
     residual: float
@@ -94,7 +98,9 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     ranges: Mapping[str, tuple[float, float]] = {}
     """least and greatest amount of each property among the observations that have it"""
     rank: int | None = None
+    """how many weights the measurements determine; None where nobody recorded it"""
     condition: float | None = None
+    """of the matrix whose columns they are: the most by which relative errors grow from times to weights"""
     at_bound: tuple[str, ...] = ()
     """properties whose weight the non-negative fit holds at 0"""
     candidate: str = ""
@@ -102,12 +108,15 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     options: Mapping[str, Setting] = {}
     """the solver's"""
     residual_summary: ResidualSummary | None = None
+    """how far the fit is off on what it was fitted to; None where nobody recorded it"""
     cross_validation: CrossValidation | None = None
+    """how far off it is on kernel classes that were left out; None where it was not judged so"""
     uncertainty: Uncertainty | None = None
     """what intervals are made from; None where fewer than two kernel classes were fitted"""
     coverage: tuple[Coverage, ...] = ()
     """which kernels exercise each property, and how well it is told apart; empty in fits from before it was recorded"""
     residuals: tuple[Residual, ...] = ()
+    """one for each observation that it was fitted to"""
 
     def sheet(self) -> Sheet:
         """Return the weights with what they were fitted to, and how well they do on kernel classes left out."""

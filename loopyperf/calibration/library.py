@@ -70,10 +70,10 @@ def own_path(fit: Fit) -> Path:
     return plain
 
 
-def save_fits(fits: Sequence[Fit], path: Path | None = None) -> None:
+def save_fits(fits: Sequence[Fit], path: str | os.PathLike[str] | None = None) -> None:
     """Write the first of *fits* to *path*, or all of them where they are found; raises :class:`FitFileError`."""
     for fit in fits if path is None else fits[:1]:
-        save_fit(fit, path or own_path(fit))
+        save_fit(fit, own_path(fit) if path is None else path)
 
 
 def find_fit(

@@ -33,6 +33,7 @@ class Observation:
     label: str
     """the configuration within its class, e.g. ``"no prefetch, group 16x16"``"""
     sizes: Mapping[str, int]
+    """values of its parameters, by name"""
     properties: Mapping[str, int]
     """how many units of each property one run has; a property that is not there counts 0"""
     seconds: float

@@ -56,7 +56,9 @@ class Executions:
     """How often something runs: an exact count, times a weight that is one unless typical values are in it."""
 
     count: QuasiPolynomial
+    """a function of the sizes"""
     weight: Fraction
+    """that it is to be multiplied by"""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ class Operation:
     """A scalar arithmetic operation."""
 
     kind: Kind
+    """e.g. ``"mul"``"""
     dtype: str
     """e.g. ``"f32"``, ``"i64"``"""
 
@@ -23,8 +24,11 @@ class Access:
     """Loads or stores of one class."""
 
     direction: Direction
+    """``"load"`` or ``"store"``"""
     space: Space
+    """the memory"""
     bits: int
+    """of a value"""
     stride: str
     """amortized stride fraction of a global access; empty for local memory"""
 
@@ -34,6 +38,7 @@ class Overhead:
     """What a launch costs beside its instructions."""
 
     kind: Literal["barriers", "work-groups", "launches"]
+    """of what"""
 
 
 WORK_GROUPS = Overhead("work-groups")

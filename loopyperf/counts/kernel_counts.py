@@ -38,11 +38,15 @@ class Tally:
     """*number* of *item* for each of the *executions* of *source*."""
 
     launch: str
+    """name of the device program"""
     source: str
     """instruction id, barrier label or launch"""
     item: Item
+    """what is counted"""
     number: int | Fraction
+    """how many of them are in one execution"""
     executions: QuasiPolynomial
+    """how often it is executed, as a function of the sizes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,9 @@ class LeftOut:
     """What was not counted, and why."""
 
     source: str
+    """instruction id"""
     reason: str
+    """why it has no count, in words"""
     keyword: str | None
     """what to state through ``typical`` to have it counted"""
 
@@ -60,13 +66,17 @@ class KernelTallies:
     """What a kernel does, as exact functions of its sizes, instruction by instruction."""
 
     kernel: Signature
+    """its name, the sizes that it takes, how large its groups are"""
     counting: Counting
+    """``"executed"`` or ``"paper"``"""
     tallies: tuple[Tally, ...]
+    """what each instruction, barrier and launch does"""
     sub_group_size: int | None = None
     """lanes that were counted as one"""
     assumed: tuple[str, ...] = ()
     """what the source does not tell and nobody stated: sentences"""
     left_out: tuple[LeftOut, ...] = ()
+    """instructions that were not counted; none unless they are asked to be reported"""
     runs: Mapping[str, Executions] = field(default_factory=dict[str, Executions])
     """instruction -> how often its loops run it; only where something was left out"""
 

@@ -43,7 +43,9 @@ class QuasiPolynomial:
     """
 
     polynomial: isl.PwQPolynomial
+    """isl's, in pieces"""
     assumptions: isl.BasicSet
+    """isl's set of the sizes at which it holds"""
 
     # {{{ making
 

@@ -11,11 +11,11 @@ from typing import Literal
 
 from loopyperf import hypertext
 from loopyperf.device.facts import Policy, Scheduling, SharedPipeline
-from loopyperf.device.parts import Count, Number, Part
+from loopyperf.device.parts import Count, Number, Part, Stated
 from loopyperf.device.throughput import row_of
 from loopyperf.errors import MissingNumberError
-from loopyperf.sheet import Table
-from loopyperf.units import UNBROKEN
+from loopyperf.sheet import Sheet, Shown, Table
+from loopyperf.units import UNBROKEN, number_of
 
 RegisterAllocation = Literal["warp", "group"]
 Lanes = Literal["together", "in turn"]
@@ -97,13 +97,16 @@ class MemoryLevel(Part):
         return self.place.removeprefix("memory.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Device(Part):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Device(Shown, Part):
     """A device. Its numbers are attributes; one that nobody has published raises :class:`MissingNumberError`."""
 
     name: str
+    """its full name, e.g. ``"NVIDIA Tesla V100 PCIe"``"""
     vendor: str
+    """e.g. ``"NVIDIA"``"""
     architecture: str
+    """e.g. ``"Volta"``"""
     target: str = ""
     """compute capability, or the compiler's name of the architecture"""
     also_called: tuple[str, ...] = ()
@@ -120,8 +123,11 @@ class Device(Part):
     scheduling: Scheduling | None = None
     """which warp issues where several could; None where nobody has published it"""
     limits: CoreLimits
+    """what may reside on a core"""
     throughput: Throughput
+    """how much a core does in a cycle, by kind of instruction"""
     instructions: tuple[Instruction, ...] = ()
+    """latencies that were measured, in cycles"""
     memory: tuple[MemoryLevel, ...] = ()
     """the nearest to the core first"""
 
@@ -142,29 +148,33 @@ class Device(Part):
         """Return everything that has numbers, the device itself first."""
         return (self, self.limits, self.throughput, *self.memory, *self.instructions)
 
-    def __str__(self) -> str:
-        stated = {name: str(quantity) for name, quantity in self.numbers}
-        some = "".join(f", {stated[name]}" for name in ("cores", "clock") if name in stated)
-        number = sum(len(part.numbers) for part in self.parts)
-        return f"{self.slug}: {self.name}, {self.architecture}{some}; {number} numbers are stated"
-
-    def __repr__(self) -> str:
-        return f"<Device {self}>"
-
     @property
     def table(self) -> Table:
         """Return every number that is stated, with its unit, what it is of, and who states it."""
-        stated = (each for part in self.parts for each in part.statements)
-        rows = [
-            (each.number, f"{each.value:,} {each.unit}".replace(" ", UNBROKEN), each.meaning, each.source)
-            for each in stated
-        ]
+        rows = [(each.number, _in_words(each), each.meaning, each.source) for each in self._stated()]
         return Table(("number", "value", "meaning", "source"), rows, last=2)
+
+    def sheet(self) -> Sheet:
+        """Return what it is, its own numbers, and where those of its parts are."""
+        stated = {name: str(quantity) for name, quantity in self.numbers}
+        some = (stated[name] for name in ("cores", "clock") if name in stated)
+        own = [(each.number, _in_words(each), each.meaning) for each in self.statements]
+        number = number_of(len(self._stated()), "number")
+        return Sheet(
+            asked=self.slug,
+            answer=", ".join([self.name, self.architecture, *some]),
+            tables=[Table(("number", "value", "meaning"), own, last=1)] if own else [],
+            remarks=[f"all in all {number}: .table has them with their sources, `loopyperf devices show` prints that"],
+            notes=[self.note] if self.note else [],
+        )
 
     def _repr_html_(self) -> str:
         return hypertext.shown(
-            hypertext.folded(str(self), self.table.html()), hypertext.lines(filter(None, [self.note]))
+            hypertext.folded(self.sheet().head, self.table.html()), hypertext.lines(filter(None, [self.note]))
         )
+
+    def _stated(self) -> list[Stated]:
+        return [each for part in self.parts for each in part.statements]
 
     def level(self, name: str) -> MemoryLevel:
         """Return the memory called *name*, e.g. ``"L2"``; raises :class:`MissingNumberError` if none is described."""
@@ -240,6 +250,10 @@ class Device(Part):
         """Return the flop/s of all cores at multiply-adds of *dtype*, 2 flop each, at the boost clock if stated."""
         clock = self.boost_clock if self.stated("boost_clock") else self.clock
         return 2 * self.cores * clock * self.throughput.number(dtype)
+
+
+def _in_words(stated: Stated) -> str:
+    return f"{stated.value:,} {stated.unit}".replace(" ", UNBROKEN)
 
 
 def _kind_and_type(name: str) -> tuple[str, str]:

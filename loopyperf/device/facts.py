@@ -14,11 +14,15 @@ class SharedPipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which pipeline executes a subsystem's instructions."""
 
     pipeline: Words
+    """name of the pipeline"""
     source: Words
+    """the document, and after a comma where in it"""
 
 
 class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which warp issues where several could."""
 
     policy: Policy
+    """its rule"""
     source: Words
+    """the document, and after a comma where in it"""

@@ -33,9 +33,13 @@ class Room:
     """What a core has of a resource, and what a group takes of it."""
 
     resource: Resource
+    """of what"""
     available: int
+    """how much a core has, in :attr:`unit`"""
     taken: int
+    """how much of it a group is allocated, in :attr:`unit`"""
     unit: str
+    """in words"""
 
     @property
     def groups(self) -> int:
@@ -48,6 +52,7 @@ class Occupancy:
     """What resides on one core at once."""
 
     warps_per_group: int
+    """warps of a group; work-items that fill none take a whole one"""
     warp_slots: int
     """warps that a core has room for"""
     rooms: tuple[Room, ...]
@@ -83,10 +88,11 @@ def occupancy(device: DeviceChoice, work_items: int, registers: int | None = Non
     *local_memory* is that of a group, in bytes.
 
     Raises :class:`OccupancyError` where not one group fits, which says of what there is too much and how much,
-    :class:`MissingNumberError` for a limit that is not described, and what :func:`loopyperf.load_device` raises.
+    :class:`MissingNumberError` for the limits that are not described, and what :func:`loopyperf.load_device` raises.
     """
     group = _Group(given_device(device), work_items, registers or 0, local_memory)
     group.check()
+    group.device.limits.check_stated(*group.needed())
     found = Occupancy(group.warps, group.device.limits.warps, tuple(group.rooms()))
     if found.groups == 0:
         room = next(room for room in found.rooms if room.groups == 0)
@@ -124,22 +130,38 @@ class _Group:
         return self.device.register_allocation == "group"
 
     @property
-    def allocated_local_memory(self) -> int:
+    def taken_local_memory(self) -> int:
         limits = self.device.limits
-        reserved = limits.local_memory_reserved if limits.stated("local_memory_reserved") else 0
-        taken = self.local_memory + reserved
-        return _ceil(taken, limits.local_memory_unit) if taken else 0
+        return self.local_memory + (limits.local_memory_reserved if limits.stated("local_memory_reserved") else 0)
+
+    @property
+    def allocated_local_memory(self) -> int:
+        return _ceil(self.taken_local_memory, self.device.limits.local_memory_unit)
 
     # {{{ what a core has room for
+
+    def needed(self) -> Iterator[str]:
+        """Yield the names of the limits that say what a core has room for."""
+        yield from ("warps", self._slots)
+        if self.shares_registers:
+            yield "warp_unit"
+        if self.registers:
+            yield from ("registers", "register_unit", *(() if self.shares_registers else ("partitions",)))
+        if self.taken_local_memory:
+            yield from ("local_memory", "local_memory_unit")
+
+    @property
+    def _slots(self) -> str:
+        alone = self.warps == 1 and self.device.limits.stated("groups_of_one_warp")
+        return "groups_of_one_warp" if alone else "groups"
 
     def rooms(self) -> Iterator[Room]:
         limits = self.device.limits
         yield Room("warps", limits.warps, self.allocated_warps, "warps")
-        alone = self.warps == 1 and limits.stated("groups_of_one_warp")
-        yield Room("groups", limits.groups_of_one_warp if alone else limits.groups, 1, "groups")
+        yield Room("groups", int(limits.number(self._slots)), 1, "groups")
         if self.registers:
             yield self._registers_as_a_whole() if self.shares_registers else self._registers_by_warp()
-        if self.allocated_local_memory:
+        if self.taken_local_memory:
             yield Room("local memory", limits.local_memory, self.allocated_local_memory, "B")
 
     def _registers_as_a_whole(self) -> Room:

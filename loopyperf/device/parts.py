@@ -4,6 +4,7 @@ A part states some of the numbers that its class declares. Reading one gives its
 that is not stated raises :class:`MissingNumberError`, since what nobody has published is not known.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self, overload
 
@@ -51,8 +52,14 @@ class Part:
         """Return the number called *name* in its declared unit; raises :class:`MissingNumberError` if not stated."""
         quantity = self.stated(name)
         if quantity is None:
-            raise MissingNumberError(_missing(self, name, self.declared()[name]))
+            raise MissingNumberError(_missing(self, [name]))
         return in_base_unit(quantity)
+
+    def check_stated(self, *names: str) -> None:
+        """Raise one :class:`MissingNumberError` for all of *names* that are not stated."""
+        missing = [name for name in names if self.stated(name) is None]
+        if missing:
+            raise MissingNumberError(_missing(self, missing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +69,13 @@ class Stated:
     number: str
     """what it is called, with the part that it is of, e.g. ``"memory.L2.size"``"""
     value: int | float
+    """as it is stated, in :attr:`unit`"""
     unit: str
+    """e.g. ``"KiB"``"""
     meaning: str
+    """what the number is of"""
     source: str
+    """the document, and after a comma where in it"""
 
 
 TIMES = ("cycles", "s")
@@ -80,6 +91,8 @@ class Number:
         self.unit = unit
         self.meaning = meaning
         self.may_be_zero = may_be_zero or unit in TIMES
+        # What help() says of the attribute, and the reference.
+        self.__doc__ = meaning if unit in meaning.split() else f"{meaning}, in {unit}"
 
     def __set_name__(self, owner: type, name: str) -> None:
         """Take the name of the attribute."""
@@ -106,11 +119,17 @@ class Count(Number):
         return self if part is None else int(part.number(self.name))
 
 
-def _missing(part: Part, name: str, number: Number) -> str:
+def _missing(part: Part, names: Sequence[str]) -> str:
+    declared = part.declared()
     table = f"the table [{part.place}]" if part.place else "the top"
+    absent = (
+        f"{'.'.join(filter(None, (part.place, name)))} ({declared[name].meaning}, in {declared[name].unit})"
+        for name in names
+    )
+    lines = (f'{name} = {{ value = ..., unit = "{declared[name].unit}", source = "..." }}' for name in names)
+    it, has = ("it", "it has") if len(names) == 1 else ("them", "they have")
     return (
-        f"the description of {part.slug!r} does not state {'.'.join(filter(None, (part.place, name)))} "
-        f"({number.meaning}, in {number.unit}): nobody has published it, or it has not been entered. To add it, give "
-        f"the path of a description of your own (begin with a copy of {part.slug}.toml) that has in {table}: "
-        f'{name} = {{ value = ..., unit = "{number.unit}", source = "..." }}'
+        f"the description of {part.slug!r} does not state {'; '.join(absent)}: nobody has published {it}, or {has} not "
+        f"been entered. To add {it}, give the path of a description of your own (begin with a copy of "
+        f"{part.slug}.toml) that has in {table}: {'; '.join(lines)}"
     )

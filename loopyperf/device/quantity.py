@@ -12,7 +12,9 @@ class Quantity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A published number: its value, its unit, and where it stands."""
 
     value: int | float
+    """in :attr:`unit`"""
     unit: Words
+    """one of :data:`UNITS`, or one without multiples, e.g. ``"cycles"``"""
     source: Words
     """the document, and after a comma where in it"""
 

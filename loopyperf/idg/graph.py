@@ -25,7 +25,9 @@ class Idg(Shown):
     """The instruction dependence graph of one warp."""
 
     instructions: tuple[Instruction, ...]
+    """numbered in the order of the program, each once, however often loops run it"""
     edges: tuple[Edge, ...]
+    """which of them use what others define"""
     body: tuple[Item, ...]
     """instructions and loops in the order of the program"""
     idle: Idle | None = None

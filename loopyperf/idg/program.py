@@ -66,6 +66,7 @@ class Instruction:
     condition: Any = None
     """where it runs in some passes of the loops around it only: a condition on these passes"""
     operands: tuple[Operand, ...] = ()
+    """what it works on, in order"""
     address: Any = None
     """of loads and stores: elements from the array's first one, an expression like those of operands; None if data"""
     symbolic: Polynomial | None = None
@@ -133,9 +134,11 @@ class Loop:
     """A body that is run several times."""
 
     name: str
+    """the iname"""
     trips: Pass
     """the number of passes each time that the loop is entered; may depend on the passes of the loops around it"""
     body: tuple["Item", ...]
+    """instructions by number, and inner loops, in the order of the program"""
     is_unrolled: bool = False
     """a copy of the body is written for each pass"""
     bound: PassBound = AT_RUN_TIME
@@ -170,7 +173,9 @@ class Edge:
     """*target* uses what *source* defines."""
 
     source: int
+    """number of an instruction"""
     target: int
+    """number of an instruction"""
     distance: tuple[int, ...] = ()
     """by how many passes of each loop around both, from the outermost on, *source* is earlier. Shorter where the inner
     ones are entered anew in between: then it is their last pass that *target*'s first one waits for."""
@@ -179,6 +184,7 @@ class Edge:
     condition: Any = None
     """on the passes of the loops around *target*: there this edge is; None if in all"""
     through: Dependence = "data"
+    """what passes from one to the other"""
     operand: int | None = None
     """which of the target's operands it leads to; None where it is none of them"""
 

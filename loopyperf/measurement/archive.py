@@ -75,12 +75,13 @@ class Recording:
         return working / rounds if rounds and working > 0 else None
 
 
-def read_archive(path: Path) -> Recording:
+def read_archive(path: str | os.PathLike[str]) -> Recording:
     """Return what the archive at *path* holds; it may be compressed by gzip or xz.
 
     Raises :class:`ArchiveError` naming the line of what cannot be read, and :class:`IncompatibleRunsError` if runs of
     different devices, drivers or protocols were put into one file.
     """
+    path = Path(path)
     try:
         content = _decompressed(path.read_bytes())
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -97,9 +98,9 @@ class Archive:
 
     run: Run
 
-    def __init__(self, path: Path, run: Run) -> None:
+    def __init__(self, path: str | os.PathLike[str], run: Run) -> None:
         """Open the archive at *path*, creating it if needed, and record that *run* has started."""
-        self.path = path
+        self.path = path = Path(path)
         self.run = run
         with ExitStack() as cleanup:
             self._file = _open_locked(path)

@@ -1,5 +1,6 @@
 """Loading the files of a folder of kernels, wherever it stands, and checking that they hold what they should."""
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,17 +42,17 @@ def bundled_folder(name: str) -> Path:
     raise KernelFileError(f"no folder {name!r} comes with this loopyperf (looked at {places}); reinstall loopyperf")
 
 
-def measurement_kernels(folder: Path | None = None) -> tuple[KernelFile, ...]:
+def measurement_kernels(folder: str | os.PathLike[str] | None = None) -> tuple[KernelFile, ...]:
     """Return the kernel files of *folder*, by default those that fits are made from; raises as loading them does."""
-    return load_kernel_files(folder or bundled_folder("measurement_kernels"))
+    return load_kernel_files(bundled_folder("measurement_kernels") if folder is None else folder)
 
 
-def unseen_kernels(folder: Path | None = None) -> tuple[KernelFile, ...]:
+def unseen_kernels(folder: str | os.PathLike[str] | None = None) -> tuple[KernelFile, ...]:
     """Return the kernel files of *folder*, by default the test kernels, which no fit has seen; raises likewise."""
-    return load_kernel_files(folder or bundled_folder("test_kernels"))
+    return load_kernel_files(bundled_folder("test_kernels") if folder is None else folder)
 
 
-def load_kernel_files(folder: Path) -> tuple[KernelFile, ...]:
+def load_kernel_files(folder: str | os.PathLike[str]) -> tuple[KernelFile, ...]:
     """Return the kernel files of *folder*, sorted by file name.
 
     Files whose names start with ``_`` are no kernel files but what these share: ``from ._stencil import laplacian``.
@@ -59,6 +60,7 @@ def load_kernel_files(folder: Path) -> tuple[KernelFile, ...]:
     Raises :class:`KernelFileError` naming the file and what is wrong with it: it cannot be imported, lacks ``NAME``,
     ``configurations`` or a docstring, or has the ``NAME`` of another.
     """
+    folder = Path(folder)
     if not folder.is_dir():
         raise KernelFileError(f"{folder} is not a folder; give the folder that holds the kernel files")
     paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith(("_", "."))]

@@ -32,6 +32,7 @@ class Resources:
     """What one device function takes."""
 
     function: str
+    """its name in the object code"""
     registers: int
     """of 32 bits, for each work-item"""
     stack_frame: int

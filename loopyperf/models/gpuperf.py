@@ -119,6 +119,7 @@ class Parameters:
     gamma: float = 64
     """Γ: what a barrier costs, a machine parameter"""
     warp_size: float = 32
+    """work-items of a warp"""
     transaction_size: float = 128
     """bytes that a transaction of device memory moves"""
     most_warps: float = np.inf
@@ -137,7 +138,9 @@ class Analysis:
     """Every quantity of the model; times are cycles of a core for the whole kernel, numbers in braces equations."""
 
     inputs: Inputs
+    """what was asked: the kernel's numbers"""
     parameters: Parameters
+    """what was asked: the device's numbers"""
 
     @property
     def o_cfdiv(self) -> Number:

@@ -40,12 +40,15 @@ class Row(msgspec.Struct, frozen=True):
     """One property's cost in one instruction. (Made many times in an estimate, a struct is made five times as fast.)"""
 
     property: str
+    """what costs: a property, or a pipeline"""
     source: str
     """instruction id, barrier or launch; empty where a batch of sizes is not attributed to instructions"""
     count: Any
+    """how much there is of it; an array for a batch"""
     weight: float | None
     """seconds per unit; None for several instructions or sizes together whose units do not cost the same"""
     seconds: Seconds
+    """that all of it takes; an array for a batch"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,13 @@ class PropertyCost:
     """What all units of a property cost."""
 
     property: str
+    """what costs: a property, or a pipeline"""
     count: Any
+    """how much there is of it; an array for a batch"""
     each: float | None
     """seconds per unit; None where they differ from instruction to instruction, or from size to size"""
     seconds: Seconds
+    """that all of it takes; an array for a batch"""
 
     def in_words(self, columns: Columns) -> tuple[str, str, str, str]:
         """Return the property, how much there is of it, what a unit takes, and the time; of a batch from least to most.
@@ -74,6 +80,7 @@ class Breakdown:
     """The rows that an estimate is the sum of."""
 
     rows: tuple[Row, ...]
+    """their seconds add up to the estimate"""
 
     def by_property(self) -> dict[str, Seconds]:
         """Return property -> seconds; the values add up to the estimate to the last bit, in a batch in their order."""
@@ -106,6 +113,7 @@ class Alternative:
     """The time that a kernel takes if what is unsure of it is not as it likelier is."""
 
     seconds: Seconds
+    """run time; an array for a batch"""
     arrays: tuple[str, ...]
     """the private arrays of which it is unsure whether the compiler keeps them in registers"""
     assumption: str
@@ -173,13 +181,19 @@ class Estimate(_ExplainedLater, Shown):
     """How long a kernel takes, with the reason why."""
 
     kernel: str
+    """name of the kernel"""
     sizes: Mapping[str, Any]
+    """values of its parameters, by name; arrays for a batch"""
     device: str
+    """short name of the device, e.g. ``"nvidia-v100"``"""
     model: str
+    """name of the model that answers, e.g. ``"pipeline"``"""
     counting: str
+    """how work is counted: ``"executed"`` or ``"paper"`` (:func:`loopyperf.count`)"""
     seconds: Seconds
     """run time; an array in the sizes' broadcast shape where sizes were arrays"""
     breakdown: Breakdown
+    """what the time is made of: rows whose seconds add up to it"""
     interval: tuple[Seconds, Seconds] | None = None
     """a range for the run time, where the model states one"""
     notes: tuple[str, ...] = ()

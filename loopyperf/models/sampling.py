@@ -103,7 +103,9 @@ class SampledProgram:
     """A device program of a kernel that was sampled; raises :class:`ModelInputError` for work of other samples."""
 
     name: str
+    """of the device program"""
     samples: Samples
+    """what its first groups took"""
     work: Work | None = None
     """None where it is not known: groups are then taken to do the same"""
     scatter: float = 0.0

@@ -19,9 +19,13 @@ class AdviceOnKernel(Shown, Sequence[Advice]):
     """The advice on each launch of a kernel, in the order of the program: a sequence of :class:`Advice`."""
 
     kernel: str
+    """name of the kernel"""
     sizes: Mapping[str, Any]
+    """values of its parameters, by name"""
     device: str
+    """short name of the device, e.g. ``"nvidia-v100"``"""
     launches: tuple[Advice, ...]
+    """one for each device program, in the order of the program"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what was stated of what the source does not tell"""
 

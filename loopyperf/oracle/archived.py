@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
@@ -66,7 +65,7 @@ def check_fitting(model: str | None, counting: Counting, non_negative: bool | No
 
 
 def load_observations(
-    archive: str | os.PathLike[str], *, kernels: Path | None = None, counting: Counting = "executed"
+    archive: str | os.PathLike[str], *, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
 ) -> list[Observation]:
     """Return what a fit is told of each measurement in *archive*, as :func:`loopyperf.plots.plot_residuals` asks for.
 
@@ -74,10 +73,12 @@ def load_observations(
     Raises what :func:`load_measurements` raises, and what counting does.
     """
     files = measurement_kernels(kernels)
-    return observations(read_archive(Path(archive)), files, counting)
+    return observations(read_archive(archive), files, counting)
 
 
-def load_measurements(archive: str | os.PathLike[str], *, kernels: Path | None = None) -> list[Measured]:
+def load_measurements(
+    archive: str | os.PathLike[str], *, kernels: str | os.PathLike[str] | None = None
+) -> list[Measured]:
     """Return the measurements in *archive* as rows for :func:`loopyperf.fit`, together with others taken elsewhere.
 
     Those of which the archive has samples come with them, for :func:`loopyperf.train`. *kernels* is the folder of
@@ -86,7 +87,7 @@ def load_measurements(archive: str | os.PathLike[str], *, kernels: Path | None =
     a file that is not an archive.
     """
     files = measurement_kernels(kernels)
-    return measured_kernels(explained(read_archive(Path(archive)), files), files)
+    return measured_kernels(explained(read_archive(archive), files), files)
 
 
 def observations(recording: Recording, files: Iterable[KernelFile], counting: Counting) -> list[Observation]:

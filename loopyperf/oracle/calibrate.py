@@ -1,5 +1,6 @@
 """From a device to a fit: measure the measurement kernels, count them, fit the weights, keep everything."""
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,9 +23,9 @@ def calibrate(
     backend: str | Backend = "opencl",
     *,
     device: str | None = None,
-    kernels: Path | None = None,
-    archive: Path | None = None,
-    save: Path | None = None,
+    kernels: str | os.PathLike[str] | None = None,
+    archive: str | os.PathLike[str] | None = None,
+    save: str | os.PathLike[str] | None = None,
     protocol: Protocol | None = None,
     counting: Counting = "executed",
     model: str | None = None,
@@ -54,11 +55,11 @@ def calibrate(
     and :class:`FitFileError` where the fit cannot be saved.
     """
     check_fitting(model, counting, non_negative)
-    if save is not None and (reason := why_unwritable(save, makes_folders=True)):
+    if save is not None and (reason := why_unwritable(Path(save), makes_folders=True)):
         raise FitFileError(f"the fit cannot be written to {save}: {reason}; give another path")
     machine = opened(backend, device)
     files = measurement_kernels(kernels)
-    path = archive or unfinished_archive(machine, "calibration")
+    path = unfinished_archive(machine, "calibration") if archive is None else Path(archive)
     afterwards = _sampling(machine, files, progress) if samples else None
     recording = measure(machine, files, path, protocol, progress, afterwards=afterwards)
     tell_stage("fitting", progress)

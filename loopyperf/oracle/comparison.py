@@ -35,13 +35,17 @@ class Comparison(Shown):
     """What the models say of a kernel at one size on one device."""
 
     kernel: str
+    """name of the kernel"""
     sizes: Mapping[str, Any]
+    """values of its parameters, by name"""
     device: str
+    """short name of the device, e.g. ``"nvidia-v100"``"""
     clock: float | None
     """of a core, in Hz; None for a device that is not described"""
     estimates: Mapping[str, Estimate]
     """by model, in the order of the table of models"""
     refusals: Refusals
+    """model -> why it has no answer, and what to do about it"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what was stated of what the source does not tell"""
 
@@ -96,8 +100,11 @@ class OccupancyComparison(Shown):
     """What the models say of a kernel over how many groups reside on a core at once."""
 
     kernel: str
+    """name of the kernel"""
     sizes: Mapping[str, Any]
+    """values of its parameters, by name"""
     device: str
+    """short name of the device, e.g. ``"nvidia-v100"``"""
     concurrent_groups: tuple[int, ...]
     """γ"""
     warps: tuple[int, ...]
@@ -105,6 +112,7 @@ class OccupancyComparison(Shown):
     seconds: Mapping[str, NDArray[np.float64]]
     """model -> run times, in seconds, one for each number of groups"""
     refusals: Refusals
+    """model -> why it has no answer, and what to do about it"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what was stated of what the source does not tell"""
 

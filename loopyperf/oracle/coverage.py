@@ -1,8 +1,8 @@
 """What a folder of kernels exercises, before anything is measured: from counts alone, no device needed."""
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from loopyperf.calibration.exercised import Coverage, tabulate
 from loopyperf.counts.execution import Counting
@@ -24,7 +24,7 @@ class CountedRun:
 
 
 def kernel_coverage(
-    limits: Limits, kernels: Path | None = None, counting: Counting = "executed"
+    limits: Limits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
 ) -> tuple[Coverage, ...]:
     """Return which of the paper's properties, and others, the kernels of a folder exercise on a device with *limits*.
 
@@ -34,7 +34,9 @@ def kernel_coverage(
     return tabulate(counted_runs(limits, kernels, counting), PAPER_PROPERTIES)
 
 
-def counted_runs(limits: Limits, kernels: Path | None = None, counting: Counting = "executed") -> Iterator[CountedRun]:
+def counted_runs(
+    limits: Limits, kernels: str | os.PathLike[str] | None = None, counting: Counting = "executed"
+) -> Iterator[CountedRun]:
     """Yield the counts that the linear model can be fitted to, configuration by configuration, at each size."""
     for file in measurement_kernels(kernels):
         for configuration in configurations_of(file, limits):

@@ -139,7 +139,9 @@ def _chosen(
     if asked is None and fit is None:
         return usual_answer(device, through)
     if device is not None and not isinstance(device, str):
-        raise ParameterError(f"a fitted model needs a fit, which is looked up by the device's name; received {device}")
+        raise ParameterError(
+            f"a fitted model needs a fit, which is looked up by the device's name; received {device!r}"
+        )
     model = None if asked is None else asked.name
     return meant_fit(model, device, through) if fit is None else (chosen_fit(model, device, fit, through), ())
 

@@ -40,11 +40,15 @@ class Measured:
     """A kernel at one size, and how long it took."""
 
     kernel: Program
+    """the program that was measured"""
     sizes: Mapping[str, Any]
+    """values of its parameters, by name"""
     seconds: float
+    """that one run took"""
     kernel_class: str = ""
     """cross-validation leaves out all rows of a class; by default the kernel's name"""
     label: str = ""
+    """which kernel of its class it is, in words; by default the kernel's name"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what the source does not tell (:func:`loopyperf.count`)"""
     samples: Sequence[SampledProgram] = ()

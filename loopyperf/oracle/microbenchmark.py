@@ -1,5 +1,6 @@
 """From a device to its description: measure the microbenchmarks, or take an archive of them, and evaluate."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def microbenchmark(
     backend: str | Backend = "opencl",
     *,
     device: str | None = None,
-    archive: Path | None = None,
+    archive: str | os.PathLike[str] | None = None,
     clock: float | None = None,
     quick: bool = False,
     progress: ProgressReport | None = None,
@@ -41,7 +42,8 @@ def microbenchmark(
     machine = opened(backend, device)
     files = load_kernel_files(bundled_folder(KERNELS))
     chosen, protocol = (shortened(files), SHORT) if quick else (files, FULL)
-    path = archive or unfinished_archive(machine, "quick-microbenchmarks" if quick else "microbenchmarks")
+    purpose = "quick-microbenchmarks" if quick else "microbenchmarks"
+    path = unfinished_archive(machine, purpose) if archive is None else Path(archive)
     failures: list[Refusal] = []
 
     def on_failure(kernel_class: str, failed: Configuration, error: MeasurementError) -> None:
@@ -55,7 +57,7 @@ def microbenchmark(
     return replace(described, refusals=(*described.refusals, *failures))
 
 
-def described_by(archive: Path, clock: float | None = None) -> Described:
+def described_by(archive: str | os.PathLike[str], clock: float | None = None) -> Described:
     """Return the description of the device that *archive* was recorded on; no device is needed."""
     recording: Recording = read_archive(archive)
     return describe(recording, clock)

@@ -47,8 +47,11 @@ class Split(Shown):
     """Which groups of a kernel each of some devices runs."""
 
     kernel: str
+    """name of the kernel"""
     sizes: Mapping[str, Any]
+    """values of its parameters, by name"""
     devices: tuple[str, ...]
+    """names of the devices, in the order of all that follows"""
     groups: tuple[int, ...]
     """of each device; the first device has the first groups, in the order of the grid's axes, the first fastest"""
     seconds: tuple[float, ...]
@@ -56,6 +59,7 @@ class Split(Shown):
     alone: tuple[float, ...]
     """seconds that each would take for all groups"""
     notes: tuple[str, ...] = ()
+    """what was assumed, in sentences"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """what was stated of what the source does not tell"""
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

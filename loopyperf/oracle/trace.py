@@ -35,7 +35,9 @@ class LaunchTrace:
     """What the core with most groups does of a launch, as far as it is simulated instruction by instruction."""
 
     name: str
+    """of the device program"""
     explicit: Explicit
+    """the part of its run that is simulated, in cycles"""
     total_groups: int
     """of the core"""
     times: int
@@ -101,9 +103,13 @@ class Trace(Shown):
     """What a core does of each launch of a kernel."""
 
     kernel: str
+    """name of the kernel"""
     sizes: Mapping[str, Any]
+    """values of its parameters, by name"""
     device: str
+    """short name of the device, e.g. ``"nvidia-v100"``"""
     launches: tuple[LaunchTrace, ...]
+    """one for each device program, in the order of the program"""
     notes: tuple[str, ...]
     """what is not drawn, and what the device's description leaves open, in sentences"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -1,5 +1,6 @@
 """Predicting kernels that were never fitted, and measuring them: how good a fit is."""
 
+import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -40,6 +41,7 @@ class Validation(Shown, Sequence[Prediction]):
     """Predicted run times beside measured ones, by kernel and size: a sequence of :class:`Prediction`."""
 
     predictions: tuple[Prediction, ...]
+    """one for each kernel and size"""
     observations: tuple[Observation, ...]
     """what was predicted and measured, in the same order (:func:`loopyperf.plots.plot_residuals`)"""
     fit: Fit
@@ -121,8 +123,8 @@ def validate(
     *,
     device: str | None = None,
     fit: FitChoice | None = None,
-    kernels: Path | None = None,
-    archive: Path | None = None,
+    kernels: str | os.PathLike[str] | None = None,
+    archive: str | os.PathLike[str] | None = None,
     protocol: Protocol | None = None,
     progress: ProgressReport | None = None,
 ) -> Validation:
@@ -143,7 +145,7 @@ def validate(
     machine = opened(backend, device)
     chosen = _chosen_fit(machine.environment, fit)
     tested = unseen_kernels(kernels)
-    path = archive or unfinished_archive(machine, "validation")
+    path = unfinished_archive(machine, "validation") if archive is None else Path(archive)
     recording = measure(machine, with_empty_kernel(tested), path, protocol or _patient(chosen), progress)
     tell_stage("predicting", progress)
     found = predictions(recording, tested, chosen)
@@ -152,7 +154,9 @@ def validate(
     return found
 
 
-def validated_by(archive: Path, *, fit: FitChoice | None = None, kernels: Path | None = None) -> Validation:
+def validated_by(
+    archive: str | os.PathLike[str], *, fit: FitChoice | None = None, kernels: str | os.PathLike[str] | None = None
+) -> Validation:
     """Return what :func:`validate` returns, of what *archive* holds of the kernels; no device is needed.
 
     Raises :class:`MeasurementError` if it holds none of them.

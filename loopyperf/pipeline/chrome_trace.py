@@ -28,7 +28,9 @@ class Track:
     """A core that is drawn, or the begin of what it does."""
 
     profile: Profile
+    """of a core"""
     name: str = "core"
+    """what it is called in the picture"""
     clock: float = OF_A_CYCLE
     """cycles in a second; unless stated a cycle is drawn as a microsecond"""
     most: int | None = None

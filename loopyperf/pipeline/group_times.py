@@ -23,6 +23,7 @@ class GroupTimes:
     """A group's moments, in cycles."""
 
     group: int
+    """its number, from 0"""
     start: Fraction
     """its first instruction issues"""
     milestones: tuple[Fraction, ...]

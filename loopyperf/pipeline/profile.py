@@ -31,8 +31,11 @@ class Wait:
     """A part of the time of a warp, in ticks."""
 
     begin: int
+    """tick"""
     end: int
+    """tick"""
     cause: Cause
+    """what it waited for"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,15 @@ class Issue:
     """An instruction that was issued; times are cycles."""
 
     warp: int
+    """its number, from 0"""
     group: int
+    """that the warp is of, from 0"""
     place: int
     """in the graph of the warp"""
     instruction: Instruction
+    """what was issued"""
     time: Fraction
+    """when"""
     free_again: Fraction
     """λ later: when its subsystem is"""
     complete: Fraction

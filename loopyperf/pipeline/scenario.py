@@ -28,11 +28,15 @@ class Scenario:
     graphs: tuple[Idg, ...]
     """of the warps of the first groups one after the other; the next groups are as these again"""
     timing: Timing
+    """how long instructions take, and on which pipeline"""
     execution: Execution
+    """how many warps and groups there are"""
     scheduler: Scheduler
+    """which warp issues where several could"""
     issue_limit: Cycles | None = None
     """IL: issues in a cycle; None for no limit"""
     issue_order: IssueOrder = "in_order"
+    """of the instructions of a warp"""
 
     def __post_init__(self) -> None:
         if self.issue_order not in ISSUE_ORDERS:

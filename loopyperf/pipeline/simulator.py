@@ -29,6 +29,7 @@ class Simulation:
     """How long a core took."""
 
     scenario: Scenario
+    """what was simulated"""
     exact_cycles: Fraction
     """until all is complete"""
     instructions: int

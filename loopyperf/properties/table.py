@@ -31,7 +31,9 @@ class Column:
     """The numbers of all properties at one size."""
 
     sizes: Sizes
+    """by name"""
     numbers: Sequence[int]
+    """of each property, in the order of the formulas"""
 
     @property
     def heading(self) -> str:
@@ -44,8 +46,11 @@ class CountTable(Shown):
     """Properties with their counts; ``str`` gives it as text, a notebook shows it as HTML."""
 
     title: str
+    """what there is, in words"""
     formulas: Mapping[str, Count]
+    """property -> count as a function of the sizes"""
     columns: Sequence[Column]
+    """numbers at sizes that were asked for"""
 
     def sheet(self) -> Sheet:
         """Return the formulas, and the numbers beside them."""

@@ -1,5 +1,7 @@
 """Occupancy against NVIDIA's own header, by hand for each architecture, and as laws."""
 
+import re
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -179,14 +181,20 @@ def test_a_group_that_makes_no_sense_is_refused(needs):
         occupancy(load_device("nvidia-titan-v"), *needs)
 
 
-def test_a_limit_that_is_not_described_is_asked_for(tmp_path):
+def test_all_limits_that_are_not_described_are_asked_for_at_once(tmp_path):
     (tmp_path / "bare.toml").write_text(
         'schema = 1\nname = "Bare"\nvendor = "B"\narchitecture = "B"\n'
         'warp_size = { value = 32, unit = "work-items", source = "b" }\n'
         '[limits]\nwarps = { value = 8, unit = "warps", source = "b" }\n'
     )
-    with pytest.raises(MissingNumberError, match=r"does not state limits\.groups"):
-        occupancy(load_device(tmp_path / "bare.toml"), 32)
+    bare = load_device(tmp_path / "bare.toml")
+    with pytest.raises(MissingNumberError, match=r"state limits\.groups .*published it, .* \[limits\]: groups = {.*}$"):
+        occupancy(bare, 32)
+    with pytest.raises(MissingNumberError, match="nobody has published them, or they have not") as refused:
+        occupancy(bare, 32, registers=16, local_memory=512)
+    asked = ["groups", "registers", "register_unit", "partitions", "local_memory", "local_memory_unit"]
+    assert re.findall(r"limits\.(\w+) \(", str(refused.value)) == asked
+    assert re.findall(r"(\w+) = {", str(refused.value)) == asked
 
 
 # }}}

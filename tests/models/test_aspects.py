@@ -1,5 +1,6 @@
 """What models say that they see: the documentation's table, and whether a model's answer depends on it."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from loopyperf.device.description import Device
 from loopyperf.device.facts import Scheduling, SharedPipeline
 from loopyperf.models import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.aspects import ASPECTS, Aspect
+from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
+from loopyperf.oracle.instruction_graph import timed_kernel
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
 
@@ -35,6 +38,7 @@ CHANGES: dict[Aspect, tuple[tuple[Workload, TwoPipelines], tuple[Workload, TwoPi
     "work-groups": (plain(barriers=5), plain(barriers=5, group=4)),
     "issue limit": (plain(), plain(limit=0.2)),
 }
+V100 = lpp.load_device("nvidia-v100")
 NOT_IN_PLAIN_NUMBERS = {("volkov", "barriers")}
 
 
@@ -59,9 +63,39 @@ def test_the_table_of_the_documentation_is_that_of_the_models():
     assert [row for row in rows if row not in text] == []
 
 
-# {{{ of kernels, which have more pipelines than two, warps of several kinds, and a device with a scheduler
+def test_what_every_model_sees_is_said_and_where_its_equations_are():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    section = text.partition("\n## What they see\n")[2].partition("\n## ")[0]
+    assert [name for name in lpp.MODELS if not re.search(rf"\| {name} \||^- `{name}`", section, re.MULTILINE)] == []
+    linked = re.findall(r"^\| (`.*`) \|.*\| \[`\w+\.py`\]\(.*\.md.*\) \|$", text, re.MULTILINE)
+    assert sorted(name for row in linked for name in row.strip("`").split("`, `")) == sorted(OF_DEVICE)
 
-V100 = lpp.load_device("nvidia-v100")
+
+def sums(*steps: str) -> lp.TranslationUnit:
+    """A load, *steps* and a store for each work-item."""
+    knl = lp.make_kernel(
+        "{[i]: 0 <= i < 65536}",
+        "\n".join(["for i", "<> x = a[i]", *steps, "end"]),
+        [lp.GlobalArg("a,b", np.float32, shape=65536)],
+        name="sums",
+        lang_version=(2018, 2),
+    )
+    return lp.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_linear_and_overlap_of_counts_do_not_see_what_waits_for_what_and_overlap_of_pipelines_does():
+    units = (
+        sums("<> s = x + 2", "<> t = s + 3", "<> u = t + 4", "b[i] = u + x"),
+        sums("<> s = x + 2", "<> t = x + 3", "<> u = s + t", "b[i] = u + 4"),
+    )
+    chain, pair = ({name: count() for name, count in lpp.count(each).properties().items()} for each in units)
+    assert chain == pair
+    chain, pair = (busy_seconds(timed_kernel(each, V100, None, {})) for each in units)
+    assert {name for name in chain if chain[name] != pair[name]} == {"latency"}
+    assert chain["latency"] > pair["latency"]
+
+
+# {{{ of kernels, which have more pipelines than two, warps of several kinds, and a device with a scheduler
 
 
 def seconds(name: str, knl: lp.TranslationUnit, device: Device = V100) -> float:

@@ -30,7 +30,9 @@ class Taught(msgspec.Struct, frozen=True):
     """A row of the training table."""
 
     kernel_class: str
+    """what the kernel is one of"""
     label: str
+    """the configuration within its class"""
     seconds: float
     """measured"""
     target: float
@@ -68,6 +70,7 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
     errors: tuple[float, ...]
     """|ln(predicted/measured)| of all rows when their class was left out, ascending: what intervals are made from"""
     rows: Annotated[tuple[Taught, ...], msgspec.Meta(min_length=1)]
+    """the training table"""
 
     def __post_init__(self) -> None:
         """Refuse rows with another number of features than there are names, and what no recipe can be taught with."""
@@ -89,6 +92,7 @@ class Learned(Shown):
     """A model that corrects another one by what it has learned; made by :func:`loopyperf.train`."""
 
     record: Record
+    """what its file holds: base, recipe, scores, training table"""
 
     @cached_property
     def regressor(self) -> Regressor:

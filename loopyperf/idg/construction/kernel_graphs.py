@@ -85,6 +85,7 @@ class LaunchGraphs:
     """The graphs of one launch."""
 
     name: str
+    """of the device program"""
     kinds: tuple[WarpKind, ...]
     """the one of most warps first"""
     grid: Mapping[int, int]

@@ -33,10 +33,13 @@ class PrivateArray:
     """A private array, and where it lives."""
 
     name: str
+    """in the kernel"""
     elements: int
+    """of a work-item"""
     bits: int
     """of an element"""
     home: Home
+    """where its elements are"""
     reason: str
     """in words"""
     is_likely_in_memory: bool = False

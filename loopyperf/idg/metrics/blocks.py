@@ -21,6 +21,7 @@ class Block:
     executions: Count
     """of one warp"""
     is_barrier: bool = False
+    """it is a barrier and nothing else"""
 
 
 def basic_blocks(graph: Idg) -> tuple[Block, ...]:

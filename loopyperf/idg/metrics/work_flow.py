@@ -25,6 +25,7 @@ class Node:
     """A block of computational instructions, a memory operation, or a barrier."""
 
     sort: Sort
+    """which of these it is"""
     instructions: tuple[int, ...]
     """in the order of the program; their number is αcomp,i of a block of computation; one alone in other nodes"""
     ilp: Fraction
@@ -38,7 +39,9 @@ class Arc:
     """A way from one node to another, each its place in :attr:`WorkFlowGraph.nodes`."""
 
     source: int
+    """the place of a node"""
     target: int
+    """the place of a node"""
     is_carried: bool = False
     """to a later pass of a loop"""
 

@@ -1,5 +1,6 @@
 """A recorded archive in place of a device: measuring, calibrating and testing without one."""
 
+import os
 from collections import defaultdict
 from pathlib import Path
 
@@ -22,7 +23,7 @@ class ReplayBackend:
     Raises :class:`ArchiveError` if the archive cannot be read or holds no run.
     """
 
-    def __init__(self, archive: Path | str) -> None:
+    def __init__(self, archive: str | os.PathLike[str]) -> None:
         """Read the archive, compressed or not."""
         self._path = Path(archive)
         recording = read_archive(self._path)

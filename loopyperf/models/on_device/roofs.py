@@ -42,6 +42,7 @@ class LaunchUnderRoofs:
     """What a launch does, in all its executions, and how long that takes at least."""
 
     name: str
+    """of the device program"""
     flops: float
     """flop that its machine instructions do; lanes that a condition turns off count as those that it does not"""
     moved: Mapping[str, float]
@@ -69,13 +70,17 @@ class Roofline(Shown):
     """The roofs of a device, and the launches of a kernel under them."""
 
     kernel: str
+    """name of the kernel"""
     sizes: Mapping[str, Any]
+    """values of its parameters, by name"""
     device: str
+    """short name of the device, e.g. ``"nvidia-v100"``"""
     bandwidths: Mapping[str, float]
     """memory -> B/s of the whole device, the nearest to the core first; memories of one pipeline are one"""
     peaks: Mapping[str, float]
     """what is limited -> flop/s of the whole device: multiply-adds by type, special functions, issues"""
     launches: tuple[LaunchUnderRoofs, ...]
+    """one for each device program, in the order of the program"""
     notes: tuple[str, ...]
     """roofs that the device's description does not state, and what was assumed, in sentences"""
     typical: Mapping[str, Any] = field(default_factory=dict[str, Any])

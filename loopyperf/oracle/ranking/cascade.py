@@ -27,6 +27,7 @@ class Beaten:
     """A variant that others beat, whatever the model would say of it."""
 
     name: str
+    """of the variant"""
     at_least: float
     """seconds that it takes"""
     bound: str

@@ -30,7 +30,9 @@ class MeasuredRanking(Shown):
     """Variants of a kernel at one size with their measured run times, fastest first."""
 
     sizes: Mapping[str, Any]
+    """values of the kernels' parameters, by name"""
     device: str
+    """full name of the device that they ran on"""
     seconds: Mapping[str, float]
     """by name, measured, fastest first"""
     predicted: Mapping[str, float]

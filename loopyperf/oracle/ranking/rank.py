@@ -37,8 +37,11 @@ class Ranking(Shown):
     """Variants of a kernel at one size, fastest first."""
 
     sizes: Mapping[str, Any]
+    """values of the kernels' parameters, by name"""
     device: str
+    """short name of the device, e.g. ``"nvidia-v100"``"""
     model: str
+    """name of the model that judges"""
     estimates: Mapping[str, Estimate]
     """by name, fastest first; of each property one row"""
     failures: Mapping[str, str]
@@ -46,6 +49,7 @@ class Ranking(Shown):
     beaten: tuple[Beaten, ...]
     """those that cannot be among the fastest: the model was not asked about them"""
     notes: tuple[str, ...]
+    """how variants were judged, and what became of the executor, in sentences"""
     variants: Mapping[str, Variant]
     """by name, what was ranked; it can be pickled where its builders can, and no lambda can"""
     errors: tuple[float, ...]

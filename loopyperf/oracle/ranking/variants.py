@@ -22,7 +22,9 @@ class Variant:
     """A program, or how it is built, under a name."""
 
     name: str
+    """what it is called in the ranking"""
     build: Build
+    """the program, or a function that returns it"""
     key: str = field(default="", compare=False)
     """under which a process keeps the program for a while, when it will be asked for it again; empty: it does not"""
 

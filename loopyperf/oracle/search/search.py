@@ -48,7 +48,9 @@ class Trial:
     """A point that was asked about."""
 
     name: str
+    """what the point is called in the ranking"""
     choice: Mapping[str, Any]
+    """parameter of the space -> what was chosen for it"""
     seconds: float | None
     """None where there is no estimate, for the reason in the ranking's failures, or since bounds spared the model it"""
 
@@ -58,11 +60,13 @@ class Search(Shown):
     """What a search has found: a ranking of the points that it asked about, and how it came to them."""
 
     ranking: Ranking
+    """the points that were asked about, fastest first"""
     trials: tuple[Trial, ...]
     """in the order in which they were asked about"""
     points: int
     """that the space has"""
     optimizer: str
+    """what chose them: ``"exhaustive"`` where all were asked about"""
 
     @property
     def best(self) -> Mapping[str, Any]:

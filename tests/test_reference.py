@@ -1,0 +1,132 @@
+"""The reference documents what is public, to the last field: names, what functions return, and what that consists of.
+
+Sphinx is not run: it passes over members without a docstring, and over inherited ones unless it is told of them. That
+is what is looked for here.
+"""
+
+import inspect
+import re
+import typing
+from collections.abc import Iterator
+from functools import cached_property
+from pkgutil import resolve_name
+from types import MappingProxyType
+
+import pytest
+from documents import SITE
+from sphinx.pycode import ModuleAnalyzer
+
+import loopyperf as lpp
+from loopyperf.device.parts import Number
+from loopyperf.sheet import Shown
+
+TEXT = "\n".join(path.read_text(encoding="utf-8") for path in sorted((SITE / "reference").glob("*.md")))
+DIRECTIVE = re.compile(r"^\.\. auto(class|module):: (loopyperf\S*)\n((?:(?: {3}.*)?\n)*)", re.MULTILINE)
+# Optuna's class is imported for type checkers only.
+UNSEEN = MappingProxyType({"BaseSampler": object})
+
+
+def documented_classes() -> Iterator[tuple[type, str]]:
+    """Yield the classes that the reference documents, each with the options and the lines below its directive."""
+    for kind, name, below in DIRECTIVE.findall(TEXT):
+        thing = resolve_name(re.sub(r"\.(\w+)$", r":\1", name) if kind == "class" else name)
+        if kind == "class":
+            yield thing, below
+        else:
+            (members,) = re.findall(r"^   :members: *(.*)$", below, re.MULTILINE) or [""]
+            for each in members.split(", ") if members else getattr(thing, "__all__", vars(thing)):
+                found = getattr(thing, each)
+                if isinstance(found, type) and (members or found.__module__.startswith(thing.__name__)):
+                    yield found, ""
+
+
+DOCUMENTED = dict(documented_classes())
+
+
+def own_classes(hint: object) -> Iterator[type]:
+    """Yield the classes of ours that *hint* consists of."""
+    if isinstance(hint, type) and hint.__module__.startswith("loopyperf"):
+        yield hint
+    for part in typing.get_args(hint):
+        yield from own_classes(part)
+
+
+def returned(function: object) -> object:
+    return typing.get_type_hints(function, localns=dict(UNSEEN)).get("return")
+
+
+def public_classes() -> set[type]:
+    """Return the public classes, and those that public functions return."""
+    things = [getattr(lpp, name) for name in lpp.__all__]
+    answers = {each for thing in things if inspect.isfunction(thing) for each in own_classes(returned(thing))}
+    return {thing for thing in things if isinstance(thing, type)} | answers
+
+
+def fields(of: type) -> dict[str, type]:
+    """Return the public fields and properties of a class of ours, with the class that each is declared in."""
+    found: dict[str, type] = {}
+    for base in of.__mro__:
+        if base.__module__.startswith("loopyperf") and base is not Shown:
+            declared = [*inspect.get_annotations(base), *vars(base)]
+            held = (name for name in declared if not name.startswith("_") and is_field(base, name))
+            found.update({name: base for name in held if name not in found})
+    return found
+
+
+def is_field(base: type, name: str) -> bool:
+    held = isinstance(vars(base).get(name), property | cached_property | Number)
+    return held or name in inspect.get_annotations(base)
+
+
+def type_of(base: type, name: str) -> object:
+    thing = vars(base).get(name)
+    if isinstance(thing, property | cached_property):
+        return returned(thing.fget if isinstance(thing, property) else thing.func)
+    return typing.get_type_hints(base).get(name)
+
+
+def is_described(base: type, name: str) -> bool:
+    """Return whether a field has a docstring: that of a property, or a string below what the class declares."""
+    thing = vars(base).get(name)
+    if isinstance(thing, property | cached_property | Number):
+        return bool(thing.__doc__)
+    return (base.__qualname__, name) in ModuleAnalyzer.for_module(base.__module__).find_attr_docs()
+
+
+def by_name(classes: set[type]) -> list[type]:
+    return sorted(classes, key=lambda each: (each.__module__, each.__qualname__))
+
+
+def test_what_is_public_and_what_functions_return_has_a_place_in_the_reference() -> None:
+    assert len(public_classes()) > 20
+    assert by_name(public_classes() - set(DOCUMENTED)) == []
+
+
+def test_what_these_consist_of_has_a_place_in_the_reference() -> None:
+    held = {
+        each
+        for answer in public_classes()
+        for name, base in fields(answer).items()
+        for each in own_classes(type_of(base, name))
+    }
+    assert len(held) > 40
+    assert by_name(held - set(DOCUMENTED)) == []
+
+
+@pytest.mark.parametrize("documented", by_name(set(DOCUMENTED)), ids=lambda each: each.__qualname__)
+def test_every_public_field_is_described(documented: type) -> None:
+    below = DOCUMENTED[documented]
+    on_the_page = re.findall(r"^   \.\. py:attribute:: (\w+)$", below, re.MULTILINE)
+    left = [name for name, base in fields(documented).items() if not is_described(base, name)]
+    assert ":undoc-members:" in below or [name for name in left if name not in on_the_page] == []
+
+
+@pytest.mark.parametrize("documented", by_name(public_classes() & set(DOCUMENTED)), ids=lambda each: each.__qualname__)
+def test_inherited_fields_are_shown_as_well(documented: type) -> None:
+    inherited = {name for name, base in fields(documented).items() if base is not documented}
+    assert not inherited or ":inherited-members:" in DOCUMENTED[documented]
+
+
+def test_a_number_of_a_device_is_described_with_its_unit() -> None:
+    assert lpp.Device.clock.__doc__ == "clock of the cores under load; all cycles are its, in Hz"
+    assert lpp.Device.cores.__doc__ == "cores of the device"
