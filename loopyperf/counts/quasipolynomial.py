@@ -38,14 +38,13 @@ def engine_is_exact() -> bool:
 class QuasiPolynomial:
     """A count as an exact function of the kernel's integer parameters.
 
-    Valid where the kernel's assumptions hold; elsewhere evaluation is refused. The assumptions' space has all the
-    parameters of the kernel, and so has the polynomial's.
+    Valid where the kernel's assumptions hold; elsewhere evaluation is refused.
     """
 
     polynomial: isl.PwQPolynomial
-    """isl's, in pieces"""
+    """isl's, in pieces; its space has all the parameters of the kernel"""
     assumptions: isl.BasicSet
-    """isl's set of the sizes at which it holds"""
+    """isl's set of the sizes at which it holds, in the same space"""
 
     # {{{ making
 
