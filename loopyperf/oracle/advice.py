@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from loopyperf.device.library import DeviceChoice
+from loopyperf.kernel import Program
 from loopyperf.models.on_device.advice import Advice, advice_on
-from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import chosen_device
 from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.sizes import merged_sizes

@@ -15,13 +15,13 @@ from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import check_options
 from loopyperf.errors import CalibrationError, ParameterError
+from loopyperf.kernel import Program
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of, measurement_kernels
 from loopyperf.measurement.records import Run
 from loopyperf.models import find_fitted_model
-from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.fit import Measured
 from loopyperf.oracle.observation import measured_device, observe
 from loopyperf.properties.unified import PAPER_PROPERTIES
@@ -87,7 +87,7 @@ def load_measurements(
     a file that is not an archive.
     """
     files = measurement_kernels(kernels)
-    return measured_kernels(explained(read_archive(archive), files), files)
+    return measured_kernels(within_the_model(read_archive(archive), files), files)
 
 
 def observations(recording: Recording, files: Iterable[KernelFile], counting: Counting) -> list[Observation]:
@@ -121,10 +121,10 @@ def told(
     The latter are the measurements whose time depends on something that no property stands for; there are none if any
     measurement lacks pipelines. Raises as :func:`observations` does.
     """
-    rows = observations(explained(recording, files), files, counting)
+    rows = observations(within_the_model(recording, files), files, counting)
     if not all(row.pipelines for row in rows):
         return rows, []
-    further = observations(explained(recording, files, but=True), files, counting)
+    further = observations(within_the_model(recording, files, but=True), files, counting)
     return rows, [row for row in further if row.pipelines]
 
 
@@ -156,7 +156,7 @@ def _run(recording: Recording) -> Run:
     return recording.runs[-1]
 
 
-def explained(recording: Recording, files: Iterable[KernelFile], *, but: bool = False) -> Recording:
+def within_the_model(recording: Recording, files: Iterable[KernelFile], *, but: bool = False) -> Recording:
     """Return *recording* without the configurations whose time hangs on what the unified model has no property for.
 
     Or with just these, which are all *but* what it explains.

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from loopyperf.calibration.learning.learned import Learned
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError, UnknownDeviceError
+from loopyperf.kernel import Program
 from loopyperf.models import find_model
 from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import Program, prepared
+from loopyperf.oracle.analysis import prepared
 from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
 from loopyperf.oracle.choice import WITHOUT_FIT, FitChoice, chosen_device, device_or_error
 from loopyperf.oracle.instruction_graph import timed_kernel

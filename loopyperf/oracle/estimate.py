@@ -12,12 +12,13 @@ from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import MissingNumberError, ParameterError
+from loopyperf.kernel import Program
 from loopyperf.measurement.backends import RUNNING
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import DEVICE_MODELS, find_model
 from loopyperf.models.interface import DeviceModel, LearnedModel, Model, SampledModel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import CountingOptions, Program, count_at, usual_options
+from loopyperf.oracle.analysis import CountingOptions, count_at, usual_options
 from loopyperf.oracle.choice import (
     WITHOUT_FIT,
     FitChoice,

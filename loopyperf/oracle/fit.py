@@ -21,10 +21,10 @@ from loopyperf.device.description import Device
 from loopyperf.device.library import description_or_none
 from loopyperf.device.names import device_slug
 from loopyperf.errors import CalibrationError, LoopyperfError, ParameterError
+from loopyperf.kernel import Program
 from loopyperf.measurement.environment import installed_versions
 from loopyperf.models import find_fitted_model
 from loopyperf.models.sampling import SampledProgram
-from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import DEVICE_VARIABLE
 from loopyperf.oracle.observation import observe
 from loopyperf.oracle.ranking.options import check_executor, check_time_limit

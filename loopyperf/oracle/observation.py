@@ -11,10 +11,11 @@ from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
 from loopyperf.device.library import PROCESSOR, a_processor, description_or_none
 from loopyperf.errors import MissingNumberError
+from loopyperf.kernel import Program
 from loopyperf.measurement.environment import Environment
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.oracle.analysis import CountingOptions, Program, count_at, found_once
+from loopyperf.oracle.analysis import CountingOptions, count_at, found_once
 from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.remembering.recollection import Kind
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopyperf.device.library import DeviceChoice
+from loopyperf.kernel import Program
 from loopyperf.models.on_device.roofs import Roofline, roofline_of
-from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import chosen_device
 from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.sizes import merged_sizes

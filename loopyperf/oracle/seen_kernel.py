@@ -8,13 +8,14 @@ from typing import Any
 from loopyperf.device.description import Device
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg
+from loopyperf.kernel import Program
 from loopyperf.models.features import Features
 from loopyperf.models.learned import sampled_features
 from loopyperf.models.on_device.graph_features import counted_features, graph_features, launches_of
 from loopyperf.models.on_device.static_features import static_features
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.sampling import SampledProgram
-from loopyperf.oracle.analysis import CountingOptions, Program, count_at
+from loopyperf.oracle.analysis import CountingOptions, count_at
 from loopyperf.oracle.instruction_graph import LANES, instruction_graph
 from loopyperf.properties.counted_kernel import KernelCounts
 

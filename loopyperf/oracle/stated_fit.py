@@ -14,10 +14,10 @@ from loopyperf.calibration.learning.learned_files import load_learned
 from loopyperf.calibration.library import find_fit
 from loopyperf.device.library import is_one_device
 from loopyperf.errors import FitFileError, ParameterError, UnknownDeviceError
+from loopyperf.kernel import Program
 from loopyperf.models import MODELS
 from loopyperf.models.interface import LearnedModel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import FitChoice
 from loopyperf.oracle.estimate import estimate
 

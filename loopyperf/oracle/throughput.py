@@ -6,8 +6,9 @@ from typing import Any
 from loopyperf.counts.touched_cells import touched_cells
 from loopyperf.counts.typical import Typical
 from loopyperf.device.library import DeviceChoice
+from loopyperf.kernel import Program
 from loopyperf.models.throughput import Crossover, ThroughputBounds
-from loopyperf.oracle.analysis import Program, count, prepared
+from loopyperf.oracle.analysis import count, prepared
 from loopyperf.oracle.choice import chosen_device
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.properties.unified import item_named

@@ -9,9 +9,9 @@ from typing import Any
 
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
+from loopyperf.kernel import Program
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.pipeline import Explicit, explicit_part
-from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.choice import chosen_device
 from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.sizes import merged_sizes

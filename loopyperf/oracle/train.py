@@ -14,6 +14,7 @@ from loopyperf.calibration.learning.learned import SAMPLED, Learned
 from loopyperf.calibration.learning.learned_files import save_learned
 from loopyperf.calibration.learning.regressors import check_recipe
 from loopyperf.calibration.learning.training import FEWEST_CLASSES, learn
+from loopyperf.calibration.library import FITTED_MODELS
 from loopyperf.calibration.problem import Observation
 from loopyperf.device.description import Device
 from loopyperf.errors import CalibrationError, LoopyperfError, UnknownModelError
@@ -21,14 +22,14 @@ from loopyperf.measurement.archive import Recording
 from loopyperf.measurement.kernel_files import KernelFile
 from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.sampling import sampled_time
-from loopyperf.oracle.archived import explained, measured_kernels, provenance
+from loopyperf.oracle.archived import measured_kernels, provenance, within_the_model
 from loopyperf.oracle.fit import Measured, Row, analysed, rows_of, stated_device, stated_provenance
 from loopyperf.oracle.observation import busy_if_described, measured_device
 from loopyperf.oracle.ranking.options import check_executor
 from loopyperf.oracle.seen_kernel import SeenKernel
 
-FITTED = ("overlap", "linear")
-"""bases that are fitted to the rows"""
+FITTED = FITTED_MODELS[::-1]
+"""bases that are fitted to the rows, the usual one first"""
 BASES = (SAMPLED, *FITTED, *DEVICE_MODELS)
 """models whose error can be learned"""
 
@@ -79,7 +80,7 @@ def train_recordings(
     for no archive, for one without a run, for archives of several devices, and for kernels that *files* do not have.
     """
     check_recipe(recipe)
-    rows = [row for each in recordings for row in measured_kernels(explained(each, files), files)]
+    rows = [row for each in recordings for row in measured_kernels(within_the_model(each, files), files)]
     slugs = sorted({each.runs[-1].environment.slug for each in recordings})
     if len(slugs) != 1:
         raise CalibrationError(f"a learned model is of one device; the archives are of: {', '.join(slugs) or 'none'}")

@@ -22,17 +22,20 @@ def without_folders(explanation: Explanation) -> Explanation:
     return replace(explanation, devices=devices, refusals=_reasons(explanation.refusals))
 
 
-def shortened(sentence: str) -> str:
+def sentence_without_folders(sentence: str) -> str:
     """Return *sentence* without the folders of the paths in it."""
     return PATH.sub("", sentence.replace(user_data_name(), DATA))
 
 
 def _on_device(on: OnDevice) -> OnDevice:
-    estimates = {name: replace(each, notes=tuple(map(shortened, each.notes))) for name, each in on.estimates.items()}
-    roofline = on.roofline and replace(on.roofline, notes=tuple(map(shortened, on.roofline.notes)))
+    estimates = {
+        name: replace(each, notes=tuple(map(sentence_without_folders, each.notes)))
+        for name, each in on.estimates.items()
+    }
+    roofline = on.roofline and replace(on.roofline, notes=tuple(map(sentence_without_folders, on.roofline.notes)))
     return replace(
         on,
-        name=shortened(on.name),
+        name=sentence_without_folders(on.name),
         estimates=estimates,
         refusals=_reasons(on.refusals),
         roofline=roofline,
@@ -41,4 +44,4 @@ def _on_device(on: OnDevice) -> OnDevice:
 
 
 def _reasons(refusals: Mapping[str, str]) -> dict[str, str]:
-    return {shortened(name): shortened(reason) for name, reason in refusals.items()}
+    return {sentence_without_folders(name): sentence_without_folders(reason) for name, reason in refusals.items()}

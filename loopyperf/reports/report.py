@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from loopyperf.calibration.learning.learned import Learned
-from loopyperf.oracle.analysis import Program
+from loopyperf.kernel import Program
 from loopyperf.oracle.choice import FitChoice
 from loopyperf.oracle.explanation.explain import DeviceChoices, explain
 from loopyperf.oracle.explanation.explanation import Explanation

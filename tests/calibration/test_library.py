@@ -10,8 +10,18 @@ import pytest
 from loopyperf.calibration.accuracy import CrossValidation
 from loopyperf.calibration.fit_files import load_fit, save_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.library import bundled_fits, find_fit, known_fits, other_backends, own_path, user_fits
+from loopyperf.calibration.library import (
+    FITTED_MODELS,
+    bundled_fits,
+    find_fit,
+    known_fits,
+    other_backends,
+    own_path,
+    user_fits,
+)
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
+from loopyperf.models import MODELS
+from loopyperf.models.interface import FittedModel
 
 
 @pytest.fixture(autouse=True)
@@ -235,3 +245,7 @@ def test_a_file_that_cannot_be_read_is_calibrated_over():
 
 
 # }}}
+
+
+def test_fits_are_looked_for_of_all_models_that_are_fitted():
+    assert set(FITTED_MODELS) == {name for name, model in MODELS.items() if isinstance(model, FittedModel)}

@@ -23,7 +23,7 @@ from loopyperf.models.on_device.advice import SMALL
 from loopyperf.models.on_device.roofs import OF_ALL_LANES
 from loopyperf.models.result import HEADINGS, NO_INTERVAL
 from loopyperf.oracle.explanation.explanation import Explanation
-from loopyperf.reports.folders import shortened
+from loopyperf.reports.folders import sentence_without_folders
 from loopyperf.reports.page import page_of
 from loopyperf.units import duration, in_percent, prefixed
 
@@ -189,7 +189,7 @@ def test_every_fact_of_the_page_is_in_the_terminal(
     printed, page = plain(capsys.readouterr().out), page_text(answer)
     below = [on.roofline.below_all_roofs for on in answer.devices if on.roofline is not None]
     facts = [plain(words) for words in (*said(answer.to_dict()), *summaries_and_parts(answer), *below, OF_ALL_LANES)]
-    assert [fact for fact in facts if plain(shortened(fact)) not in page] == []
+    assert [fact for fact in facts if plain(sentence_without_folders(fact)) not in page] == []
     assert [fact for fact in facts if plain(in_shell_terms(fact)) not in printed] == []
 
 

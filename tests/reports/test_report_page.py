@@ -18,7 +18,7 @@ from reports.questions import DEVICES, HOSTILE, MODELS, hostile, page_on_several
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError
 from loopyperf.models.result import Alternative
-from loopyperf.reports.folders import shortened
+from loopyperf.reports.folders import sentence_without_folders
 from loopyperf.reports.pictures import REACH, SVG, embedded
 from loopyperf.reports.report import Report
 from loopyperf.units import duration
@@ -155,7 +155,7 @@ def test_a_page_says_nothing_of_the_folders_of_the_machine(tmp_path: Path, monke
     "sentence", ["n // 16 groups, L1/L2 and stride 2/2", "docs/devices.md says so", "see https://ui.perfetto.dev/a/b"]
 )
 def test_what_is_no_path_of_the_machine_stays(sentence: str):
-    assert shortened(sentence) == sentence
+    assert sentence_without_folders(sentence) == sentence
 
 
 def test_an_interval_and_what_is_unsure_are_on_the_page():

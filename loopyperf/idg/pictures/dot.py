@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.pictures.edge_words import of_pass, when
-from loopyperf.idg.pictures.listing import head, shortened
+from loopyperf.idg.pictures.listing import clipped, head
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
 
 COLOURS = {
@@ -56,7 +56,7 @@ def _body(graph: Idg, body: Sequence[Item], indentation: str, path: str) -> Iter
 def _box(place: int, instruction: Instruction) -> str:
     kind = f"{instruction.kind} {instruction.dtype}".rstrip()
     guard = [] if instruction.condition is None else [f"if {instruction.condition}"]
-    text = [line] if (line := shortened(" ".join(instruction.text.split()))) else []
+    text = [line] if (line := clipped(" ".join(instruction.text.split()))) else []
     label = "\n".join((f"{place}: {kind} ×{instruction.executions}", *guard, *text))
     return f"{place} [label={_quoted(label)}, fillcolor={_quoted(COLOURS.get(instruction.subsystem, OTHER_COLOUR))}];"
 

@@ -63,10 +63,10 @@ def head(loop: Loop) -> str:
 def _text(instruction: Instruction) -> str:
     text = " ".join(instruction.text.split()) or instruction.label
     guard = "" if instruction.condition is None else f"if {instruction.condition}: "
-    return shortened(guard + text)
+    return clipped(guard + text)
 
 
-def shortened(text: str) -> str:
+def clipped(text: str) -> str:
     """Return *text* in at most :data:`WIDEST` characters."""
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from loopyperf.calibration.fits import Fit
 from loopyperf.device.description import Device
 from loopyperf.device.library import load_device
+from loopyperf.kernel import Program
 from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.interface import DeviceModel
@@ -23,7 +24,7 @@ from loopyperf.models.on_device.pipeline_shares import pipeline_shares
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import NO_INTERVAL, Breakdown, Estimate, ModelTime, Row, common
 from loopyperf.models.transcription import Answer, read, transcribed
-from loopyperf.oracle.analysis import Program, found_once, prepared
+from loopyperf.oracle.analysis import found_once, prepared
 from loopyperf.oracle.estimating.alternatives import Time, together, with_alternatives
 from loopyperf.oracle.estimating.intervals import extrapolations, interval
 from loopyperf.oracle.instruction_graph import timed_kernel

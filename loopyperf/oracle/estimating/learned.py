@@ -11,12 +11,12 @@ from loopyperf.calibration.learning.learned_files import find_learned, load_lear
 from loopyperf.device.description import Device
 from loopyperf.device.library import is_one_device, slug_of
 from loopyperf.errors import FitFileError, ParameterError
+from loopyperf.kernel import Program
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.learned import corrected
 from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
 from loopyperf.models.sampling import sampled_time
-from loopyperf.oracle.analysis import Program
 from loopyperf.oracle.estimating.by_counts import time_by_counts
 from loopyperf.oracle.estimating.by_device import answered_at, device_estimate, time_by_pipelines
 from loopyperf.oracle.estimating.sampled import samples_of

@@ -10,13 +10,14 @@ from loopyperf.calibration.learning.learned import Learned
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
+from loopyperf.kernel import Program
 from loopyperf.models import find_model
 from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.advice import advice_on
 from loopyperf.models.on_device.roofs import roofline_of
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import Program, admitted_sizes, prepared
+from loopyperf.oracle.analysis import admitted_sizes, prepared
 from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
 from loopyperf.oracle.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
 from loopyperf.oracle.explanation.costs import with_others
