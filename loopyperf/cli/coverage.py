@@ -9,11 +9,12 @@ import msgspec
 
 from loopyperf.calibration.exercised import Coverage
 from loopyperf.cli import settings
+from loopyperf.cli.completion import names
 from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.progress import working
 from loopyperf.errors import FitFileError
 from loopyperf.measurement.configuration import Limits
-from loopyperf.oracle.choice import chosen_fit
+from loopyperf.oracle.choice import chosen_fit, fitted_devices
 from loopyperf.oracle.coverage import kernel_coverage
 from loopyperf.sheet import Sheet, Table
 
@@ -22,7 +23,11 @@ LOCAL_MEMORY, GLOBAL_MEMORY = 48 * 2**10, 2**32
 
 
 @click.command(epilog="\b\nExample: loopyperf coverage --group-size 1024 --local-memory 49152")
-@click.option("--device", help="Device whose fit is examined; by default the local OpenCL device.")
+@click.option(
+    "--device",
+    shell_complete=names(fitted_devices),
+    help="Device whose fit is examined; by default the local OpenCL device.",
+)
 @settings.fit_file
 @click.option(
     "--group-size",

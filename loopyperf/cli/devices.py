@@ -10,6 +10,7 @@ import click
 from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.library import KnownFit, known_fits
 from loopyperf.cli import settings
+from loopyperf.cli.completion import names_or_files
 from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.summaries import Summaries
 from loopyperf.device.description import Device
@@ -49,8 +50,12 @@ def _in_short(fit: Row) -> str:
     return f"{Path(fit['path']).stem} ({fit['origin']}{', unreadable' if fit['error'] else ''})"
 
 
+def _described() -> list[str]:
+    return [known.slug for known in known_descriptions()]
+
+
 @devices.command("show", epilog="\b\nExample: loopyperf devices show nvidia-titan-v")
-@click.argument("name")
+@click.argument("name", shell_complete=names_or_files(_described))
 @settings.as_json
 def show_one(name: str, as_json: bool) -> None:
     """Print every number that is known of the device NAME (or described by a TOML file), with unit and source."""

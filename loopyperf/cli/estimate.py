@@ -3,6 +3,7 @@
 import click
 
 from loopyperf.cli import settings
+from loopyperf.cli.backend_name import BACKEND
 from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
@@ -17,7 +18,9 @@ from loopyperf.oracle.estimate import estimate as ask
 @settings.device
 @settings.model
 @settings.fit
-@click.option("--backend", help="Backend of the fit, or that `sampled` and `learned` run on: opencl or cuda.")
+@click.option(
+    "--backend", type=BACKEND, help="Backend of the fit, or that `sampled` and `learned` run on: opencl or cuda."
+)
 @click.option("--counting", type=click.Choice(COUNTINGS), help="How work is counted; by default as in the fit.")
 @settings.as_json
 def estimate(

@@ -8,7 +8,9 @@ from types import ModuleType
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from loopyperf.cli.completion import in_kernel_file
 from loopyperf.cli.streams import no_answer_yet
 from loopyperf.errors import KernelFileError
 from loopyperf.kernel import Program
@@ -25,6 +27,10 @@ class KernelSource(click.ParamType[str]):
         if not file or not name:
             self.fail(f"a kernel is written FILE.py:FUNCTION, as in matmul.py:tiled; received {value!r}", param, ctx)
         return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return files, or what is in the one that is named; the file is read, not executed."""
+        return in_kernel_file(incomplete)
 
 
 KERNEL_SOURCE = KernelSource()

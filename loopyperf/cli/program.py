@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 import click
+from click.shell_completion import add_completion_class
 from rich.text import Text
 
 from loopyperf.cli import INTERRUPTED
 from loopyperf.cli.commands import COMMANDS, SUMMARIES
+from loopyperf.cli.completion import BashWords
 from loopyperf.cli.loudness import is_quiet, is_verbose, own_loudness
 from loopyperf.cli.shell_terms import in_shell_terms
 from loopyperf.cli.streams import standard_error
@@ -30,7 +32,7 @@ Exit status:
   130  it was interrupted, by Ctrl-C
 
 \b
-To have names completed, in bash; in zsh the same with zsh_source; in fish:
+To have names completed, in bash; in zsh after compinit, with zsh_source; in fish:
   eval "$(_LOOPYPERF_COMPLETE=bash_source loopyperf)"
   _LOOPYPERF_COMPLETE=fish_source loopyperf | source
 """
@@ -99,3 +101,4 @@ def program() -> None:
 
 
 own_loudness(program)
+add_completion_class(BashWords)

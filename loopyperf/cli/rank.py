@@ -20,7 +20,9 @@ from loopyperf.oracle.ranking.rank import rank as ask
 @settings.bounds
 @click.option("--top", type=click.IntRange(min=1), help="How many of the fastest to find; by default all.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, help="Number of processes that analyse variants.")
-@click.option("--time-limit", type=float, help="Most seconds to spend on each variant.")
+@click.option(
+    "--time-limit", type=click.FloatRange(min=0, min_open=True), help="Most seconds to spend on each variant."
+)
 @settings.as_json
 def rank(
     variants: str,

@@ -4,19 +4,19 @@ Each is a decorator; two are for a command of a kind: :func:`measuring` for one 
 :func:`fitting` for one that makes a fit.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from loopyperf.calibration.library import FITTED_MODELS
 from loopyperf.cli import named_values
+from loopyperf.cli.backend_name import BACKEND
+from loopyperf.cli.completion import folders, names_or_files
 from loopyperf.cli.kernel_source import KERNEL_SOURCE
 from loopyperf.cli.output import Output
 from loopyperf.counts.execution import COUNTINGS
-from loopyperf.errors import LoopyperfError
 from loopyperf.models import MODELS
 from loopyperf.oracle.choice import devices
 from loopyperf.oracle.ranking.judge import BOUNDS
@@ -26,19 +26,6 @@ WEIGHTS = {"auto": None, "plain": False, "non-negative": True}
 """Which linear fit is kept: by default the one that generalises better."""
 FILE = click.Path(path_type=Path)
 MODEL = click.Choice(tuple(MODELS))
-
-
-def _beginning(words: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
-    """Return what completes a beginning to one of *words*."""
-
-    def complete(context: click.Context, option: click.Parameter, begun: str) -> list[CompletionItem]:
-        try:
-            return [CompletionItem(word) for word in words() if word.startswith(begun)]
-        except LoopyperfError:  # who only completes a word is told of nothing
-            return []
-
-    return complete
-
 
 # {{{ what is asked about
 
@@ -57,7 +44,7 @@ device = click.option(
     "--device",
     multiple=True,
     callback=named_values.once,
-    shell_complete=_beginning(devices),
+    shell_complete=names_or_files(devices),
     help="Short name (see `loopyperf devices`); for models of the device, a description's path too.",
 )
 typical = click.option(
@@ -73,7 +60,7 @@ several_devices = click.option(
     "devices",
     multiple=True,
     callback=named_values.each_once,
-    shell_complete=_beginning(devices),
+    shell_complete=names_or_files(devices),
     help="Short name, or a description's path; repeat for more.",
 )
 
@@ -98,8 +85,12 @@ bounds = click.option(
     metavar="BOUND",
     help=f"Lower bound computed before the model is asked: {' or '.join(BOUNDS)}; repeat for both.",
 )
-fit = click.option("--fit", help="Path of a fit or of a learned model, instead of the one for the device.")
-fit_of_one = click.option("--fit", help="Path of a fit or learned model to use for its own model and device.")
+fit = click.option(
+    "--fit", type=click.Path(), help="Path of a fit or of a learned model, instead of the one for the device."
+)
+fit_of_one = click.option(
+    "--fit", type=click.Path(), help="Path of a fit or learned model to use for its own model and device."
+)
 
 # }}}
 
@@ -108,7 +99,9 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the whole 
 # {{{ files
 
 fit_file = click.option("--fit", type=FILE, help="Path of a fit file, instead of the one for the device.")
-kernels = click.option("--kernels", type=FILE, help="Folder of kernel files; by default the bundled ones.")
+kernels = click.option(
+    "--kernels", type=FILE, shell_complete=folders, help="Folder of kernel files; by default the bundled ones."
+)
 archive = click.option("--archive", type=FILE, help="File for raw samples; an existing one is resumed.")
 from_archive = click.option("--from-archive", type=FILE, help="Use the measurements in this archive; measure nothing.")
 
@@ -133,7 +126,7 @@ def explaining(command: Declared) -> Declared:
 
 def measuring(command: Declared) -> Declared:
     """Declare through what, and on which device, *command* runs kernels."""
-    backend = click.option("--backend", default="opencl", help="What to measure through: opencl or cuda.")
+    backend = click.option("--backend", type=BACKEND, default="opencl", help="What to measure through: opencl or cuda.")
     part = click.option(
         "--device",
         help="Part of the device's name; by default CUDA's first one, or pyopencl's choice (PYOPENCL_CTX).",

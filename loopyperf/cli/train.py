@@ -11,7 +11,7 @@ from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.progress import working
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.kernel_files import measurement_kernels
-from loopyperf.oracle.train import train_recordings
+from loopyperf.oracle.train import BASES, train_recordings
 
 
 @click.command(
@@ -23,7 +23,12 @@ from loopyperf.oracle.train import train_recordings
 @click.argument("archives", metavar="ARCHIVE...", type=click.Path(path_type=Path), nargs=-1, required=True)
 @settings.kernels
 @settings.output("Where to write the model; by default where estimates look for it.", makes_folders=True)
-@click.option("--base", help="Whose error is learned: sampled (default where there are samples), overlap, or another.")
+@click.option(
+    "--base",
+    type=click.Choice(BASES),
+    metavar="MODEL",
+    help="Whose error is learned: sampled (default where there are samples), overlap, or another.",
+)
 @click.option("--recipe", type=click.Choice(tuple(RECIPES)), default="svr", help="Learning method.")
 @settings.as_json
 def train(

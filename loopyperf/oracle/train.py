@@ -29,6 +29,8 @@ from loopyperf.oracle.seen_kernel import SeenKernel
 
 FITTED = ("overlap", "linear")
 """bases that are fitted to the rows"""
+BASES = (SAMPLED, *FITTED, *DEVICE_MODELS)
+"""models whose error can be learned"""
 
 Task = tuple[Measured, str, Device | None]
 
@@ -139,8 +141,7 @@ def _chosen(base: str | None, rows: Sequence[Measured], device: Device | None) -
     if base in (SAMPLED, *FITTED):
         return base
     if base not in DEVICE_MODELS:
-        there_are = ", ".join((SAMPLED, *FITTED, *DEVICE_MODELS))
-        raise UnknownModelError(f"the error of {base!r} cannot be learned; there are: {there_are}")
+        raise UnknownModelError(f"the error of {base!r} cannot be learned; there are: {', '.join(BASES)}")
     if device is None:
         raise CalibrationError(f"the base {base!r} needs the description of the device; name one that is described")
     return base

@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from documents import SITE, blocks
+from click.testing import CliRunner
+from documents import ROOT, SITE, blocks
+
+from loopyperf.cli.program import program
 
 PAGE = SITE / "reference" / "commands.md"
 
@@ -18,13 +21,28 @@ def shell(tmp_path: Path) -> dict[str, str]:
     script = tmp_path / "loopyperf"
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m loopyperf "$@"\n', encoding="utf-8")
     script.chmod(0o755)
-    return {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
 
 
 def documented(name: str) -> str:
     """Return the line by which the page switches completion on in the shell called *name*."""
     (line,) = [block.text.strip() for block in blocks(PAGE) if f"{name}_source" in block.text]
     return line
+
+
+def in_bash(words: str, shell: dict[str, str]) -> list[str]:
+    """Return to what bash completes the last of *words*; before it, what it is told to complete by itself."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash")
+    asked = (
+        f'compopt() {{ echo compopt "$@"; }}\n{documented("bash")}\n'
+        f"COMP_WORDS=({words}); COMP_CWORD={len(words.split()) - 1}\n"
+        '_loopyperf_completion loopyperf\nprintf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run([bash, "-c", asked], env=shell, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -35,18 +53,94 @@ def documented(name: str) -> str:
         ("loopyperf estimate matmul.py:tiled --model mwp", ["mwp-cwp", "mwp-cwp-corrected"]),
         ("loopyperf devices sh", ["show"]),
         ("loopyperf trace --device nvidia-a1", ["nvidia-a100", "nvidia-a100-40"]),
+        (f"loopyperf estimate {ROOT}/docs/tutorial/matmul.py : ti", ["tiled"]),
+        ("loopyperf estimate mat", ["compopt -o default", ""]),
+        ("loopyperf calibrate --kernels my", ["compopt -o dirnames", ""]),
     ],
 )
 def test_bash_completes_what_is_begun(words: str, completed: list[str], shell: dict[str, str]) -> None:
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("there is no bash")
-    asked = (
-        f"{documented('bash')}\nCOMP_WORDS=({words}); COMP_CWORD={len(words.split()) - 1}\n"
-        '_loopyperf_completion loopyperf\nprintf "%s\\n" "${COMPREPLY[@]}"'
-    )
-    done = subprocess.run([bash, "-c", asked], env=shell, capture_output=True, text=True, check=True)
-    assert (done.stdout.splitlines(), done.stderr) == (completed, "")
+    assert in_bash(words, shell) == completed
+
+
+def told(words: str) -> list[str]:
+    """Return what bash is told that completes the last of *words*: ``plain`` and a word, or what kind it is to find."""
+    number = str(len(words.split()) - 1)
+    environment = {"_LOOPYPERF_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": number}
+    return CliRunner().invoke(program, [], prog_name="loopyperf", env=environment).stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("loopyperf devices show nvidia-a1", ["nvidia-a100", "nvidia-a100-40"]),
+        ("loopyperf coverage --device amd", ["amd-r9-fury"]),
+        ("loopyperf calibrate --backend c", ["cuda"]),
+        ("loopyperf estimate matmul.py:tiled --backend o", ["opencl"]),
+        ("loopyperf train archive.jsonl --base s", ["sampled"]),
+    ],
+)
+def test_names_are_completed_where_one_is_asked_for(words: str, completed: list[str]) -> None:
+    assert told(words) == [f"plain,{name}" for name in completed]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "loopyperf estimate mat",
+        "loopyperf estimate matmul.py:tiled --fit mat",
+        "loopyperf report matmul.py:tiled --fit mat",
+        "loopyperf rank tiles.py:variants --fit mat",
+        "loopyperf coverage --fit mat",
+        "loopyperf validate --from-archive mat",
+        "loopyperf train mat",
+        "loopyperf trace matmul.py:tiled -o mat",
+        "loopyperf devices show mat",
+        "loopyperf estimate matmul.py:tiled --device mat",
+    ],
+)
+def test_the_shell_completes_files(words: str) -> None:
+    assert told(words) == ["file,mat"]
+
+
+def test_the_shell_completes_folders() -> None:
+    assert told("loopyperf calibrate --kernels my") == ["dir,my"]
+
+
+SOURCE = """
+import nothing_of_that_name
+
+def tiled(): pass
+def tiled_more(): pass
+def _tile(): pass
+class Tile: pass
+variants = {"tiled": tiled}
+tiles: int = 16
+raise SystemExit
+"""
+DEFINED = ["tiled", "tiled_more", "variants", "tiles"]
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        # where a colon ends a word, as it usually does in bash, and where not
+        ("loopyperf estimate matmul.py", [f"matmul.py:{name}" for name in DEFINED]),
+        ("loopyperf estimate matmul.py :", DEFINED),
+        ("loopyperf rank matmul.py : v", ["variants"]),
+        ("loopyperf explain matmul.py:tiled_", ["matmul.py:tiled_more"]),
+        ("loopyperf explain matmul.py : _", []),
+        ("loopyperf trace broken.py : t", []),
+        ("loopyperf trace nowhere.py : t", []),
+        ("loopyperf trace matmul.py : tiled --eve", ["--events"]),
+    ],
+)
+def test_what_a_kernel_file_defines_is_completed_without_executing_it(
+    words: str, completed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("matmul.py").write_text(SOURCE, encoding="utf-8")
+    Path("broken.py").write_text("def tiled(:\n", encoding="utf-8")
+    assert told(words) == [f"plain,{name}" for name in completed]
 
 
 @pytest.mark.parametrize(

@@ -239,8 +239,6 @@ BAD_INPUT = {
     ),
     "a description that is none": (["devices", "show", (corrupt_fit, ".toml")], "cannot read the device description"),
     "coverage of a fit that has none": (["coverage", "--device", "amd-r9-fury"], "says nothing of coverage"),
-    "an unknown backend": (["calibrate", "--backend", "metal"], "no backend is called 'metal'; there are"),
-    "a backend that needs more": (["calibrate", "--backend", "replay"], "cannot be opened with nothing: missing"),
     "a folder without kernels": (["calibrate", "--kernels", "/dev/null"], "is not a folder"),
     "an unknown OpenCL device": (["validate", "--device", "Voodoo 2"], ""),
 }
@@ -262,53 +260,6 @@ def test_bad_input_is_answered_by_one_line_and_status_1(arguments: Sequence[obje
     assert len(lines) == 1
     assert lines[0].startswith("Error: ")
     assert message in lines[0]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["n=1.5"], "a size is an integer, received 'n=1.5'"),
-        (["n"], "a size is written NAME=VALUE, as in n=4096; received 'n'"),
-        (["=3"], "a size is written NAME=VALUE, as in n=4096; received '=3'"),
-        (["n=1", "n=2"], "n is given twice"),
-    ],
-)
-def test_a_size_that_is_none_is_no_command_line_of_ours(settings: Sequence[str], message: str):
-    refused = run("estimate", DOUBLED, *ON_FURY, *(word for each in settings for word in ("--set", each)))
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr.splitlines()[-1] == f"Error: Invalid value for '--set': {message}"
-
-
-@pytest.mark.parametrize(
-    ("command", "option", "choices"),
-    [
-        ("estimate", "--counting", "'paper', 'executed'"),
-        ("estimate", "--model", "'linear', "),
-        ("compare", "--model", "'linear', "),
-        ("explain", "--only", "'linear', "),
-        ("rank", "--bounds", "'throughput', 'roofline'"),
-    ],
-)
-def test_a_choice_that_is_none_is_refused_naming_those_there_are(command: str, option: str, choices: str):
-    refused = run(command, DOUBLED, option, "exact")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert f"'exact' is not one of {choices}" in refused.stderr
-
-
-@pytest.mark.parametrize("command", ["estimate", "compare", "explain", "rank", "report", "trace"])
-@pytest.mark.parametrize("written", [KERNELS, f"{KERNELS}:", ":doubled"])
-def test_a_file_without_a_function_is_no_command_line_of_ours(command: str, written: str):
-    refused = run(command, written, "--set", "n=16", *ON_FURY)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    said = f"a kernel is written FILE.py:FUNCTION, as in matmul.py:tiled; received {written!r}"
-    assert refused.stderr.splitlines()[-1].endswith(said)
-
-
-@pytest.mark.parametrize(("option", "name"), [("--device", "nvidia-v100"), ("--only", "roofline")])
-def test_what_is_asked_about_twice_is_no_command_line_of_ours(option: str, name: str):
-    refused = run("explain", DOUBLED, option, name, option, name)
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr.splitlines()[-1] == f"Error: Invalid value for '{option}': {name} is given twice"
 
 
 def test_a_process_ends_with_status_1_and_no_traceback():

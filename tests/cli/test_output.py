@@ -9,7 +9,7 @@ from invoked import run
 from loopyperf.cli.program import COMMANDS
 
 NOWHERE = {
-    "calibrate": ("--backend", "none of that name"),
+    "calibrate": ("--device", "none of that name"),
     "fit": ("nowhere.jsonl",),
     "microbenchmark": ("--from-archive", "nowhere.jsonl"),
     "report": ("nowhere.py:f",),
@@ -57,12 +57,14 @@ def test_what_can_be_written_is_not_refused(name: str, tmp_path: Path) -> None:
 
 def test_charts_go_into_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    refused = run("validate", "--backend", "none of that name", "--plots", tmp_path / "file")
+    refused = run("validate", "--device", "none of that name", "--plots", tmp_path / "file")
     assert (
         refused.stderr
         == f"Error: --plots {tmp_path / 'file'} cannot be written: it is not a folder; give another path\n"
     )
-    assert "no backend" in run("validate", "--backend", "none of that name", "--plots", tmp_path / "new").stderr
+    refused = run("validate", "--device", "none of that name", "--plots", tmp_path / "new")
+    assert refused.exit_code == 1
+    assert "--plots" not in refused.stderr
 
 
 # {{{ what is there already

@@ -1,0 +1,95 @@
+"""What a shell is told that completes a word: which names there are, that a file goes here, what a kernel file has."""
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import click
+from click.shell_completion import BashComplete, CompletionItem
+
+from loopyperf.errors import LoopyperfError
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+OF_PATHS = (".", "/", "~")
+"""what the path of a file begins with, and no name of ours"""
+
+
+def names(words: Callable[[], Iterable[str]]) -> Complete:
+    """Return what completes a beginning to one of *words*."""
+
+    def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+        try:
+            return [CompletionItem(word) for word in words() if word.startswith(begun)]
+        except LoopyperfError:  # who only completes a word is told of nothing
+            return []
+
+    return complete
+
+
+def names_or_files(words: Callable[[], Iterable[str]]) -> Complete:
+    """Return what completes a beginning to one of *words*, or to a file where none of them begins so."""
+    by_name = names(words)
+
+    def complete(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+        found = [] if begun.startswith(OF_PATHS) else by_name(context, parameter, begun)
+        return found or [CompletionItem(begun, type="file")]
+
+    return complete
+
+
+def folders(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Return that the shell completes to a folder."""
+    return [CompletionItem(begun, type="dir")]
+
+
+def in_kernel_file(begun: str) -> list[CompletionItem]:
+    """Return to what the beginning of ``FILE.py:FUNCTION`` is completed: a file, or what is defined in it."""
+    file, colon, name = begun.rpartition(":")
+    path = file if colon else begun
+    defined = [each for each in defined_in(Path(path).expanduser()) if not colon or each.startswith(name)]
+    if colon or defined:
+        return [CompletionItem(f"{path}:{each}") for each in defined]
+    return [CompletionItem(begun, type="file")]
+
+
+def defined_in(path: Path) -> list[str]:
+    """Return the public names that the Python file at *path* defines, without executing it: its functions first."""
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return []
+    functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    return [each for each in dict.fromkeys([*functions, *_assigned(body)]) if not each.startswith("_")]
+
+
+def _assigned(body: Iterable[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+class BashWords(BashComplete):
+    """Completion in bash, for which ``matmul.py:tiled`` is three words, the last of which it completes."""
+
+    before = ""
+    """what bash has in words of its own before what it completes"""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words as they were typed, and the one that is begun."""
+        split, last = super().get_completion_args()
+        words: list[str] = []
+        for previous, word in zip(["", *split], [*split, last], strict=True):
+            if words and ":" in (previous, word):
+                words[-1] += word
+            else:
+                words.append(word)
+        *complete, begun = words
+        if begun != last or last == ":":
+            self.before = begun[: begun.rindex(":") + 1]
+        return complete, begun
+
+    def format_completion(self, item: CompletionItem) -> str:
+        """Return what is to stand in place of the word that bash completes."""
+        return f"{item.type},{item.value.removeprefix(self.before)}"
