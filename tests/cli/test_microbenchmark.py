@@ -97,7 +97,7 @@ def test_the_file_is_named_after_the_device_by_default(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--from-archive", "nowhere.jsonl"), "nowhere.jsonl cannot be read"),
+        (("--from-archive", "nowhere.jsonl"), "nowhere.jsonl cannot be read: No such file or directory; give the path"),
         (("--from-archive", RECORDED, "-o", "/dev/full"), "the description cannot be written to"),
         (("--from-archive", __file__), "is not a measurement archive|line 1"),
     ],
