@@ -16,7 +16,7 @@ from typing import Literal
 
 from loopyperf.calibration.fit_files import load_fit, path_of, save_fit
 from loopyperf.calibration.fits import Fit
-from loopyperf.device.library import is_one_device, known_descriptions, load_device, nearest_to, slug_of
+from loopyperf.device.library import is_one_device, known_descriptions, load_device, nearest_to, slug_of, unread
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.user_data import user_data, user_data_name
@@ -248,6 +248,7 @@ def _no_such_device(slug: str, known: Sequence[str]) -> str:
         return (
             f"no device called {slug!r} has a fit or is described; nearest to it: {nearest_to(slug, known)}. "
             "`loopyperf devices` lists all; to add one, run `loopyperf calibrate` on it, or give the path of a fit file"
+            f"{unread()}"
         )
     return (
         f"there is no fit for the device {slug!r}; devices that have one: {nearest_to(slug, known)}. "

@@ -15,8 +15,8 @@ from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.summaries import Summaries
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
-from loopyperf.device.library import known_descriptions, listed_as, load_device
-from loopyperf.errors import FitFileError
+from loopyperf.device.library import KnownDescription, known_descriptions, listed_as, load_device
+from loopyperf.errors import DeviceFileError, FitFileError
 from loopyperf.sheet import Sheet, Table
 from loopyperf.units import number_of
 
@@ -34,33 +34,42 @@ def devices(context: click.Context, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    show_sheet(Sheet(number_of(len(rows), "device"), tables=[_listed(rows)]))
+    unreadable = [
+        each["error"] for row in rows for each in (row["description"], *row["fits"]) if each and each["error"]
+    ]
+    show_sheet(Sheet(number_of(len(rows), "device"), tables=[_listed(rows)], notes=unreadable))
 
 
 def _listed(rows: Sequence[Row]) -> Table:
     found: list[tuple[str, ...]] = []
     for row in rows:
-        described = row["description"]["origin"] if row["description"] else ""
+        described = _origin(row["description"]) if row["description"] else ""
         fits = ", ".join(map(_in_short, row["fits"]))
         found.append((row["device"], row["name"], row["architecture"], described, fits))
     return Table(("device", "name", "architecture", "description", "fits"), found, text=5)
 
 
 def _in_short(fit: Row) -> str:
-    return f"{Path(fit['path']).stem} ({fit['origin']}{', unreadable' if fit['error'] else ''})"
+    return f"{Path(fit['path']).stem} ({_origin(fit)})"
 
 
-def _described() -> list[str]:
+def _origin(file: Row) -> str:
+    """Return whose *file* it is, and that it cannot be read if so."""
+    return f"{file['origin']}{', unreadable' if file['error'] else ''}"
+
+
+def _short_names() -> list[str]:
     return [known.slug for known in known_descriptions()]
 
 
 @devices.command("show", epilog="\b\nExample: loopyperf devices show nvidia-titan-v")
-@click.argument("name", shell_complete=names_or_files(_described))
+@click.argument("name", shell_complete=names_or_files(_short_names))
 @settings.as_json
-def show_one(name: str, as_json: bool) -> None:
+@click.pass_context
+def show_one(context: click.Context, name: str, as_json: bool) -> None:
     """Print every number that is known of the device NAME (or described by a TOML file), with unit and source."""
     device = load_device(name)
-    if as_json:
+    if as_json or (context.parent is not None and context.parent.params["as_json"]):
         print_json(as_plain_values(device))
     else:
         show_device(device)
@@ -83,14 +92,22 @@ def _known() -> list[Row]:
     """Return a row for each known device, in alphabetical order."""
     rows: dict[str, Row] = {}
     for known in known_descriptions():
-        device = load_description(known.path)
-        where = {"origin": known.origin, "path": str(known.path)}
-        rows[known.slug] = _row(known.slug, device.name, device.architecture, where)
+        rows[known.slug] = _described(known)
     for entry in known_fits():
         name, found = _known_fit(entry)
         slug = listed_as(entry.slug)
         rows.setdefault(slug, _row(slug, name, "", None))["fits"].append(found)
     return [row for _, row in sorted(rows.items())]
+
+
+def _described(known: KnownDescription) -> Row:
+    """Return a row for a description; of one that cannot be read there is the name of its file, and why."""
+    where = {"origin": known.origin, "path": str(known.path), "error": None}
+    try:
+        device = load_description(known.path)
+    except DeviceFileError as error:
+        return _row(known.slug, "", "", {**where, "error": str(error)})
+    return _row(known.slug, device.name, device.architecture, where)
 
 
 def _known_fit(entry: KnownFit) -> tuple[str, Row]:

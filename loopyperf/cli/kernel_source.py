@@ -2,6 +2,8 @@
 
 import inspect
 import sys
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -70,10 +72,16 @@ def load_built(source: str) -> Any:
     file, _, name = source.rpartition(":")
     module = _imported(Path(file))
     if not hasattr(module, name):
-        raise KernelFileError(f"{file} has no {name!r}; it defines: {', '.join(_functions(module)) or 'no functions'}")
+        defined = ", ".join(_defined(module)) or "no kernel, no function and no variants"
+        raise KernelFileError(f"{file} has no {name!r}; it defines: {defined}")
     built = getattr(module, name)
     if not callable(built) or hasattr(built, "entrypoints"):
         return built
+    if missing := _needed(built):
+        raise KernelFileError(
+            f"{source}() needs arguments: {', '.join(missing)}; give them defaults, or name what needs none, as "
+            f"functools.partial({name}, ...) does"
+        )
     try:
         with no_answer_yet():
             return built()
@@ -88,12 +96,26 @@ def words_on(source: str) -> str:
     return (inspect.getdoc(built) or "") if inspect.isfunction(built) else ""
 
 
-def _functions(module: ModuleType) -> list[str]:
-    return [
-        name
-        for name, value in vars(module).items()
-        if callable(value) and getattr(value, "__module__", None) == module.__name__
-    ]
+def _defined(module: ModuleType) -> list[str]:
+    """Return what can be named in *module*: kernels, what builds them, and what may be variants."""
+    public = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    return [name for name, value in public.items() if _may_be_named(value, module)]
+
+
+def _may_be_named(value: object, module: ModuleType) -> bool:
+    if isinstance(value, Program | Mapping | list | tuple | partial):
+        return True
+    return callable(value) and getattr(value, "__module__", None) == module.__name__
+
+
+def _needed(function: Callable[..., Any]) -> list[str]:
+    """Return the arguments without which *function* cannot be called, as far as it says."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each.name for each in parameters if each.default is each.empty and each.kind not in optional]
 
 
 def _imported(path: Path) -> ModuleType:
@@ -104,7 +126,7 @@ def _imported(path: Path) -> ModuleType:
         return sys.modules[name]
     spec = spec_from_file_location(name, origin)
     if not path.is_file():
-        raise KernelFileError(f"no Python file at {path}")
+        raise KernelFileError(f"no Python file at {path}; give the path of the one that has the kernel")
     if spec is None or spec.loader is None:
         raise KernelFileError(f"{path} is not a Python file: its name must end with .py")
     # Loopy's disk cache pickles what a kernel refers to, so the module must be importable by its name.

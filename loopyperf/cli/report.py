@@ -15,7 +15,7 @@ MARK = 'name="generator" content="loopyperf '
 """is in every page of ours"""
 
 
-@click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 -o report.html")
+@click.command(epilog="\b\nExample: loopyperf report matmul.py:tiled --set n=4096 --device nvidia-v100")
 @settings.explaining
 @settings.output("Where the page goes; an earlier page is overwritten.", Path("report.html"), mark=MARK)
 @settings.as_json

@@ -23,19 +23,26 @@ ASKED: Mapping[str, str] = {
 """what takes options and sizes in Python, with the module of each: imported for an error that names a keyword alone"""
 TYPICAL = re.compile(r"typical=\{(?P<name>'[^']*'|\"[^\"]*\"): (?P<value>'[^']*'|[^{}'\"]+)\}")
 KEYWORD = re.compile(r"(?<![\w.-])(?<!--set )(?P<name>[A-Za-z_]\w*)=(?P<value>\.\.\.|'[^']*'|\"[^\"]*\")")
+PATHS: Mapping[str, re.Pattern[str]] = {
+    "--fit": re.compile(r"\bgive (?=the path of a (?:fit|learned model)\b)"),
+    "--kernels": re.compile(r"\bgive (?=the folder (?:of kernels|that)\b)"),
+}
+"""by option: where a message asks for a file or a folder in words, without naming a keyword"""
 
 
 def in_shell_terms(text: str, command: click.Command | None = None) -> str:
     """Return *text* with keywords and their values as options of *command*, by default the one that is being run.
 
     What it has no option for stays as it is. A keyword that is not an option in Python either is a size, where its
-    value is left out.
+    value is left out. A file or a folder that is asked for in words gets the name of its option.
     """
     context = click.get_current_context(silent=True)
     asked = command or (None if context is None else context.command)
     known = frozenset[str]() if asked is None else frozenset(each for param in asked.params for each in param.opts)
     if "--typical" in known:
         text = TYPICAL.sub(_typical, text)
+    for option in PATHS.keys() & known:
+        text = PATHS[option].sub(f"give {option}, ", text)
 
     def of_shell(found: re.Match[str]) -> str:
         name, value = found["name"], found["value"]

@@ -16,7 +16,7 @@ from loopyperf.oracle.train import BASES, train_recordings
 
 @click.command(
     epilog="\b\nExample: loopyperf train archive.jsonl -o learned.json\n\n"
-    "\b\nWhat the sampled model gets wrong, of samples that `loopyperf calibrate --samples` took:\n"
+    "\b\nWhat the sampled model gets wrong, of what `calibrate --samples` has recorded:\n"
     "loopyperf train archive.jsonl\n"
     "loopyperf estimate matmul.py:tiled --set n=64 --model learned --backend opencl",
 )

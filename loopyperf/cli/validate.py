@@ -17,7 +17,10 @@ from loopyperf.models.result import LEVEL
 from loopyperf.oracle.validate import Validation, validated_by
 from loopyperf.oracle.validate import validate as run_validation
 from loopyperf.sheet import Table
-from loopyperf.units import duration, in_percent
+from loopyperf.units import UNBROKEN, duration, in_percent
+
+OUTSIDE = "!"
+MEANING = f"{OUTSIDE} measured outside the interval"
 
 
 @click.command(epilog="\b\nExample: POCL_MAX_PTHREAD_COUNT=1 loopyperf validate")
@@ -73,7 +76,9 @@ def show_validation(found: Validation) -> None:
     inside = "" if accuracy.coverage is None else f"{in_percent(accuracy.coverage)} inside"
     rows.append(("all kernels", "geometric mean", "", "", in_percent(accuracy.cross_kernel), inside))
     table = Table(("kernel", "sizes", "measured", "predicted", "error", f"{in_percent(LEVEL)} interval"), rows, text=2)
-    show_sheet(replace(found.sheet(), tables=[table]))
+    sheet = found.sheet()
+    is_marked = any(each.interval is not None and not each.is_inside for each in found)
+    show_sheet(replace(sheet, tables=[table], remarks=[*([MEANING] if is_marked else []), *sheet.remarks]))
 
 
 def _row(each: Prediction) -> tuple[str, ...]:
@@ -81,7 +86,7 @@ def _row(each: Prediction) -> tuple[str, ...]:
     interval = ""
     if each.interval is not None:
         low, high = map(duration, each.interval)
-        interval = f"{low} to {high}{'' if each.is_inside else ' !'}"
+        interval = f"{low} to {high}{'' if each.is_inside else f' {OUTSIDE}'}".replace(" ", UNBROKEN)
     return each.kernel, sizes, duration(each.measured), duration(each.predicted), in_percent(each.error), interval
 
 

@@ -5,7 +5,7 @@ The description of a device lies at ``<folder>/<device slug>.toml``.
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Literal
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.names import SUFFIX, device_slug, is_path
-from loopyperf.errors import DeviceFileError, UnknownDeviceError
+from loopyperf.errors import DeviceFileError, UnknownDeviceError, one_line
 from loopyperf.units import listed
 from loopyperf.user_data import user_data
 
@@ -56,7 +56,8 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     A name is a short one (``"nvidia-titan-v"``), one that becomes it (``"NVIDIA TITAN V"``), the full name, or one that
     the description says the device is called too; vendor and brand may be left out (``"TITAN V"``). A person's own
     description, in the folder ``devices`` of the user data, beats the bundled one. Raises :class:`UnknownDeviceError`,
-    which names those that are called alike, and :class:`DeviceFileError` for a file that is not a description.
+    which names those that are called alike, and :class:`DeviceFileError` for a file of that short name, or at that
+    path, that is not a description; one of another name is passed over.
     """
     try:
         words = os.fspath(name)
@@ -73,10 +74,28 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     for each in known:
         if each.slug == slug:
             return load_description(each.path)
-    for device in (load_description(each.path) for each in known):
+    for device in _read(known)[0]:
         if without_brand(slug) in names_without_brand(device):
             return device
-    raise UnknownDeviceError(_no_such_device(slug, [each.slug for each in known]))
+    raise UnknownDeviceError(_no_such_device(slug, [each.slug for each in known]) + unread())
+
+
+def unread() -> str:
+    """Return which descriptions, any of which may be of a device that is not found, cannot be read, as a sentence."""
+    errors = _read(known_descriptions())[1]
+    return "".join(f". Not looked at: {one_line(error)}" for error in errors)
+
+
+def _read(known: Iterable[KnownDescription]) -> tuple[list[Device], list[DeviceFileError]]:
+    """Return the devices that are described, and what is wrong with descriptions that cannot be read."""
+    devices: list[Device] = []
+    errors: list[DeviceFileError] = []
+    for each in known:
+        try:
+            devices.append(load_description(each.path))
+        except DeviceFileError as error:
+            errors.append(error)
+    return devices, errors
 
 
 def given_device(device: DeviceChoice) -> Device:

@@ -85,7 +85,11 @@ def read_archive(path: str | os.PathLike[str]) -> Recording:
     try:
         content = _decompressed(path.read_bytes())
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise ArchiveError(f"{path} cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ArchiveError(
+            f"{path} cannot be read: {reason}; give the path of an archive of measurements, as `loopyperf calibrate "
+            "--archive PATH` writes one"
+        ) from error
     return _parse(content, path)
 
 
@@ -179,7 +183,7 @@ def _open_locked(path: Path) -> BinaryIO:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b")
     except OSError as error:
-        raise ArchiveError(f"{path} cannot be opened: {error}") from error
+        raise ArchiveError(f"{path} cannot be opened: {error.strerror}; give another archive path") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -233,7 +237,10 @@ def _parse(content: bytes, path: Path) -> Recording:
             _check_same_device_and_protocol(tuple(runs.values())[:1], record, path)
             runs[record.id] = record
         elif record.run not in runs:
-            raise ArchiveError(f"{path}, line {number}: belongs to run {record.run!r}, which is not recorded before it")
+            raise ArchiveError(
+                f"{path}, line {number}: belongs to run {record.run!r}, which is not recorded before it; give another "
+                "archive path"
+            )
         elif isinstance(record, Measurement):
             measurements.append(record)
             measured.add(record.key)
@@ -242,7 +249,7 @@ def _parse(content: bytes, path: Path) -> Recording:
         else:
             raise ArchiveError(
                 f"{path}, line {number}: has samples of {record.kernel_class!r}, {record.label!r} at {record.sizes}, "
-                "which is not measured before it"
+                "which is not measured before it; give another archive path"
             )
     return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled))
 

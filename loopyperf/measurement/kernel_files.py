@@ -65,7 +65,7 @@ def load_kernel_files(folder: str | os.PathLike[str]) -> tuple[KernelFile, ...]:
         raise KernelFileError(f"{folder} is not a folder; give the folder that holds the kernel files")
     paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith(("_", "."))]
     if not paths:
-        raise KernelFileError(f"{folder} holds no kernel files (*.py)")
+        raise KernelFileError(f"{folder} holds no kernel files (*.py); give the folder that does")
     package = _package(folder)
     files = [_load(path, package) for path in paths]
     _check_distinct_names(files)

@@ -178,7 +178,7 @@ def decode(line: bytes) -> Record:
             return msgspec.convert(upgraded(document, header.schema), Record)
         return msgspec.json.decode(line, type=Record)
     except (msgspec.MsgspecError, MeasurementError, ModelInputError) as error:
-        raise ArchiveError(f"not a record of a measurement archive ({error})") from error
+        raise ArchiveError(f"not a record of a measurement archive ({error}); give another archive path") from error
 
 
 def _check_schema(header: _Header) -> None:

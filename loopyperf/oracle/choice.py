@@ -217,7 +217,11 @@ def _fitted_local_device() -> str:
 def _described_local_device() -> str:
     """Return the short name of this machine's OpenCL device, if it is described."""
     known = tuple(each.slug for each in known_descriptions())
-    how = f"name one that is, with device=... or in {DEVICE_VARIABLE}: `loopyperf devices` lists them"
+    how = (
+        f"name one that is, with device=... or in {DEVICE_VARIABLE}: `loopyperf devices` lists them; or describe this "
+        "machine's with `loopyperf microbenchmark`; or make a fit for it with `loopyperf calibrate`, for the models "
+        "that need no description"
+    )
     return _local_device_among(known, "this machine's {!r} is not described", how)
 
 

@@ -15,7 +15,7 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import other_backends
 from loopyperf.calibration.problem import Observation
 from loopyperf.device.library import is_one_device
-from loopyperf.errors import LoopyperfWarning, MeasurementError
+from loopyperf.errors import LoopyperfWarning, MeasurementError, UnknownDeviceError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
@@ -166,7 +166,8 @@ def validated_by(
     if not {file.name for file in tested} & {each.kernel_class for each in recording.standing}:
         measured = ", ".join(sorted({each.kernel_class for each in recording.standing}))
         raise MeasurementError(
-            f"{archive} has no measurements of these kernels, only of {measured or 'none'}; give the folder of those"
+            f"{archive} has no measurements of these kernels, only of {measured or 'none'}; give the "
+            "folder of kernels that were measured"
         )
     return predictions(recording, tested, _chosen_fit(recording.runs[-1].environment, fit))
 
@@ -214,7 +215,13 @@ def _chosen_fit(environment: Environment, fit: FitChoice | None) -> Fit:
 
 
 def _fit_for(slug: str, backend: str) -> Fit:
-    fit = chosen_fit(None, slug, None)
+    try:
+        fit = chosen_fit(None, slug, None)
+    except UnknownDeviceError as error:
+        raise UnknownDeviceError(
+            f"there is no fit for {slug!r}, on which the kernels are measured: make one with `loopyperf calibrate`, or "
+            "give the path of a fit file"
+        ) from error
     return chosen_fit(None, slug, None, backend) if backend in other_backends(fit) else fit
 
 

@@ -12,6 +12,7 @@ from small_campaign import write_kernel_files
 
 from loopyperf.calibration.accuracy import Prediction
 from loopyperf.calibration.fits import Fit, ResidualSummary
+from loopyperf.cli.validate import show_validation
 from loopyperf.measurement import backends
 from loopyperf.oracle.validate import Validation
 
@@ -203,6 +204,33 @@ def test_validate_prints_each_prediction_beside_its_measurement_and_the_means(
     assert "noise floor: 0.0 %, when the fit was made 0.0 %; no model predicts times better" in printed.stdout
     assert re.search(r"on \d kernel classes that it was not fitted to, the fit is off by [\d< ]+ %", printed.stdout)
     assert "as long as when the fit was made" not in printed.stdout
+
+
+def test_validate_without_a_fit_says_so_and_what_makes_one(kernels: Path):
+    refused = run("validate", *SYNTHETIC, "--kernels", kernels)
+    assert refused.exit_code == 1
+    assert refused.stderr == (
+        "Error: there is no fit for 'synthetic-device-9000', on which the kernels are measured: make one with "
+        "`loopyperf calibrate`, or give --fit, the path of a fit file\n"
+    )
+
+
+@pytest.mark.parametrize(("measured", "is_inside"), [(1e-6, True), (3e-6, False)])
+def test_what_is_outside_of_its_interval_is_marked_and_the_mark_explained(
+    measured: float, is_inside: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    fit = Fit(model="linear", device="D", slug="d", counting="executed", weights={"launches": 1.0})
+    rows = [
+        Prediction("finite differences", {"n": 2**20, "m": 2**12}, 1.234e-3, 1.345e-3, (1.034e-3, 1.434e-3)),
+        Prediction("skinny matrix multiplication", {"n": 1024, "m": 64}, 1e-6, measured, (0.934e-6, 1.134e-6)),
+    ]
+    show_validation(Validation(tuple(rows), (), fit, None, None))
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 80
+    assert re.search(r" 1.03 ms to 1.43 ms$", printed, re.MULTILINE)
+    assert re.search(rf" 934 ns to 1.13 µs{'' if is_inside else ' !'}$", printed, re.MULTILINE)
+    assert ("  ! measured outside the interval\n" in printed) == (not is_inside)
 
 
 def test_validate_draws_what_it_found(kernels: Path, tmp_path: Path):

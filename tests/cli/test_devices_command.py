@@ -11,6 +11,8 @@ import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit
 
+KERNELS = Path(__file__).parents[1] / "kernels.py"
+
 
 def test_devices_lists_what_is_described_and_what_there_is_a_fit_for(own_data: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "160")
@@ -48,6 +50,42 @@ def test_devices_lists_a_fit_with_the_description_of_its_device_and_says_of_one_
     assert "overlap (user, unreadable)" in " ".join(run("devices").stdout.split())
 
 
+@pytest.fixture
+def bad(own_data: Path) -> Path:
+    """A description of one's own that lacks what it needs."""
+    path = own_data / "devices" / "bad.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text('schema = 1\nname = "Bad"\n', encoding="utf-8")
+    return path
+
+
+def test_a_description_that_cannot_be_read_is_listed_with_the_reason_and_hides_no_other(bad: Path):
+    listed = {row["device"]: row for row in json.loads(run("devices", "--json").stdout)}
+    assert list(listed) == list(lpp.devices())
+    assert listed["nvidia-v100"]["description"]["error"] is None
+    assert (listed["bad"]["name"], listed["bad"]["description"]["path"]) == ("", str(bad))
+    assert str(bad) in listed["bad"]["description"]["error"]
+    shown = run("devices")
+    assert shown.exit_code == 0
+    assert re.search(r"^ +bad +user, unreadable$", shown.stdout, re.MULTILINE)
+    assert listed["bad"]["description"]["error"] in shown.stdout
+
+
+def test_it_is_named_only_where_a_device_is_not_found_and_refused_where_it_is_asked_for(bad: Path):
+    unknown = run("estimate", f"{KERNELS}:doubled", "--set", "n=64", "--device", "nope")
+    assert unknown.stderr.startswith("Error: no device called 'nope' has a fit or is described; nearest to it: ")
+    assert f". Not looked at: {bad}: " in unknown.stderr
+    assert "Not looked at" in run("devices", "show", "nope").stderr
+    assert run("devices", "show", "titan v").stdout.startswith("device: nvidia-titan-v\n")
+    for arguments in (
+        ("devices", "show", "bad"),
+        ("estimate", f"{KERNELS}:doubled", "--set", "n=64", "--device", "bad"),
+    ):
+        refused = run(*arguments)
+        assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+        assert str(bad) in refused.stderr
+
+
 def test_devices_show_prints_every_number_with_unit_and_source(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "400")
     printed = run("devices", "show", "Tesla C2050").stdout
@@ -63,6 +101,7 @@ def test_devices_show_prints_every_number_with_unit_and_source(monkeypatch: pyte
 
 def test_devices_show_prints_json_that_says_the_same():
     shown = json.loads(run("devices", "show", "nvidia-titan-v", "--json").stdout)
+    assert shown == json.loads(run("devices", "--json", "show", "nvidia-titan-v").stdout)
     assert (shown["device"], shown["vendor"], shown["target"]) == ("nvidia-titan-v", "NVIDIA", "7.0")
     assert shown["work-items of a warp execute"] == "together"
     rows = {row["number"]: row for row in shown["numbers"]}

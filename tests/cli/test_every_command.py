@@ -211,7 +211,10 @@ BAD_INPUT = {
     ),
     "a folder for a file": (["estimate", f"{ROOT}:f"], "no Python file at"),
     "a file that fails": (["estimate", (broken_file, ":f")], "ModuleNotFoundError: No module named 'nothing_of_that"),
-    "a function with arguments": (["estimate", (source_file, ":needs")], "needs() failed with TypeError"),
+    "a function with arguments": (
+        ["estimate", (source_file, ":needs")],
+        "needs() needs arguments: n; give them",
+    ),
     "a function that fails": (["estimate", (source_file, ":fails")], "fails() failed with ValueError: no such tile"),
     "a function that ends the process": (["estimate", (source_file, ":leaves")], "leaves() failed with SystemExit: 3"),
     "a file that ends the process": (["trace", (leaving_file, ":f")], "cannot be imported: SystemExit: done"),
@@ -227,7 +230,7 @@ BAD_INPUT = {
     ),
     "no learned model": (
         ["estimate", DOUBLED, "--set", "n=1", "--model", "learned", "--device", "nvidia-v100"],
-        "there is no learned model of the device 'nvidia-v100'; give the path",
+        "there is no learned model of the device 'nvidia-v100'; give --fit, the path",
     ),
     "a learned model that is none": (
         ["estimate", DOUBLED, "--set", "n=1", "--model", "learned", "--fit", corrupt_fit],

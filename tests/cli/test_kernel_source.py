@@ -64,6 +64,32 @@ def test_a_device_that_nobody_knows_is_said_to_be_that_with_and_without_a_model(
         assert "nearest to it: nvidia-v100, " in refused.stderr
 
 
+def test_who_names_what_a_file_has_not_hears_of_all_that_can_be_named(tmp_path: Path):
+    file = tmp_path / "same_names.py"
+    file.write_text(
+        "import json\nfrom functools import partial\nfrom kernels import doubled\n\nsize = 16\nknl = doubled()\n"
+        "def wide(): return doubled(group=64)\nby_name = {'wide': wide}\npairs = [('wide', wide)]\n"
+        "narrow = partial(doubled, group=8)\n_hidden = {}\n",
+        encoding="utf-8",
+    )
+    assert run("rank", f"{file}:nope", "--set", "n=64").stderr == (
+        f"Error: {file} has no 'nope'; it defines: knl, wide, by_name, pairs, narrow\n"
+    )
+    (tmp_path / "same_nothing.py").write_text("size = 16\n", encoding="utf-8")
+    refused = run("estimate", f"{tmp_path / 'same_nothing.py'}:nope", "--set", "n=64").stderr
+    assert refused.endswith("has no 'nope'; it defines: no kernel, no function and no variants\n")
+
+
+@pytest.mark.parametrize("command", ["estimate", "rank"])
+def test_a_function_that_needs_arguments_is_said_to_need_them(command: str, tmp_path: Path):
+    file = tmp_path / "same_needing.py"
+    file.write_text("def needs(n, m=1, *rest, wide, **more): pass\n", encoding="utf-8")
+    assert run(command, f"{file}:needs", "--set", "n=64").stderr == (
+        f"Error: {file}:needs() needs arguments: n, wide; give them defaults, or name what needs none, as "
+        "functools.partial(needs, ...) does\n"
+    )
+
+
 # {{{ what a kernel file prints
 
 PRINTING = """

@@ -74,7 +74,7 @@ def test_bounds_spare_the_model_those_that_cannot_be_fastest(file: Path):
     ("name", "words"),
     [
         ("none", "there are no variants to rank"),
-        ("nothing", "has no 'nothing'"),
+        ("nothing", "has no 'nothing'; it defines: variants, too_large, none, pairs"),
         ("doubled", "is one kernel, and nothing to rank: name what has several"),
     ],
 )

@@ -97,6 +97,15 @@ def test_a_local_device_without_a_fit_is_refused_listing_the_known_ones(local_de
     assert "loopyperf calibrate" in message
 
 
+def test_a_local_device_that_is_not_described_is_refused_saying_what_describes_or_fits_it(local_device):
+    with pytest.raises(
+        UnknownDeviceError, match="this machine's 'local' is not described; name one that is"
+    ) as refused:
+        lpp.estimate(doubled(), n=64, model="pipeline")
+    assert "loopyperf microbenchmark" in str(refused.value)
+    assert "loopyperf calibrate" in str(refused.value)
+
+
 def test_without_any_device_the_known_ones_are_listed(fits, no_local_device):
     with pytest.raises(UnknownDeviceError) as refused:
         estimated_device()
