@@ -32,7 +32,7 @@ Exit status:
   130  it was interrupted, by Ctrl-C
 
 \b
-To have names completed, in bash; in zsh after compinit, with zsh_source; in fish:
+To have names completed, in bash (zsh: compinit first, zsh_source); in fish:
   eval "$(_LOOPYPERF_COMPLETE=bash_source loopyperf)"
   _LOOPYPERF_COMPLETE=fish_source loopyperf | source
 """

@@ -153,10 +153,11 @@ def test_progress_is_shown_on_a_terminal(line: str, desk: Path, monkeypatch: pyt
     assert list(dict.fromkeys(re.findall(stages, shown.getvalue()))) == STAGES[line]
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@pytest.mark.parametrize("name", ["", *sorted(COMMANDS)])
 def test_help_fits_the_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(WIDTH))
-    commands = [[name], *([name, part] for part in getattr(COMMANDS[name], "commands", {}))]
+    parts = getattr(COMMANDS[name], "commands", {}) if name else {}
+    commands = [[name] if name else [], *([name, part] for part in parts)]
     for words in commands:
         lines = typed(f"loopyperf {shlex.join(words)} --help").stdout.splitlines()
         assert [line for line in lines if len(line) > WIDTH] == []
