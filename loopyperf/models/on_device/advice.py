@@ -38,6 +38,7 @@ class Benefit:
     name: str
     """as in the paper, e.g. ``"B_memlp"``"""
     meaning: str
+    """in words"""
     seconds: float
     """at most"""
     evidence: tuple[str, ...]
@@ -51,9 +52,11 @@ class Advice(Shown):
     """Where a launch's time goes by GPUPerf, and what may be gained."""
 
     launch: str
+    """name of the device program"""
     clock: float
     """Hz"""
     analysis: Analysis
+    """every intermediate result of GPUPerf, by name"""
     benefits: tuple[Benefit, ...]
     """the largest first"""
     scattered: tuple[str, ...] = ()

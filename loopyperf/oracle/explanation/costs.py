@@ -15,6 +15,7 @@ class LineCost:
     """What a line costs."""
 
     line: Line
+    """of the listing"""
     parts: Mapping[str, float]
     """property -> seconds, the largest first"""
 

@@ -35,6 +35,7 @@ class OnDevice(Shown):
     clock: float | None
     """of a core, in Hz; None where the device is not described"""
     roofline: Roofline | None
+    """the launches under the roofs of the device; None where :attr:`gaps` says why"""
     advice: tuple[Advice, ...]
     """of each launch"""
     gaps: Mapping[str, str]
@@ -102,7 +103,9 @@ class Explanation(Shown):
     """What there is to say of a kernel's time at one size."""
 
     kernel: str
+    """its name"""
     sizes: Mapping[str, Any]
+    """values of its parameters, by name"""
     about: str
     """what the kernel is for, in the words of who asked"""
     listing: tuple[Line, ...]

@@ -26,6 +26,7 @@ class Line:
     depth: int
     """loops and launches around it"""
     text: str
+    """without what it is indented by"""
     source: str
     """what the line is called in :attr:`loopyperf.models.result.Row.source`; empty for loops, which cost nothing"""
 
