@@ -10,8 +10,9 @@ from loopyperf.user_data import DATA_VARIABLE
 
 MOMENT = 0.01
 """seconds"""
-TIMES = 20
-"""An answer is known for as many times as long as finding it took, so that little time goes into finding."""
+TIMES, LONGEST = 20, 1.0
+"""An answer is known for as many times as long as finding it took, so that little time goes into finding, but not for
+longer than so many seconds."""
 MOST = 64
 """questions whose answers are remembered"""
 
@@ -42,5 +43,5 @@ class Moment(Generic[Found]):
         took = monotonic() - now
         if len(self._known) >= MOST:
             self._known.clear()
-        self._known[key] = (now + took + max(MOMENT, TIMES * took), found)
+        self._known[key] = (now + took + max(MOMENT, min(LONGEST, TIMES * took)), found)
         return found

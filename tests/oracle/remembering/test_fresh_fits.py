@@ -30,6 +30,7 @@ def launch(make_fit):
 @pytest.fixture(autouse=True)
 def every_moment_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moment, "MOMENT", 0.0)
+    monkeypatch.setattr(moment, "TIMES", 0)
 
 
 @pytest.fixture
