@@ -171,7 +171,7 @@ def _places(slug: str, model: str | None) -> Iterator[list[str]]:
 
 
 def _is_for(known: KnownFit, slug: str) -> bool:
-    """Return whether a fit in a folder of another name is for the device *slug*, by that name or by what it states."""
+    """Return whether a fit is for the device *slug*, by the name of its folder or by what it states."""
     if is_one_device(known.slug, slug):
         return True
     try:
@@ -222,7 +222,7 @@ def _is_of_another_backend(path: Path, fit: Fit) -> bool:
 
 def _no_fit(slug: str, model: str) -> LoopyperfError:
     known = known_fits()
-    of_device = [fit for fit in known if fit.slug == slug or _is_for(fit, slug)]
+    of_device = [fit for fit in known if _is_for(fit, slug)]
     if not of_device:
         return UnknownDeviceError(_no_such_device(slug, sorted({fit.slug for fit in known})))
     models = ", ".join(dict.fromkeys(fit.model for fit in of_device))
