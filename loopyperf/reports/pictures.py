@@ -14,7 +14,7 @@ from loopyperf.plots.figures import Figure
 SVG, LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "loopyperf"}
 """text stays text, and the same figure is the same picture"""
-INK = re.compile(r"#000000\b")
+INK, PAPER = re.compile(r"#000000\b"), re.compile(r"#ffffff\b")
 REACH = "fill: none; stroke: transparent; stroke-width: 8"
 """of a line that says something: as wide as a pointer can hit"""
 
@@ -22,7 +22,7 @@ REACH = "fill: none; stroke: transparent; stroke-width: 8"
 def embedded(figure: Figure, title: str, prefix: str, said: Mapping[Artist, str] | None = None) -> str:
     """Return *figure* as an SVG element, called *title* to who does not see it, all ids in it beginning with *prefix*.
 
-    What is black takes the colour of the text around it, and the ground is that of the page. Each mark of *said* says
+    What is black takes the colour of the text around it; the ground, and what is white, are the ground of the page. Each mark of *said* says
     its words where the pointer rests on it.
     """
     words = {f"mark_{number}": each for number, each in enumerate((said or {}).values())}
@@ -68,4 +68,4 @@ def _of_the_page(name: str, value: str, prefix: str) -> str:
         return prefix + value
     if name == f"{{{LINK}}}href" and value.startswith("#"):
         return f"#{prefix}{value[1:]}"
-    return INK.sub("currentColor", value.replace("url(#", f"url(#{prefix}"))
+    return PAPER.sub("var(--ground)", INK.sub("currentColor", value.replace("url(#", f"url(#{prefix}")))

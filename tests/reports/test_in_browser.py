@@ -257,11 +257,13 @@ def test_a_page_without_room_for_all_columns_says_so(browser: Any, address: str,
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_words_of_the_source_stand_out_from_the_ground(browser: Any, tmp_path: Path, scheme: str):
+def test_words_of_source_and_picture_stand_out_from_the_ground(browser: Any, tmp_path: Path, scheme: str):
     page = lpp.report(triangle(), n=4096, device="nvidia-v100", models=["roofline"]).save(tmp_path / "page.html")
     with watching(browser, page.as_uri(), color_scheme=scheme) as watched:
         for sort in ("k", "n", "o", "p", "mi"):
             assert_stands_out(watched, f"#source .code .{sort}")
+        assert watched.page.locator("svg g:has(> text) path").count() > 0, "names of memories have boxes"
+        assert_stands_out(watched, "svg text")
 
 
 TEXTS = (
@@ -275,10 +277,11 @@ COLOURS = """all => all.flatMap(each => {
     while (getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
     const {color, fill, backgroundImage} = getComputedStyle(each);
     const bars = backgroundImage.match(/rgb\\([^)]*\\)/g) ?? [];
-    const text = each.namespaceURI.endsWith("svg") ? fill : color;
-    return [getComputedStyle(behind).backgroundColor, ...bars].map(ground => [text, ground]);
+    const isDrawn = each.namespaceURI.endsWith("svg");
+    const shapes = isDrawn ? [...each.parentElement.querySelectorAll("path")].map(it => getComputedStyle(it).fill) : [];
+    return [getComputedStyle(behind).backgroundColor, ...bars, ...shapes].map(ground => [isDrawn ? fill : color, ground]);
 })"""
-"""the colour of each text and of what is behind it: the ground of what it is in, and its bar"""
+"""the colour of each text and of what is behind it: the ground of what it is in, its bar, and its box in a picture"""
 
 
 def assert_stands_out(watched: Watched, selector: str) -> None:

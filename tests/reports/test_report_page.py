@@ -170,14 +170,17 @@ def test_an_interval_and_what_is_unsure_are_on_the_page():
     assert "unsure whether the compiler keeps the private array acc in registers" in text
 
 
-def test_a_dollar_in_a_name_is_a_dollar_and_what_is_black_takes_the_colour_of_the_text():
+def test_a_dollar_in_a_name_is_a_dollar_and_black_and_white_are_those_of_the_page():
     ax = Figure().subplots()
     ax.plot([1, 2], [1, 2], label="k$x$ <b>", color="black")
+    ax.text(1, 1, "a name", bbox={"facecolor": "white"})
     ax.legend()
     picture = embedded(ax.figure, 'a "title"', "p-")
     assert "k$x$ &lt;b&gt;" in picture
     assert "currentColor" in picture
     assert "#000000" not in picture
+    assert "var(--ground)" in picture
+    assert "#ffffff" not in picture
     assert set(re.findall(r' id="(..)', picture)) == {"p-"}
     assert 'aria-label="a &quot;title&quot;"' in picture
 
