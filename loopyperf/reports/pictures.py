@@ -22,8 +22,8 @@ REACH = "fill: none; stroke: transparent; stroke-width: 8"
 def embedded(figure: Figure, title: str, prefix: str, said: Mapping[Artist, str] | None = None) -> str:
     """Return *figure* as an SVG element, called *title* to who does not see it, all ids in it beginning with *prefix*.
 
-    What is black takes the colour of the text around it; the ground, and what is white, are the ground of the page. Each mark of *said* says
-    its words where the pointer rests on it.
+    What is black takes the colour of the text around it; the ground, and what is white, are the ground of the page.
+    Each mark of *said* says its words where the pointer rests on it.
     """
     words = {f"mark_{number}": each for number, each in enumerate((said or {}).values())}
     for name, mark in zip(words, said or {}, strict=True):

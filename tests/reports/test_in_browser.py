@@ -277,9 +277,9 @@ COLOURS = """all => all.flatMap(each => {
     while (getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
     const {color, fill, backgroundImage} = getComputedStyle(each);
     const bars = backgroundImage.match(/rgb\\([^)]*\\)/g) ?? [];
-    const isDrawn = each.namespaceURI.endsWith("svg");
+    const isDrawn = each.namespaceURI.endsWith("svg"), text = isDrawn ? fill : color;
     const shapes = isDrawn ? [...each.parentElement.querySelectorAll("path")].map(it => getComputedStyle(it).fill) : [];
-    return [getComputedStyle(behind).backgroundColor, ...bars, ...shapes].map(ground => [isDrawn ? fill : color, ground]);
+    return [getComputedStyle(behind).backgroundColor, ...bars, ...shapes].map(ground => [text, ground]);
 })"""
 """the colour of each text and of what is behind it: the ground of what it is in, its bar, and its box in a picture"""
 
