@@ -14,7 +14,8 @@ from loopyperf.plots.figures import Figure
 SVG, LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "loopyperf"}
 """text stays text, and the same figure is the same picture"""
-INK = re.compile(r"#000000\b")
+OF_THE_PAGE = {"#000000": "currentColor", "#ffffff": "var(--ground)"}
+"""colours of a light ground -> what they are on any page"""
 REACH = "fill: none; stroke: transparent; stroke-width: 8"
 """of a line that says something: as wide as a pointer can hit"""
 
@@ -22,8 +23,8 @@ REACH = "fill: none; stroke: transparent; stroke-width: 8"
 def embedded(figure: Figure, title: str, prefix: str, said: Mapping[Artist, str] | None = None) -> str:
     """Return *figure* as an SVG element, called *title* to who does not see it, all ids in it beginning with *prefix*.
 
-    What is black takes the colour of the text around it, and the ground is that of the page. Each mark of *said* says
-    its words where the pointer rests on it.
+    What is black takes the colour of the text around it, what is white that of the page, and the ground is the page.
+    Each mark of *said* says its words where the pointer rests on it.
     """
     words = {f"mark_{number}": each for number, each in enumerate((said or {}).values())}
     for name, mark in zip(words, said or {}, strict=True):
@@ -68,4 +69,6 @@ def _of_the_page(name: str, value: str, prefix: str) -> str:
         return prefix + value
     if name == f"{{{LINK}}}href" and value.startswith("#"):
         return f"#{prefix}{value[1:]}"
-    return INK.sub("currentColor", value.replace("url(#", f"url(#{prefix}"))
+    for colour, of_the_page in OF_THE_PAGE.items():
+        value = re.sub(rf"{colour}\b", of_the_page, value)
+    return value.replace("url(#", f"url(#{prefix}")

@@ -7,11 +7,13 @@ import sys
 from base64 import b64encode
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib import style
 from matplotlib.figure import Figure
 from reports.questions import DEVICES, HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
 
@@ -180,6 +182,21 @@ def test_a_dollar_in_a_name_is_a_dollar_and_what_is_black_takes_the_colour_of_th
     assert "#000000" not in picture
     assert set(re.findall(r' id="(..)', picture)) == {"p-"}
     assert 'aria-label="a &quot;title&quot;"' in picture
+
+
+def test_what_stands_behind_a_name_takes_the_colour_of_the_page():
+    ax = Figure().subplots()
+    ax.text(0.5, 0.5, "DRAM", bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none"})
+    picture = embedded(ax.figure, "", "p-")
+    assert "fill: var(--ground)" in picture
+    assert "#ffffff" not in picture
+
+
+def test_a_page_is_the_same_in_whatever_style_somebody_draws():
+    ask = partial(lpp.report, two_launches(), n=2**20, device="amd-r9-fury", models=["roofline"])
+    light = ask().html()
+    with style.context("dark_background"):
+        assert ask().html() == light
 
 
 def test_a_mark_says_its_words_and_a_thin_line_can_be_hit():
