@@ -184,6 +184,11 @@ def test_a_dollar_in_a_name_is_a_dollar_and_what_is_black_takes_the_colour_of_th
     assert 'aria-label="a &quot;title&quot;"' in picture
 
 
+def test_lines_may_end_within_the_name_of_a_number_that_a_device_lacks():
+    # On a telephone of 360 px, the table of models has no room for "memory.DRAM.latency" in one line.
+    assert "memory.<wbr>DRAM.<wbr>latency" in page_on_several_devices()
+
+
 def test_what_stands_behind_a_name_takes_the_colour_of_the_page():
     ax = Figure().subplots()
     ax.text(0.5, 0.5, "DRAM", bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none"})
