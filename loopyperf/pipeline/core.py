@@ -1,4 +1,4 @@
-"""A core that is run: its state, in Python's lists first and in arrays for machine code where the run is long."""
+"""A core that is run: its state, in Python's lists first and in arrays once machine code takes over."""
 
 from dataclasses import dataclass
 from typing import Any

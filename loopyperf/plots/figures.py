@@ -10,6 +10,7 @@ from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.units import UNBROKEN, unbroken
 
 try:
+    from matplotlib import style as style
     from matplotlib import ticker as ticker
     from matplotlib.axes import Axes
     from matplotlib.colors import to_hex

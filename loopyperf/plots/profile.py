@@ -76,11 +76,17 @@ def plot_profile(
     if rows.warps:
         ax.axhline(len(rows.warps) - 0.5, color=ink(ax), linewidth=0.8)
     ax.set(xlabel="time (cycles)", xlim=(begin, last), ylim=(rows.end, -0.5))
-    letters = len(f"{last:.0f}") + APART
-    # A number at the right end would be cut where nobody leaves room for half of it.
-    ax.xaxis.set_major_locator(ticker.MaxNLocator(max(1, int(width_of(ax) / BESIDE / LETTER / letters)), prune="upper"))
+    _number(ax, last)
     legend_above(ax, _unused([name for name in profile.scenario.subsystems if name not in used]))
     return figure_of(ax)
+
+
+def _number(ax: Axes, last: float) -> None:
+    """Write round numbers of cycles, up to *last*, below *ax*: as many as have room, and in full."""
+    number = max(1, int(width_of(ax) / BESIDE / LETTER / (len(f"{last:.0f}") + APART)))
+    # A number at the right end would be cut where nobody leaves room for half of it.
+    ax.xaxis.set_major_locator(ticker.MaxNLocator(number, steps=[1, 2, 5, 10], integer=True, prune="upper"))
+    ax.ticklabel_format(axis="x", style="plain", useOffset=False)
 
 
 def _window(cycles: float, begin: float | None, end: float | None) -> tuple[float, float]:

@@ -202,7 +202,7 @@ def _name_memories(ax: Axes, launch: LaunchUnderRoofs) -> None:
         names.setdefault(place, []).append(memory)
     for place, of_place in names.items():
         ax.annotate(
-            _joined(of_place),
+            "all memories" if len(of_place) == len(launch.intensities) > 2 else _joined(of_place),
             (place, launch.performance),
             xytext=(0, MARKER),
             textcoords="offset points",

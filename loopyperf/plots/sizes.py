@@ -62,7 +62,7 @@ def plot_sizes(
     seconds = _at(estimate.seconds, order)
     has_place = (values > 0) & (seconds > 0)
     values, order, seconds = values[has_place], order[has_place], seconds[has_place]
-    known = [each for each in measured if min(each) > 0]
+    known = [(at, time) for at, time in measured if at > 0 and time > 0]
     left_out = int((~has_place).sum()) + len(measured) - len(known)
     ax = axes(ax)
     style, *others = islice(point_styles(), 1 + len(estimate.alternatives))

@@ -22,7 +22,7 @@ from loopyperf.oracle.explanation.costs import LineCost
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import Line
 from loopyperf.oracle.refusals import by_reason, in_short
-from loopyperf.plots.figures import Figure
+from loopyperf.plots.figures import Figure, style
 from loopyperf.plots.roofline import plot_roofline
 from loopyperf.reports.colours import DARK, LIGHT, coloured, style_sheet
 from loopyperf.reports.folders import without_folders
@@ -160,10 +160,12 @@ def _coloured(line: Line) -> str | Markup:
 
 def _roofline_chart(on: OnDevice, number: int) -> Markup:
     assert on.roofline is not None
-    ax = Figure(figsize=CHART, layout="constrained").subplots()
-    figure = plot_roofline(on.roofline, ax=ax)
     title = f"Roofline of {on.roofline.kernel} on {on.device}"
-    return Markup(embedded(figure, title, f"roofline-{number}-", said_of_roofline(ax, on.roofline)))
+    # The colours of the page take the place of those by default, not of those that somebody draws in.
+    with style.context("default"):
+        ax = Figure(figsize=CHART, layout="constrained").subplots()
+        figure = plot_roofline(on.roofline, ax=ax)
+        return Markup(embedded(figure, title, f"roofline-{number}-", said_of_roofline(ax, on.roofline)))
 
 
 def _style() -> str:

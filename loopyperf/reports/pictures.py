@@ -14,7 +14,8 @@ from loopyperf.plots.figures import Figure
 SVG, LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "loopyperf"}
 """text stays text, and the same figure is the same picture"""
-INK, PAPER = re.compile(r"#000000\b"), re.compile(r"#ffffff\b")
+OF_THE_PAGE = {"#000000": "currentColor", "#ffffff": "var(--ground)"}
+"""colours of a light ground -> what they are on any page"""
 REACH = "fill: none; stroke: transparent; stroke-width: 8"
 """of a line that says something: as wide as a pointer can hit"""
 
@@ -68,4 +69,6 @@ def _of_the_page(name: str, value: str, prefix: str) -> str:
         return prefix + value
     if name == f"{{{LINK}}}href" and value.startswith("#"):
         return f"#{prefix}{value[1:]}"
-    return PAPER.sub("var(--ground)", INK.sub("currentColor", value.replace("url(#", f"url(#{prefix}")))
+    for colour, of_the_page in OF_THE_PAGE.items():
+        value = re.sub(rf"{colour}\b", of_the_page, value)
+    return value.replace("url(#", f"url(#{prefix}")

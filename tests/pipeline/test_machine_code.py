@@ -73,3 +73,11 @@ def test_machine_code_takes_over_after_many_issues_of_all_runs(monkeypatch: pyte
     made = [(run(short, short.clock).finish, process.made) for _ in range(4)]
     assert [in_python for _, in_python in made] == [8, 16, 20, 20]
     assert len({finish for finish, _ in made}) == 1
+
+
+def test_nothing_is_left_to_make_in_python_where_machine_code_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = cache(machine_code.__wrapped__)
+    monkeypatch.setattr("loopyperf.pipeline.machine_code.machine_code", loaded)
+    assert InPython(most=20, made=5).left == 15
+    loaded()
+    assert InPython(most=20, made=5).left == 0

@@ -192,9 +192,9 @@ def test_sizes_and_times_that_are_not_above_0_have_no_place_and_the_legend_says_
     some = replace(BATCH, sizes={"n": np.array([0, 2, 4])}, seconds=np.array([1e-3, 0.0, 4e-3]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        (ax,) = plot_sizes(replace(some, interval=None), "n", measured=[(0, 1e-3), (4, 5e-3)]).axes
+        (ax,) = plot_sizes(replace(some, interval=None), "n", measured=[(0, 1e-3), (2, np.nan), (4, 5e-3)]).axes
     assert [list(line.get_xdata()) for line in ax.lines if len(line.get_xdata())] == [[4], [4]]
-    assert "without 3 points" in " ".join(text.get_text() for text in ax.get_legend().get_texts())
+    assert "without 4 points" in " ".join(text.get_text() for text in ax.get_legend().get_texts())
 
 
 def test_no_size_of_an_empty_estimate_is_drawn() -> None:

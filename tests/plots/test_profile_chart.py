@@ -79,6 +79,17 @@ def test_numbers_along_the_time_do_not_touch_and_are_not_cut(width: float) -> No
     assert boxes[-1].x1 <= figure.bbox.width
 
 
+@pytest.mark.parametrize(("begin", "end"), [(100, 104), (300, 341), (0, 250), (3_000, 3_003)])
+def test_numbers_along_the_time_are_round_and_in_full(begin: int, end: int) -> None:
+    (ax,) = plot_profile(profile(groups=1_000), begin=begin, end=end).axes
+    ax.figure.draw_without_rendering()
+    numbers = [text.get_text() for text in ax.get_xticklabels() if begin <= text.get_position()[0] <= end]
+    assert ax.xaxis.get_offset_text().get_text() == ""
+    steps = {later - now for now, later in pairwise(map(int, numbers))}
+    assert len(steps) == 1
+    assert str(steps.pop()).rstrip("0") in {"1", "2", "5"}
+
+
 def test_the_middle_of_a_long_run_is_drawn_unless_a_window_is_stated() -> None:
     long = profile(groups=200)
     cycles = float(long.cycles)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -84,6 +85,18 @@ def test_in_a_narrow_column_levels_have_no_numbers() -> None:
     ax = Figure(figsize=(3.4, 3)).subplots()
     plot_roofline(DATA, ax=ax)
     assert [text.get_text() for text in ax.texts if not text.get_rotation()] == ["f32 multiply-adds"]
+
+
+def test_memories_that_share_a_point_have_a_name_that_stays_within_a_narrow_chart() -> None:
+    bandwidths = {"local and L1": 1.4e13, "L2": 2.4e12, "DRAM": 8.7e11}
+    launch = replace(LAUNCH, moved=dict.fromkeys(bandwidths, 1e9), flops=1.2e8, seconds=1e-2)
+    figure = Figure(figsize=(3.4, 3.0), layout="constrained")
+    ax = figure.subplots()
+    plot_roofline(Roofline("k", {}, "d", bandwidths, {"f32 multiply-adds": 2.8e13}, (launch,), ()), ax=ax)
+    FigureCanvasAgg(figure).draw()
+    (name,) = [text for text in ax.texts if text.get_rotation()]
+    assert name.get_text() == "all memories"
+    assert name.get_window_extent().y1 <= ax.get_window_extent().y1
 
 
 def test_peaks_that_are_the_same_have_one_name() -> None:

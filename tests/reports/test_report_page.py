@@ -7,11 +7,13 @@ import sys
 from base64 import b64encode
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib import style
 from matplotlib.figure import Figure
 from reports.questions import DEVICES, HOSTILE, MODELS, hostile, page_on_several_devices, two_launches
 
@@ -170,19 +172,36 @@ def test_an_interval_and_what_is_unsure_are_on_the_page():
     assert "unsure whether the compiler keeps the private array acc in registers" in text
 
 
-def test_a_dollar_in_a_name_is_a_dollar_and_black_and_white_are_those_of_the_page():
+def test_a_dollar_in_a_name_is_a_dollar_and_what_is_black_takes_the_colour_of_the_text():
     ax = Figure().subplots()
     ax.plot([1, 2], [1, 2], label="k$x$ <b>", color="black")
-    ax.text(1, 1, "a name", bbox={"facecolor": "white"})
     ax.legend()
     picture = embedded(ax.figure, 'a "title"', "p-")
     assert "k$x$ &lt;b&gt;" in picture
     assert "currentColor" in picture
     assert "#000000" not in picture
-    assert "var(--ground)" in picture
-    assert "#ffffff" not in picture
     assert set(re.findall(r' id="(..)', picture)) == {"p-"}
     assert 'aria-label="a &quot;title&quot;"' in picture
+
+
+def test_lines_may_end_within_the_name_of_a_number_that_a_device_lacks():
+    # On a telephone of 360 px, the table of models has no room for "memory.DRAM.latency" in one line.
+    assert "memory.<wbr>DRAM.<wbr>latency" in page_on_several_devices()
+
+
+def test_what_stands_behind_a_name_takes_the_colour_of_the_page():
+    ax = Figure().subplots()
+    ax.text(0.5, 0.5, "DRAM", bbox={"facecolor": ax.get_facecolor(), "edgecolor": "none"})
+    picture = embedded(ax.figure, "", "p-")
+    assert "fill: var(--ground)" in picture
+    assert "#ffffff" not in picture
+
+
+def test_a_page_is_the_same_in_whatever_style_somebody_draws():
+    ask = partial(lpp.report, two_launches(), n=2**20, device="amd-r9-fury", models=["roofline"])
+    light = ask().html()
+    with style.context("dark_background"):
+        assert ask().html() == light
 
 
 def test_a_mark_says_its_words_and_a_thin_line_can_be_hit():
