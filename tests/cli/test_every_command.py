@@ -240,6 +240,7 @@ BAD_INPUT = {
         ["devices", "show", "nvidia-titan-w"],
         "is described; nearest to it: nvidia-t",
     ),
+    "a description of nobody": (["devices", "show", "~no-body/d.toml"], "cannot read the device description"),
     "a description that is none": (["devices", "show", (corrupt_fit, ".toml")], "cannot read the device description"),
     "coverage of a fit that has none": (["coverage", "--device", "amd-r9-fury"], "says nothing of coverage"),
     "a folder without kernels": (["calibrate", "--kernels", "/dev/null"], "is not a folder"),
