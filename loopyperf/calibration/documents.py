@@ -24,8 +24,9 @@ class Written:
 def write_document(document: Document, target: Path, what: str) -> None:
     """Write *document* to *target*, making its folder; *what* it holds is said in errors.
 
-    Whoever reads meanwhile finds the old file or the new one, whole. Raises :class:`FitFileError` for a number in it
-    that is not finite, and for a file that cannot be written.
+    Whoever reads meanwhile finds the old file or the new one, whole. A link stays one, and what is no file, as a pipe
+    or a device, is written to. Raises :class:`FitFileError` for a number in it that is not finite, and for a file that
+    cannot be written.
     """
     # JSON has no such numbers, and msgspec would write null for them.
     if not _finite(document):
@@ -33,17 +34,24 @@ def write_document(document: Document, target: Path, what: str) -> None:
             f"the {what} for {target} holds a number that is not finite, which no file may; fit it again"
         )
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # Renaming is atomic only within one file system, so the temporary file stands in a folder beside the target.
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
-            temporary = Path(folder, target.name)
-            temporary.write_text(_text(document) + "\n", encoding="utf-8")
-            temporary.replace(target)
+        if target.exists() and not target.is_file():
+            target.write_text(_text(document) + "\n", encoding="utf-8")
+        else:
+            _replace(target.resolve(), _text(document) + "\n")
         Written.number += 1
     except OSError as error:
         raise FitFileError(
             f"cannot write the {what} file {target}: {error.strerror}; choose a path that can be written"
         ) from error
+
+
+def _replace(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # Renaming is atomic only within one file system, so the temporary file stands in a folder beside the file.
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".saving-") as folder:
+        temporary = Path(folder, file.name)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(file)
 
 
 def read_document(source: Path, what: str, remedy: str) -> object:

@@ -18,6 +18,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     What it stands on is imported here, and each command when it is asked for, so that a broken installation is told in
     one line as well; and so are an interruption before there is a command, and standard output that takes no more.
     """
+    _open_closed_streams()
+    _forget_senseless_width()
     try:
         _program().main(args=arguments, prog_name="loopyperf")
     except KeyboardInterrupt:
@@ -29,6 +31,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if refused is None:
             raise
         _end(f"Error: the answer cannot be written to standard output: {refused}", 1)
+
+
+def _open_closed_streams() -> None:
+    """Have something to write to in place of a closed stream: Python has None there.
+
+    Standard output refuses what is written then, as it does to programs that know of the descriptor alone.
+    """
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+
+
+def _forget_senseless_width() -> None:
+    """Let the terminal say how wide it is where COLUMNS does not: Rich takes 0 at its word."""
+    stated = os.environ.get("COLUMNS")
+    if stated is not None and not (stated.isdecimal() and int(stated)):
+        del os.environ["COLUMNS"]
 
 
 def _program() -> Any:

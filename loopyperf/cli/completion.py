@@ -1,6 +1,7 @@
 """What a shell is told that completes a word: which names there are, that a file goes here, what a kernel file has."""
 
 import ast
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from loopyperf.errors import LoopyperfError
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 OF_PATHS = (".", "/", "~")
 """what the path of a file begins with, and no name of ours"""
+BREAKS = frozenset({":", "="})
+"""what is a word of its own for bash, though no blanks are around it"""
 
 
 def names(words: Callable[[], Iterable[str]]) -> Complete:
@@ -46,7 +49,7 @@ def in_kernel_file(begun: str) -> list[CompletionItem]:
     """Return to what the beginning of ``FILE.py:FUNCTION`` is completed: a file, or what is defined in it."""
     file, colon, name = begun.rpartition(":")
     path = file if colon else begun
-    defined = [each for each in defined_in(Path(path).expanduser()) if not colon or each.startswith(name)]
+    defined = [each for each in defined_in(Path(path)) if not colon or each.startswith(name)]
     if colon or defined:
         return [CompletionItem(f"{path}:{each}") for each in defined]
     return [CompletionItem(begun, type="file")]
@@ -55,8 +58,9 @@ def in_kernel_file(begun: str) -> list[CompletionItem]:
 def defined_in(path: Path) -> list[str]:
     """Return the public names that the Python file at *path* defines, without executing it: its functions first."""
     try:
-        body = ast.parse(path.read_bytes()).body
-    except (OSError, SyntaxError, ValueError):
+        with warnings.catch_warnings(action="ignore"):  # who only completes a word is told of nothing
+            body = ast.parse(path.expanduser().read_bytes()).body
+    except (OSError, SyntaxError, ValueError, RuntimeError):
         return []
     functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     return [each for each in dict.fromkeys([*functions, *_assigned(body)]) if not each.startswith("_")]
@@ -71,7 +75,7 @@ def _assigned(body: Iterable[ast.stmt]) -> Iterator[str]:
 
 
 class BashWords(BashComplete):
-    """Completion in bash, for which ``matmul.py:tiled`` is three words, the last of which it completes."""
+    """Completion in bash, for which ``matmul.py:tiled`` and ``n=64`` are three words each; it completes the last."""
 
     before = ""
     """what bash has in words of its own before what it completes"""
@@ -81,13 +85,12 @@ class BashWords(BashComplete):
         split, last = super().get_completion_args()
         words: list[str] = []
         for previous, word in zip(["", *split], [*split, last], strict=True):
-            if words and ":" in (previous, word):
+            if words and BREAKS & {previous, word}:
                 words[-1] += word
             else:
                 words.append(word)
         *complete, begun = words
-        if begun != last or last == ":":
-            self.before = begun[: begun.rindex(":") + 1]
+        self.before = begun if last in BREAKS else begun.removesuffix(last)
         return complete, begun
 
     def format_completion(self, item: CompletionItem) -> str:

@@ -27,7 +27,7 @@ ALONE = re.compile(r"extra argument.*\((?P<size>[A-Za-z_]\w*=-?\d+)\b")
 EPILOG = """\b
 Exit status:
   0  there is an answer
-  1  there is no answer; a line on standard error says why, and what to do
+  1  there is no answer; what is printed says why, and what to do
   2  the command line is invalid
   130  it was interrupted, by Ctrl-C
 

@@ -137,7 +137,10 @@ def _of_description(path: str) -> Path:
             f"{path} is not a device description, whose name must end with {SUFFIX}: give the path of one, or the "
             "short name of a device, as `loopyperf devices` lists them"
         )
-    return Path(path).expanduser()
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # of somebody who has no home: there is no such file
+        return Path(path)
 
 
 @cache

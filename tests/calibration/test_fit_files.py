@@ -1,6 +1,7 @@
 """Fit files: what is written is read back, whole or not at all, and what is no fit is refused with a reason."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,27 @@ def test_a_save_that_fails_leaves_the_old_file_and_no_debris(fit: Fit, path: Pat
         save_fit(msgspec.structs.replace(fit, source="newer"), path)
     assert load_fit(path) == fit
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_link_to_a_file_stays_one(fit: Fit, path: Path, tmp_path: Path):
+    link = tmp_path / "link.json"
+    link.symlink_to(path)
+    save_fit(fit, link)
+    save_fit(fit, link)
+    assert link.is_symlink()
+    assert load_fit(path) == fit
+
+
+def test_what_is_no_file_is_written_to_and_stays_what_it_is(fit: Fit, path: Path, tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    # Somebody has to read for a pipe to be written to; who does both does not wait.
+    reader = os.open(pipe, os.O_RDWR)
+    save_fit(fit, pipe)
+    assert pipe.is_fifo()
+    save_fit(fit, path)
+    assert os.read(reader, 2**16) == path.read_bytes()
+    os.close(reader)
 
 
 def test_a_path_below_a_file_cannot_be_written(fit: Fit, path: Path):

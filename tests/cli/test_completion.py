@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from documents import ROOT, SITE, blocks
 
+from loopyperf.cli.completion import defined_in
 from loopyperf.cli.program import program
 
 PAGE = SITE / "reference" / "commands.md"
@@ -66,7 +67,9 @@ def told(words: str) -> list[str]:
     """Return what bash is told that completes the last of *words*: ``plain`` and a word, or what kind it is to find."""
     number = str(len(words.split()) - 1)
     environment = {"_LOOPYPERF_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": number}
-    return CliRunner().invoke(program, [], prog_name="loopyperf", env=environment).stdout.split()
+    done = CliRunner().invoke(program, [], prog_name="loopyperf", env=environment)
+    assert done.exception is None
+    return done.stdout.split()
 
 
 @pytest.mark.parametrize(
@@ -77,6 +80,9 @@ def told(words: str) -> list[str]:
         ("loopyperf calibrate --backend c", ["cuda"]),
         ("loopyperf estimate matmul.py:tiled --backend o", ["opencl"]),
         ("loopyperf train archive.jsonl --base s", ["sampled"]),
+        ("loopyperf calibrate --backend =", ["cuda", "opencl"]),
+        ("loopyperf train archive.jsonl --base = s", ["sampled"]),
+        ("loopyperf train archive.jsonl --base=s", ["sampled"]),
     ],
 )
 def test_names_are_completed_where_one_is_asked_for(words: str, completed: list[str]) -> None:
@@ -87,7 +93,9 @@ def test_names_are_completed_where_one_is_asked_for(words: str, completed: list[
     "words",
     [
         "loopyperf estimate mat",
+        "loopyperf estimate --set n = 64 mat",
         "loopyperf estimate matmul.py:tiled --fit mat",
+        "loopyperf estimate matmul.py:tiled --fit = mat",
         "loopyperf report matmul.py:tiled --fit mat",
         "loopyperf rank tiles.py:variants --fit mat",
         "loopyperf coverage --fit mat",
@@ -131,7 +139,9 @@ DEFINED = ["tiled", "tiled_more", "variants", "tiles"]
         ("loopyperf explain matmul.py : _", []),
         ("loopyperf trace broken.py : t", []),
         ("loopyperf trace nowhere.py : t", []),
+        ("loopyperf trace ~no-body/matmul.py : t", []),
         ("loopyperf trace matmul.py : tiled --eve", ["--events"]),
+        ("loopyperf trace --set n = 64 matmul.py : tiled_", ["tiled_more"]),
     ],
 )
 def test_what_a_kernel_file_defines_is_completed_without_executing_it(
@@ -141,6 +151,13 @@ def test_what_a_kernel_file_defines_is_completed_without_executing_it(
     Path("matmul.py").write_text(SOURCE, encoding="utf-8")
     Path("broken.py").write_text("def tiled(:\n", encoding="utf-8")
     assert told(words) == [f"plain,{name}" for name in completed]
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_python_warns_of_in_a_kernel_file_is_not_said_to_who_completes_a_word(tmp_path: Path) -> None:
+    file = tmp_path / "matmul.py"
+    file.write_text('def tiled(): return "\\d"\n', encoding="utf-8")
+    assert defined_in(file) == ["tiled"]
 
 
 @pytest.mark.parametrize(

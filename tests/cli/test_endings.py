@@ -1,4 +1,4 @@
-"""How a command ends that does not come to its end: by Ctrl-C, or where standard output takes no more."""
+"""How a command ends that does not come to its end: by Ctrl-C, or where standard output is full or closed."""
 
 import os
 import subprocess
@@ -64,3 +64,25 @@ def test_output_that_nothing_takes_is_one_line_and_status_1(arguments: list[str]
         )
     assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
     assert ended.stderr.startswith("Error: the answer cannot be written to standard output: [Errno 28]")
+
+
+def closing(streams: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Return how a command ends that a shell starts with *streams* closed."""
+    line = f'"$@" {streams}'
+    started = ["sh", "-c", line, "sh", sys.executable, "-m", "loopyperf", *arguments]
+    beside = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(started, env=beside, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["devices"], ["devices", "--json"]])
+def test_so_it_is_where_standard_output_is_closed(arguments: list[str]) -> None:
+    ended = closing(">&-", *arguments)
+    said = "Error: the answer cannot be written to standard output: [Errno 9] Bad file descriptor\n"
+    assert (ended.returncode, ended.stderr) == (1, said)
+    assert closing(">&- 2>&-", *arguments).returncode == 1
+
+
+def test_an_interruption_has_its_status_where_standard_error_is_closed(tmp_path: Path) -> None:
+    file = tmp_path / "interrupting.py"
+    file.write_text("raise KeyboardInterrupt", encoding="utf-8")
+    assert closing("2>&-", "estimate", f"{file}:f").returncode == 130

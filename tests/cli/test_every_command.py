@@ -240,6 +240,7 @@ BAD_INPUT = {
         ["devices", "show", "nvidia-titan-w"],
         "is described; nearest to it: nvidia-t",
     ),
+    "a description of nobody": (["devices", "show", "~no-body/d.toml"], "cannot read the device description"),
     "a description that is none": (["devices", "show", (corrupt_fit, ".toml")], "cannot read the device description"),
     "coverage of a fit that has none": (["coverage", "--device", "amd-r9-fury"], "says nothing of coverage"),
     "a folder without kernels": (["calibrate", "--kernels", "/dev/null"], "is not a folder"),
@@ -319,6 +320,14 @@ def test_tables_are_as_wide_as_they_need_in_a_pipe_and_as_told_otherwise(monkeyp
     piped = run("devices").stdout
     monkeypatch.setenv("COLUMNS", "85")
     assert max(map(len, run("devices").stdout.splitlines())) == 85 < max(map(len, piped.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("columns", ["", "0", "wide"])
+def test_a_width_that_is_none_is_as_good_as_not_stated(columns: str):
+    started = [sys.executable, "-m", "loopyperf", "devices"]
+    beside = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": columns}
+    printed = subprocess.run(started, env=beside, capture_output=True, text=True, check=True).stdout
+    assert printed == run("devices").stdout
 
 
 # }}}
