@@ -94,8 +94,8 @@ def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tup
     """
     meant = os.environ.get(DEVICE_VARIABLE) or None if device is None else device
     if meant is None or _is_name(meant):
-        question = (meant, os.environ.get("PYOPENCL_CTX"), backend)
-        return _usual.answer(question, lambda: _usual_by_name(meant, backend))
+        named = (None, os.environ.get("PYOPENCL_CTX")) if meant is None else meant
+        return _usual.answer((named, backend), lambda: _usual_by_name(meant, backend))
     described = chosen_device(meant)
     found, said = _usual_of(described, backend)
     if isinstance(found, Device):
@@ -195,7 +195,7 @@ def _check_asked_for(fit: Fit, model: str | None, device: str | None, backend: s
 
 
 def _is_of(fit: Fit, slug: str) -> bool:
-    return _named_alike.answer((fit.slug, slug), lambda: is_one_device(fit.slug, slug))
+    return fit.slug == slug or _named_alike.answer((fit.slug, slug), lambda: is_one_device(fit.slug, slug))
 
 
 # {{{ which device
