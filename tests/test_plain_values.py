@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -39,5 +40,6 @@ def test_estimates_of_a_batch_are_equal_where_all_of_it_is() -> None:
     )
     assert one == same != other
     assert one != one.to_dict()
+    assert one == ANY
     with pytest.raises(TypeError, match="unhashable"):
         hash(one)

@@ -162,12 +162,12 @@ def _found(slug: str, model: str | None, backend: str | None) -> Fit:
 
 
 def _places(slug: str, model: str | None) -> Iterator[list[str]]:
-    """Yield the files for a device: where a folder is called so, then of other folders, a person's own first."""
-    for folder in _folders():
+    """Yield the files for a device, a person's own first: where the folder is called so, then of other folders."""
+    own, bundled = _folders()
+    for folder, origin in ((own, "user"), (bundled, "bundled")):
         yield _files(f"{folder}/{slug}", model)
-    elsewhere = [known for known in known_fits() if known.slug != slug and model in (None, known.model)]
-    for origin in ("user", "bundled"):
-        yield [str(known.path) for known in elsewhere if known.origin == origin and _is_for(known, slug)]
+        elsewhere = (each for each in known_fits() if each.origin == origin and each.slug != slug)
+        yield [str(each.path) for each in elsewhere if each.model in _wanted(model) and _is_for(each, slug)]
 
 
 def _is_for(known: KnownFit, slug: str) -> bool:
@@ -198,8 +198,11 @@ def _files(folder: str, model: str | None) -> list[str]:
         names = sorted(os.listdir(folder))  # noqa: PTH208
     except OSError:
         return []
-    wanted = FITTED_MODELS if model is None else (model,)
-    return [f"{folder}/{name}" for each in wanted for name in names if _is_fit_of(name, each)]
+    return [f"{folder}/{name}" for each in _wanted(model) for name in names if _is_fit_of(name, each)]
+
+
+def _wanted(model: str | None) -> tuple[str, ...]:
+    return FITTED_MODELS if model is None else (model,)
 
 
 def _is_fit_of(name: str, model: str) -> bool:

@@ -5,7 +5,7 @@ The description of a device lies at ``<folder>/<device slug>.toml``.
 
 import difflib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -70,32 +70,40 @@ def load_device(name: str | os.PathLike[str]) -> Device:
     if is_path(words):
         return load_description(_of_description(words))
     slug = device_slug(words)
-    known = known_descriptions()
-    for each in known:
-        if each.slug == slug:
-            return load_description(each.path)
-    for device in _read(known)[0]:
-        if without_brand(slug) in names_without_brand(device):
-            return device
-    raise UnknownDeviceError(_no_such_device(slug, [each.slug for each in known]) + unread())
+    device = _called(slug)
+    if device is None:
+        raise UnknownDeviceError(_no_such_device(slug, [each.slug for each in known_descriptions()]) + unread())
+    return device
 
 
 def unread() -> str:
     """Return which descriptions, any of which may be of a device that is not found, cannot be read, as a sentence."""
-    errors = _read(known_descriptions())[1]
-    return "".join(f". Not looked at: {one_line(error)}" for error in errors)
+    found = (_read(each) for each in known_descriptions())
+    return "".join(f". Not looked at: {one_line(each)}" for each in found if isinstance(each, DeviceFileError))
 
 
-def _read(known: Iterable[KnownDescription]) -> tuple[list[Device], list[DeviceFileError]]:
-    """Return the devices that are described, and what is wrong with descriptions that cannot be read."""
-    devices: list[Device] = []
-    errors: list[DeviceFileError] = []
+def _called(slug: str) -> Device | None:
+    """Return the description of that short name, else the first, of a person's own first, that has it among its names.
+
+    Raises :class:`DeviceFileError` for a file of that short name that is not a description.
+    """
+    known = known_descriptions()
     for each in known:
-        try:
-            devices.append(load_description(each.path))
-        except DeviceFileError as error:
-            errors.append(error)
-    return devices, errors
+        if each.slug == slug:
+            return load_description(each.path)
+    name = without_brand(slug)
+    for each in sorted(known, key=lambda each: each.origin != "user"):
+        device = _read(each)
+        if isinstance(device, Device) and name in names_without_brand(device):
+            return device
+    return None
+
+
+def _read(known: KnownDescription) -> Device | DeviceFileError:
+    try:
+        return load_description(known.path)
+    except DeviceFileError as error:
+        return error
 
 
 def given_device(device: DeviceChoice) -> Device:
@@ -106,8 +114,8 @@ def given_device(device: DeviceChoice) -> Device:
 def description_or_none(name: str) -> Device | None:
     """Return the description of the device called *name*; None where there is none that can be read."""
     try:
-        return load_device(name)
-    except (UnknownDeviceError, DeviceFileError):
+        return _called(device_slug(name))
+    except DeviceFileError:
         return None
 
 

@@ -198,7 +198,8 @@ class _Group:
         """Yield of what a group has a share, the name of its limit, how much it has, and in which unit."""
         yield "work-items", "work_items_per_group", self.work_items, "work-items"
         yield "registers", "registers_per_work_item", self.registers, "registers of a work-item"
-        if self.registers and not self.shares_registers and self.device.limits.stated("registers_per_group"):
+        asked = ("registers_per_group", "partitions", "register_unit")
+        if self.registers and not self.shares_registers and all(map(self.device.limits.stated, asked)):
             # The hardware checks as if warps were spread evenly over all partitions.
             warps = _ceil(self.warps, self.device.limits.partitions)
             yield "registers", "registers_per_group", warps * self._registers_of_a_warp, "registers of a group"

@@ -11,7 +11,8 @@ from loopyperf.measurement.configuration import Array
 def verify(results: Mapping[str, Array], reference: Mapping[str, Array], tolerance: float) -> None:
     """Raise :class:`MeasurementError` unless each of the *results* agrees with *reference* within *tolerance*.
 
-    *results* are the arrays that the kernel wrote, by name; each needs its reference, of the same shape.
+    *results* are the arrays that the kernel wrote, by name; each needs its reference, of the same shape. The components
+    of vectors are an axis more.
     The error is that of :func:`relative_error`; one that is not a number is never within the tolerance.
     """
     missing = sorted(set(results) ^ set(reference))
@@ -22,8 +23,9 @@ def verify(results: Mapping[str, Array], reference: Mapping[str, Array], toleran
             f"{', '.join(missing)}"
         )
     for name, result in results.items():
-        if result.shape != reference[name].shape:
-            raise MeasurementError(f"array {name} has shape {result.shape}, its reference {reference[name].shape}")
+        shape, wanted = _components(result).shape, _components(reference[name]).shape
+        if shape != wanted:
+            raise MeasurementError(f"array {name} has shape {shape}, its reference {wanted}; mend one of them")
         error = relative_error(result, reference[name])
         if not error <= tolerance:
             raise MeasurementError(

@@ -242,7 +242,7 @@ class Estimate(_ExplainedLater, Shown):
 
     def __eq__(self, other: object) -> bool:
         """Return whether *other* says the same, at all sizes of a batch; of what has mappings there is no hash."""
-        return isinstance(other, Estimate) and self.to_dict() == other.to_dict()
+        return self.to_dict() == other.to_dict() if isinstance(other, Estimate) else NotImplemented
 
     @property
     def place(self) -> tuple[bool, float]:

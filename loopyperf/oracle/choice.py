@@ -4,12 +4,13 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import TypeGuard
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, is_one_device, known_descriptions, listed_as, load_device, slug_of
-from loopyperf.device.names import device_slug
+from loopyperf.device.names import device_slug, is_path
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.oracle.remembering.moment import Moment
@@ -31,7 +32,8 @@ def chosen_device(device: DeviceChoice | None) -> Device:
     if isinstance(device, Device):
         return device
     name = os.environ.get(DEVICE_VARIABLE) or _described_local_device() if device is None else device
-    return _devices.answer(name, lambda: load_device(name))
+    # A description that is given by its path may be edited between two questions, and a search names devices.
+    return _devices.answer(name, lambda: load_device(name)) if _is_name(name) else load_device(name)
 
 
 def device_or_error(device: DeviceChoice | None) -> tuple[str, Device | UnknownDeviceError]:
@@ -66,6 +68,7 @@ def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, bac
 
 _fits = Moment[tuple[Fit, tuple[str, ...]]]()
 _devices = Moment[Device]()
+_named_alike = Moment[bool]()
 
 
 def meant_fit(model: str | None, device: str | None, backend: str | None) -> tuple[Fit, tuple[str, ...]]:
@@ -86,13 +89,14 @@ def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tup
     """Return the fit or the description that answers for *device* if no model is named, and what is to be said of it.
 
     It is the best fit for the device, else its description, by which :data:`WITHOUT_FIT` answers. If a *backend* is
-    named, or no device, it is always a fit; :func:`chosen_fit` says of which device. Raises
-    :class:`UnknownDeviceError` if there is neither.
+    named, or no device, here or in ``LOOPYPERF_DEVICE``, it is always a fit; :func:`chosen_fit` says of which device.
+    Raises :class:`UnknownDeviceError` if there is neither.
     """
-    if isinstance(device, str | None):
-        named = device if device is not None else (os.environ.get(DEVICE_VARIABLE), os.environ.get("PYOPENCL_CTX"))
-        return _usual.answer((named, backend), lambda: _usual_by_name(device, backend))
-    described = chosen_device(device)
+    meant = os.environ.get(DEVICE_VARIABLE) or None if device is None else device
+    if meant is None or _is_name(meant):
+        named = (None, os.environ.get("PYOPENCL_CTX")) if meant is None else meant
+        return _usual.answer((named, backend), lambda: _usual_by_name(meant, backend))
+    described = chosen_device(meant)
     found, said = _usual_of(described, backend)
     if isinstance(found, Device):
         return found, said
@@ -100,14 +104,18 @@ def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tup
 
 
 _usual = Moment[tuple[Fit | Device, tuple[str, ...]]]()
+_fit_if_any = Moment[tuple[Fit, tuple[str, ...]] | None]()
+
+
+def _is_name(device: DeviceChoice) -> TypeGuard[str]:
+    return isinstance(device, str) and not is_path(device)
 
 
 def _usual_by_name(name: str | None, backend: str | None) -> tuple[Fit | Device, tuple[str, ...]]:
     try:
         return meant_fit(None, name, backend)
     except UnknownDeviceError:
-        named = os.environ.get(DEVICE_VARIABLE) if name is None else name
-        described = _described(named) if named and backend is None else None
+        described = None if name is None or backend is not None else _described(name)
         if described is None:
             raise
     return _usual_of(described, backend)
@@ -115,15 +123,22 @@ def _usual_by_name(name: str | None, backend: str | None) -> tuple[Fit | Device,
 
 def _usual_of(device: Device, backend: str | None) -> tuple[Fit | Device, tuple[str, ...]]:
     """Return the fit or the description that answers for *device*; its fit may know it by another name."""
-    try:
+    if backend is not None:
         return meant_fit(None, device.slug, backend)
-    except UnknownDeviceError:
-        if backend is not None:
-            raise
-        return device, (
+    return _fit_if_any.answer(device.slug, lambda: _fit_or_none(device.slug)) or (
+        device,
+        (
             f"there is no fit for {device.slug!r}: the model {WITHOUT_FIT!r} answers by its description; "
             "model=... asks another one",
-        )
+        ),
+    )
+
+
+def _fit_or_none(slug: str) -> tuple[Fit, tuple[str, ...]] | None:
+    try:
+        return meant_fit(None, slug, None)
+    except UnknownDeviceError:
+        return None
 
 
 def _described(name: str) -> Device | None:
@@ -167,7 +182,7 @@ def _check_asked_for(fit: Fit, model: str | None, device: str | None, backend: s
             f"the fit is of the model {fit.model!r}, but {model!r} was asked for; ask for the fit's model, or give "
             f"a fit of {model!r}"
         )
-    if device is not None and not is_one_device(slug_of(device), fit.slug):
+    if device is not None and not _is_of(fit, slug_of(device)):
         raise FitFileError(
             f"the fit is for the device {fit.slug!r}, but {device!r} was asked for; give the fit alone, or the "
             "device alone"
@@ -177,6 +192,10 @@ def _check_asked_for(fit: Fit, model: str | None, device: str | None, backend: s
             f"the fit was measured through {_backend_in_words(fit)}, but {backend!r} was asked for; leave the backend "
             "out, or give another fit"
         )
+
+
+def _is_of(fit: Fit, slug: str) -> bool:
+    return fit.slug == slug or _named_alike.answer((fit.slug, slug), lambda: is_one_device(fit.slug, slug))
 
 
 # {{{ which device
@@ -236,7 +255,7 @@ def _local_device_among(
         local = _local_device(os.environ.get("PYOPENCL_CTX"))
     except BackendError as error:
         raise UnknownDeviceError(f"no device was named and this machine has none ({error}); {how}") from error
-    if not any(is_one_device(local, each) for each in known):
+    if listed_as(local) not in known:
         raise UnknownDeviceError(f"no device was named and {otherwise.format(local)}; {how}{further(local)}")
     return local
 

@@ -107,6 +107,20 @@ def test_a_device_has_the_name_of_its_driver_and_that_of_its_description(saved: 
         find_fit(asked, "overlap")
 
 
+@pytest.mark.parametrize("saved", ["amd-r9-fury", "fiji"])
+@pytest.mark.parametrize("asked", ["amd-r9-fury", "Fiji", "Radeon R9 Fury"])
+def test_ones_own_fit_beats_the_bundled_one_by_whatever_name_of_the_device(saved: str, asked: str):
+    save_fit(fit_from("own"), user_fits() / saved / "linear.json")
+    assert find_fit(asked).source == find_fit(asked, "linear").source == "own"
+
+
+@pytest.mark.parametrize("asked", ["nvidia-gtx-1060", "GeForce GTX 1060"])
+def test_what_lies_beside_fits_is_none_by_whatever_name_of_the_device(asked: str):
+    save_fit(fit_from("own"), user_fits() / "nvidia-gtx-1060" / "overlap.json")
+    (user_fits() / "nvidia-gtx-1060" / "notes.json").write_text("[]")
+    assert find_fit(asked).source == "own"
+
+
 def test_a_fit_of_another_device_that_cannot_be_read_is_no_error():
     broken = user_fits() / "some-device" / "linear.json"
     broken.parent.mkdir(parents=True)

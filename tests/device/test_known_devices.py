@@ -79,6 +79,13 @@ def test_ones_own_description_is_found_by_name_and_beats_the_bundled_one(own_dat
     assert "my-gpu" in lpp.devices()
 
 
+def test_ones_own_description_beats_the_bundled_one_by_every_name_that_both_have(own_data: Path):
+    (own_data / "devices").mkdir(parents=True)
+    shutil.copy(BUNDLED / "nvidia-v100.toml", own_data / "devices" / "z-gpu.toml")
+    assert lpp.load_device("Tesla V100-PCIE-16GB").slug == lpp.load_device("V100").slug == "z-gpu"
+    assert lpp.load_device("nvidia-v100").slug == "nvidia-v100"
+
+
 def test_ones_own_description_that_is_corrupt_is_not_passed_over(own_data: Path):
     (own_data / "devices").mkdir(parents=True)
     (own_data / "devices" / "nvidia-v100.toml").write_text("schema = ")

@@ -181,11 +181,12 @@ def test_a_group_that_makes_no_sense_is_refused(needs):
         occupancy(load_device("nvidia-titan-v"), *needs)
 
 
-def test_all_limits_that_are_not_described_are_asked_for_at_once(tmp_path):
+@pytest.mark.parametrize("more", ["", 'registers_per_group = { value = 8, unit = "registers", source = "b" }'])
+def test_all_limits_that_are_not_described_are_asked_for_at_once(more, tmp_path):
     (tmp_path / "bare.toml").write_text(
         'schema = 1\nname = "Bare"\nvendor = "B"\narchitecture = "B"\n'
         'warp_size = { value = 32, unit = "work-items", source = "b" }\n'
-        '[limits]\nwarps = { value = 8, unit = "warps", source = "b" }\n'
+        f'[limits]\nwarps = {{ value = 8, unit = "warps", source = "b" }}\n{more}'
     )
     bare = load_device(tmp_path / "bare.toml")
     with pytest.raises(MissingNumberError, match=r"state limits\.groups .*published it, .* \[limits\]: groups = {.*}$"):

@@ -36,6 +36,14 @@ def test_error_of_vectors_is_that_of_their_components_without_what_fills_them_up
     assert relative_error(filled, np.ones(3, three)) == 0
 
 
+@pytest.mark.parametrize("reference", [np.ones(3), np.ones(4), np.ones(3, np.dtype([("x", np.float32)]))])
+def test_vectors_are_not_compared_with_numbers_and_others(reference):
+    four = np.ones(3, np.dtype([(name, np.float32) for name in "xyzw"]))
+    with pytest.raises(MeasurementError, match=r"array b has shape \(3, 4\), its reference \("):
+        verify({"b": four}, {"b": reference}, 1.0)
+    verify({"b": four}, {"b": four}, 0.0)
+
+
 def test_arrays_without_elements_agree():
     assert relative_error(np.zeros((0, 3)), np.zeros((0, 3))) == 0.0
 

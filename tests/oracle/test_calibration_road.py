@@ -1,5 +1,6 @@
 """From measurements to a fit to an estimate: known weights go in by the clock of a device and come out again."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -364,6 +365,14 @@ def test_a_device_that_was_not_calibrated_is_not_validated(backend, kernels):
 def test_a_fit_of_another_device_is_used_with_a_warning(backend, kernels, make_fit):
     with pytest.warns(LoopyperfWarning, match=f"the fit is for 'made-up-1', the kernels are measured on '{SLUG}'"):
         found = validate(backend, kernels, fit=make_fit(weights={"launches": 1.0}))
+    assert {row.predicted for row in found} == {1.0}
+
+
+def test_a_fit_that_knows_the_device_by_another_name_is_used_without_a_warning(kernels, make_fit):
+    driver = SyntheticBackend(seconds, environment=environment(device="GeForce GTX 1060 6GB"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LoopyperfWarning)
+        found = validate(driver, kernels, fit=make_fit(slug="nvidia-gtx-1060", weights={"launches": 1.0}))
     assert {row.predicted for row in found} == {1.0}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import inf
 from typing import Any
 
 from loopyperf.models.on_device.advice import UNMODELLED, Advice
@@ -48,13 +49,13 @@ class OnDevice(Shown):
 
     @property
     def least(self) -> float:
-        """Return the seconds of the roofline, a bound of what it sees alone; 0 where there is none.
+        """Return the seconds of the roofline, a bound of what it sees alone; -infinity where there is none.
 
         Those of the model, which has what launching takes, where it was asked.
         """
         if "roofline" in self.estimates:
             return float(self.estimates["roofline"])
-        return 0.0 if self.roofline is None else sum(launch.seconds for launch in self.roofline.launches)
+        return -inf if self.roofline is None else sum(launch.seconds for launch in self.roofline.launches)
 
     @property
     def beyond_advice(self) -> str:

@@ -138,14 +138,14 @@ class Cascade:
     def fastest(self) -> dict[str, Estimate]:
         """Return the fastest variants by name, as many as are wanted; in the order given where times are equal.
 
-        Those whose times lack something stand behind all others.
+        Those whose times lack something, or are below 0, stand behind all others.
         """
         order = sorted(self.estimates, key=lambda name: (self.estimates[name].place, self._places[name]))
         return {name: self.estimates[name] for name in order[: self.top]}
 
     @property
     def beaten(self) -> tuple[Beaten, ...]:
-        """Return the variants that are not among these, those with the least bounds first."""
+        """Return the variants that are not among these, those with the least bounds first, but times below 0 last."""
         slower = sorted(
             self.estimates.keys() - self.fastest.keys(), key=lambda name: float(self.estimates[name].seconds)
         )
@@ -153,7 +153,7 @@ class Cascade:
         known = [Beaten(name, float(self.estimates[name].seconds), model) for name in slower]
         names = [self.variants[self._turns[turn]].name for _, _, turn in self._left]
         open_ = [Beaten(name, self._bounds[name].seconds, self._bounds[name].model) for name in names]
-        return tuple(sorted((*known, *open_), key=lambda each: each.at_least))
+        return tuple(sorted((*known, *open_), key=lambda each: (each.at_least < 0, each.at_least)))
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -140,7 +140,8 @@ class Ranking(Shown):
         known = [Candidate(name, float(each.seconds), _spread(each)) for name, each in self.estimates.items()]
         spreads = [each.spread for each in known if each.spread is not None]
         widest = max(spreads, default=None)
-        return [*known, *(Candidate(each.name, each.at_least, widest, is_ranked=False) for each in self.beaten)]
+        beaten = [(each, widest if each.at_least > 0 else None) for each in self.beaten]
+        return [*known, *(Candidate(each.name, each.at_least, spread, is_ranked=False) for each, spread in beaten)]
 
     def sheet(self) -> Sheet:
         """Return the fastest and the slowest variants, and who has no place in the order."""
@@ -181,13 +182,13 @@ class Ranking(Shown):
         yield from (f"at least, without {', '.join(what)}: {listed(names, NAMED)}" for what, names in lacking.items())
         if 0 < sum(map(len, lacking.values())) < len(self.estimates):
             yield "variants whose times lack something stand behind all others, whatever is left of their times"
-        negative = [name for name, estimate in self.estimates.items() if float(estimate.seconds) < 0]
+        beaten = {each.name: each.at_least for each in self.beaten}
+        negative = [name for name, seconds in {**self.seconds, **beaten}.items() if seconds < 0]
         if negative:
             names = listed(negative, NAMED)
             yield f"behind all others, since the fit does not apply where a run time is below 0: {names}"
-        if self.beaten:
-            least = min(each.at_least for each in self.beaten)
-            yield f"no place in the order: {number_of(len(self.beaten), 'variant')} of {duration(least)} or more"
+        if slower := [seconds for seconds in beaten.values() if seconds >= 0]:
+            yield f"no place in the order: {number_of(len(slower), 'variant')} of {duration(min(slower))} or more"
         yield from unanswered(self.failures, as_said=str)
 
     def to_dict(self) -> dict[str, Any]:

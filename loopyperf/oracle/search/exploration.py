@@ -100,7 +100,8 @@ class Exploration:
     def _tell(self, trial: "Trial", point: int) -> None:
         estimate = self.estimates.get(self.variants[point].name)
         seconds = inf if estimate is None else float(estimate)
-        self.adviser.tell(trial, seconds if isfinite(seconds) else None)
+        # The fit does not apply where a time is below 0: the adviser would look for more of such points.
+        self.adviser.tell(trial, seconds if isfinite(seconds) and seconds >= 0 else None)
 
     def ranking(self, notes: Sequence[str]) -> Ranking:
         """Return the ranking of what was asked about; of equal times, those of earlier points of the space first."""

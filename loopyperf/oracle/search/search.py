@@ -81,8 +81,12 @@ class Search(Shown):
 
     @property
     def best_so_far(self) -> tuple[float, ...]:
-        """Return, after each trial, the seconds of the fastest point up to then; infinity as long as there is none."""
-        return tuple(accumulate((inf if each.seconds is None else each.seconds for each in self.trials), min))
+        """Return, after each trial, the seconds of the fastest point up to then; infinity as long as there is none.
+
+        A time below 0 is none: the fit does not apply there.
+        """
+        known = (inf if each.seconds is None or each.seconds < 0 else each.seconds for each in self.trials)
+        return tuple(accumulate(known, min))
 
     def trials_until(self, seconds: float) -> int | None:
         """Return how many trials it took until one was no slower than *seconds*; None where none was."""
@@ -95,7 +99,7 @@ class Search(Shown):
         asked = f"{len(self.trials):,} of {number_of(self.points, 'point')} by {self.optimizer}"
         answer = NO_ESTIMATE
         if ranking.order:
-            answer = f"{ranking.best}, trial {self.trials_until(self.seconds)}, takes {ranking.fastest_in_words}"
+            answer = f"{ranking.best}, trial {self._numbers[ranking.best]:,}, takes {ranking.fastest_in_words}"
         return Sheet(
             asked=f"{described(asked, ranking.sizes, ranking.typical)} on {ranking.device}, model {ranking.model}",
             answer=answer,
@@ -104,8 +108,13 @@ class Search(Shown):
             notes=self.ranking.notes,
         )
 
+    @property
+    def _numbers(self) -> dict[str, int]:
+        """Return name -> which trial it was."""
+        return {each.name: number for number, each in enumerate(self.trials, 1)}
+
     def _table(self) -> Table:
-        trial = {each.name: number for number, each in enumerate(self.trials, 1)}
+        trial = self._numbers
         place = {name: number for number, group in enumerate(self.ranking.ties, 1) for name in group}
 
         def row(name: str) -> tuple[str, ...]:

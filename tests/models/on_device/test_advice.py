@@ -156,6 +156,16 @@ def test_a_column_is_named_with_the_sectors_that_it_asks_for():
     assert any("store b, 4 sectors per request; of these" in sentence for sentence in memory.evidence)
 
 
+@pytest.mark.parametrize(
+    ("knl", "sizes", "is_spread"), [(transposed(), {"n": 4096}, True), (doubled(), {"n": 2**20}, False)]
+)
+def test_neighbouring_elements_are_advised_where_requests_are_of_others(knl, sizes: dict[str, int], is_spread: bool):
+    (advice,) = lpp.advise(knl, **sizes, device=V100)
+    (memory,) = (each for each in advice.benefits if each.name == "B_memlp")
+    assert any("neighbouring elements to neighbouring work-items" in each for each in memory.techniques) == is_spread
+    assert any("where" in each for each in memory.evidence) == is_spread
+
+
 def test_requests_of_more_sectors_than_needed_are_shown_whatever_gpuperf_says_of_memory():
     (advice,) = lpp.advise(transposed(), n=4096, device=V100)
     (load,) = advice.beside_benefits

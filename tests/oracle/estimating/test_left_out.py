@@ -1,6 +1,7 @@
 """What a fit has no weight for is not in a time, and the headline says so."""
 
 from functools import partial
+from math import inf
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ from kernels import doubled, outer_product
 
 import loopyperf as lpp
 from loopyperf.calibration.intervals.uncertainty import Uncertainty
+from loopyperf.errors import ParameterError
 from loopyperf.oracle.estimating.by_counts import BELOW_ZERO
+from loopyperf.oracle.search.adviser import Adviser
 
 KERNEL = doubled()
 KNOWN = Uncertainty(tuple(np.arange(1, 100) / 100), (), ((0.0,),))
@@ -51,17 +54,53 @@ def test_a_ranking_and_a_search_by_such_a_fit_say_at_least(make_fit):
         assert sum("at least" in line for line in str(answer).splitlines()[1:]) >= rows
 
 
-def test_a_ranking_has_times_below_zero_behind_all_others_and_says_so(make_fit):
+@pytest.fixture
+def below_zero(make_fit):
+    """A fit by which 64 elements of what is doubled take less than nothing, and 8 of them 12 ns."""
     nothing = dict.fromkeys(lpp.count(KERNEL).properties(), 1e-12)
-    fit = make_fit(weights={**nothing, "f32 mul": -1e-9, "launches": 2e-8})
-    variants, sizes = {"long": doubled("m"), "short": doubled("n")}, {"n": 8, "m": 64}
-    assert not any("below 0" in each for each in lpp.rank(variants, fit=make_fit(), **sizes).remarks())
-    ranking = lpp.rank(variants, fit=fit, **sizes)
+    return make_fit(weights={**nothing, "f32 mul": -1e-9, "launches": 2e-8}, uncertainty=KNOWN)
+
+
+LONG_AND_SHORT = {"long": doubled("m"), "short": doubled("n")}
+SIZES = {"n": 8, "m": 64}
+NO_TIME = "behind all others, since the fit does not apply where a run time is below 0: "
+
+
+def test_a_ranking_has_times_below_zero_behind_all_others_and_says_so(make_fit, below_zero):
+    assert not any("below 0" in each for each in lpp.rank(LONG_AND_SHORT, fit=make_fit(), **SIZES).remarks())
+    ranking = lpp.rank(LONG_AND_SHORT, fit=below_zero, **SIZES)
     assert ranking.order == ("short", "long")
     assert [name for name, seconds in ranking.seconds.items() if seconds < 0] == ["long"]
-    assert "behind all others, since the fit does not apply where a run time is below 0: long" in list(
-        ranking.remarks()
-    )
+    assert list(ranking.remarks()) == [f"{NO_TIME}long"]
+
+
+def test_a_time_below_zero_that_is_not_among_the_fastest_is_no_bound(below_zero):
+    variants = {**LONG_AND_SHORT, "alike": doubled("n", group=32)}
+    ranking = lpp.rank(variants, fit=below_zero, top=1, **SIZES)
+    assert [each.name for each in ranking.beaten] == ["alike", "long"]
+    assert ranking.ties == (("short", "alike"), ("long",))
+    assert list(ranking.remarks()) == [f"{NO_TIME}long", "no place in the order: 1 variant of 12 ns or more"]
+    with pytest.raises(ParameterError, match="no intervals"):
+        ranking.shortlist()
+
+
+@pytest.mark.parametrize("optimizer", ["exhaustive", "random"])
+def test_a_search_takes_no_time_below_zero_for_the_fastest(optimizer: str, below_zero, monkeypatch: pytest.MonkeyPatch):
+    told: list[float | None] = []
+    monkeypatch.setattr(Adviser, "tell", lambda _, trial, seconds: told.append(seconds))
+    found = lpp.search(doubled, {"size": ["m", "n"]}, fit=below_zero, optimizer=optimizer, **SIZES)
+    (fast,) = (seconds for seconds in found.ranking.seconds.values() if seconds > 0)
+    number = [trial.choice["size"] for trial in found.trials].index("n") + 1
+    assert f"size=n, trial {number}, takes 12 ns" in " ".join(str(found).split())
+    assert (found.best_so_far[-1], found.trials_until(fast)) == (fast, number)
+    assert found.best_so_far[0] == (fast if number == 1 else inf)
+    assert sorted(map(str, told)) == ([] if optimizer == "exhaustive" else sorted([str(fast), "None"]))
+
+
+def test_what_no_roofline_says_is_not_more_than_a_time_below_zero(below_zero):
+    (on,) = lpp.explain(KERNEL, n=64, device="made-up-1", fit=below_zero, models=["linear"]).devices
+    assert on.estimate.seconds < 0
+    assert (on.roofline, on.under_the_roof, on.is_under_the_roof("linear")) == (None, "", False)
 
 
 def test_a_split_by_such_a_fit_says_at_least():
