@@ -34,6 +34,13 @@ def test_a_size_of_numpys_is_one_of_pythons_in_json(ask: Callable[..., Any]) -> 
     assert hasattr(own, "to_dict") or hasattr(own, "to_json")
 
 
+def test_comparisons_over_the_occupancy_are_equal_where_all_of_them_is() -> None:
+    one, same, other = (
+        lpp.compare_occupancies(doubled(), device="nvidia-v100", models=["roofline"], n=n) for n in (4096, 4096, 8192)
+    )
+    assert one == same != other
+
+
 def test_estimates_of_a_batch_are_equal_where_all_of_it_is() -> None:
     one, same, other = (
         lpp.estimate(doubled(), device="amd-r9-fury", n=np.array([16, last])) for last in (4096, 4096, 8192)

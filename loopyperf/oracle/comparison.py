@@ -96,7 +96,7 @@ class Comparison(Shown):
         }
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class OccupancyComparison(Shown):
     """What the models say of a kernel over how many groups reside on a core at once."""
 
@@ -128,6 +128,10 @@ class OccupancyComparison(Shown):
                 raise ParameterError(f"there is no answer of {standard!r}, only of {', '.join(self.seconds) or 'none'}")
             standard = float(self.seconds[standard][0])
         return {name: 100 * standard / times for name, times in self.seconds.items()}
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether *other* says the same, at all occupancies; of what has mappings there is no hash."""
+        return self.to_dict() == other.to_dict() if isinstance(other, OccupancyComparison) else NotImplemented
 
     @property
     def points(self) -> dict[str, list[tuple[float, float]]]:

@@ -141,7 +141,8 @@ def _chosen(
         return usual_answer(device, through)
     if device is not None and not isinstance(device, str):
         raise ParameterError(
-            f"a fitted model needs a fit, which is looked up by the device's name; received {device!r}"
+            "a fitted model needs a fit, which is looked up by the device's name; give that name, or the path of a fit "
+            f"by fit=..., in place of {device!r}"
         )
     model = None if asked is None else asked.name
     return meant_fit(model, device, through) if fit is None else (chosen_fit(model, device, fit, through), ())

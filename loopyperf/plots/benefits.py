@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from loopyperf.models.on_device.advice import Advice
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above
+from loopyperf.plots.figures import Axes, Figure, axes, check_drawn, figure_of, legend_above
 from loopyperf.plots.styles import HALVES, hollow, point_styles
 
 MILLISECOND = 1e-3
@@ -13,18 +13,18 @@ MARGIN = 0.12
 """of the longest time: the room for words above and below the points"""
 
 
-def plot_benefits(advice: Mapping[str, Advice] | Sequence[Advice], *, ax: Axes | None = None) -> Figure:
+def plot_benefits(advice: Mapping[str, Advice] | Sequence[Advice] | Advice, *, ax: Axes | None = None) -> Figure:
     """Return the benefit X-Y chart: what memory (x, ms) and computation (y, ms) cost of kernels, and would ideally.
 
-    *advice* is by the names of kernels, or of the launches that :func:`loopyperf.advise` names. Of each, the cross is
-    what it would cost without overlap, Tmem and Tcomp: above the diagonal, computation is the bound. The solid point is
-    what it costs: T'mem, which nothing hides, and Tcomp; their sum is Texec. The hollow one, at the end of the line, is
-    what it would cost ideally: Tmem_min at most, and Tfp. The chart is that of Sim, Fig. 4 (A and A') and 14. Nothing
-    is refused: without kernels the axes are empty.
+    *advice* is that on one launch, or by the names of kernels, or what :func:`loopyperf.advise` returns. Of each, the
+    cross is what it would cost without overlap, Tmem and Tcomp: above the diagonal, computation is the bound. The solid
+    point is what it costs: T'mem, which nothing hides, and Tcomp; their sum is Texec. The hollow one, at the end of the
+    line, is what it would cost ideally: Tmem_min at most, and Tfp. The chart is that of Sim, Fig. 4 (A and A') and 14.
+    Without kernels the axes are empty. Raises :class:`ParameterError` for anything else than advice.
     """
+    by_name = _by_name(advice)
     ax = axes(ax)
     largest = 0.0
-    by_name = advice if isinstance(advice, Mapping) else {each.launch: each for each in advice}
     for (name, each), style in zip(by_name.items(), point_styles(HALVES), strict=False):
         unit = each.clock * MILLISECOND
         found = each.analysis
@@ -50,3 +50,10 @@ def plot_benefits(advice: Mapping[str, Advice] | Sequence[Advice], *, ax: Axes |
     ax.set_xticks([tick for tick in ax.get_xticks() if left <= tick <= right - EDGE * (right - left)])
     legend_above(ax)
     return figure_of(ax)
+
+
+def _by_name(advice: Mapping[str, Advice] | Sequence[Advice] | Advice) -> dict[str, Advice]:
+    listed = [advice] if not isinstance(advice, Mapping | Sequence) else advice
+    for each in listed.values() if isinstance(listed, Mapping) else listed:
+        check_drawn(each, Advice, "loopyperf.advise")
+    return dict(listed) if isinstance(listed, Mapping) else {each.launch: each for each in listed}

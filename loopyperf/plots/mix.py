@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from loopyperf.idg.metrics.mix import Count, Mix
-from loopyperf.plots.figures import Axes, Figure, axes, figure_of, legend_above, name_rows
+from loopyperf.plots.figures import Axes, Figure, axes, check_drawn, figure_of, legend_above, name_rows
 from loopyperf.plots.styles import area_styles
 
 Class = str | tuple[str, str]
 """what instructions are called: e.g. a subsystem; or a kind and a type"""
+WHENCE = "loopyperf.idg.Idg.mix of each kernel, by its name"
 MOST = 8
 """classes that are told apart; others are one"""
 
@@ -19,8 +20,9 @@ def plot_mix(mixes: Mapping[str, Mix | Mapping[Class, Count]], *, most: int = MO
     *mixes* are by the kernel's name: a :func:`loopyperf.idg.metrics.instruction_mix`, or numbers of instructions by
     class, as :meth:`loopyperf.idg.Idg.mix` and :func:`loopyperf.idg.metrics.executions_by_subsystem` return. How many
     instructions all are stands beside the name. Classes beyond the *most* frequent ones over all kernels are "others".
-    Nothing is refused: a kernel without instructions has no bar.
+    A kernel without instructions has no bar. Raises :class:`ParameterError` for anything else than mixes by name.
     """
+    check_drawn(mixes, Mapping, WHENCE)
     ax = axes(ax)
     tables = {kernel: _by_class(mix) for kernel, mix in mixes.items()}
     totals = {kernel: sum(table.values()) for kernel, table in tables.items()}
@@ -44,6 +46,7 @@ def plot_mix(mixes: Mapping[str, Mix | Mapping[Class, Count]], *, most: int = MO
 def _by_class(mix: Mix | Mapping[Class, Count]) -> dict[str, float]:
     if isinstance(mix, Mix):
         return {each.name: float(getattr(mix, each.name)) for each in fields(mix)}
+    check_drawn(mix, Mapping, WHENCE)
     return {name if isinstance(name, str) else " ".join(name).strip(): float(count) for name, count in mix.items()}
 
 

@@ -51,6 +51,12 @@ def test_a_kernel_of_no_instructions_has_no_bar() -> None:
     assert plot_mix({}).axes[0].get_xlabel() == "instructions (%)"
 
 
+@pytest.mark.parametrize("mixes", [{("fma", "f32"): 3}, Mix(computation=6, memory=3, synchronization=1)])
+def test_a_mix_without_the_name_of_its_kernel_is_refused(mixes: object) -> None:
+    with pytest.raises(ParameterError, match=r"of each kernel, by its name; received (int|Mix)"):
+        plot_mix(mixes)  # type: ignore[arg-type]
+
+
 UNCERTAIN = Uncertainty(tuple(np.arange(1, 100) / 100), ("adds", "loads"), ((4.0, 0, 0), (0, 1.0, 0), (0, 0, 9.0)))
 """of 99 scores the 80th is 0.8"""
 

@@ -117,6 +117,10 @@ def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
     found = analyse(Inputs(insts=100, mem_insts=0, **numbers), Parameters(freq=1e9))
     advice = Advice("k", 1e9, found, ())
     (ax,) = plot_benefits({"k": advice}).axes
+    (alone,) = plot_benefits(advice).axes
+    assert [line.get_xydata().tolist() for line in alone.lines] == [line.get_xydata().tolist() for line in ax.lines]
+    with pytest.raises(ParameterError, match=r"drawn is Advice, from loopyperf.advise; received str"):
+        plot_benefits({"k": "advice"})  # type: ignore[dict-item]
     between, hidden, whole, solid, hollow, diagonal, *_ = ax.lines
     assert (list(whole.get_xdata()), list(whole.get_ydata())) == ([0.0], [1.0])
     assert list(hidden.get_ydata()) == [1.0, 1.0]

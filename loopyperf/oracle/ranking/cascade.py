@@ -17,6 +17,7 @@ from loopyperf.oracle.ranking.judge import Judge
 from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered
 from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT
 from loopyperf.oracle.ranking.variants import Variant
+from loopyperf.units import number_of
 
 ROUNDING = 1e-9
 """by which a time may be below its bound, relative"""
@@ -162,7 +163,7 @@ class Cascade:
         for bound in dict.fromkeys(self._contradicted.values()):
             number = sum(each == bound for each in self._contradicted.values())
             found.append(
-                f"{bound!r} is not a bound of {self.judges[-1].model!r}: {number} variants are faster than it says, "
-                "and some that were left out may be"
+                f"{bound!r} is not a bound of {self.judges[-1].model!r}, which says less for "
+                f"{number_of(number, 'variant')}, and may for some that were left out"
             )
         return tuple(found)

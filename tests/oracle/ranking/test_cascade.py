@@ -157,7 +157,7 @@ def test_what_contradicts_a_bound_is_said():
     cascade = answered([bound, Stated("model", {"a": 4.0, "b": 1.0})], ["a", "b"], top=1)
     assert list(cascade.fastest) == ["a"]  # and b is faster
     assert cascade.notes == (
-        "'bound' is not a bound of 'model': 1 variants are faster than it says, and some that were left out may be",
+        "'bound' is not a bound of 'model', which says less for 1 variant, and may for some that were left out",
     )
 
 
