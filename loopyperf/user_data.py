@@ -29,3 +29,11 @@ def user_data_name() -> str:
             f"{DATA_VARIABLE} names {named}, which is no folder; let it name one, or unset it for the usual one"
         )
     return named
+
+
+def below_home(path: str | os.PathLike[str]) -> Path:
+    """Return *path* with a ``~`` or ``~name`` that it begins with as that folder; as it is where nobody is called so."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)

@@ -34,10 +34,11 @@ def write_document(document: Document, target: Path, what: str) -> None:
             f"the {what} for {target} holds a number that is not finite, which no file may; fit it again"
         )
     try:
+        text = _text(document) + "\n"
         if target.exists() and not target.is_file():
-            target.write_text(_text(document) + "\n", encoding="utf-8")
+            target.write_text(text, encoding="utf-8")
         else:
-            _replace(target.resolve(), _text(document) + "\n")
+            _replace(target.resolve(), text)
         Written.number += 1
     except OSError as error:
         raise FitFileError(

@@ -9,6 +9,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem
 
 from loopyperf.errors import LoopyperfError
+from loopyperf.user_data import below_home
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 OF_PATHS = (".", "/", "~")
@@ -59,8 +60,8 @@ def defined_in(path: Path) -> list[str]:
     """Return the public names that the Python file at *path* defines, without executing it: its functions first."""
     try:
         with warnings.catch_warnings(action="ignore"):  # who only completes a word is told of nothing
-            body = ast.parse(path.expanduser().read_bytes()).body
-    except (OSError, SyntaxError, ValueError, RuntimeError):
+            body = ast.parse(below_home(path).read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
         return []
     functions = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     return [each for each in dict.fromkeys([*functions, *_assigned(body)]) if not each.startswith("_")]

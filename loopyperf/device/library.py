@@ -16,7 +16,7 @@ from loopyperf.device.device_files import load_description
 from loopyperf.device.names import SUFFIX, device_slug, is_path
 from loopyperf.errors import DeviceFileError, UnknownDeviceError, one_line
 from loopyperf.units import listed
-from loopyperf.user_data import user_data
+from loopyperf.user_data import below_home, user_data
 
 BUNDLED = Path(__file__).parent / "catalog"
 """the folder of the descriptions that come with loopyperf"""
@@ -145,10 +145,7 @@ def _of_description(path: str) -> Path:
             f"{path} is not a device description, whose name must end with {SUFFIX}: give the path of one, or the "
             "short name of a device, as `loopyperf devices` lists them"
         )
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:  # of somebody who has no home: there is no such file
-        return Path(path)
+    return below_home(path)
 
 
 @cache

@@ -53,7 +53,10 @@ def plot_benefits(advice: Mapping[str, Advice] | Sequence[Advice] | Advice, *, a
 
 
 def _by_name(advice: Mapping[str, Advice] | Sequence[Advice] | Advice) -> dict[str, Advice]:
-    listed = [advice] if not isinstance(advice, Mapping | Sequence) else advice
-    for each in listed.values() if isinstance(listed, Mapping) else listed:
+    if not isinstance(advice, Mapping | Sequence):
+        advice = [advice]
+    listed = list(advice.values() if isinstance(advice, Mapping) else advice)
+    for each in listed:
         check_drawn(each, Advice, "loopyperf.advise")
-    return dict(listed) if isinstance(listed, Mapping) else {each.launch: each for each in listed}
+    names = advice if isinstance(advice, Mapping) else [each.launch for each in listed]
+    return dict(zip(names, listed, strict=True))

@@ -6,7 +6,7 @@ on no more than the answers, not on the order in which they come, and so on no e
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -101,7 +101,7 @@ class Exploration:
         estimate = self.estimates.get(self.variants[point].name)
         seconds = inf if estimate is None else float(estimate)
         # The fit does not apply where a time is below 0: the adviser would look for more of such points.
-        self.adviser.tell(trial, seconds if isfinite(seconds) and seconds >= 0 else None)
+        self.adviser.tell(trial, seconds if 0 <= seconds < inf else None)
 
     def ranking(self, notes: Sequence[str]) -> Ranking:
         """Return the ranking of what was asked about; of equal times, those of earlier points of the space first."""
