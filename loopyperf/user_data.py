@@ -32,7 +32,7 @@ def user_data_name() -> str:
 
 
 def below_home(path: str | os.PathLike[str]) -> Path:
-    """Return *path* with a ``~`` or ``~name`` that it begins with as that folder; as it is where nobody is called so."""
+    """Return *path* with a ``~`` or ``~name`` at its beginning as that folder; as it is where nobody is called so."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
