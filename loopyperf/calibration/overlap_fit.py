@@ -23,7 +23,7 @@ from loopyperf.calibration.problem import Matrix, Problem, Vector
 from loopyperf.calibration.solution import Solution
 from loopyperf.calibration.solver import RIDGE, solve
 from loopyperf.models.interface import Basis
-from loopyperf.models.overlap import DESCRIBED, Overlapped, overlapped, side
+from loopyperf.models.overlap import DESCRIBED, Overlapped, curvatures, overlapped, side
 from loopyperf.models.pipeline_names import LAUNCHES
 
 EXPLAINED = 0.2
@@ -56,7 +56,7 @@ class _Fitted:
         found = overlapped(self.amounts * parameters[:-1], self.sides, parameters[-1])
         drawn = self.ridge * (parameters[:-1] - self.centre)
         residuals = np.concatenate([np.log(found.seconds / self.measured), drawn])
-        return Evaluation(residuals, partial(self._jacobian, found))
+        return Evaluation(residuals, partial(self._jacobian, found), partial(self._curvature, found, parameters))
 
     def _jacobian(self, found: Overlapped) -> Matrix:
         rows, width = self.amounts.shape
@@ -65,6 +65,13 @@ class _Fitted:
         slopes[:rows, width] = found.by_sharpness / found.seconds
         np.fill_diagonal(slopes[rows:], self.ridge)
         return slopes
+
+    def _curvature(self, found: Overlapped, parameters: Vector, factors: Vector) -> Vector:
+        """Return the second derivatives to weights; that to the sharpness is left to those who know it to be small."""
+        seconds = found.seconds[:, None]
+        by_cost = curvatures(self.amounts * parameters[:-1], self.sides, parameters[-1], found) / seconds
+        of_logarithms = self.amounts**2 * (by_cost - (found.factors / seconds) ** 2)
+        return np.append(factors[: len(seconds)] @ of_logarithms, 0.0)
 
     def minimum(self, begin: Vector) -> Minimum:
         least = np.append(np.zeros(len(begin) - 1), 1.0)

@@ -85,6 +85,20 @@ def overlapped(costs: Floats, sides: Sequence[str | None], sharpness: float) -> 
     )
 
 
+def curvatures(costs: Floats, sides: Sequence[str | None], sharpness: float, found: Overlapped) -> Floats:
+    """Return ∂²T/∂cᵢ² of each of *costs* (rows × columns), of which :func:`overlapped` has *found* T, in 1/seconds.
+
+    It is (p − 1) F (1 − F m/M)/m with F = (m/M)^(p − 1): without limit for m → 0 if p < 2. There, at 0, it is 0.
+    """
+    alone = np.array([each is None for each in sides], dtype=bool)
+    together = np.array([[one == other for other in sides] for one in sides]) & ~alone
+    parts = costs @ together
+    smooth = found.seconds - costs[:, alone].sum(axis=1)
+    shares = np.divide(found.factors * parts, smooth[:, None], out=np.ones_like(parts), where=parts > 0)
+    slopes = (sharpness - 1) * found.factors * (1 - shares)
+    return np.divide(slopes, parts, out=np.zeros_like(parts), where=parts > 0)
+
+
 def overlap_time(fit: Fitted, shares: Shares) -> ModelTime:
     """Return T in seconds, with the part of each column and source in *shares*.
 

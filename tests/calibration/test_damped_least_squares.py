@@ -1,17 +1,19 @@
 """The search ends where nothing lower is near, on bounds exactly; SciPy agrees."""
 
 import math
+from copy import copy
 
 import numpy as np
 import pytest
 from scipy import optimize
 
 from loopyperf.calibration.damped_least_squares import Evaluation, Minimum, minimise
-from loopyperf.models.overlap import overlapped
+from loopyperf.models.overlap import curvatures, overlapped
 
 SCALE = 0.2
-SIDES = ("memory",) * 6 + ("on chip",) * 5 + (None,)
-WIDTH = len(SIDES)
+TWO_SIDES = ("memory",) * 6 + ("on chip",) * 5 + (None,)
+EACH_ALONE = (*"abcdefghijk", None)
+WIDTH = len(TWO_SIDES)
 LEAST = np.append(np.zeros(WIDTH), 1.0)
 MOST = 20.0
 
@@ -19,25 +21,37 @@ MOST = 20.0
 class Fitted:
     """A smooth maximum fitted to times that another one gave, with noise; a third of its weights are 0."""
 
+    sides: tuple[str | None, ...] = TWO_SIDES
+    sharpness = 3.0
+    ridge, centre = 0.01, 0.0
+
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
         self.amounts = 10 ** rng.uniform(-2, 0, (60, WIDTH)) * (rng.random((60, WIDTH)) < 0.7) + 1e-3
         weights = rng.uniform(0, 1, WIDTH) * (np.arange(WIDTH) % 3 > 0)
-        self.logarithms = np.log(overlapped(self.amounts * weights, SIDES, 3.0).seconds) + rng.normal(0, 0.1, 60)
+        exact = overlapped(self.amounts * weights, self.sides, self.sharpness).seconds
+        self.logarithms = np.log(exact) + rng.normal(0, 0.1, 60)
         self.asked = 0
 
     def residuals(self, x: np.ndarray) -> np.ndarray:
-        found = overlapped(self.amounts * x[:-1], SIDES, x[-1])
-        return np.append(np.log(found.seconds) - self.logarithms, 0.01 * x[:-1])
+        found = overlapped(self.amounts * x[:-1], self.sides, x[-1])
+        return np.append(np.log(found.seconds) - self.logarithms, self.ridge * (x[:-1] - self.centre))
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
-        found = overlapped(self.amounts * x[:-1], SIDES, x[-1])
+        found = overlapped(self.amounts * x[:-1], self.sides, x[-1])
         slopes = np.hstack([self.amounts * found.factors, found.by_sharpness[:, None]]) / found.seconds[:, None]
-        return np.vstack([slopes, 0.01 * np.eye(WIDTH, WIDTH + 1)])
+        return np.vstack([slopes, self.ridge * np.eye(WIDTH, WIDTH + 1)])
+
+    def curvature(self, x: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        costs = self.amounts * x[:-1]
+        found = overlapped(costs, self.sides, x[-1])
+        by_cost = curvatures(costs, self.sides, x[-1], found) / found.seconds[:, None]
+        second = self.amounts**2 * (by_cost - (found.factors / found.seconds[:, None]) ** 2)
+        return np.append(factors[: len(second)] @ second, 0.0)
 
     def evaluate(self, x: np.ndarray) -> Evaluation:
         self.asked += 1
-        return Evaluation(self.residuals(x), lambda: self.jacobian(x))
+        return Evaluation(self.residuals(x), lambda: self.jacobian(x), lambda factors: self.curvature(x, factors))
 
     def minimum(self) -> Minimum:
         return minimise(self.evaluate, self.begin, least=LEAST, last_at_most=MOST, scale=SCALE)
@@ -45,26 +59,39 @@ class Fitted:
     begin = np.append(np.full(WIDTH, 0.5), 2.0)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_scipy_finds_nothing_lower_from_there(seed: int):
-    task = Fitted(seed)
+class FittedNearZero(Fitted):
+    """Weights drawn to 1 that should be 0, each of a part of its own, where the derivative of T is vertical at 0."""
+
+    sides = EACH_ALONE
+    sharpness = 1.3
+    ridge, centre = 0.1, 1.0
+
+
+each_task = pytest.mark.parametrize(
+    "task",
+    [kind(seed) for kind in (Fitted, FittedNearZero) for seed in range(8)],
+    ids=lambda task: type(task).__name__,
+)
+
+
+@each_task
+def test_scipy_finds_nothing_lower_from_there(task: Fitted):
     found = task.minimum()
     bounds = (LEAST, np.append(np.full(WIDTH, np.inf), MOST))
     begin = np.clip(found.parameters, bounds[0] + 1e-9, bounds[1] - 1e-9)
     scipys = optimize.least_squares(
         task.residuals, begin, task.jacobian, bounds=bounds, loss="soft_l1", f_scale=SCALE, x_scale="jac", gtol=None
     )
-    # SciPy takes steps that gain 1e-8 of the cost; this search stops where damped ones gain 1e-10.
+    # SciPy takes steps that gain 1e-8 of the cost; this search stops where damped ones gain 1e-13.
     assert found.cost <= scipys.cost * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_where_it_ends_no_parameter_can_go_lower(seed: int):
-    task = Fitted(seed)
+@each_task
+def test_where_it_ends_no_parameter_can_go_lower(task: Fitted):
     found = task.minimum()
     residuals, slopes = found.evaluation.residuals, found.evaluation.jacobian()
     gradient = slopes.T @ (residuals / np.sqrt(1 + (residuals / SCALE) ** 2))
-    # A step along a gradient of γ gains γ²/2h, h the curvature: 1e-10 of the cost where the search ends, and damped
+    # A step along a gradient of γ gains γ²/2h, h the curvature: 1e-13 of the cost where the search ends, and damped
     # steps gain less than what they could. Where nothing depends on a parameter any more, rounding is left.
     size = np.sqrt(1e-7 * found.cost * (slopes**2).sum(axis=0)) + 1e-15
     on_least, on_most = found.parameters == LEAST, np.append(np.zeros(WIDTH, bool), found.parameters[-1] == MOST)
@@ -80,10 +107,21 @@ def test_weights_that_are_not_needed_are_0_and_not_nearly(seed: int):
     assert (Fitted(seed).minimum().parameters[:-1] == 0).any()
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_the_search_is_short(seed: int):
-    # SciPy's asks up to a hundred times as often where weights are on their bounds.
-    task = Fitted(seed)
+@each_task
+def test_it_ends_at_the_same_point_whatever_the_order_of_rows(task: Fitted):
+    # As on another processor, sums differ in their last digits.
+    found = task.minimum().parameters
+    order = np.random.default_rng(1).permutation(len(task.logarithms))
+    moved = copy(task)
+    moved.amounts, moved.logarithms = task.amounts[order], task.logarithms[order]
+    assert moved.minimum().parameters == pytest.approx(found, abs=1e-6)
+
+
+@each_task
+def test_the_search_is_short(task: Fitted):
+    # SciPy's asks up to a hundred times as often where weights are on their bounds; without second derivatives this one
+    # asks 1500 times near 0, and stops at costs that are up to a quarter higher.
+    task.asked = 0
     task.minimum()
     assert task.asked <= 100
 
@@ -91,7 +129,7 @@ def test_the_search_is_short(seed: int):
 def test_the_last_parameter_stops_at_its_upper_bound():
     # f = x₀ − 1 and x₁ − 7 with x₁ at most 4: at the minimum x₀ = 1, and the cost is that of 3 scales of 1.
     def evaluate(x: np.ndarray) -> Evaluation:
-        return Evaluation(x - np.array([1.0, 7.0]), lambda: np.eye(2))
+        return Evaluation(x - np.array([1.0, 7.0]), lambda: np.eye(2), np.zeros_like)
 
     found = minimise(evaluate, np.array([5.0, 2.0]), least=np.array([0.0, 1.0]), last_at_most=4.0, scale=1.0)
     assert found.parameters == pytest.approx([1.0, 4.0], abs=1e-5)
@@ -101,7 +139,7 @@ def test_the_last_parameter_stops_at_its_upper_bound():
 
 def test_a_parameter_on_which_nothing_depends_stays():
     def evaluate(x: np.ndarray) -> Evaluation:
-        return Evaluation(x[:1] - 1, lambda: np.array([[1.0, 0.0]]))
+        return Evaluation(x[:1] - 1, lambda: np.array([[1.0, 0.0]]), lambda _: np.zeros(2))
 
     found = minimise(evaluate, np.array([3.0, 2.0]), least=np.array([0.0, 1.0]), last_at_most=4.0, scale=1.0)
     assert found.parameters == pytest.approx([1.0, 2.0], abs=1e-4)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.models.linear import linear_time
-from loopyperf.models.overlap import overlap_time, overlapped, side
+from loopyperf.models.overlap import curvatures, overlap_time, overlapped, side
 from loopyperf.models.sensitivity import sensitivity
 
 SIDES = ("memory", "on chip", None)
@@ -59,8 +59,17 @@ def test_derivatives_are_those_of_differences():
         behind[:, column] -= step
         slope = (overlapped(ahead, sides, p).seconds - overlapped(behind, sides, p).seconds) / (2 * step)
         assert found.factors[:, column] == pytest.approx(slope, rel=1e-6)
+        rise = (overlapped(ahead, sides, p).factors - overlapped(behind, sides, p).factors)[:, column] / (2 * step)
+        assert curvatures(rows, sides, p, found)[:, column] == pytest.approx(rise, rel=1e-6, abs=1e-9)
     slope = (overlapped(rows, sides, p + step).seconds - overlapped(rows, sides, p - step).seconds) / (2 * step)
     assert found.by_sharpness == pytest.approx(slope, rel=1e-5)
+
+
+def test_a_part_of_no_cost_has_no_curvature():
+    rows = np.array([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]])
+    sides = ["memory", "on chip", None]
+    found = curvatures(rows, sides, 1.5, overlapped(rows, sides, 1.5))
+    assert found.tolist() == [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
 
 
 def test_sides_of_counts_and_of_pipelines():
