@@ -16,6 +16,8 @@ from loopyperf.calibration.problem import Matrix, Vector
 
 LARGEST = float(np.log(1000))
 """of a logarithm that is learned: what is further from the truth than that is no base"""
+DECIMALS = 6
+"""of a logarithm that is learned: what comes after them, the order of a sum, is not to choose between splits alike"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Lesson:
     def of(cls, base: Base, examples: Sequence[Example]) -> "Lesson":
         """Return what to learn from *examples*; the base of each is one that has not seen its class."""
         names = Names.of(examples)
-        targets = logarithms(examples, out_of_fold(base, examples))
+        targets = np.round(logarithms(examples, out_of_fold(base, examples)), DECIMALS)
         return cls(names, names.matrix(examples), targets, tuple(each.observation.kernel_class for each in examples))
 
     def searched(self, recipe: str) -> dict[str, float]:

@@ -51,7 +51,7 @@ def learn(
                     row.observation.kernel_class,
                     row.observation.label,
                     float(row.observation.seconds),
-                    rounded(float(target)),
+                    float(target),
                     tuple(vector.tolist()),
                 )
                 for row, target, vector in zip(rows, lesson.targets, lesson.features, strict=True)

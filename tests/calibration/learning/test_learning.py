@@ -10,6 +10,7 @@ import pytest
 from learning_table import CLASSES, MADE_UP, examples
 
 from loopyperf.calibration.candidates import CANDIDATES
+from loopyperf.calibration.learning import regressors
 from loopyperf.calibration.learning.correction import Lesson, judge
 from loopyperf.calibration.learning.example import Answers, Example, FittedBase, Stated, out_of_fold
 from loopyperf.calibration.learning.learned import Learned
@@ -132,6 +133,33 @@ def test_residuals_of_a_fitted_base_are_those_of_fits_to_other_classes():
     ratios = out_of_fold(base, rows) / [row.observation.seconds for row in rows]
     # One weight, by least squares of relative errors of 1, 2 and 4 µs without one: Σ 1/t over Σ 1/t².
     assert ratios[:3] == pytest.approx([(3 / 4) / (5 / 16), (5 / 4) / (17 / 16) / 2, (3 / 2) / (5 / 4) / 4], rel=1e-3)
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
+def test_the_last_digits_of_the_base_change_nothing(recipe: str):
+    rows = examples()
+    other = [replace(row, base=row.base * (1 + 1e-13 * (-1) ** place)) for place, row in enumerate(rows)]
+    first, second = (Lesson.of(STATED, each) for each in (rows, other))
+    assert [row.base for row in rows] != [row.base for row in other]
+    assert first.targets.tolist() == second.targets.tolist()
+    parameters = first.searched(recipe)
+    said = [lesson.taught(recipe, parameters).predict(first.features).tolist() for lesson in (first, second)]
+    assert said[0] == said[1]
+
+
+def test_trees_are_hardly_a_matter_of_chance(monkeypatch: pytest.MonkeyPatch):
+    # One booster is: by its seed it says something else, ten in the mean three times less so.
+    lesson = Lesson.of(STATED, examples())
+
+    def scatter(boosters: int) -> float:
+        monkeypatch.setattr(regressors, "BOOSTERS", boosters)
+        said: list[Vector] = []
+        for seed in range(8):
+            monkeypatch.setattr(regressors, "SEED", seed)
+            said.append(lesson.taught("trees", {"max_depth": 2, "n_estimators": 60}).predict(lesson.features))
+        return float(np.std(said, axis=0).mean())
+
+    assert scatter(regressors.BOOSTERS) < 0.45 * scatter(1)
 
 
 def test_the_same_is_learned_again(learned: Learned):
