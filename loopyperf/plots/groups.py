@@ -10,6 +10,8 @@ BAR = COLORS[5]
 """a dark one, on which points of either ink are seen"""
 LARGEST = 3.0
 """points that a mark is wide where bars have room for it"""
+GAP = 0.1
+"""of a row, between bars, where that is a point at least: narrower ones are drawn at some rows and not at others"""
 
 
 def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: Axes | None = None) -> Figure:
@@ -23,19 +25,20 @@ def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: 
     groups = groups if isinstance(groups, Mapping) else {each.group: each for each in groups}
     ax = axes(ax)
     starts = [float(each.start) for each in groups.values()]
+    room = POINTS * figure_of(ax).get_figheight() / max(len(groups), 1)
     ax.barh(
         list(groups),
         [float(each.finish) - start for each, start in zip(groups.values(), starts, strict=True)],
         left=starts,
-        height=0.9,
+        height=1 - GAP if room * GAP >= 1 else 1,
         color=BAR,
         label="start to finish",
     )
     reached = [(float(time), number) for number, each in groups.items() for time in each.milestones]
     if reached:
         at, numbers = zip(*reached, strict=True)
-        size = min(LARGEST, POINTS * figure_of(ax).get_figheight() / len(groups) / 2)
-        ax.plot(at, numbers, "o", color=ink(ax), markersize=size, label="shares of its instructions issued")
+        mark = min(LARGEST, room / 2)
+        ax.plot(at, numbers, "o", color=ink(ax), markersize=mark, label="shares of its instructions issued")
         legend_above(ax)
     ax.set(xlabel="time (cycles)", ylabel="group")
     ax.yaxis.set_major_locator(ticker.MaxNLocator(integer=True, min_n_ticks=1))

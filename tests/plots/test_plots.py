@@ -20,7 +20,7 @@ from loopyperf.models.gpuperf import Inputs, Parameters, analyse
 from loopyperf.models.on_device.advice import Advice
 from loopyperf.models.on_device.roofs import Roofline
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.pipeline import Execution, group_times, profile_of, simulate
+from loopyperf.pipeline import Execution, GroupTimes, group_times, profile_of, simulate
 from loopyperf.plots import (
     plot_benefits,
     plot_breakdown,
@@ -109,6 +109,12 @@ def test_groups_are_bars_from_start_to_finish() -> None:
     assert [bar.get_y() + bar.get_height() / 2 for bar in ax.patches] == [0, 1]
     (reached,) = ax.lines
     assert list(reached.get_xdata()) == [0, 36]
+
+
+@pytest.mark.parametrize(("number", "height"), [(20, 0.9), (100, 1.0)])
+def test_bars_of_groups_have_gaps_where_these_can_be_drawn(number: int, height: float) -> None:
+    figure = plot_groups([GroupTimes(group, Fraction(0), (), Fraction(9)) for group in range(number)])
+    assert {round(bounds[3], 9) for bounds in bars(figure)} == {height}
 
 
 def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:
