@@ -118,8 +118,9 @@ def split(
     to run on, with *arguments*; for ``"learned"``, names of devices, or backends to run on where a learned model
     corrects the sampled one. What data costs that moves between devices is not in them.
 
-    Raises what estimate raises, and :class:`ParameterError` for no device, for a size that is an array, and for a
-    kernel of several launches, between which devices would have to wait for each other.
+    Raises what estimate raises, and :class:`ParameterError` for no device, for a size that is an array, for a kernel of
+    several launches, between which devices would have to wait for each other, and for times below 0, which weights that
+    were fitted without bounds may have.
     """
     if isinstance(devices, str) or not isinstance(cast("object", devices), Sequence) or not devices:
         raise ParameterError(f"devices is a list of one device or more; received {devices!r}")
@@ -128,6 +129,7 @@ def split(
     admitted = admitted_sizes(kernel, merged)
     grid = _grid(kernel, admitted)
     estimates = [_estimate(program, each, model, arguments, typical, admitted) for each in devices]
+    _check_times(estimates)
     costs = [_fixed(each) for each in estimates]
     totals = [float(each.seconds) for each in estimates]
     shares = shares_that_end_together(costs, totals)
@@ -189,6 +191,15 @@ def _grid(kernel: Kernel, sizes: Mapping[str, int]) -> Grid:
     if not prod(grid):
         raise ParameterError(f"at {dict(sizes)} {kernel.name} launches no groups: there is nothing to split")
     return grid
+
+
+def _check_times(estimates: Sequence[Estimate]) -> None:
+    for each in estimates:
+        if each.seconds < 0:
+            raise ParameterError(
+                f"on {each.device}, model {each.model!r} says {duration(float(each.seconds))}, below 0: its fit does "
+                "not apply to such a kernel; name another model"
+            )
 
 
 def _work_done(

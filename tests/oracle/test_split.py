@@ -1,5 +1,7 @@
 """Devices that share a kernel end together."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from kernels import doubled, triangle, two_launches
 from parts_backend import PartsBackend
 
 import loopyperf as lpp
+from loopyperf.calibration.fit_files import save_fit
 from loopyperf.errors import ParameterError, UnknownDeviceError
 from loopyperf.oracle.split import shares_that_end_together
 
@@ -82,6 +85,12 @@ def test_a_device_whose_launch_takes_longer_than_the_other_takes_for_all_is_idle
 def test_times_that_are_none_are_refused(pair: tuple[float, float]):
     with pytest.raises(ParameterError, match="times must be finite and not below their fixed part"):
         shares_that_end_together([pair[0]], [pair[1]])
+
+
+def test_a_fit_that_does_not_apply_is_named(make_fit, own_data: Path):
+    save_fit(make_fit(weights={"f32 mul": -1e-9, "launches": 1e-6}), own_data / "fits" / "made-up-1" / "linear.json")
+    with pytest.raises(ParameterError, match=r"on made-up-1, model 'linear' says -.*, below 0.*; name another model"):
+        lpp.split(doubled(), devices=["made-up-1", "amd-r9-fury"], n=N)
 
 
 @pytest.mark.parametrize("devices", [[], "nvidia-v100", 3, None])

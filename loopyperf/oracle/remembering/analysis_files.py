@@ -35,11 +35,19 @@ _ON = {"1", "true", "y", "yes", "on"}
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of the files, None where nobody asked for them; it need not exist."""
+    """Return the folder of the files, None where nobody asked for them; it need not exist.
+
+    Raises :class:`ParameterError` for one below the home of somebody whom the machine does not know.
+    """
     asked = os.environ.get(CACHE_VARIABLE, "")
     if asked.lower() in _OFF:
         return None
-    return own_folder() if asked.lower() in _ON else Path(asked).expanduser()
+    try:
+        return own_folder() if asked.lower() in _ON else Path(asked).expanduser()
+    except RuntimeError:
+        raise ParameterError(
+            f"{CACHE_VARIABLE}={asked} begins with the home of somebody who is not known here; name another folder"
+        ) from None
 
 
 def own_folder() -> Path:

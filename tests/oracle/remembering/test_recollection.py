@@ -16,7 +16,7 @@ import pytest
 from kernels import doubled, outer_product
 
 import loopyperf as lpp
-from loopyperf.errors import LoopyperfWarning, UncountableError
+from loopyperf.errors import LoopyperfWarning, ParameterError, UncountableError
 from loopyperf.oracle import analysis
 from loopyperf.oracle.remembering import analysis_files, recollection
 
@@ -111,6 +111,15 @@ def test_memory_has_the_switch_of_loopys_caches(prepared):
 
 
 # {{{ in files
+
+
+def test_the_home_of_nobody_is_no_folder(monkeypatch):
+    monkeypatch.setenv("LOOPYPERF_CACHE", "~no-such-person/counted")
+    with pytest.raises(
+        ParameterError,
+        match=r"LOOPYPERF_CACHE=~no-such-person/.* who is not known here",
+    ):
+        lpp.count(doubled())
 
 
 def test_files_are_written_only_where_somebody_asks(tmp_path, monkeypatch):
