@@ -15,7 +15,9 @@ class Formula:
     """A cell that Jupyter typesets; the text stands beside it for whoever points at it."""
 
     text: str
+    """as terminals show it"""
     latex: str
+    """without the dollar signs"""
 
 
 Cell = str | Formula

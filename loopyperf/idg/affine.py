@@ -21,6 +21,7 @@ class Affine:
     """A constant plus integer multiples of variables."""
 
     constant: int
+    """what is added to the multiples"""
     factors: Mapping[str, int]
     """variable -> multiple; none is zero"""
 

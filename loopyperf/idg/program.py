@@ -19,9 +19,11 @@ class Element:
     """An element of a private array. It is a register, unless the compiler keeps the array in memory."""
 
     array: str
+    """its name"""
     address: Any
     """elements from the array's first one, an expression like those of operands; None if data"""
     bits: int
+    """of one element"""
     length: int
     """elements of the array"""
 
@@ -38,6 +40,7 @@ class Operand:
     known: Any = None
     """a number, or an expression of the passes of loops and of the hardware's inames; None where edges lead to it"""
     is_negated: bool = False
+    """it is taken with the other sign"""
     element: Element | None = None
     """of a private array, where it is one"""
     is_integer: bool = False

@@ -27,6 +27,7 @@ class Clock:
     """The length of a tick."""
 
     ticks_per_cycle: int
+    """so many that latencies are whole numbers of ticks, where the run fits"""
 
     def ticks(self, cycles: Cycles) -> int:
         """Return *cycles*, positive ones, to the nearest number of ticks, at least one."""

@@ -16,7 +16,9 @@ class Floor:
     """⌊numerator / denominator⌋ with integer coefficients in the numerator."""
 
     numerator: "AffineForm"
+    """an integer wherever sizes are"""
     denominator: int
+    """above 0"""
 
 
 Atom = str | Floor
@@ -27,7 +29,9 @@ class AffineForm:
     """Σ coefficient·atom + constant."""
 
     coefficients: tuple[tuple[Atom, Fraction], ...]
+    """each atom, a size or a quotient rounded down, with its coefficient; none is zero"""
     constant: Fraction
+    """what is added to their sum"""
 
     @staticmethod
     def of(coefficients: Mapping[Atom, Fraction], constant: Fraction) -> "AffineForm":
@@ -49,7 +53,9 @@ class Constraint:
     """``expression == 0`` or ``expression >= 0``, with integer coefficients."""
 
     expression: AffineForm
+    """what is compared with 0"""
     is_equality: bool
+    """it is 0, not only at least 0"""
 
 
 Monomial = tuple[tuple[Atom, int], ...]
@@ -64,7 +70,9 @@ class Piece:
     """A polynomial, and where it applies: wherever one of the conjunctions holds."""
 
     conditions: tuple[Conjunction, ...]
+    """of each of these conjunctions, all constraints hold"""
     terms: tuple[tuple[Monomial, Fraction], ...]
+    """each product of atoms with its coefficient"""
 
     @property
     def is_unconditional(self) -> bool:
