@@ -70,6 +70,18 @@ def test_what_is_absent_is_said_with_the_reason(tmp_path: Path) -> None:
     assert "a warp is one work-item" in device.note
 
 
+def test_json_says_where_the_description_is_and_what_is_absent(tmp_path: Path) -> None:
+    path = tmp_path / "my-cpu.toml"
+    said = json.loads(microbenchmark("--from-archive", RECORDED, "-o", path, "--json").stdout)
+    assert (said["path"], said["device"], said["error on the iterative barrier kernel"]) == (
+        str(path),
+        "pocl-amd-epyc",
+        None,
+    )
+    assert said["absent"].keys() == {"barrier", "loop"}
+    assert said["absent"]["barrier"].endswith("it takes next to nothing")
+
+
 def test_every_number_says_how_it_was_measured(tmp_path: Path) -> None:
     microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml")
     device = lpp.load_device(tmp_path / "my-cpu.toml")
@@ -109,8 +121,9 @@ def test_bad_input_is_answered_by_one_line_and_status_1(arguments, message: str,
     assert re.search(f"^Error: .*({message})", refused.stderr, re.M)
 
 
-def test_an_archive_takes_no_options_of_measuring() -> None:
-    refused = microbenchmark("--from-archive", RECORDED, "--quick")
+@pytest.mark.parametrize("option", ["--quick", "--archive=raw.jsonl", "--device=pthread"])
+def test_an_archive_takes_no_options_of_measuring(option: str) -> None:
+    refused = microbenchmark("--from-archive", RECORDED, option)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "--from-archive measures nothing" in refused.stderr
 
