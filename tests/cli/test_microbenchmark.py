@@ -12,6 +12,7 @@ from click.testing import Result
 from invoked import run
 
 import loopyperf as lpp
+from loopyperf.oracle.microbenchmark import described_by
 
 RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
 """probes and most strides left out, samples rounded to four digits"""
@@ -80,6 +81,20 @@ def test_json_says_where_the_description_is_and_what_is_absent(tmp_path: Path) -
     )
     assert said["absent"].keys() == {"barrier", "loop"}
     assert said["absent"]["barrier"].endswith("it takes next to nothing")
+
+
+def test_what_is_to_be_measured_is_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, object] = {}
+
+    def measured(backend: str, **options: object) -> object:
+        asked.update(options, backend=backend)
+        return described_by(RECORDED)
+
+    monkeypatch.setattr("loopyperf.cli.microbenchmark.run_microbenchmarks", measured)
+    options = ("--backend", "cuda", "--device", "V100", "--clock", 1380, "--quick", "-o", tmp_path / "v100.toml")
+    assert microbenchmark(*options).exit_code == 0
+    del asked["progress"]
+    assert asked == {"backend": "cuda", "device": "V100", "archive": None, "clock": 1.38e9, "quick": True}
 
 
 def test_every_number_says_how_it_was_measured(tmp_path: Path) -> None:
