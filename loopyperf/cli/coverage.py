@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
+from msgspec import structs
 
 from loopyperf.calibration.exercised import Coverage
 from loopyperf.cli import settings
@@ -82,7 +82,7 @@ def coverage(
                 "calibrate again, or give --group-size for the coverage of the kernels themselves"
             )
     if as_json:
-        print_json([{**msgspec.to_builtins(row), "gap": row.gap} for row in rows])
+        print_json([{**structs.asdict(row), "gap": row.gap} for row in rows])
         return
     if any(row.configurations for row in rows):
         show_coverage(rows)

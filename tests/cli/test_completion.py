@@ -83,6 +83,8 @@ def told(words: str) -> list[str]:
         ("loopyperf calibrate --backend =", ["cuda", "opencl"]),
         ("loopyperf train archive.jsonl --base = s", ["sampled"]),
         ("loopyperf train archive.jsonl --base=s", ["sampled"]),
+        ("loopyperf --verb", ["--verbose"]),
+        ("loopyperf devices --j", ["--json"]),
     ],
 )
 def test_names_are_completed_where_one_is_asked_for(words: str, completed: list[str]) -> None:
@@ -114,6 +116,13 @@ def test_the_shell_completes_folders() -> None:
     assert told("loopyperf calibrate --kernels my") == ["dir,my"]
 
 
+def test_who_completes_a_word_hears_of_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LOOPYPERF_DATA", str(tmp_path / "file"))
+    assert told("loopyperf coverage --device amd") == []
+    assert told("loopyperf estimate matmul.py:tiled --device amd") == ["file,amd"]
+
+
 SOURCE = """
 import nothing_of_that_name
 
@@ -122,6 +131,7 @@ def tiled_more(): pass
 def _tile(): pass
 class Tile: pass
 variants = {"tiled": tiled}
+tiled = tiled
 tiles: int = 16
 raise SystemExit
 """
@@ -140,6 +150,8 @@ DEFINED = ["tiled", "tiled_more", "variants", "tiles"]
         ("loopyperf trace broken.py : t", []),
         ("loopyperf trace nowhere.py : t", []),
         ("loopyperf trace ~no-body/matmul.py : t", []),
+        ("loopyperf trace ~/matmul.py : tiled_", ["tiled_more"]),
+        ("loopyperf trace one:two.py : tiled_", ["tiled_more"]),
         ("loopyperf trace matmul.py : tiled --eve", ["--events"]),
         ("loopyperf trace --set n = 64 matmul.py : tiled_", ["tiled_more"]),
     ],
@@ -148,7 +160,9 @@ def test_what_a_kernel_file_defines_is_completed_without_executing_it(
     words: str, completed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("matmul.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("matmul.py", "one:two.py"):
+        Path(name).write_text(SOURCE, encoding="utf-8")
     Path("broken.py").write_text("def tiled(:\n", encoding="utf-8")
     assert told(words) == [f"plain,{name}" for name in completed]
 

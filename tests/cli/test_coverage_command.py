@@ -1,5 +1,6 @@
 """``loopyperf coverage``, and the gaps that ``loopyperf calibrate`` ends with."""
 
+import json
 import re
 from pathlib import Path
 
@@ -43,6 +44,10 @@ def test_calibrate_prints_the_gaps_of_its_kernels_and_coverage_the_table(
     [
         ("--group-size 256 --device nosuch --fit none.json", "--device and --fit are given, but with --group-size no"),
         ("--device amd-r9-fury --kernels .", "--kernels is given, but without --group-size only a fit is examined"),
+        (
+            "--local-memory 1 --global-memory 1",
+            "--local-memory and --global-memory are given, but without --group-size only a fit is examined",
+        ),
         ("--group-size 0", "0 is not in the range x>=1"),
         ("--group-size 256 --local-memory -5", "-5 is not in the range x>=0"),
     ],
@@ -59,3 +64,39 @@ def test_coverage_of_kernels_needs_no_device(tmp_path: Path, monkeypatch: pytest
     printed = run("coverage", "--group-size", "256", "--kernels", folder)
     assert (printed.exit_code, printed.stderr) == (0, "")
     assert re.search(r" +global store 32-bit stride 1 +5 +1.6e\+04 to 6.6e\+04 +vectors", printed.stdout)
+
+
+def test_kernels_that_the_stated_memory_does_not_suffice_for_exercise_nothing(tmp_path: Path):
+    file = write_kernel_files(tmp_path / "kernels", "vectors") / "vectors.py"
+    source = file.read_text(encoding="utf-8")
+    file.write_text(source.replace("STATEMENTS.items()]", "STATEMENTS.items() if limits.local_memory]"), "utf-8")
+    asked = ("coverage", "--group-size", 256, "--kernels", file.parent)
+    assert run(*asked).stdout.startswith("what exercises each property\n")
+    for too_little in (("--local-memory", 0), ("--global-memory", 1)):
+        (line,) = run(*asked, *too_little).stdout.splitlines()
+        assert line.startswith("in no kernel: barriers, f32 add, ")
+
+
+def test_json_has_a_row_for_each_property_with_its_gap(tmp_path: Path):
+    folder = write_kernel_files(tmp_path / "kernels", "vectors")
+    rows = json.loads(run("coverage", "--group-size", 256, "--kernels", folder, "--json").stdout)
+    by_name = {row.pop("name"): row for row in rows}
+    # "sum" has 2 additions for each of 2^14, 2^15 and 2^16 elements
+    assert by_name["f32 add"] == {
+        "classes": ["vectors"],
+        "configurations": 1,
+        "least": 2**15,
+        "most": 2**17,
+        "inflation": None,
+        "resembles": [],
+        "gap": "only 1 of the kernels has it",
+    }
+    assert by_name["f32 div"] == {
+        "classes": [],
+        "configurations": 0,
+        "least": 0,
+        "most": 0,
+        "inflation": None,
+        "resembles": [],
+        "gap": "no kernel has it",
+    }

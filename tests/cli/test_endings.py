@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 from invoked import run
 
-from loopyperf.cli import calibrate, estimate, microbenchmark, validate
+from loopyperf.cli import calibrate, estimate, main, microbenchmark, validate
 from loopyperf.cli.progress import GOES_ON
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +27,15 @@ def test_an_interruption_is_one_line_and_status_130(monkeypatch: pytest.MonkeyPa
     assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", "Interrupted\n")
 
 
+def test_on_a_terminal_that_line_stands_below_what_the_keys_have_written(tmp_path: Path) -> None:
+    file = tmp_path / "interrupting.py"
+    file.write_text("raise KeyboardInterrupt", encoding="utf-8")
+    screen, terminal = os.openpty()
+    started = [sys.executable, "-m", "loopyperf", "estimate", f"{file}:f"]
+    subprocess.run(started, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=terminal, check=False)
+    assert os.read(screen, 1000) == b"\r\nInterrupted\r\n"
+
+
 @pytest.mark.parametrize(
     ("command", "works"),
     [(calibrate, "run_calibration"), (microbenchmark, "run_microbenchmarks"), (validate, "run_validation")],
@@ -40,13 +49,36 @@ def test_whoever_interrupts_a_campaign_is_told_that_it_goes_on(
     assert (ended.exit_code, ended.stdout, ended.stderr) == (130, "", f"Interrupted: {GOES_ON}\n")
 
 
+def with_module(module: str, source: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Return how a command ends where the *source* of a *module* that it imports is another one."""
+    (folder / f"{module}.py").write_text(source)
+    beside = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+    started = [sys.executable, "-m", "loopyperf", "estimate", "nowhere.py:f"]
+    return subprocess.run(started, env=beside, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("module", ["click", "islpy"])
 def test_so_it_is_while_modules_are_imported(module: str, tmp_path: Path) -> None:
-    (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt")
-    beside = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    started = [sys.executable, "-m", "loopyperf", "estimate", "nowhere.py:f"]
-    ended = subprocess.run(started, env=beside, capture_output=True, text=True, check=False)
+    ended = with_module(module, "raise KeyboardInterrupt", tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "Interrupted\n")
+
+
+@pytest.mark.parametrize("module", ["click", "islpy"])
+def test_what_cannot_be_imported_is_one_line_and_status_1(module: str, tmp_path: Path) -> None:
+    ended = with_module(module, "raise ImportError('it is torn\\n\\nto pieces')", tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (1, "", 1)
+    assert ended.stderr.startswith("Error: loopyperf cannot start: it is torn to pieces; ")
+
+
+def test_what_the_system_refuses_is_told_as_it_is_where_standard_output_takes_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object, **__: object) -> NoReturn:
+        raise OSError("of another file")
+
+    monkeypatch.setattr(estimate, "ask", refused)
+    with pytest.raises(OSError, match="of another file"):
+        main(["estimate", DOUBLED, "--set", "n=64"])
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no device that is full")

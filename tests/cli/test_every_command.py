@@ -80,6 +80,10 @@ def test_each_option_of_a_command_says_what_it_is_for(name: str):
     assert [option.name for option in options if not getattr(option, "help", None)] == []
 
 
+def test_help_says_what_an_option_is_by_default():
+    assert "[default: opencl]" in run("calibrate", "--help").stdout
+
+
 @every_part_of_a_command
 def test_a_part_of_a_command_has_help_with_an_example_and_is_in_the_readme(name: str, part: str):
     helped = run(name, part, "--help")

@@ -60,7 +60,16 @@ knl = lp.split_iname(lp.add_dtypes(knl, {"a": "float32"}), "i", 32, outer_tag="g
     )
     printed = run("explain", f"{file}:knl", "--set", "n=0", "--device", "nvidia-a100")
     assert (printed.exit_code, printed.stderr) == (0, "")
+    assert printed.stdout.startswith("loopy_kernel(n=0) on ")  # a kernel has no words of its own
     assert "nothing in it costs any time" in printed.stdout
+
+
+def test_the_model_that_is_named_is_shown_first():
+    asked = ("--set", "n=4096", "--device", "nvidia-v100", "--only", "gpuperf", "--only", "pipeline")
+    shown = run("explain", CHAIN, *asked, "--model", "gpuperf").stdout
+    assert "(nvidia-v100), model gpuperf: " in shown
+    assert "What would help chain, by gpuperf: " in shown
+    assert "The devices" not in shown
 
 
 def test_explain_prints_json_that_is_the_explanation():
@@ -85,6 +94,13 @@ def test_report_writes_a_page_with_the_functions_own_words(tmp_path: Path):
     html = page.read_text(encoding="utf-8")
     assert "Return b = 2a, and in a second launch" in html
     assert html.startswith("<!DOCTYPE html>")
+
+
+def test_report_prints_json_that_is_the_explanation_with_the_path_of_the_page(tmp_path: Path):
+    asked = (CHAIN, "--set", "n=4096", "--device", "nvidia-a100", "--only", "volkov", "--json")
+    page = tmp_path / "page.html"
+    said = json.loads(run("report", *asked, "-o", page).stdout)
+    assert said == {"path": str(page), **json.loads(run("explain", *asked).stdout)}
 
 
 @pytest.mark.parametrize("command", ["explain", "report"])

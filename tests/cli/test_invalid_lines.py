@@ -26,6 +26,13 @@ def test_a_size_that_is_none_is_no_command_line_of_ours(settings: Sequence[str],
     assert refused.stderr.splitlines()[-1] == f"Error: Invalid value for '--set': {message}"
 
 
+def test_who_states_a_size_by_itself_hears_of_the_option_where_there_is_one():
+    for words, hint in ((("estimate", DOUBLED), "; a size is stated by --set n=64"), (("coverage",), "")):
+        refused = run(*words, "n=64")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert refused.stderr.splitlines()[-1] == f"Error: Got unexpected extra argument (n=64){hint}"
+
+
 @pytest.mark.parametrize(
     ("command", "option", "choices"),
     [

@@ -31,6 +31,13 @@ def test_a_kernel_file_is_imported_once():
     assert sys.modules["kernels"].doubled is before
 
 
+def test_a_kernel_file_imports_what_is_beside_it(tmp_path: Path):
+    (tmp_path / "same_beside.py").write_text(Path(KERNELS).read_text(encoding="utf-8"), encoding="utf-8")
+    file = tmp_path / "same_importing.py"
+    file.write_text("from same_beside import doubled\n", encoding="utf-8")
+    assert run("estimate", f"{file}:doubled", *ON_FURY, "--set", "n=1024").exit_code == 0
+
+
 def test_files_of_one_name_in_several_folders_are_told_apart(tmp_path: Path):
     source = Path(KERNELS).read_text()
     for name in ("first", "second", "third"):

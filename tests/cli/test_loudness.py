@@ -14,15 +14,16 @@ from loopyperf.errors import LoopyperfWarning
 
 DOUBLED = f"{Path(__file__).parents[1] / 'kernels.py'}:doubled"
 ASKED = ("--set", "n=64", "--device", "amd-r9-fury")
+EXTRA = "pip install 'loopyperf[opencl]', in a line that is longer than eighty columns"
 
 
 @pytest.fixture
 def noisy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let an estimate warn, of ours and of what a library has to say."""
+    """Let an estimate warn, of ours, with a keyword and brackets, and of what a library has to say."""
     ask = estimate.ask
 
     def warned(*arguments: object, **options: object) -> object:
-        warnings.warn("this is ours", LoopyperfWarning, stacklevel=2)
+        warnings.warn(f"this is ours, device=... and {EXTRA}", LoopyperfWarning, stacklevel=2)
         warnings.warn("this is of others", FutureWarning, stacklevel=2)
         return ask(*arguments, **options)
 
@@ -33,10 +34,10 @@ def noisy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ([], "Warning: this is ours\n"),
+        ([], f"Warning: this is ours, --device ... and {EXTRA}\n"),
         (["--quiet"], ""),
         (["-q"], ""),
-        (["--verbose"], "Warning: this is ours\nWarning: this is of others\n"),
+        (["--verbose"], f"Warning: this is ours, --device ... and {EXTRA}\nWarning: this is of others\n"),
     ],
 )
 def test_quiet_leaves_out_warnings_and_verbose_has_those_of_others(option: list[str], said: str) -> None:

@@ -12,6 +12,7 @@ from click.testing import Result
 from invoked import run
 
 import loopyperf as lpp
+from loopyperf.oracle.microbenchmark import described_by
 
 RECORDED = Path(__file__).parents[1] / "measurement" / "microbenchmarks" / "recorded" / "pocl.jsonl.gz"
 """probes and most strides left out, samples rounded to four digits"""
@@ -70,6 +71,32 @@ def test_what_is_absent_is_said_with_the_reason(tmp_path: Path) -> None:
     assert "a warp is one work-item" in device.note
 
 
+def test_json_says_where_the_description_is_and_what_is_absent(tmp_path: Path) -> None:
+    path = tmp_path / "my-cpu.toml"
+    said = json.loads(microbenchmark("--from-archive", RECORDED, "-o", path, "--json").stdout)
+    assert (said["path"], said["device"], said["error on the iterative barrier kernel"]) == (
+        str(path),
+        "pocl-amd-epyc",
+        None,
+    )
+    assert said["absent"].keys() == {"barrier", "loop"}
+    assert said["absent"]["barrier"].endswith("it takes next to nothing")
+
+
+def test_what_is_to_be_measured_is_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, object] = {}
+
+    def measured(backend: str, **options: object) -> object:
+        asked.update(options, backend=backend)
+        return described_by(RECORDED)
+
+    monkeypatch.setattr("loopyperf.cli.microbenchmark.run_microbenchmarks", measured)
+    options = ("--backend", "cuda", "--device", "V100", "--clock", 1380, "--quick", "-o", tmp_path / "v100.toml")
+    assert microbenchmark(*options).exit_code == 0
+    del asked["progress"]
+    assert asked == {"backend": "cuda", "device": "V100", "archive": None, "clock": 1.38e9, "quick": True}
+
+
 def test_every_number_says_how_it_was_measured(tmp_path: Path) -> None:
     microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml")
     device = lpp.load_device(tmp_path / "my-cpu.toml")
@@ -109,8 +136,9 @@ def test_bad_input_is_answered_by_one_line_and_status_1(arguments, message: str,
     assert re.search(f"^Error: .*({message})", refused.stderr, re.M)
 
 
-def test_an_archive_takes_no_options_of_measuring() -> None:
-    refused = microbenchmark("--from-archive", RECORDED, "--quick")
+@pytest.mark.parametrize("option", ["--quick", "--archive=raw.jsonl", "--device=pthread"])
+def test_an_archive_takes_no_options_of_measuring(option: str) -> None:
+    refused = microbenchmark("--from-archive", RECORDED, option)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "--from-archive measures nothing" in refused.stderr
 
