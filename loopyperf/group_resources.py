@@ -19,7 +19,7 @@ class Group:
     """What the largest group of a kernel takes, at least."""
 
     work_items: int
-    """of one group"""
+    """in it"""
     local_memory: int
     """bytes"""
 

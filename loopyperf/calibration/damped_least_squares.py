@@ -2,8 +2,8 @@
 
     minimise c(x) = Σⱼ s²·(√(1 + (fⱼ(x)/s)²) − 1),        x ≥ b, the last component at most u
 
-Near x, with weights tⱼ = 1 + (fⱼ/s)², g = Σⱼ tⱼ^(−1/2) fⱼ ∇fⱼ, and H = Σⱼ tⱼ^(−3/2) ∇fⱼ ∇fⱼᵀ with what is above 0 of
-Σⱼ tⱼ^(−1/2) fⱼ ∂²fⱼ/∂xᵢ² on its diagonal, a step d minimises
+Near x, with weights tⱼ = 1 + (fⱼ/s)², g = Σⱼ tⱼ^(−1/2) fⱼ ∇fⱼ, and H = Σⱼ tⱼ^(−3/2) ∇fⱼ ∇fⱼᵀ, to whose diagonal
+Σⱼ tⱼ^(−1/2) fⱼ ∂²fⱼ/∂xᵢ² is added where it is above 0, a step d minimises
 
     gᵀd + dᵀ(H + μ diag H)d / 2        subject to the bounds of x + d
 
@@ -48,7 +48,7 @@ class Evaluation:
     jacobian: Callable[[], Matrix]
     """(residuals × parameters)"""
     curvature: Callable[[Vector], Vector]
-    """factors aⱼ of the residuals -> Σⱼ aⱼ ∂²fⱼ/∂xᵢ² of each parameter, or 0 where that is small"""
+    """factors aⱼ of the residuals -> Σⱼ aⱼ ∂²fⱼ/∂xᵢ² of each parameter, or 0 where it is left out"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,9 @@ class _Point:
 
     @classmethod
     def of(cls, parameters: Vector, evaluation: Evaluation, scale: float) -> "_Point":
-        grown = np.sqrt(1 + (evaluation.residuals / scale) ** 2)
-        return cls(parameters, evaluation, float(scale**2 * (grown - 1).sum()))
+        squares = (evaluation.residuals / scale) ** 2
+        # √(1 + q) − 1, where small residuals do not cancel
+        return cls(parameters, evaluation, float(scale**2 * (squares / (np.sqrt(1 + squares) + 1)).sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,9 @@ class _Quadratic:
         grown = 1 + (residuals / scale) ** 2
         factors = residuals / np.sqrt(grown)
         weighted = jacobian * (grown**-0.75)[:, None]
-        hessian = weighted.T @ weighted + np.diag(np.maximum(point.evaluation.curvature(factors), 0.0))
+        curvature = point.evaluation.curvature(factors)
+        used = np.where(np.isfinite(curvature) & (curvature > 0), curvature, 0.0)
+        hessian = weighted.T @ weighted + np.diag(used)
         diagonal = np.diag(hessian)
         return cls(jacobian.T @ factors, hessian, np.maximum(diagonal, LIGHTEST * diagonal.max()))
 

@@ -67,7 +67,7 @@ class _Fitted:
         return slopes
 
     def _curvature(self, found: Overlapped, parameters: Vector, factors: Vector) -> Vector:
-        """Return the second derivatives to weights; that to the sharpness is left to those who know it to be small."""
+        """Return Σⱼ *factors*ⱼ ∂²fⱼ/∂xᵢ² of the weights, and 0 for the sharpness, of which it is left out."""
         seconds = found.seconds[:, None]
         by_cost = curvatures(self.amounts * parameters[:-1], self.sides, parameters[-1], found) / seconds
         of_logarithms = self.amounts**2 * (by_cost - (found.factors / seconds) ** 2)

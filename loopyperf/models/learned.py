@@ -3,7 +3,7 @@
     T = T₀ · exp(f(x)),        f learned from ln(t / T₀) of measured kernels
 
 t is the measured time, T₀ the time of the base: the sampled model, or where nothing is run a fit or a model of the
-device. x are features of the kernel (:mod:`loopyperf.models.features`). f is an ε-SVR, or boosted trees beside it.
+device. x are features of the kernel (:mod:`loopyperf.models.features`). f is an ε-SVR, or boosters of trees beside it.
 
 Of the sampled model it is Dao's equation. With I instructions in the first P₂ of N groups and the throughputs IPS₀ of
 the linear model and IPS of the saturated device, which is learned relative to IPS₀,

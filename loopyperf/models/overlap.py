@@ -88,15 +88,18 @@ def overlapped(costs: Floats, sides: Sequence[str | None], sharpness: float) -> 
 def curvatures(costs: Floats, sides: Sequence[str | None], sharpness: float, found: Overlapped) -> Floats:
     """Return ∂²T/∂cᵢ² of each of *costs* (rows × columns), of which :func:`overlapped` has *found* T, in 1/seconds.
 
-    It is (p − 1) F (1 − F m/M)/m with F = (m/M)^(p − 1): without limit for m → 0 if p < 2. There, at 0, it is 0.
+    It is (p − 1) F (1 − F m/M)/m with F = (m/M)^(p − 1), and 0 of what stands alone. For 1 < p < 2 it grows without
+    limit as m goes to 0; at m = 0, 0 is returned. M is added up from its parts: T less what stands alone would cancel.
     """
     alone = np.array([each is None for each in sides], dtype=bool)
     together = np.array([[one == other for other in sides] for one in sides]) & ~alone
     parts = costs @ together
-    smooth = found.seconds - costs[:, alone].sum(axis=1)
-    shares = np.divide(found.factors * parts, smooth[:, None], out=np.ones_like(parts), where=parts > 0)
+    smooth = (found.factors * costs)[:, ~alone].sum(axis=1)
+    is_there = (parts > 0) & (smooth > 0)[:, None]
+    shares = np.divide(found.factors * parts, smooth[:, None], out=np.ones_like(parts), where=is_there)
     slopes = (sharpness - 1) * found.factors * (1 - shares)
-    return np.divide(slopes, parts, out=np.zeros_like(parts), where=parts > 0)
+    with np.errstate(over="ignore"):
+        return np.divide(slopes, parts, out=np.zeros_like(parts), where=is_there)
 
 
 def overlap_time(fit: Fitted, shares: Shares) -> ModelTime:

@@ -42,7 +42,7 @@ class Explicit:
     """What of a launch is simulated instruction by instruction, where all of it would be too much."""
 
     simulation: Simulation
-    """of that part"""
+    """of the part that is simulated"""
     groups: int
     """of those of the core with most groups"""
     is_shortened: bool

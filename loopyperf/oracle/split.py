@@ -120,7 +120,7 @@ def split(
 
     Raises what estimate raises, and :class:`ParameterError` for no device, for a size that is an array, for a kernel of
     several launches, between which devices would have to wait for each other, and for times below 0, which weights that
-    were fitted without bounds may have.
+    were fitted without bounds may give.
     """
     if isinstance(devices, str) or not isinstance(cast("object", devices), Sequence) or not devices:
         raise ParameterError(f"devices is a list of one device or more; received {devices!r}")

@@ -11,7 +11,7 @@ BAR = COLORS[5]
 LARGEST = 3.0
 """points that a mark is wide where bars have room for it"""
 GAP = 0.1
-"""of a row, between bars, where that is a point at least: narrower ones are drawn at some rows and not at others"""
+"""share of a row that is left free between bars, where it is a point at least: thinner gaps show at some rows only"""
 
 
 def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: Axes | None = None) -> Figure:
@@ -25,7 +25,7 @@ def plot_groups(groups: Mapping[int, GroupTimes] | Sequence[GroupTimes], *, ax: 
     groups = groups if isinstance(groups, Mapping) else {each.group: each for each in groups}
     ax = axes(ax)
     starts = [float(each.start) for each in groups.values()]
-    room = POINTS * figure_of(ax).get_figheight() / max(len(groups), 1)
+    room = POINTS * figure_of(ax).get_figheight() * ax.get_position().height / max(len(groups), 1)
     ax.barh(
         list(groups),
         [float(each.finish) - start for each, start in zip(groups.values(), starts, strict=True)],

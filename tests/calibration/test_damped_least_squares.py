@@ -60,7 +60,7 @@ class Fitted:
 
 
 class FittedNearZero(Fitted):
-    """Weights drawn to 1 that should be 0, each of a part of its own, where the derivative of T is vertical at 0."""
+    """Weights drawn to 1 that should be 0, each of its own part, where the derivative of T bends without limit at 0."""
 
     sides = EACH_ALONE
     sharpness = 1.3

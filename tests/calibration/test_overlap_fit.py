@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from loopyperf.calibration.overlap_fit import EXPLAINED, solve_overlap
+from loopyperf.calibration.overlap_fit import EXPLAINED, STARTS, _Fitted, solve_overlap
 from loopyperf.calibration.problem import Observation, pose_problem
+from loopyperf.calibration.solver import RIDGE
 from loopyperf.models.overlap import overlapped, side
 
 COUNTS = ("f32 add", "global load 32-bit stride 1", "global store 32-bit stride 1", "launches", "local load 32-bit")
@@ -126,3 +127,28 @@ def test_measurements_are_explained_at_least_as_well_as_by_the_weights_that_made
 
     # The ridge draws every weight by a ten-thousandth of what it explains.
     assert lost(np.log(1 - np.array(found.residuals))) <= lost(noise) * (1 + 1e-3)
+
+
+def test_second_derivatives_are_those_of_differences():
+    rng = np.random.default_rng(5)
+    task = _Fitted(rng.uniform(0.1, 1, (20, 4)), rng.uniform(0.5, 2, 20), (None, "a", "b", "b"), 1.0, 0.3)
+    at, factors, step = np.array([0.7, 0.2, 1.3, 0.4, 1.6]), rng.normal(size=24), 1e-6
+    found = task.evaluate(at).curvature(factors)
+    for place in range(4):
+        ahead, behind = at.copy(), at.copy()
+        ahead[place] += step
+        behind[place] -= step
+        rise = (task.evaluate(ahead).jacobian() - task.evaluate(behind).jacobian())[:, place] / (2 * step)
+        assert found[place] == pytest.approx(factors @ rise, rel=1e-6)
+    assert found[4] == 0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_kernels_that_are_nearly_all_launch_are_no_hindrance(seed: int):
+    # What overlaps is lost in T there: it must not be told from a difference to it.
+    rng = np.random.default_rng(seed)
+    overlapping = 10 ** rng.uniform(-14, 0, (14, 3)) * (rng.random((14, 3)) < 0.6)
+    measured = np.exp(0.3 * rng.normal(size=14))
+    task = _Fitted(np.column_stack([np.ones(14), overlapping]), measured, (None, "a", "a", "b"), 0.0, RIDGE)
+    found = [task.minimum(np.array([0.5, 1e-3, 1e-3, 1e-3, p])) for p in STARTS]
+    assert all(np.isfinite(each.parameters).all() and np.isfinite(each.cost) for each in found)

@@ -65,6 +65,14 @@ def test_derivatives_are_those_of_differences():
     assert found.by_sharpness == pytest.approx(slope, rel=1e-5)
 
 
+@pytest.mark.parametrize("p", [1.0, 1.5, 3.0])
+@pytest.mark.parametrize("part", [1e-12, 1e-20, 1e-320])
+def test_a_part_that_is_lost_beside_what_stands_alone_is_all_of_its_side(part: float, p: float):
+    # Nothing else overlaps: T is a sum of both, whose second derivatives are 0.
+    rows, sides = np.array([[1.0, part]]), [None, "memory"]
+    assert curvatures(rows, sides, p, overlapped(rows, sides, p)).tolist() == [[0.0, 0.0]]
+
+
 def test_a_part_of_no_cost_has_no_curvature():
     rows = np.array([[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]])
     sides = ["memory", "on chip", None]

@@ -115,6 +115,9 @@ def test_groups_are_bars_from_start_to_finish() -> None:
 def test_bars_of_groups_have_gaps_where_these_can_be_drawn(number: int, height: float) -> None:
     figure = plot_groups([GroupTimes(group, Fraction(0), (), Fraction(9)) for group in range(number)])
     assert {round(bounds[3], 9) for bounds in bars(figure)} == {height}
+    narrow, *_ = Figure(figsize=(4, 4)).subplots(5, 1)
+    plot_groups([GroupTimes(group, Fraction(0), (), Fraction(9)) for group in range(20)], ax=narrow)
+    assert {bar.get_height() for bar in narrow.patches} == {1}
 
 
 def test_a_kernel_is_a_solid_point_and_its_ideal_a_hollow_one() -> None:

@@ -17,7 +17,7 @@ from loopyperf.calibration.problem import Matrix, Vector
 LARGEST = float(np.log(1000))
 """of a logarithm that is learned: what is further from the truth than that is no base"""
 DECIMALS = 6
-"""of a logarithm that is learned: what comes after them, the order of a sum, is not to choose between splits alike"""
+"""of a logarithm that is learned: later ones hang on the order of sums, and would choose between splits as good"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class Piece:
     """A polynomial, and where it applies: wherever one of the conjunctions holds."""
 
     conditions: tuple[Conjunction, ...]
-    """of each of these conjunctions, all constraints hold"""
+    """it applies wherever one of these holds: all constraints of a conjunction"""
     terms: tuple[tuple[Monomial, Fraction], ...]
     """each product of atoms with its coefficient"""
 

@@ -42,11 +42,13 @@ def cache_folder() -> Path | None:
     asked = os.environ.get(CACHE_VARIABLE, "")
     if asked.lower() in _OFF:
         return None
+    if asked.lower() in _ON:
+        return own_folder()
     try:
-        return own_folder() if asked.lower() in _ON else Path(asked).expanduser()
+        return Path(asked).expanduser()
     except RuntimeError:
         raise ParameterError(
-            f"{CACHE_VARIABLE}={asked} begins with the home of somebody who is not known here; name another folder"
+            f"{CACHE_VARIABLE}={asked} names the home of a user whom this machine does not know; name another folder"
         ) from None
 
 

@@ -148,7 +148,7 @@ def test_the_last_digits_of_the_base_change_nothing(recipe: str):
 
 
 def test_trees_are_hardly_a_matter_of_chance(monkeypatch: pytest.MonkeyPatch):
-    # One booster is: by its seed it says something else, ten in the mean three times less so.
+    # One booster is: by its seed it says something else, ten in the mean 1/√10 of that; eight seeds tell it to a third.
     lesson = Lesson.of(STATED, examples())
 
     def scatter(boosters: int) -> float:

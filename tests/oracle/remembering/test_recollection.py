@@ -117,7 +117,7 @@ def test_the_home_of_nobody_is_no_folder(monkeypatch):
     monkeypatch.setenv("LOOPYPERF_CACHE", "~no-such-person/counted")
     with pytest.raises(
         ParameterError,
-        match=r"LOOPYPERF_CACHE=~no-such-person/.* who is not known here",
+        match=r"LOOPYPERF_CACHE=~no-such-person/.* whom this machine does not know",
     ):
         lpp.count(doubled())
 
