@@ -64,12 +64,42 @@ knl = lp.split_iname(lp.add_dtypes(knl, {"a": "float32"}), "i", 32, outer_tag="g
     assert "nothing in it costs any time" in printed.stdout
 
 
+def test_a_fit_by_which_nothing_costs_anything_is_explained_too(tmp_path: Path):
+    free = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights={"launches": 0.0})
+    save_fit(free, tmp_path / "free.json")
+    printed = run("explain", CHAIN, "--set", "n=4096", "--fit", tmp_path / "free.json", "--only", "linear")
+    assert printed.exit_code == 0
+    assert "0 s" in printed.stdout
+
+
 def test_the_model_that_is_named_is_shown_first():
     asked = ("--set", "n=4096", "--device", "nvidia-v100", "--only", "gpuperf", "--only", "pipeline")
     shown = run("explain", CHAIN, *asked, "--model", "gpuperf").stdout
     assert "(nvidia-v100), model gpuperf: " in shown
     assert "What would help chain, by gpuperf: " in shown
     assert "The devices" not in shown
+
+
+def test_what_was_said_once_is_not_said_again():
+    # The reason that there is no advice is also that of models; the roofline's notes are also the model's.
+    printed = " ".join(run("explain", CHAIN, "--set", "n=4096", "--device", "amd-r9-fury").stdout.split())
+    assert "Missing" not in printed
+    assert printed.count("does not state how long 'add f32' takes") == 1
+    assert printed.count("the bandwidth of L1 is not described") == 1
+
+
+def test_explain_begins_with_the_functions_own_words_without_their_indentation(tmp_path: Path):
+    file = tmp_path / "with_words.py"
+    words = '''"""Double everything.
+
+    Each work-item has one element,
+    which it reads and writes.
+    """
+'''
+    source = "from kernels import doubled as twice\n\n\ndef doubled():\n    " + words + "    return twice()\n"
+    file.write_text(source, encoding="utf-8")
+    printed = run("explain", f"{file}:doubled", "--set", "n=64", "--device", "nvidia-v100", "--only", "roofline").stdout
+    assert printed.startswith("Double everything.\nEach work-item has one element, which it reads and writes.\n")
 
 
 def test_explain_prints_json_that_is_the_explanation():
