@@ -63,12 +63,7 @@ def overlapped(costs: Floats, sides: Sequence[str | None], sharpness: float) -> 
 
     *sharpness* is p, at least 1.
     """
-    names = sorted({each for each in sides if each is not None})
-    belongs = np.zeros((len(sides), len(names)))
-    for column, each in enumerate(sides):
-        if each is not None:
-            belongs[column, names.index(each)] = 1.0
-    alone = np.array([each is None for each in sides], dtype=bool)
+    alone, belongs = _belonging(sides)
     parts = costs @ belongs
     largest = parts.max(axis=1, initial=0.0)
     ratio = parts / np.where(largest > 0, largest, 1.0)[:, None]
@@ -85,15 +80,24 @@ def overlapped(costs: Floats, sides: Sequence[str | None], sharpness: float) -> 
     )
 
 
+def _belonging(sides: Sequence[str | None]) -> tuple[NDArray[np.bool_], Floats]:
+    """Return which columns stand alone, and 1 for each other one (rows) at its side (columns), else 0."""
+    names = sorted({each for each in sides if each is not None})
+    belongs = np.zeros((len(sides), len(names)))
+    for column, each in enumerate(sides):
+        if each is not None:
+            belongs[column, names.index(each)] = 1.0
+    return np.array([each is None for each in sides], dtype=bool), belongs
+
+
 def curvatures(costs: Floats, sides: Sequence[str | None], sharpness: float, found: Overlapped) -> Floats:
     """Return ∂²T/∂cᵢ² of each of *costs* (rows × columns), of which :func:`overlapped` has *found* T, in 1/seconds.
 
     It is (p − 1) F (1 − F m/M)/m with F = (m/M)^(p − 1), and 0 of what stands alone. For 1 < p < 2 it grows without
     limit as m goes to 0; at m = 0, 0 is returned. M is added up from its parts: T less what stands alone would cancel.
     """
-    alone = np.array([each is None for each in sides], dtype=bool)
-    together = np.array([[one == other for other in sides] for one in sides]) & ~alone
-    parts = costs @ together
+    alone, belongs = _belonging(sides)
+    parts = costs @ belongs @ belongs.T
     smooth = (found.factors * costs)[:, ~alone].sum(axis=1)
     is_there = (parts > 0) & (smooth > 0)[:, None]
     shares = np.divide(found.factors * parts, smooth[:, None], out=np.ones_like(parts), where=is_there)

@@ -42,7 +42,7 @@ RECIPES: Mapping[str, Recipe] = {
         {"C": (0.1, 0.3, 1.0), "gamma": (0.005, 0.02, 0.08), "epsilon": (0.02, 0.1)},
     ),
     "trees": Recipe(
-        "the mean of ten boosters of trees",
+        "the mean of boosters of trees",
         {"n_estimators": (60,), "max_depth": (2, 4)},
     ),
 }
@@ -89,9 +89,9 @@ def taught(name: str, parameters: Parameters, features: Matrix, targets: Vector)
 def searched(name: str, features: Matrix, targets: Vector, classes: Sequence[str]) -> dict[str, float]:
     """Return the hyper-parameters that best predict *targets* of classes that were left out.
 
-    Those of trees are of one booster, since ten would take ten times as long.
-    They are the middle ones where so few rows are left that no feature differs among them. Raises
-    :class:`CalibrationError` for fewer than two classes.
+    They are the middle ones where so few rows are left that no feature differs among them. Those of trees are judged by
+    one booster, since more would take as many times as long. Raises :class:`CalibrationError` for fewer than two
+    classes.
     """
     check_recipe(name)
     folds = splits(classes, SEARCHED)
