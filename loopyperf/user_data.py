@@ -1,6 +1,7 @@
 """Where a person's own data lie: fits, measurement archives, device descriptions."""
 
 import os
+from functools import cache
 from pathlib import Path
 
 import platformdirs
@@ -23,12 +24,18 @@ def user_data_name() -> str:
     """
     named = os.environ.get(DATA_VARIABLE)
     if not named:
-        return platformdirs.user_data_dir("loopyperf")
+        return _usual_folder(os.environ.get("HOME"), os.environ.get("XDG_DATA_HOME"))
     if not os.path.isdir(named) and os.path.exists(named):  # noqa: PTH110, PTH112 - see above
         raise LoopyperfError(
             f"{DATA_VARIABLE} names {named}, which is no folder; let it name one, or unset it for the usual one"
         )
     return named
+
+
+@cache
+def _usual_folder(*_: str | None) -> str:
+    """Return where the system has such data; asked for once for each value of the variables that name a home."""
+    return platformdirs.user_data_dir("loopyperf")
 
 
 def below_home(path: str | os.PathLike[str]) -> Path:

@@ -9,7 +9,15 @@ from typing import TypeGuard
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
-from loopyperf.device.library import DeviceChoice, is_one_device, known_descriptions, listed_as, load_device, slug_of
+from loopyperf.device.library import (
+    DeviceChoice,
+    is_one_device,
+    known_descriptions,
+    listed_as,
+    load_device,
+    own_descriptions_stamp,
+    slug_of,
+)
 from loopyperf.device.names import device_slug, is_path
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
@@ -32,7 +40,6 @@ def chosen_device(device: DeviceChoice | None) -> Device:
     if isinstance(device, Device):
         return device
     name = os.environ.get(DEVICE_VARIABLE) or _described_local_device() if device is None else device
-    # A description that is given by its path may be edited between two questions, and a search names devices.
     return _devices.answer(name, lambda: load_device(name)) if _is_name(name) else load_device(name)
 
 
@@ -67,7 +74,7 @@ def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, bac
 
 
 _fits = Moment[tuple[Fit, tuple[str, ...]]]()
-_devices = Moment[Device]()
+_devices = Moment[Device](lambda _: own_descriptions_stamp())
 _named_alike = Moment[bool]()
 
 
@@ -103,7 +110,9 @@ def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tup
     return found, (*said, f"by the fit for {found.slug!r}: model={WITHOUT_FIT!r} asks the description that was given")
 
 
-_usual = Moment[tuple[Fit | Device, tuple[str, ...]]]()
+_usual = Moment[tuple[Fit | Device, tuple[str, ...]]](
+    lambda found: own_descriptions_stamp() if isinstance(found[0], Device) else None
+)
 _fit_if_any = Moment[tuple[Fit, tuple[str, ...]] | None]()
 
 

@@ -197,6 +197,38 @@ def test_a_fit_goes_before_the_description_by_whatever_name(device, own_data, ma
     assert told is not isinstance(device, str)
 
 
+@pytest.mark.parametrize("model", ["roofline", None])
+def test_an_own_description_that_is_edited_again_and_again_answers_by_its_last_text_at_once(model, own_data):
+    own = own_data / "devices" / "mine.toml"
+    own.parent.mkdir(parents=True)
+    text = (BUNDLED / "nvidia-v100.toml").read_text(encoding="utf-8")
+    clock = "clock = { value = 1380,"
+    assert clock in text
+    found = []
+    for number in range(1300, 1330):  # as many bytes each, within the time that a file system tells times to
+        own.write_text(text.replace(clock, clock.replace("1380", str(number))), encoding="utf-8")
+        found.append(float(lpp.estimate(KERNEL, n=2**20, device="mine", model=model).seconds))
+    assert found == sorted(found, reverse=True)
+    assert len(set(found)) == len(found)
+
+
+def test_an_own_description_that_is_added_or_removed_is_the_one_that_answers_at_once(own_data):
+    own = own_data / "devices" / "nvidia-v100.toml"
+    own.parent.mkdir(parents=True)
+
+    def launch_overhead_is_known():
+        return not any("launch" in note for note in lpp.estimate(KERNEL, n=64, device="nvidia-v100").notes)
+
+    assert not launch_overhead_is_known()
+    stated = 'launch_overhead = { value = 5, unit = "µs", source = "me, today" }\n'
+    own.write_text(
+        (BUNDLED / "nvidia-v100.toml").read_text("utf-8").replace("cores =", stated + "cores ="), encoding="utf-8"
+    )
+    assert launch_overhead_is_known()
+    own.unlink()
+    assert not launch_overhead_is_known()
+
+
 def test_what_a_description_does_not_tell_is_refused_naming_a_model_that_needs_less():
     with pytest.raises(MissingNumberError, match=r"memory\.DRAM\.latency.* model='roofline' needs fewer numbers"):
         lpp.estimate(KERNEL, n=64, device="nvidia-gtx-280")

@@ -156,3 +156,28 @@ def test_commands_refuse_such_sizes_on_one_line(tmp_path: Path, command: str) ->
     done = CliRunner().invoke(program, asked)
     assert (done.exit_code, isinstance(done.exception, (SystemExit, LoopyperfError))) == (1, True)
     assert f"size n is {10**20}" in " ".join(done.output.split())
+
+
+def answer(n: object, **options: Any) -> tuple[int, ...] | str:
+    """Return the shape of what *n* is answered with, or what it is refused for."""
+    try:
+        return np.shape(lpp.estimate(scaled(), n=n, **options).seconds)
+    except ParameterError as refused:
+        return str(refused)
+
+
+def test_a_model_of_the_device_takes_and_refuses_the_arrays_that_a_fit_takes_and_refuses() -> None:
+    admitted = (
+        *(np.array(each, dtype=object) for each in (128, [128, 256], [[128], [256]], [np.int64(128), np.int8(16)], [])),
+        *(np.array([128, 256], dtype=dtype) for dtype in (np.int16, np.uint64)),
+        np.array(128),
+    )
+    refused = (
+        *(np.array(each, dtype=object) for each in ([128, 256.0], [None], ["128"], [True])),
+        *(np.array([128, 256], dtype=dtype) for dtype in (np.float32, bool, "S3")),
+        np.ma.array([128, 256], mask=[False, True]),
+    )
+    for n in (*admitted, *refused):
+        by_fit = answer(n, device=FITTED)
+        assert by_fit == answer(n, device=GPU, model="roofline")
+        assert isinstance(by_fit, str) == any(n is each for each in refused)

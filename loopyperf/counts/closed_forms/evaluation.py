@@ -191,7 +191,8 @@ def integer_size(name: str, value: Any) -> int:
     raise ParameterError(f"size {name} must be an integer, received {value!r:.80} ({type(value).__name__})")
 
 
-def _as_integer_array(name: str, value: object) -> IntegerArray:
+def integer_array(name: str, value: object) -> IntegerArray:
+    """Return the sizes *name* as an array of integers; raises :class:`ParameterError` for what is none."""
     if isinstance(value, np.ma.MaskedArray):
         raise ParameterError(f"sizes {name} must be integers, received a masked array; pass its .compressed()")
     array = np.asarray(value)
@@ -204,7 +205,7 @@ def _as_integer_array(name: str, value: object) -> IntegerArray:
 
 def broadcast(sizes: Mapping[str, int | IntegerArray]) -> tuple[IntegerArray, ...]:
     """Return *sizes* as integer arrays of one shape; raises :class:`ParameterError` if they are not, or have none."""
-    arrays = {name: _as_integer_array(name, size) for name, size in sizes.items()}
+    arrays = {name: integer_array(name, size) for name, size in sizes.items()}
     try:
         return tuple(np.broadcast_arrays(*arrays.values()))
     except ValueError as error:

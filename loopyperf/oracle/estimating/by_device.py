@@ -14,6 +14,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
+from loopyperf.counts.closed_forms.evaluation import integer_array
 from loopyperf.device.description import Device
 from loopyperf.device.library import load_device
 from loopyperf.kernel import Program
@@ -147,12 +148,14 @@ def answered_at(program: Program, sizes: Mapping[str, Any], answer: Callable[[Ma
 
     Costs are then by property alone.
     """
-    arrays = {name: cast("NDArray[Any]", size) for name, size in sizes.items() if isinstance(size, np.ndarray)}
+    arrays = {
+        name: integer_array(name, cast("object", size)) for name, size in sizes.items() if isinstance(size, np.ndarray)
+    }
     if not arrays:
         return answer(sizes)
     shape = common_shape({name: array.shape for name, array in arrays.items()})
     every = {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
-    points = [{name: array.flat[place].item() for name, array in every.items()} for place in range(int(np.prod(shape)))]
+    points = [{name: int(array.flat[place]) for name, array in every.items()} for place in range(int(np.prod(shape)))]
     if not points:
         return prepared(program).name, ModelTime(np.zeros(shape), Breakdown(()))
     answers = [answer({**sizes, **point}) for point in points]

@@ -19,15 +19,21 @@ MOST = 64
 Found = TypeVar("Found")
 
 
+def _no_stamp(_: object) -> Hashable:
+    return None
+
+
 class Moment(Generic[Found]):
     """Answers that are looked up again after a :data:`MOMENT`, or later where that takes long.
 
-    And at once where this process has saved a fit or a learned model, or a person's own data are in another folder.
+    And at once where this process has saved a fit or a learned model, where a person's own data are in another folder,
+    and where the *stamp* of the files that an answer rests on has changed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stamp: Callable[[Found], Hashable] = _no_stamp) -> None:
         """Know nothing."""
-        self._known: dict[Hashable, tuple[float, Found]] = {}
+        self._known: dict[Hashable, tuple[float, Hashable, Found]] = {}
+        self._stamp = stamp
 
     def __len__(self) -> int:
         """Return how many answers are remembered."""
@@ -37,11 +43,12 @@ class Moment(Generic[Found]):
         """Return what *find* finds, or found a moment ago when it was asked the same *question*."""
         key = (question, os.environ.get(DATA_VARIABLE), Written.number)
         known, now = self._known.get(key), monotonic()
-        if known is not None and now < known[0]:
-            return known[1]
+        if known is not None and now < known[0] and self._stamp(known[2]) == known[1]:
+            return known[2]
         found = find()
         took = monotonic() - now
         if len(self._known) >= MOST:
             self._known.clear()
-        self._known[key] = (now + took + max(MOMENT, min(LONGEST, TIMES * took)), found)
+        until = now + took + max(MOMENT, min(LONGEST, TIMES * took))
+        self._known[key] = (until, self._stamp(found), found)
         return found
