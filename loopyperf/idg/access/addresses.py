@@ -1,9 +1,10 @@
 """The byte address that each lane of a warp accesses, as a function of the passes of the loops around."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.idg.access.gathers import axes_of_data, data_of
 from loopyperf.idg.access.index_values import index_values, periods
-from loopyperf.idg.access.residues import Progress
+from loopyperf.idg.access.residues import Loops, Progress
 from loopyperf.idg.access.rows import APART, Row, Visit, is_data, row_of
 from loopyperf.idg.access.sectors import LINE
 from loopyperf.idg.warps.passes import WarpPasses
@@ -48,25 +49,71 @@ class LaneAddresses:
         known = index_values(self.expression, {**passes, **self.values})
         return np.asarray(known, dtype=np.int64) * self.unit + self.by_data
 
-    def at_all(self, passes: Integers) -> Iterator[tuple[Integers, int]]:
-        """Yield the addresses that differ by more than lines at *passes*, a column for each loop, and how often."""
+    def at_all(self, passes: Integers, times: Sequence[int]) -> Iterator[tuple[Integers, int]]:
+        """Yield the addresses that differ by more than lines at *passes*, a row for each, and how often these are.
+
+        Each pass happens so many *times*.
+        """
         columns = {loop: values[:, np.newaxis] for loop, values in zip(self.loops, passes.T, strict=True)}
         addresses = np.broadcast_to(self.at(columns), (len(passes), len(self.by_data)))
         in_first_line = addresses - addresses.min(axis=1, keepdims=True) // LINE * LINE
-        yield from zip(*np.unique(in_first_line, axis=0, return_counts=True), strict=True)
+        found, places = np.unique(in_first_line, axis=0, return_inverse=True)
+        numbers = [0] * len(found)
+        for place, number in zip(places.reshape(-1).tolist(), times, strict=True):
+            numbers[place] += number
+        yield from zip(found, numbers, strict=True)
 
-    @cached_property
-    def progress(self) -> tuple[Progress, ...]:
-        """Return how the addresses move along each loop; raises :class:`NotPeriodicError` where there is no period."""
-        uniform = {name: value for name, value in self.values.items() if isinstance(value, int)}
-        found = periods(self.expression, frozenset(self.loops), uniform)
+    def progress(self, loops: Loops) -> Sequence[Progress]:
+        """Return how the addresses move along *loops*, by number; raises :class:`NotPeriodicError` without a period."""
+        names = [self.loops[loop] for loop in loops]
+        found = periods(self._with(names), frozenset(self.loops), self._uniform)
         start = dict.fromkeys(self.loops, 0)
         first = self.at(start)
-        moved = {loop: self.at({**start, loop: period}) - first for loop, period in found.items()}
+        moved = {loop: self.at({**start, loop: found[loop]}) - first for loop in names if loop in found}
         # All lanes move together, so one stands for them.
         return tuple(
-            Progress(found[loop], int(moved[loop].flat[0])) if loop in found else Progress(1, 0) for loop in self.loops
+            Progress(found[loop], int(moved[loop].flat[0])) if loop in found else Progress(1, 0) for loop in names
         )
+
+    def added(self, loops: Loops, values: Integers) -> Integers | None:
+        """Return the bytes that *loops*, by number, add to the addresses of all lanes, where they have *values*.
+
+        *values* has a row for each point. None where lanes, or other loops, make a difference.
+        """
+        columns = {self.loops[loop]: column for loop, column in zip(loops, values.T, strict=True)}
+        own = self._with(columns)
+        if not get_dependencies(own) <= columns.keys() | self._uniform.keys():
+            return None
+        known = index_values(own, {**self._uniform, **columns})
+        return np.broadcast_to(np.asarray(known, dtype=np.int64) * self.unit, len(values))
+
+    def _with(self, loops: Iterable[str]) -> Any:
+        """Return the sum of what depends on *loops*."""
+        return sum(each for each in self._summands if not get_dependencies(each).isdisjoint(loops))
+
+    @cached_property
+    def _summands(self) -> Sequence[Any]:
+        return list(_summands(self.expression))
+
+    @cached_property
+    def _uniform(self) -> Mapping[str, int]:
+        """Return the values that are the same in all lanes."""
+        return {name: value for name, value in self.values.items() if isinstance(value, int)}
+
+
+def _summands(expression: Any) -> Iterator[Any]:
+    """Yield what *expression* is the sum of; products of a number and a sum are multiplied out."""
+    if isinstance(expression, prim.Sum):
+        for child in expression.children:
+            yield from _summands(child)
+        return
+    if isinstance(expression, prim.Product):
+        sums = [child for child in expression.children if isinstance(child, prim.Sum)]
+        factors = [child for child in expression.children if not isinstance(child, prim.Sum)]
+        if len(sums) == 1 and all(isinstance(factor, int) for factor in factors):
+            yield from (prod(factors) * each for each in _summands(sums[0]))
+            return
+    yield expression
 
 
 def lane_addresses(ref: Reference, passes: WarpPasses, stride: str | None = None) -> LaneAddresses:

@@ -13,12 +13,13 @@ from pymbolic.mapper import Mapper
 from pymbolic.mapper.evaluator import EvaluationMapper
 
 from loopyperf.errors import UncountableError
+from loopyperf.idg.access.residues import NoPlacesError
 
 Periods = Mapping[str, int]
 """loop -> passes after which an index, whatever its value then, grows by the same number each time"""
 
 
-class NotPeriodicError(UncountableError):
+class NotPeriodicError(NoPlacesError):
     """An index that is neither affine in the loops nor made so by integer divisions alone."""
 
 

@@ -1,7 +1,8 @@
 """What an access does to memory when one warp executes it: in one pass of the loops around, and in all its passes.
 
 Sectors, lines and banks see addresses modulo 128 bytes. Where addresses are affine in the loops, or made of such by
-integer divisions, a loop takes them through few places in a line, and the passes at each are counted, not visited.
+integer divisions, a loop takes them through few places in a line, and the passes at each are counted, not visited. So
+are they where loops move all lanes alike, however they do. Other passes are visited, or a sample of them.
 """
 
 from collections import Counter
@@ -11,26 +12,24 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
+import islpy as isl
 import numpy as np
 
 from loopyperf.counts.memory import Reference
-from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.errors import UncountableError
 from loopyperf.idg.access.addresses import LaneAddresses, addresses_at, lane_addresses
 from loopyperf.idg.access.banks import BankAccess, bank_access
-from loopyperf.idg.access.index_values import NotPeriodicError
-from loopyperf.idg.access.residues import Places, passes_by_place
+from loopyperf.idg.access.residues import NoPlacesError, Places, passes_by_place
 from loopyperf.idg.access.sectors import LINE, SectorAccess, sector_access
+from loopyperf.idg.access.visits import Visits, visited
 from loopyperf.idg.warps.lockstep import Lockstep
 from loopyperf.idg.warps.passes import Activity, WarpPasses
-from loopyperf.idg.warps.points import boxed, points_listed
+from loopyperf.idg.warps.points import boxed
 from loopyperf.idg.warps.warp import Integers
 
 WarpAccess = SectorAccess | BankAccess
 """of global memory, of local memory"""
 Quantity = Literal["lanes", "requested", "sectors", "lines", "distinct", "wavefronts", "ideal_wavefronts", "conflicts"]
-MOST_PASSES = 4096
-"""that are looked at one by one"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,17 @@ class AccessPattern:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """Return what was assumed of addresses that are data, in sentences."""
-        return self.addresses.assumed
+        """Return what was assumed of addresses that are data, in sentences, and whether passes were sampled."""
+        return (*self.addresses.assumed, *self._sampled)
+
+    @property
+    def _sampled(self) -> Iterator[str]:
+        if any(isinstance(places, Visits) and places.is_sample for places in self._places.values()):
+            yield (
+                f"the addresses of {self.reference.array!r} follow no short period "
+                f"({', '.join(map(str, self.reference.index))}): what they ask of memory is the mean of a sample of "
+                "the loops' iterations"
+            )
 
     def at(self, passes: Mapping[str, int]) -> WarpAccess:
         """Return what the access does where the loops have the values *passes*.
@@ -80,7 +88,7 @@ class AccessPattern:
     def profile(self) -> AccessProfile:
         """Return what the access does in all passes that the warp makes.
 
-        Raises :class:`UncountableError` where addresses follow no period and passes are too many to look at.
+        Where addresses follow no period and passes are many, it is that of a sample, as :attr:`assumed` says.
         """
         found = Counter[WarpAccess]()
         for activity in self.passes.activities:
@@ -90,26 +98,24 @@ class AccessPattern:
 
     def _happening(self, activity: Activity) -> Iterator[tuple[Integers, int]]:
         """Yield the addresses of each lane, up to whole lines, and in how many passes they are those."""
-        try:
-            progress = self.addresses.progress
-        except NotPeriodicError as cause:
-            return self._listed(activity, str(cause))
-        return self._counted(passes_by_place(activity.passes, progress, LINE))
-
-    def _counted(self, places: Places) -> Iterator[tuple[Integers, int]]:
-        loops = self.passes.loops
+        places = self._places[activity.lanes]
+        if isinstance(places, Visits):
+            yield from self.addresses.at_all(places.values, places.times)
+            return
         phases = {place.phases for place in places}
-        known = {each: self.addresses.at(dict(zip(loops, each, strict=True))) for each in phases}
-        return ((known[place.phases] + place.offset, number) for place, number in places.items())
+        known = {each: self.addresses.at(dict(zip(self.passes.loops, each, strict=True))) for each in phases}
+        yield from ((known[place.phases] + place.offset, number) for place, number in places.items())
 
-    def _listed(self, activity: Activity, cause: str) -> Iterator[tuple[Integers, int]]:
-        number = number_of_points(activity.passes)
-        if number > MOST_PASSES:
-            raise UncountableError(
-                f"the index of {self.reference.array!r} has no period ({cause}) and {number} passes, more than the "
-                f"{MOST_PASSES} that are looked at: take single ones, at(...)"
-            )
-        return self.addresses.at_all(points_listed(activity.passes))
+    @cached_property
+    def _places(self) -> Mapping[tuple[int, ...], Places | Visits]:
+        """Return active lanes -> the places in a line that the addresses have, or the passes that are looked at."""
+        return {activity.lanes: self._places_of(activity.passes) for activity in self.passes.activities}
+
+    def _places_of(self, passes: isl.Set) -> Places | Visits:
+        try:
+            return passes_by_place(passes, self.addresses.progress, LINE, self.addresses.added)
+        except NoPlacesError:
+            return visited(passes)
 
     def _access(self, lanes: tuple[int, ...], addresses: Integers) -> WarpAccess:
         ref = self.reference

@@ -1,22 +1,27 @@
 """How many passes see an address at each place within a line, without visiting the passes one by one."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from math import gcd, prod
 
 import islpy as isl
+import numpy as np
 
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.errors import UncountableError
+from loopyperf.idg.access.visits import all_of
 from loopyperf.idg.warps.points import points_listed, without
+from loopyperf.idg.warps.warp import Integers
 from loopyperf.set_products import tied_together
 
 SET = isl.dim_type.set
 MOST_PLACES = 4096
 """that are looked at"""
+MOST_VALUES = 2**20
+"""of loops that move all lanes alike, which are looked at one by one"""
 FEW = 512
 """passes: these are listed sooner than counted by isl place by place"""
 
@@ -46,35 +51,54 @@ class Place:
 
 Places = Mapping[Place, int]
 """how many passes are at each place"""
+Loops = Sequence[int]
+"""by number"""
 
 
-def passes_by_place(passes: isl.Set, along: Sequence[Progress], line: int) -> Places:
-    """Return how many of the bounded, non-empty *passes* are at each place; *along* has a progress for each loop.
+class NoPlacesError(UncountableError):
+    """Addresses that have no period, or lie in too many ways to lines."""
 
-    Raises :class:`UncountableError` for more than :data:`MOST_PLACES` places.
+
+def passes_by_place(
+    passes: isl.Set,
+    progress: Callable[[Loops], Sequence[Progress]],
+    line: int,
+    added: Callable[[Loops, Integers], Integers | None] = lambda loops, values: None,
+) -> Places:
+    """Return how many of the bounded, non-empty *passes* are at each place.
+
+    *progress* tells how the address moves along each of some loops. Where that raises :class:`NoPlacesError`, or there
+    are too many places, *added* tells the bytes that the loops add to the addresses of all lanes at *values*, a row for
+    each point; None where lanes, or other loops, make a difference. Then :class:`NoPlacesError` is raised.
     """
-    found: Places = {Place((0,) * len(along), 0): 1}
+    found: Places = {Place((0,) * passes.dim(SET), 0): 1}
     for loops, own, number in _independent(passes):
-        places = _of_loops(own, number, [along[loop] for loop in loops], line)
+        try:
+            places = _of_loops(own, number, progress(loops), line)
+        except NoPlacesError:
+            places = _of_alike(own, number, lambda values, loops=loops: added(loops, values), line)
+            if places is None:
+                raise
         found = _combined(found, loops, places, line)
     return found
 
 
-def _combined(found: Places, loops: Sequence[int], places: Places, line: int) -> Places:
+def _combined(found: Places, loops: Loops, places: Places, line: int) -> Places:
     """Return the places of all pairs of passes, *places* being those of further *loops*."""
-    _check_number(len(found) * len(places))
+    _check_number(len(found) * len(places) // line)
     combined = Counter[Place]()
     for (place, number), (own, times) in product(found.items(), places.items()):
         phases = list(place.phases)
         for loop, phase in zip(loops, own.phases, strict=True):
             phases[loop] = phase
         combined[Place(tuple(phases), (place.offset + own.offset) % line)] += number * times
+    _check_number(len(combined))
     return combined
 
 
 def _check_number(places: int) -> None:
     if places > MOST_PLACES:
-        raise UncountableError(
+        raise NoPlacesError(
             f"addresses lie in {places} ways to lines, more than {MOST_PLACES}: look at passes one by one, at(...)"
         )
 
@@ -130,6 +154,17 @@ def _of_interval(values: range, progress: Progress, line: int) -> Places:
     for value in values[:cycle]:
         found[_place([value], [progress], line)] += len(range(value, values.stop, cycle))
     return found
+
+
+def _of_alike(passes: isl.Set, number: int, added: Callable[[Integers], Integers | None], line: int) -> Places | None:
+    """Return the places of *passes*, of which there are *number*, that move all lanes alike, by what is *added*."""
+    values = all_of(passes, MOST_VALUES) if number <= MOST_VALUES else None
+    bytes_added = None if values is None else added(values)
+    if values is None or bytes_added is None:
+        return None
+    first = tuple(values[0].tolist())
+    offsets = zip(*np.unique((bytes_added - bytes_added[0]) % line, return_counts=True), strict=True)
+    return {Place(first, int(offset)): int(times) for offset, times in offsets}
 
 
 def _place(values: Sequence[int], along: Sequence[Progress], line: int) -> Place:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from idg.patterns import flat, pattern, unit, written
 
-from loopyperf.errors import ParameterError, UncountableError
+from loopyperf.errors import ParameterError
 from loopyperf.idg.access import AccessPattern
 from loopyperf.idg.warps.warp import Warp
 from loopyperf.kernel import load_kernel
@@ -263,14 +263,6 @@ def test_a_size_that_is_missing_is_named() -> None:
     strided = written("{[i]: 0<=i<32}", "out[i] = a[s*i]", flat("a"), lp.ValueArg("s", np.int32), tags=LANES)
     with pytest.raises(ParameterError, match="depends on s"):
         pattern(strided, "a", WARP)
-
-
-def test_many_passes_without_a_period_are_refused() -> None:
-    kernel = written("{[i,j]: 0<=i<32 and 0<=j<10000}", "out[j,i] = a[i*j]", flat("a"), tags=LANES)
-    found = pattern(kernel, "a", WARP)
-    assert found.at({"j": 9999}).sectors == 32
-    with pytest.raises(UncountableError, match="10000 passes"):
-        _ = found.profile
 
 
 # }}}
