@@ -1,11 +1,10 @@
 """The front door for Loopy: a translation unit becomes a frozen :class:`Kernel`.
 
-Loopy's costly passes (preprocessing, linearization) run once here. What the other layers need of the result is read
+Loopy's costly passes (preprocessing, linearization) run once. What the other layers need of the result is read
 off: the launches, one for each device program, with their instructions in execution order, their barriers, their grid
 and their local memory.
 """
 
-import traceback
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,35 +12,26 @@ from functools import cached_property
 from typing import Any, cast
 
 import islpy as isl
-import loopy as lp
 import pymbolic.primitives as prim
 from loopy.diagnostic import CannotBranchDomainTree, ExpressionToAffineConversionError
-from loopy.kernel import KernelState, LoopKernel, tools
+from loopy.kernel import LoopKernel
 from loopy.kernel.array import ArrayBase
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
 from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
 from loopy.symbolic import get_dependencies, isl_set_from_expr
 from loopy.target.opencl import VolatileMemOpenCLTarget
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
-from loopy.translation_unit import TranslationUnit, resolve_callables
-from loopy.types import LoopyType
 
-from loopyperf.called_kernels import inlined
-from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError, one_line
 from loopyperf.integer_temporaries import values_of_temporaries
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
-from loopyperf.own_sets import with_own_sets
+from loopyperf.loopy_passes import Program, as_translation_unit, linearized
 from loopyperf.plain_scalars import plain_scalars
 from loopyperf.set_products import between_ends, interval, names_involved
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
-UNCHECKED = "no_check"
-"""Loopy's word for leaving out the check that accesses are within bounds"""
 VOLATILE = (VolatileMemOpenCLTarget, VolatileMemPyOpenCLTarget)
 """targets of Loopy whose accesses of memory are volatile"""
-
-Program = TranslationUnit | LoopKernel
 
 
 @dataclass(frozen=True)
@@ -273,24 +263,13 @@ def _is_foreign(instruction: InstructionBase) -> bool:
 def load_kernel(program: Program) -> Kernel:
     """Return *program*, preprocessed and linearized, as a :class:`Kernel`, from which no code is generated.
 
-    Whether accesses are within bounds is not looked at: code generation does, and it takes Loopy longer than counting
-    takes us.
+    Whether accesses are within bounds is not checked: code generation does it, and it takes longer than counting.
 
-    Raises :class:`KernelError` where Loopy cannot infer types or find a schedule, or where there is no single entry
-    point, and :class:`UnboundedDomainError` where Loopy needs bounds that a loop does not have.
+    Raises :class:`KernelError` where Loopy cannot infer types, find a schedule or generate code, or where there is no
+    single entry point, and :class:`UnboundedDomainError` where a loop lacks bounds that Loopy needs.
     """
-    unit = as_translation_unit(program)
-    try:
-        unit = inlined(unit)
-        if unit.default_entrypoint.linearization is None:
-            unit = unit.with_kernel(with_own_sets(unit.default_entrypoint))
-            unit = lp.set_options(unit, enforce_array_accesses_within_bounds=UNCHECKED)
-            # Preprocessing writes reductions out with temporaries whose types are left to code generation to infer.
-            unit = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(unit), expect_completion=False))
-    except Exception as error:  # Loopy lets through what isl, pymbolic and Python itself raise
-        raise _refusal(unit.default_entrypoint, error) from error
+    unit = linearized(as_translation_unit(program))
     kernel = unit.default_entrypoint
-    _check_types(kernel)
     return Kernel(kernel, unit.callables_table, tuple(launches_of(kernel)))
 
 
@@ -312,78 +291,3 @@ def _not_negative(space: isl.Space, length: Any) -> isl.BasicSet:
     if constraint.get_constant_val().is_neg():
         constraint = constraint.set_constant_val(isl.Val.zero(isl.DEFAULT_CONTEXT))
     return everywhere.add_constraint(constraint)
-
-
-def checked_program(program: object) -> Program:
-    """Return *program*; raises :class:`KernelError` if it is no Loopy program."""
-    if isinstance(program, Program):
-        return program
-    raise KernelError(
-        f"a loopy TranslationUnit or LoopKernel is needed, received {type(program).__name__}; "
-        "build one with loopy.make_kernel(...)"
-    )
-
-
-# {{{ from translation unit to kernel
-
-
-def as_translation_unit(program: object) -> TranslationUnit:
-    """Return *program* as a translation unit of one entry point; raises :class:`KernelError` if it is none."""
-    program = checked_program(program)
-    if isinstance(program, LoopKernel):
-        return _unit_of(program)
-    if len(program.entrypoints) != 1:
-        names = ", ".join(sorted(program.entrypoints)) or "none"
-        raise KernelError(
-            f"one entry point is needed, this translation unit has {names}: choose with unit.with_entrypoints(name)"
-        )
-    return program
-
-
-def _unit_of(kernel: LoopKernel) -> TranslationUnit:
-    """Return *kernel* as a translation unit, the functions it calls looked up anew: a LoopKernel has no table."""
-    unresolved = kernel.copy(state=KernelState.INITIAL, linearization=None)
-    unit = resolve_callables(lp.make_program(unresolved).with_entrypoints(kernel.name))
-    try:
-        tools.get_resolved_callable_ids_called_by_knl(unit.default_entrypoint, unit.callables_table)
-    except KeyError as error:
-        raise KernelError(
-            f"kernel {kernel.name!r} calls {error.args[0]!r}, which only its translation unit defines: pass that unit"
-        ) from error
-    return unit
-
-
-def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:
-    for instruction in kernel.instructions if isinstance(error, isl.Error) else ():
-        if not points_of(kernel, instruction.within_inames).is_bounded():
-            inames = ", ".join(sorted(instruction.within_inames))
-            return UnboundedDomainError(f"instruction {instruction.id!r}: its loops ({inames}) have no bounds")
-    hint = ""
-    if "type" in type(error).__name__.lower() or "infer" in str(error) or "dtype" in str(error):
-        hint = "; state the types of the arguments with loopy.add_and_infer_dtypes(kernel, {...})"
-    return KernelError(f"loopy cannot prepare kernel {kernel.name!r} ({type(error).__name__}): {_reason(error)}{hint}")
-
-
-def _reason(error: Exception) -> str:
-    """Return what *error* says, or where it comes from if it says nothing."""
-    said = one_line(error)
-    if said:
-        return said
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    reason = f"it gives no reason; raised by {place.name} in {place.filename}, line {place.lineno}"
-    if place.name.startswith("map_bitwise") or place.name.endswith("_shift"):
-        reason += "; where bits are a condition, compare them, as in (i & 1) != 0"
-    return reason
-
-
-def _check_types(kernel: LoopKernel) -> None:
-    variables: list[Any] = [*kernel.args, *kernel.temporary_variables.values()]
-    untyped = [variable.name for variable in variables if not isinstance(variable.dtype, LoopyType)]
-    if untyped:
-        raise KernelError(
-            f"kernel {kernel.name!r} has arguments without a type: {', '.join(sorted(untyped))}; "
-            "state them with loopy.add_and_infer_dtypes(kernel, {...})"
-        )
-
-
-# }}}

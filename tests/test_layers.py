@@ -16,7 +16,16 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
     {"errors", "units", "hypertext", "sheet", "set_memory", "own_sets", "set_products", "user_data", "written_files"},
-    {"launches", "group_resources", "called_kernels", "integer_temporaries", "plain_scalars", "kernel", "device"},
+    {
+        "launches",
+        "group_resources",
+        "called_kernels",
+        "integer_temporaries",
+        "plain_scalars",
+        "loopy_passes",
+        "kernel",
+        "device",
+    },
     {"counts"},
     {"properties"},
     {"idg"},

@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from loopyperf.cli.completion import in_kernel_file
 from loopyperf.cli.streams import no_answer_yet
 from loopyperf.errors import KernelFileError
-from loopyperf.kernel import Program
+from loopyperf.loopy_passes import Program, without_dumps
 
 
 class KernelSource(click.ParamType[str]):
@@ -83,7 +83,7 @@ def load_built(source: str) -> Any:
             f"functools.partial({name}, ...) does"
         )
     try:
-        with no_answer_yet():
+        with no_answer_yet(), without_dumps():
             return built()
     except (Exception, SystemExit) as error:  # a file is the user's, and may raise anything
         raise KernelFileError(f"{source}() failed with {type(error).__name__}: {error}") from error
@@ -133,7 +133,7 @@ def _imported(path: Path) -> ModuleType:
     module = sys.modules[name] = module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     try:
-        with no_answer_yet():
+        with no_answer_yet(), without_dumps():
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]

@@ -19,7 +19,8 @@ from loopyperf.counts.transcription import read, transcribed
 from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
 from loopyperf.group_resources import Group, group_of
-from loopyperf.kernel import Kernel, Program, checked_program, load_kernel
+from loopyperf.kernel import Kernel, Program, load_kernel
+from loopyperf.loopy_passes import checked_program
 from loopyperf.oracle.remembering.content import content_key
 from loopyperf.oracle.remembering.recollection import Kind, recalled
 from loopyperf.oracle.sizes import has_arrays

@@ -20,6 +20,7 @@ from loopy.translation_unit import TranslationUnit
 
 from loopyperf.errors import MeasurementError
 from loopyperf.kernel import VOLATILE
+from loopyperf.loopy_passes import without_dumps
 from loopyperf.measurement.backends.cuda_target import ALLOCATE, LAUNCH, CompleteCudaTarget
 from loopyperf.measurement.backends.repetition import check_launches
 
@@ -58,7 +59,8 @@ class CudaProgram:
         self.kernel = unit.default_entrypoint
         try:
             # Loopy's annotation names another class.
-            generated: object = lp.generate_code_v2(for_cuda(unit))
+            with without_dumps():
+                generated: object = lp.generate_code_v2(for_cuda(unit))
         except NotImplementedError as error:
             raise MeasurementError(f"Loopy has no CUDA code for this kernel: {error}") from error
         code = cast("TranslationUnitCodeGenerationResult", generated)

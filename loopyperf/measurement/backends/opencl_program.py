@@ -21,6 +21,7 @@ from loopy.kernel import LoopKernel
 from loopy.translation_unit import TranslationUnit
 
 from loopyperf.errors import MeasurementError
+from loopyperf.loopy_passes import without_dumps
 from loopyperf.measurement.backends.interface import Timing
 from loopyperf.measurement.backends.repetition import check_launches, no_garbage_collection
 
@@ -47,7 +48,8 @@ class OpenCLProgram:
             )
         self.kernel = unit.default_entrypoint
         # Loopy's annotation names another class.
-        code = cast("TranslationUnitCodeGenerationResult", cast("object", lp.generate_code_v2(unit)))
+        with without_dumps():
+            code = cast("TranslationUnitCodeGenerationResult", cast("object", lp.generate_code_v2(unit)))
         self._context = context
         source = code.device_code() if not dynamic_local_memory else _with_unused_parameter(code.device_code())
         self._program = cl.Program(context, source).build(options=self.kernel.options.build_options)

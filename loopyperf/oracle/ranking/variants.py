@@ -9,7 +9,7 @@ from uuid import uuid4
 from loopy.kernel import LoopKernel
 
 from loopyperf.errors import KernelError, ParameterError, one_line
-from loopyperf.kernel import Program, checked_program
+from loopyperf.loopy_passes import Program, checked_program, without_dumps
 from loopyperf.oracle.ranking.options import is_iterable
 
 Build = Program | Callable[[], Program]
@@ -42,7 +42,8 @@ class Variant:
     @staticmethod
     def _built(build: Callable[[], Program]) -> Program:
         try:
-            built = build()
+            with without_dumps():
+                built = build()
         except (Exception, SystemExit) as error:  # a builder is the user's, and may raise anything
             raise KernelError(f"it cannot be built ({type(error).__name__}): {one_line(error)}") from error
         return checked_program(built)
