@@ -54,6 +54,7 @@ VARIED: Mapping[str, Entry] = MappingProxyType(
         "pointwise": Entry(varied.pointwise, {"n": 4096}),
         "integer products": Entry(varied.integer_products, {"n": 4096}),
         "recurrence": Entry(varied.recurrence, {"n": 4096, "m": 64}),
+        "invariant loop": Entry(varied.invariant_loop, {"n": 4096}),
         "four neighbours": Entry(varied.four_neighbours, {"n": 512}),
         "bounded tiles": Entry(varied.bounded_tiles, {"n": 500}),
         **{f"line stencil {halo}": Entry(partial(varied.line_stencil, halo), {"n": 4096}) for halo in (1, 3)},

@@ -39,6 +39,7 @@ EXACT = [
     "pointwise",
     "integer products",
     "recurrence",
+    "invariant loop",
     "four neighbours",
     "line stencil 1",
     "line stencil 3",

@@ -80,6 +80,15 @@ def integer_products() -> lp.TranslationUnit:
     return by_groups("{[i, j]: 0 <= i < n and 0 <= j < 64}", "y[i] = sum(j, a[i, j]*x[j])", arrays)
 
 
+def invariant_loop() -> lp.TranslationUnit:
+    """Return twice each number, computed anew in each of eight iterations of a loop, and stored behind it."""
+    steps = """
+        <> t = 2*a[i] {id=twice, inames=i:j}
+        out[i] = t {dep=twice}
+        """
+    return by_groups("{[i, j]: 0 <= i < n and 0 <= j < 8}", steps, ["a, out"])
+
+
 def recurrence() -> lp.TranslationUnit:
     """Return the last of s = s·w[t] + b[i] over m steps, beginning with a[i]."""
     steps = """

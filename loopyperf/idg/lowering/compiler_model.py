@@ -48,7 +48,10 @@ def with_unrolled_loops(graph: Idg) -> Idg:
             return graph
         once = without_common_subexpressions(without_invariants(graph))
         names = {loop.name for loop in innermost}
-        factors = {loop.name: copies(once, loop) for loop in _loops(once.body) if loop.name in names}
+        # A loop whose body is all invariant has no body left in `once`: it is not unrolled, and hoisting removes it.
+        factors = dict.fromkeys(names, 1) | {
+            loop.name: copies(once, loop) for loop in _loops(once.body) if loop.name in names
+        }
         decided |= {name for name, factor in factors.items() if factor == 1}
         decided |= {loop.name for loop in innermost if loop.trips != factors[loop.name] or loop.is_counted}
         graph = copied(graph, lambda loop, now=dict(factors): now.get(loop.name, 1) if is_innermost(loop) else 1)
