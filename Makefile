@@ -2,6 +2,7 @@
 # make demo         calibrates this machine's OpenCL device, then predicts and measures the test kernels
 # make test         ruff, pyright, the documentation, the ratios of `make benchmark`, pytest
 # make docs         the documentation as a site, in build/docs; a warning is a failure
+# make opencl       another PoCL, where the one of the environment does not know the processor, this is Debian and we are root
 # make browser      Chromium for the tests of pages, where it is missing, this is Debian and we are root
 # make benchmark    how many times as fast as its peers each answer is; fails where one is too slow
 # make test-slow    the tests that do not fit into `make test`
@@ -20,7 +21,7 @@ STAMP = $(VENV)/.installed
 # One thread: with more, PoCL's times on a shared machine vary by a factor of two.
 export POCL_MAX_PTHREAD_COUNT = 1
 
-.PHONY: env browser demo docs benchmark test test-slow test-oldest notebooks accuracy corpora lint clean
+.PHONY: env opencl browser demo docs benchmark test test-slow test-oldest notebooks accuracy corpora lint clean
 env: $(STAMP)
 
 # pip puts plain islpy, which loopy asks for, over islpy-barvinok: it comes last, and the proof is a symbolic count.
@@ -42,6 +43,13 @@ benchmark: env
 docs: env
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --fresh-env docs build/docs
 
+opencl: env
+	@$(BIN)/loopyperf doctor | grep -q "^ok *OpenCL device" && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get -qq update && apt-get -qq install -y --no-install-recommends pocl-opencl-icd >/dev/null && exit 0; \
+	fi; \
+	echo "there is no OpenCL device, and PoCL could not be installed: tests that measure fail"
+
 browser:
 	@command -v chromium >/dev/null && exit 0; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -50,7 +58,7 @@ browser:
 	echo "there is no chromium, and it could not be installed: tests of pages in a browser cannot be tried"
 
 # A worker runs all tests of a file, so that what they share is made once.
-test: lint docs browser benchmark
+test: lint docs opencl browser benchmark
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: env

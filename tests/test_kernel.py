@@ -1,6 +1,5 @@
 """The front door: what is read off Loopy's schedule, and what is refused."""
 
-from threading import Thread
 from typing import Any
 
 import islpy as isl
@@ -15,7 +14,6 @@ import loopyperf as lpp
 from loopyperf.errors import KernelError, UnboundedDomainError, UncountableError
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.launches import Barrier
-from loopyperf.loopy_passes import without_dumps
 
 LANGUAGE = (2018, 2)
 
@@ -367,104 +365,6 @@ def test_a_schedule_that_does_not_exist_is_refused() -> None:
     )
     with pytest.raises(KernelError, match=r"loopy cannot prepare kernel 'circle' \(DependencyCycleFound\)"):
         load_kernel(unit)
-
-
-def passing_a_private_value_to_a_second_launch() -> lp.TranslationUnit:
-    unit = lp.make_kernel(
-        "{[i]: 0<=i<1024}",
-        """
-        <> t = 2*a[i] {id=t}
-        ... gbarrier {id=g, dep=t}
-        out[i] = t + a[1023-i] {dep=g}
-        """,
-        [lp.GlobalArg("out,a", np.float64, shape=1024)],
-        lang_version=LANGUAGE,
-        name="passing",
-    )
-    return lp.split_iname(unit, "i", 128, outer_tag="g.0", inner_tag="l.0")
-
-
-def saved_without_a_new_schedule() -> lp.TranslationUnit:
-    return lp.save_and_reload_temporaries(lp.preprocess_program(passing_a_private_value_to_a_second_launch()))
-
-
-def split_after_its_schedule_was_made() -> lp.TranslationUnit:
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", name="untiled", lang_version=LANGUAGE)
-    unit = lp.add_and_infer_dtypes(unit, {"a": np.float32})
-    return lp.split_iname(lp.linearize(lp.preprocess_program(unit)), "i", 16)
-
-
-def renamed_after_its_schedule_was_made() -> lp.TranslationUnit:
-    unit = lp.linearize(lp.preprocess_program(scaled()))
-    kernel = unit.default_entrypoint
-    return unit.with_kernel(kernel.copy(instructions=[each.copy(id="other") for each in kernel.instructions]))
-
-
-def of_a_length_that_is_no_argument() -> lp.TranslationUnit:
-    unit = scaled()
-    (array,) = (each for each in unit.default_entrypoint.args if each.name == "a")
-    args = [array.copy(shape=("m",)) if each is array else each for each in unit.default_entrypoint.args]
-    return unit.with_kernel(unit.default_entrypoint.copy(args=args))
-
-
-WITHOUT_CODE = {
-    passing_a_private_value_to_a_second_launch: "without a definition",
-    saved_without_a_new_schedule: "linearize again",
-    split_after_its_schedule_was_made: "linearize again",
-    renamed_after_its_schedule_was_made: "linearize again",
-    of_a_length_that_is_no_argument: "non-argument",
-}
-
-
-@pytest.mark.parametrize("build", WITHOUT_CODE)
-def test_a_kernel_for_which_loopy_has_no_code_is_refused_on_one_line(build: Any, capfd: Any) -> None:
-    unit = build()
-    with pytest.raises(Exception):  # noqa: B017, PT011  Loopy raises a KeyError where a schedule is stale
-        lp.generate_code_v2(unit)
-    capfd.readouterr()
-    with pytest.raises(KernelError, match=WITHOUT_CODE[build]) as refused:
-        load_kernel(unit)
-    assert "\n" not in str(refused.value)
-    ranking = lpp.rank({"right": scaled(), "wrong": unit}, n=1024, device="nvidia-v100", model="roofline")
-    assert (ranking.order, set(ranking.failures)) == (("right",), {"wrong"})
-    assert capfd.readouterr().out == ""
-
-
-def test_a_kernel_saved_and_linearized_anew_is_counted_with_its_spills_to_global_memory() -> None:
-    saved = saved_without_a_new_schedule()
-    again = saved.with_kernel(lp.get_one_linearized_kernel(saved["passing"], saved.callables_table))
-    found = lpp.count(again).properties().evaluate()
-    assert (found["global load 64-bit stride 1"], found["global store 64-bit stride 1"]) == (3 * 1024, 2 * 1024)
-
-
-# }}}
-
-
-# {{{ what Loopy prints
-
-
-def of_an_unknown_function() -> lp.TranslationUnit:
-    unit = lp.make_kernel("{[i]: 0<=i<n}", "y[i] = frobnicate(x[i])", lang_version=LANGUAGE)
-    return lp.add_dtypes(unit, {"x": np.float32, "y": np.float32})
-
-
-def test_loopys_dump_of_a_program_is_not_printed(capfd: Any) -> None:
-    with pytest.raises(Exception, match="frobnicate"):
-        lp.linearize(lp.preprocess_program(of_an_unknown_function()))
-    assert "KERNEL" in capfd.readouterr().out  # this is what would be printed
-    with pytest.raises(KernelError, match="Unknown function 'frobnicate'"):
-        load_kernel(of_an_unknown_function())
-    assert capfd.readouterr().out == ""
-
-
-def test_what_others_print_meanwhile_is_printed(capfd: Any) -> None:
-    other = Thread(target=print, args=("in another thread",))
-    with without_dumps():
-        print("by the user")
-        other.start()
-        other.join()
-    print("afterwards")
-    assert capfd.readouterr().out == "by the user\nin another thread\nafterwards\n"
 
 
 # }}}

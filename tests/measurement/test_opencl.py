@@ -22,6 +22,15 @@ def backend() -> OpenCLBackend:
     return OpenCLBackend()
 
 
+def test_a_driver_that_compiles_nothing_is_refused_with_what_to_install(monkeypatch):
+    def unable(*_: object, **__: object) -> None:
+        raise cl.Error("Build on <device>: error: unknown target CPU 'generic' Device x failed to build the program")
+
+    monkeypatch.setattr(cl.Program, "build", unable)
+    with pytest.raises(BackendError, match=r"compiles nothing \(unknown target CPU 'generic'\); install another one"):
+        OpenCLBackend()
+
+
 # {{{ what is timed
 
 

@@ -20,7 +20,12 @@ from loopyperf.measurement.backends.binding import Binding
 from loopyperf.measurement.backends.interface import Case, Timing
 from loopyperf.measurement.backends.latest_programs import LatestPrograms
 from loopyperf.measurement.backends.opencl_caches import CacheFlush
-from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, describe_limits
+from loopyperf.measurement.backends.opencl_device import (
+    check_compiler,
+    choose_device,
+    describe_environment,
+    describe_limits,
+)
 from loopyperf.measurement.backends.opencl_parts import BoundKernel
 from loopyperf.measurement.backends.opencl_program import LaunchSequence, OpenCLProgram
 from loopyperf.measurement.backends.parts import Bytes, Contents
@@ -42,13 +47,15 @@ class OpenCLBackend:
         Each group takes *dynamic_local_memory* bytes beside its own, which nobody uses, so that fewer groups reside on
         a core at once; on a processor, where one does anyhow, that is good for a rehearsal.
 
-        Raises :class:`BackendError` if there is no such device; warns if PoCL was not told how many threads to use.
+        Raises :class:`BackendError` if there is no such device, or if its driver compiles nothing; warns if PoCL was
+        not told how many threads to use.
         """
         chosen = choose_device(device)
         self._dynamic_local_memory = dynamic_local_memory
         self._environment = describe_environment(chosen)
         self._limits = describe_limits(chosen)
         self._context = cl.Context([chosen])
+        check_compiler(self._context)
         self._queue = cl.CommandQueue(self._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
         self._binding = Binding(self._buffer, self._download, self._run)
         self._programs = LatestPrograms(self._compiled, self._bound)

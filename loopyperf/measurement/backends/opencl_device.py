@@ -7,7 +7,7 @@ from typing import cast
 
 import pyopencl as cl
 
-from loopyperf.errors import BackendError, LoopyperfWarning
+from loopyperf.errors import BackendError, LoopyperfWarning, one_line
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.environment import Environment, Threads
 
@@ -41,6 +41,19 @@ def choose_device(name: str | None = None) -> cl.Device:
             return device
     found = "; ".join(_full_name(device) for device in devices)
     raise BackendError(f"no OpenCL device matches {name!r}; there are: {found}")
+
+
+def check_compiler(context: cl.Context) -> None:
+    """Raise :class:`BackendError` where the driver compiles nothing, e.g. a PoCL older than the processor."""
+    try:
+        cl.Program(context, "kernel void nothing() {}").build()
+    except cl.Error as error:
+        (device,) = context.devices
+        reason = one_line(error).rpartition("error: ")[2].partition(" Device ")[0]
+        raise BackendError(
+            f"the driver of {_full_name(device)} compiles nothing ({reason:.80}); install another one, "
+            "e.g. apt-get install pocl-opencl-icd"
+        ) from error
 
 
 def available_devices() -> tuple[cl.Device, ...]:
