@@ -82,6 +82,62 @@ def accumulated(rows: str, columns: int, length: int, order: str = "r,k") -> lp.
     return lp.prioritize_loops(_kernel([domain], code, length), order)
 
 
+def vector_sums(
+    width: int, rows: str | int, terms: str | int, *, dtype: type = np.float32, in_vectors: bool = True
+) -> lp.TranslationUnit:
+    """Return a kernel that sums up *rows* vectors of *width* members in a private array, *terms* products each.
+
+    With rows "r", they are a size, at most 8. Not *in_vectors*, each member is a number, and Loopy writes copies.
+    """
+    tag, vector, most = ("vec", "vec", 8) if in_vectors else ("unr", "N0", 8)
+    axes = ("N1,N0", "N0") if in_vectors else ("N2,N1", "N1")
+    shape = most if rows == "r" else rows
+    inames = f"0<=g,t<32 and 0<=k<{terms} and 0<=m,i,o<{rows} and 0<=u,v,w,s<{width}"
+    unit = lp.make_kernel(
+        f"[n, r] -> {{[g, t, k, m, i, o, u, v, w, s]: {inames}}}",
+        """
+        for g, t
+            acc[i, u] = z[i, 32*g + t, u] {id=first}
+            for k
+                row[s] = b[k, 32*g + t, s] {id=row, dep=first}
+                acc[m, v] = acc[m, v] + a[m, k]*row[v] {id=sum, dep=row}
+            end
+            y[o, 32*g + t, w] = acc[o, w] {dep=sum}
+        end
+        """,
+        [
+            lp.GlobalArg("a", dtype, shape=(shape, "n")),
+            lp.GlobalArg("b", dtype, shape=("n", 1024, width), dim_tags=f"{axes[0]},{vector}"),
+            lp.GlobalArg("y,z", dtype, shape=(shape, 1024, width), dim_tags=f"{axes[0]},{vector}"),
+            lp.TemporaryVariable("acc", dtype, shape=(shape, width), dim_tags=f"{axes[1]},{vector}"),
+            lp.TemporaryVariable("row", dtype, shape=(width,), dim_tags=vector),
+            lp.ValueArg("n,r", np.int32),
+        ],
+        assumptions="n >= 8 and 1 <= r <= 8",
+        lang_version=(2018, 2),
+        name="vector_sums",
+        preambles=[("10_vectors", CUDA_VECTORS)] if in_vectors else [],
+        silenced_warnings="v1_scheduler_fallback",
+    )
+    tags = {"g": "g.0", "t": "l.0", "u": tag, "v": tag, "w": tag, "s": tag}
+    return lp.tag_inames(unit, tags if rows == "r" else {**tags, "m": "unr", "i": "unr", "o": "unr"})
+
+
+def _operator(scalar: str, width: int, sign: str, left: str) -> str:
+    """Return an operator of CUDA's vectors, which it has none of; *left* is the type of its first operand."""
+    vector = f"{scalar}{width}"
+    parts = (f"a{'.' + m if left == vector else ''} {sign} b.{m}" for m in "xyzw"[:width])
+    signature = f"inline __device__ {vector} operator{sign}({left} a, {vector} b)"
+    return f"{signature} {{ return make_{vector}({', '.join(parts)}); }}"
+
+
+_OPERATORS = "\n".join(
+    _operator(scalar, width, *operator)
+    for scalar, width in (("float", 2), ("float", 4), ("double", 2))
+    for operator in (("+", f"{scalar}{width}"), ("*", scalar))
+)
+CUDA_VECTORS = f"#ifdef __CUDACC__\n{_OPERATORS}\n#endif"
+
 Build = Callable[[], lp.TranslationUnit]
 REGISTERS: Mapping[str, Build] = {
     "two constant loops": partial(copied, 8),

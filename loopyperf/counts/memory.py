@@ -48,7 +48,7 @@ def reference(
     axis = vector_axis(array)
     if axis is not None and vector is not None and vector in get_dependencies(index[axis]):
         whole = tuple(0 if place == axis else expression for place, expression in enumerate(index))
-        return Reference(direction, space, name, whole, _vector_bits(kernel, array, axis), is_whole=True)
+        return Reference(direction, space, name, whole, vector_bits(kernel, array, axis), is_whole=True)
     return Reference(direction, space, name, index, 8 * element_type(array).itemsize)
 
 
@@ -91,9 +91,15 @@ def _vector_length(array: ArrayBase, axis: int) -> int:
     return int(length)
 
 
-def _vector_bits(kernel: Kernel, array: ArrayBase, axis: int) -> int:
+def vector_bits(kernel: Kernel, array: ArrayBase, axis: int) -> int:
+    """Return how many bits the vectors along *axis* of *array* take, padding included."""
     vector: Any = kernel.loopy_kernel.target.vector_dtype(element_type(array), _vector_length(array, axis))
     return 8 * vector.itemsize
+
+
+def numbers_of_vector(kernel: Kernel, array: ArrayBase, axis: int) -> int:
+    """Return how many numbers have room in a vector along *axis* of *array*: OpenCL stores three as four."""
+    return vector_bits(kernel, array, axis) // (8 * element_type(array).itemsize)
 
 
 def symbolic_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) -> tuple[Any, ...]:
@@ -115,7 +121,7 @@ def element_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) ->
     if ref.is_linear or array.dim_tags is None:  # of an array of unknown shape, elements are counted
         return (1,) * len(ref.index)
     axis = vector_axis(array)
-    members = 1 if axis is None or not ref.is_whole else _vector_length(array, axis)
+    members = 1 if axis is None or not ref.is_whole else numbers_of_vector(kernel, array, axis)
     strides: list[int] = []
     for tag in array.dim_tags:
         if isinstance(tag, FixedStrideArrayDimTag):

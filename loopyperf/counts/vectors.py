@@ -23,7 +23,9 @@ class VectorLoop:
         """Take the loop over *iname*."""
         self.iname = iname
         length: Any = kernel.loopy_kernel.get_constant_iname_length(iname)
-        self._is_vector = VectorizabilityChecker(kernel.loopy_kernel, iname, int(length))
+        self.length = int(length)
+        """members of the vectors"""
+        self._is_vector = VectorizabilityChecker(kernel.loopy_kernel, iname, self.length)
 
     def is_vector(self, expression: Any) -> bool:
         """Return whether *expression* has a member for each pass of the loop, or is the same number for all."""

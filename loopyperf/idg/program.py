@@ -23,9 +23,13 @@ class Element:
     address: Any
     """elements from the array's first one, an expression like those of operands; None if data"""
     bits: int
-    """of one element"""
+    """of one element; of an array of vectors, each of these is an element"""
     length: int
     """elements of the array"""
+    member: Any = None
+    """of a vector: which of its members it is, an expression like the address; None for all of them"""
+    member_bits: int = 0
+    """of a member; 0 where an element has none"""
 
     @property
     def affine(self) -> Affine | None:

@@ -70,7 +70,8 @@ def _operand(operand: Operand, passes: Mapping[str, Any]) -> Operand:
 
 
 def _element(element: Element, passes: Mapping[str, Any]) -> Element:
-    return replace(element, address=in_terms_of(element.address, passes))
+    address, member = in_terms_of(element.address, passes), in_terms_of(element.member, passes)
+    return replace(element, address=address, member=member)
 
 
 def executions(instructions: Sequence[Instruction], body: Sequence[Item]) -> Iterator[tuple[int, Passes]]:

@@ -84,8 +84,8 @@ class Replay:
     def _reads(self, place: int, loops: Mapping[str, int]) -> Iterator[Any]:
         draft = self.drafts[place]
         for value in (*draft.operands, *draft.controls):
-            if value.read is not None:
-                yield self._cell(value.read.variable, value.read.index, loops)
+            for read in value.reads:
+                yield self._cell(read.variable, read.index, loops)
         yield from self._in_memory(place, loops, "load")
 
     def _writes(self, place: int, loops: Mapping[str, int]) -> Iterator[Any]:

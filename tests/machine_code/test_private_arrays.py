@@ -3,6 +3,7 @@
 import pickle
 from typing import Any
 
+import numpy as np
 import private_array_kernels as kernels
 import pytest
 from corpora.titan_v import needs_archive
@@ -12,6 +13,7 @@ from loopyperf.idg.construction.kernel_graphs import kernel_graphs
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.private_arrays import private_arrays
 from loopyperf.kernel import load_kernel
+from loopyperf.measurement.nvrtc import library
 from loopyperf.measurement.resources import nvcc, resources
 
 from .cuda_source import cuda_source
@@ -32,6 +34,47 @@ def test_nvcc_keeps_those_arrays_on_the_stack_that_are_said_to_be_in_memory(name
     (machine,) = resources(cuda_source(unit).code, architecture)
     assert machine.stack_frame == sum(array.nbytes for array in found if array.home == "private memory")
 
+
+# {{{ vectors
+
+VECTORS = [(2, np.float32), (4, np.float32), (2, np.float64)]
+
+
+@pytest.mark.skipif(nvcc() is None and library() is None, reason="neither nvcc nor NVRTC is there")
+@pytest.mark.parametrize("rows", [4, "r"])
+@pytest.mark.parametrize(("width", "dtype"), VECTORS)
+def test_arrays_of_vectors_are_in_registers_or_on_the_stack_as_nvcc_has_them(
+    width: int, dtype: type, rows: int | str
+) -> None:
+    unit = kernels.vector_sums(width, rows, "n", dtype=dtype)
+    (array,) = private_arrays(kernel_graphs(load_kernel(unit), {"n": 8, "r": 4}, Typical({})))
+    (machine,) = resources(cuda_source(unit).code, "sm_80")
+    assert machine.stack_frame == (array.nbytes if array.home == "private memory" else 0)
+    assert (array.home == "private memory") == (rows == "r")
+
+
+@pytest.mark.parametrize(("width", "dtype"), VECTORS)
+def test_a_warp_executes_what_the_graph_has_of_vectors(launch: Any, width: int, dtype: type) -> None:
+    unit = kernels.vector_sums(width, 4, 8, dtype=dtype)
+    graph = lowered(kernel_graphs(load_kernel(unit), {"n": 8, "r": 4}, Typical({})), capability=(8, 0))
+    tally = launch(unit, "sm_80").run({"n": 8, "r": 4})
+    classes = kinds_of(graph)
+    assert classes == {name: tally[name] for name in classes}
+
+
+def kinds_of(graph: Any) -> dict[str, Any]:
+    """Return how many loads, stores and multiply-adds *graph* executes, as the machine code calls them."""
+    names = {"load": "LDG", "store": "STG", "fma": "FFMA"}
+    found: dict[str, Any] = {}
+    for each in graph.instructions:
+        if each.kind in names:
+            width = f".{each.bits}" if each.kind != "fma" and each.bits > 32 else ""
+            name = "DFMA" if (each.kind, each.dtype) == ("fma", "f64") else f"{names[each.kind]}{width}"
+            found[name] = found.get(name, 0) + each.executions
+    return found
+
+
+# }}}
 
 # {{{ measured kernels
 

@@ -31,3 +31,5 @@ class CellAccess:
     """the index as functions of the numbers of the passes, each variable called as its loop; None where it is none"""
     is_certain: bool = True
     """otherwise it may not happen: a condition on data"""
+    is_part: bool = False
+    """of a write: the instruction computes it alone, without the others that compute parts of the same value"""

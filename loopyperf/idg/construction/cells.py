@@ -44,13 +44,14 @@ class Cells:
     def _of_registers(self) -> Iterator[CellAccess]:
         for definition in self.program.translator.definitions:
             if definition.node in self.executed.numbers:
-                yield self._access(definition.node, definition.variable, definition.index, is_write=True)
+                written = self._access(definition.node, definition.variable, definition.index, is_write=True)
+                yield replace(written, is_part=definition.is_part)
         for place in self.executed.numbers:
             draft = self.executed.draft(place)
             reads: dict[Read, list[int | None]] = {}
             for slot, value in enumerate((*draft.operands, *draft.controls)):
-                if value.read is not None:
-                    reads.setdefault(value.read, []).append(slot if slot < len(draft.operands) else None)
+                for read in value.reads:
+                    reads.setdefault(read, []).append(slot if slot < len(draft.operands) else None)
             for read, operands in reads.items():
                 yield self._access(place, read.variable, read.index, is_write=False, operands=operands)
 

@@ -45,3 +45,5 @@ class Definition:
     variable: str
     index: tuple[Any, ...]
     node: int
+    is_part: bool = False
+    """that instruction computes it alone, without those beside it"""

@@ -29,7 +29,7 @@ def edges(executed: Executed) -> Iterator[Edge]:
         for operand in found.target.operands:
             for edge in _of(executed, found, operand):
                 yield edge
-                for node in executed.draft(found.source.node).beside:
+                for node in () if found.source.is_part else executed.draft(found.source.node).beside:
                     yield edge.between(executed.numbers[node], edge.target)
     for accesses in cells.before_barriers():
         for found in dependences(accesses):

@@ -1,18 +1,19 @@
 """Which element of a private array an operand is, or a result becomes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, cast
 
 import numpy as np
-from loopy.kernel.array import FixedStrideArrayDimTag
+from loopy.kernel.array import FixedStrideArrayDimTag, VectorArrayDimTag
 from loopy.kernel.data import AddressSpace, TemporaryVariable
 from loopy.symbolic import get_dependencies
 from pymbolic.mapper.substitutor import substitute
 
-from loopyperf.counts.memory import element_type
+from loopyperf.counts.memory import element_type, numbers_of_vector, vector_axis, vector_bits
 from loopyperf.idg.construction.drafts import Definition
-from loopyperf.idg.construction.values import Value
+from loopyperf.idg.construction.values import Read, Value
 from loopyperf.idg.program import Element
 from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
@@ -33,26 +34,40 @@ class PrivateElements:
 
     def defined(self, node: int, in_passes: InPasses) -> tuple[Element, ...]:
         """Return the elements that the result of an instruction becomes."""
-        found = (self._element(each.variable, each.index, in_passes) for each in self._defined.get(node, ()))
-        return tuple(each for each in found if each is not None)
+        cells = [Read(each.variable, each.index) for each in self._defined.get(node, ())]
+        return tuple(dict.fromkeys(self._elements(cells, in_passes)))
 
     def read(self, value: Value, in_passes: InPasses) -> Element | None:
         """Return the element that an operand is; None where it is none."""
-        return None if value.read is None else self._element(value.read.variable, value.read.index, in_passes)
+        return next(self._elements(value.reads, in_passes), None)
+
+    def _elements(self, cells: Sequence[Read], in_passes: InPasses) -> Iterator[Element]:
+        """Yield the element of each of the *cells* that are no scalars; the members of a vector are one element."""
+        for cell in cells:
+            found = self._element(cell.variable, cell.index, in_passes)
+            if found is not None:
+                is_whole = found.member is not None and len(cells) > 1
+                yield replace(found, member=None) if is_whole else found
 
     def _element(self, name: str, index: Sequence[Any], in_passes: InPasses) -> Element | None:
-        """Return the element *index* of *name*; None for a scalar, and for an array of vectors."""
+        """Return the element *index* of *name*, or which member of which; None for a scalar, and for one vector."""
         variable = self._kernel.loopy_kernel.temporary_variables.get(name)
         if variable is None or variable.address_space != AddressSpace.PRIVATE or not index:
             return None
-        strides, length = _strides(variable), _length(variable)
-        if strides is None or length is None:
+        strides, length, axis = _strides(variable), _length(variable), vector_axis(variable)
+        if strides is None or length is None or (axis is not None and len(index) == 1):
             return None
+        bits = member_bits = 8 * element_type(variable).itemsize
+        member = None
+        if axis is not None:
+            bits, members = vector_bits(self._kernel, variable, axis), numbers_of_vector(self._kernel, variable, axis)
+            strides = tuple(stride // members for stride in strides)
+            member = in_passes(_written(self._kernel, index[axis]))
         written = [_written(self._kernel, each) for each in index]
         address = None
-        if all(self._kernel.is_known(each) for each in written):
+        if all(self._kernel.is_known(each) for place, each in enumerate(written) if place != axis):
             address = in_passes(sum((stride * each for stride, each in zip(strides, written, strict=True)), 0))
-        return Element(name, address, 8 * element_type(variable).itemsize, length)
+        return Element(name, address, bits, length, member, member_bits if axis is not None else 0)
 
 
 def _written(kernel: Kernel, index: Any) -> Any:
@@ -69,17 +84,22 @@ def _written(kernel: Kernel, index: Any) -> Any:
 
 
 def _strides(variable: TemporaryVariable) -> tuple[int, ...] | None:
-    """Return the distance in elements between neighbours along each axis; None where that is no number."""
+    """Return the distance in numbers between neighbours along each axis; None where that is no number.
+
+    Along the axis of a vector's members it is 0.
+    """
     tags: Sequence[Any] = variable.dim_tags or ()
-    strides: list[Any] = [tag.stride for tag in tags if isinstance(tag, FixedStrideArrayDimTag)]
+    known = [tag for tag in tags if isinstance(tag, (FixedStrideArrayDimTag, VectorArrayDimTag))]
+    strides: list[Any] = [tag.stride if isinstance(tag, FixedStrideArrayDimTag) else 0 for tag in known]
     return _integers(strides) if len(strides) == len(tags) else None
 
 
 def _length(variable: TemporaryVariable) -> int | None:
-    """Return how many elements *variable* has; None where the compiler is not told."""
+    """Return how many elements *variable* has, a vector being one; None where the compiler is not told."""
     shape: Any = variable.shape
     lengths = _integers(cast("tuple[Any, ...]", shape)) if isinstance(shape, tuple) else None
-    return None if lengths is None else prod(lengths)
+    axis = vector_axis(variable)
+    return None if lengths is None else prod(each for place, each in enumerate(lengths) if place != axis)
 
 
 def _integers(values: Iterable[Any]) -> tuple[int, ...] | None:

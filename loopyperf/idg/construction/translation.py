@@ -12,7 +12,8 @@ from loopy.kernel.function_interface import InKernelCallable
 from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase, NoOpInstruction
 from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
-from loopy.symbolic import LinearSubscript, ResolvedFunction
+from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
+from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
 from loopyperf.counts.data_types.chains import Link
@@ -29,7 +30,7 @@ from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.counts.walk import combining
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import Definition, Draft
-from loopyperf.idg.construction.parts import REAL_PARTS, complex_products, is_complex_product, nodes_of, part
+from loopyperf.idg.construction.parts import REAL_PARTS, beside_each_other, in_stages, nodes_of, part
 from loopyperf.idg.construction.values import Read, Value, product_with_sign
 from loopyperf.idg.warps.nest import Statement
 from loopyperf.integer_temporaries import substituted
@@ -123,10 +124,25 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         if found is not None:
             self._access(found, str(assignee), [value, *addresses], conditions)
         elif self.kernel.array(name) is None:
-            node = value.node
-            if node is None or value.is_negated:
-                node = self._add("move", "", "alu", str(assignee), conditions, [value])
-            self.definitions.append(Definition(self._statement, name, index, node))
+            cells = self._cells(name, index)
+            for place, cell in enumerate(cells):
+                self._define(cell, part(value, place, len(cells), self.drafts), place, str(assignee), conditions)
+
+    def _define(self, cell: Read, value: Value, place: int, text: str, conditions: Conditions) -> None:
+        """Let *cell*, the member at *place* where it is one of a vector, become *value*."""
+        node = value.node
+        if node is None or value.is_negated:
+            node = self._add("move", "", "alu", text, conditions, [value])
+            self.drafts[node].part = place
+        self.definitions.append(Definition(self._statement, cell.variable, cell.index, node, value.is_part))
+
+    def _cells(self, name: str, index: tuple[Any, ...]) -> tuple[Read, ...]:
+        """Return the cells of a private variable at *index*: the members of a vector that is accessed as a whole."""
+        vector = self._vector
+        if vector is None or not any(vector.iname in get_dependencies(each) for each in index):
+            return (Read(name, index),)
+        members = ({vector.iname: number} for number in range(vector.length))
+        return tuple(Read(name, tuple(substitute(each, member) for each in index)) for member in members)
 
     # }}}
 
@@ -177,9 +193,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     def _members(self, expression: Any) -> int:
         """Return how many members of a vector *expression* is computed for, one after the other."""
-        if self._vector is None or not self._vector.is_vector(expression):
-            return 1
-        return int(cast("Any", self.kernel.loopy_kernel.get_constant_iname_length(self._vector.iname)))
+        return self._vector.length if self._vector is not None and self._vector.is_vector(expression) else 1
 
     def _fold(self, expr: Any, links: Sequence[Link], operands: Sequence[Value], conditions: Conditions) -> Value:
         """Return what *links* of *expr* make of their *operands*, combined from left to right."""
@@ -211,27 +225,13 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         members: int,
         conditions: Conditions,
     ) -> Value:
-        """Do all operations, those of a kind side by side, each with its parts; each kind waits for the one before."""
-        if members == 1 and is_complex_product(found):
-            (multiplication, _), (addition, _) = found
-            pairs = enumerate(complex_products(operands, self.drafts))
-            products = [self._do(multiplication, expression, pair, conditions, place) for place, pair in pairs]
-            sums = enumerate((products[:2], products[2:]))
-            return self._together([self._do(addition, expression, pair, conditions, place) for place, pair in sums])
-        earlier: list[Value] = []
-        for operation, number in found:
-            every = number * members
-            taken = [[part(each, place, every, self.drafts) for each in operands] for place in range(every)]
-            earlier = [
-                self._do(operation, expression, [*earlier, *its], conditions, place) for place, its in enumerate(taken)
-            ]
-        return self._together(earlier) if earlier else Value(known=expression)
+        """Do all operations that were *found* of *expression*, for each of the *members* of a vector."""
 
-    def _together(self, parts: Sequence[Value]) -> Value:
-        """Return the value that has these *parts*, each of an instruction of its own."""
-        first, *others = [each.node for each in parts if each.node is not None]
-        self.drafts[first].beside = tuple(others)
-        return parts[0]
+        def do(operation: Operation, its: Sequence[Value], place: int) -> Value:
+            return self._do(operation, expression, its, conditions, place)
+
+        values = in_stages(found, operands, members, self.drafts, do)
+        return beside_each_other(values, self.drafts) if values else Value(known=expression)
 
     # }}}
 
@@ -257,7 +257,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         if found is not None:
             return self._access(found, str(expr), addresses, conditions)
         if name in self.kernel.loopy_kernel.temporary_variables:
-            return Value(read=Read(name, index))
+            return Value(reads=self._cells(name, index))
         return Value(known=expr)
 
     # }}}

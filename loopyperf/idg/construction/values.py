@@ -20,8 +20,8 @@ class Value:
 
     node: int | None = None
     """the instruction that computes it"""
-    read: Read | None = None
-    """the private variable that holds it"""
+    reads: tuple[Read, ...] = ()
+    """the private variable that holds it; of a vector, each of its members"""
     known: Any = None
     """a number, or an expression of loop variables, sizes and scalar arguments"""
     is_negated: bool = False

@@ -33,7 +33,7 @@ from loopyperf.idg.lowering.reciprocals import with_exact_reciprocals
 from loopyperf.idg.lowering.tested_copies import with_tested_copies
 from loopyperf.idg.lowering.tested_passes import with_tested_passes
 from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
-from loopyperf.idg.lowering.wide_loads import with_wide_loads
+from loopyperf.idg.lowering.wide_loads import with_split_vectors, with_wide_loads
 from loopyperf.idg.program import Item, Loop, is_innermost
 
 Pass = Callable[[Idg], Idg]
@@ -84,6 +84,7 @@ PASSES: dict[str, Pass] = {
     "fused multiply-adds": with_fused_multiply_adds,
     "doubled values": with_doubled_values,
     "wide local loads": with_wide_loads,
+    "split vectors": with_split_vectors,
     "dead code": without_unused,
     "gathered addresses": with_gathered_addresses,
     "loop guards": with_loop_guards,
@@ -91,7 +92,7 @@ PASSES: dict[str, Pass] = {
     "entry": with_entry,
 }
 """in the order in which they are applied"""
-OF_GPUS = frozenset({"parting lanes", "function sequences", "doubled values", "wide local loads"})
+OF_GPUS = frozenset({"parting lanes", "function sequences", "doubled values", "wide local loads", "split vectors"})
 """what a compiler for a processor leaves out: it has instructions for divisions and roots, and calls other functions;
 its registers are no pairs, and work-items that leave a loop wait for nobody"""
 

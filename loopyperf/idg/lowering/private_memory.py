@@ -101,6 +101,11 @@ class _Spilled:
                     found.add(_moved_by(element, around[depth:]))
         self.loads: dict[_Region, int] = {}
         self.stores: dict[_Region, int] = {}
+        self.members: dict[int, set[tuple[Any, int]]] = {}
+        """of a load or store: the members of a vector that it is for, each with its bits"""
+        self.first = list(_first_parts(graph.instructions))
+        """of each instruction: that of the first part of the same value"""
+        self.last = {first: place for place, first in enumerate(self.first)}
         self.kept: Counter[int] = Counter()
         """of a loop: registers that the elements take which nothing inside moves"""
         for loop, _, bits in self._unmoved():
@@ -126,6 +131,7 @@ class _Spilled:
             self._edge(edge)
         self._store_what_is_defined()
         self._load_what_nothing_defines()
+        self._narrow()
         return Idg(tuple(self.instructions), tuple(dict.fromkeys(self.edges)), tuple(self._items(self.graph.body)))
 
     # {{{ regions
@@ -139,7 +145,7 @@ class _Spilled:
             is_kept = is_loop or (loop.name, element.array) not in self.guarded
             if len(moved_by) == 1 and None not in moved_by and is_kept and self.kept[id(loop)] <= KEPT:
                 return _Region(element.array, id(loop), address, around[:depth])
-        return _Region(element.array, place, address, around)
+        return _Region(element.array, self.first[place] if element.member_bits else place, address, around)
 
     def _read(self, edge: Edge) -> Element | None:
         """Return the element in memory that the operand is that *edge* leads to."""
@@ -195,12 +201,22 @@ class _Spilled:
     def _load(self, region: _Region, place: int, element: Element) -> int:
         if region not in self.loads:
             self.loads[region] = self._add("load", region, place, element)
+        self.members.setdefault(self.loads[region], set()).add((element.member, element.member_bits))
         return self.loads[region]
 
     def _store(self, region: _Region, place: int, element: Element) -> int:
         if region not in self.stores:
             self.stores[region] = self._add("store", region, place, element)
+        self.members.setdefault(self.stores[region], set()).add((element.member, element.member_bits))
         return self.stores[region]
+
+    def _narrow(self) -> None:
+        """Let what accesses one member of a vector alone move no others."""
+        for place, members in self.members.items():
+            (member, bits), *others = sorted(members, key=str)
+            if not others and isinstance(member, int):
+                like = self.instructions[place]
+                self.instructions[place] = replace(like, dtype=f"b{bits}", reference=replace(like.reference, bits=bits))
 
     def _store_what_is_defined(self) -> None:
         """Store each definition, read or not, and let its store wait for it in the last passes of its region."""
@@ -255,7 +271,7 @@ class _Spilled:
         return int(found) if found == int(found) else found
 
     def _items(self, body: Sequence[Item]) -> Iterator[Item]:
-        before, after = _by_item(self.loads), _by_item(self.stores)
+        before, after = _by_item(self.loads, {}), _by_item(self.stores, self.last)
         for item in body:
             key = id(item) if isinstance(item, Loop) else item
             yield from before.get(key, ())
@@ -273,11 +289,21 @@ def _moved_by(element: Element, loops: Sequence[Loop]) -> Any:
     return tuple(sorted(address.factors.items()))
 
 
-def _by_item(accesses: Mapping[_Region, int]) -> dict[int, list[int]]:
+def _by_item(accesses: Mapping[_Region, int], last: Mapping[int, int]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for region, place in accesses.items():
-        found.setdefault(region.item, []).append(place)
+        found.setdefault(last.get(region.item, region.item), []).append(place)
     return found
+
+
+def _first_parts(instructions: Sequence[Instruction]) -> Iterator[int]:
+    """Yield for each instruction the first one of those beside it that compute parts of the same value."""
+    first = 0
+    for place, each in enumerate(instructions):
+        before = instructions[place - 1] if place else each
+        is_next = (each.kind, each.text, each.source) == (before.kind, before.text, before.source)
+        first = first if is_next and each.part == before.part + 1 else place
+        yield first
 
 
 def _last_passes(loops: Sequence[Loop]) -> tuple[Any, ...]:

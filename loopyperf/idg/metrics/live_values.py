@@ -78,12 +78,23 @@ def _webs(graph: Idg) -> list[int]:
             parents[place] = place = parents[parents[place]]
         return place
 
-    first: dict[tuple[int, int], int] = {}
+    for sources in _meeting(graph):
+        for source in sources:
+            parents[root(source)] = root(sources[0])
+    return [root(place) for place in range(len(graph.instructions))]
+
+
+def _meeting(graph: Idg) -> Iterator[Sequence[int]]:
+    """Yield the instructions whose results are one operand, by the way that leads there; each part of a value alone."""
+    operands: dict[tuple[int, int], list[int]] = {}
     for edge in graph.edges:
         if edge.through == "data" and edge.operand is not None:
-            other = first.setdefault((edge.target, edge.operand), edge.source)
-            parents[root(edge.source)] = root(other)
-    return [root(place) for place in range(len(graph.instructions))]
+            operands.setdefault((edge.target, edge.operand), []).append(edge.source)
+    for sources in operands.values():
+        parts = {graph.instructions[source].part for source in sources} if len(sources) > 1 else ()
+        of_parts = [[source for source in sources if graph.instructions[source].part == each] for each in parts]
+        beside = len({(graph.instructions[each].kind, graph.instructions[each].text) for each in sources}) < len(parts)
+        yield from of_parts if beside else [sources]
 
 
 # {{{ how many registers a result takes
