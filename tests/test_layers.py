@@ -15,7 +15,18 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "loopyperf"
 LAYERS = (
-    {"errors", "units", "hypertext", "sheet", "set_memory", "own_sets", "set_products", "user_data", "written_files"},
+    {
+        "errors",
+        "units",
+        "assumptions",
+        "hypertext",
+        "sheet",
+        "set_memory",
+        "own_sets",
+        "set_products",
+        "user_data",
+        "written_files",
+    },
     {
         "launches",
         "group_resources",

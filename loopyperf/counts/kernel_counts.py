@@ -11,6 +11,7 @@ from typing import Literal, cast
 import numpy as np
 from loopy.kernel.instruction import InstructionBase
 
+from loopyperf.assumptions import sentences
 from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Overhead
 from loopyperf.counts.lanes import offsets_in_temporaries
@@ -170,7 +171,7 @@ class _Pass:
             counting=self.counting,
             tallies=tuple(tally for tally in tallies if tally.source not in self.left_out),
             sub_group_size=self.sub_group_size,
-            assumed=(*self.walker.assumed, *classifier.assumed),
+            assumed=sentences((*self.walker.assumed, *classifier.assumed)),
             left_out=tuple(self.left_out.values()),
             runs=self._runs() if self.left_out else {},
         )

@@ -11,6 +11,7 @@ from loopy.symbolic import get_dependencies
 from loopy.types import LoopyType
 from pymbolic import evaluate
 
+from loopyperf.assumptions import Assumption
 from loopyperf.counts.item import Direction, Space
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
@@ -30,6 +31,10 @@ class Reference:
     """it accesses all members of a vector"""
     is_linear: bool = False
     """the index counts elements in memory, whatever the axes"""
+
+    def assumption(self, sentence: str) -> Assumption:
+        """Return an assumption on this access; see :class:`Assumption`."""
+        return Assumption(sentence, self.array, f"{self.array}[{', '.join(map(str, self.index))}]")
 
 
 def reference(

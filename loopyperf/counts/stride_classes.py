@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from math import ceil
 
+from loopyperf.assumptions import NAME, SUBJECTS, Assumption
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.footprint import Footprint, large_sizes, spacious_sizes
 from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
@@ -52,8 +53,8 @@ class StrideClassifier:
         """Take all *references* of the kernel, each with where it happens."""
         self.counter = counter
         self.references = references
-        self.assumed: dict[str, None] = {}
-        """sentences, in the order in which they were needed"""
+        self.assumed: dict[Assumption, None] = {}
+        """in the order in which they were made"""
         self._footprints: dict[tuple[str, bool, int, tuple[int, ...]], Footprint] = {}
         self._classes: dict[tuple[frozenset[str], Conditions, Reference], str] = {}
 
@@ -92,18 +93,23 @@ class StrideClassifier:
     def _class_by_data(self, ref: Reference, lanes: LanesByData) -> str:
         stated = self.counter.typical.stride(ref.array, STRIDE_CLASSES)
         if stated is None:
-            self.assumed[
-                f"which elements of {ref.array!r} neighbouring lanes access is data ({lanes.index}): taken as far "
-                f"apart, stride {FAR_APART}; typical={{{ref.array!r}: '1'}} would state another"
-            ] = None
+            self._assume(
+                ref,
+                f"addresses depend on data ({SUBJECTS}); neighbouring lanes are assumed far apart, stride {FAR_APART}, "
+                f"typical={{{NAME!r}: '1'}} states another",
+            )
         return stated or FAR_APART
 
     def _say_shared(self, ref: Reference, lanes: UnevenLanes) -> None:
         if lanes.sharing:
-            self.assumed[
-                f"neighbouring lanes share elements of {ref.array}[{', '.join(map(str, ref.index))}] "
-                f"({lanes.sharing}), for which there is no class: taken as stride {lanes.stride}"
-            ] = None
+            self._assume(
+                ref,
+                f"neighbouring lanes share elements of {SUBJECTS} "
+                f"({lanes.sharing}), for which there is no class: taken as stride {lanes.stride}",
+            )
+
+    def _assume(self, ref: Reference, sentence: str) -> None:
+        self.assumed[ref.assumption(sentence)] = None
 
     # {{{ by density
 
@@ -111,10 +117,11 @@ class StrideClassifier:
         footprint = self._footprint(ref, self._large_sizes)
         touched = footprint.touched(site, ref)
         if touched is None:
-            self.assumed[
-                f"where in {ref.array!r} an access starts is no affine function of its loops "
-                f"({', '.join(map(str, ref.index))}): what lies between its lanes is taken as unused"
-            ] = None
+            self._assume(
+                ref,
+                f"addresses are no affine functions of loops ({SUBJECTS}); what lies between their lanes is assumed "
+                "unused",
+            )
             return stride_class(lanes.stride, Fraction(1, lanes.stride))
         if density := footprint.density(touched, lanes):
             return stride_class(lanes.stride, density)

@@ -20,6 +20,7 @@ from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction
 from pymbolic.mapper import UnsupportedExpressionError
 
+from loopyperf.assumptions import SUBJECTS, Assumption
 from loopyperf.counts.arithmetic import function_operations, link_operations
 from loopyperf.counts.data_types.chains import Link
 from loopyperf.counts.data_types.generated_code import GeneratedCode
@@ -48,8 +49,8 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
         super().__init__()
         self.kernel = kernel
         self.typical = typical
-        self.assumed: dict[str, None] = {}
-        """sentences, in the order in which they were needed"""
+        self.assumed: dict[Assumption, None] = {}
+        """in the order in which they were made"""
         self._code = GeneratedCode(kernel)
         self._events: Events = {}
         self._vector: VectorLoop | None = None
@@ -91,7 +92,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
             self.rec(guard.predicate, conditions, None)
 
     def _visit_assignment(self, instruction: MultiAssignmentBase, conditions: Conditions) -> None:
-        self.assumed.update((sentence, None) for sentence in on_collisions(instruction))
+        self.assumed.update((assumption, None) for assumption in on_collisions(instruction))
         for expression, context in self._code.evaluated(instruction):
             self.rec(expression, conditions, context)
         for assignee in instruction.assignees:
@@ -278,8 +279,9 @@ def combining(callee: ArgExtOpCallable | SegmentOpCallable) -> Kind:
     return "mul" if "*" in reduction.reduction_op.op else "add"
 
 
-def on_collisions(instruction: object) -> Iterator[str]:
-    """Yield a sentence on what is not in the cost of *instruction*, a statement's, where it is an atomic update."""
+def on_collisions(instruction: object) -> Iterator[Assumption]:
+    """Yield what is not in the cost of *instruction*, a statement's, where it is an atomic update."""
     if isinstance(instruction, Assignment) and instruction.atomicity:
-        names = ", ".join(sorted(instruction.assignee_var_names()))
-        yield f"atomic updates of {names} are counted without what it costs when work-items collide"
+        for name in sorted(instruction.assignee_var_names()):
+            sentence = f"atomic updates of {SUBJECTS} are counted without what it costs when work-items collide"
+            yield Assumption(sentence, name, name)

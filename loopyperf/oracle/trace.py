@@ -200,7 +200,7 @@ def trace(
     most = max(FEWEST, events // max(1, len(launches)))
     traces = tuple(_traced(launch, most, clock) for launch in launches)
     said = [sentence for each in traces for sentence in each.said]
-    notes = dict.fromkeys([*said, *(note for launch in launches for note in launch.notes)])
+    notes = dict.fromkeys([*said, *kernel.notes])
     return Trace(kernel.graphs.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
 
 

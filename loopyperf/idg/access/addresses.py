@@ -12,6 +12,7 @@ import pymbolic.primitives as prim
 from loopy.kernel.data import LocalInameTag
 from loopy.symbolic import get_dependencies
 
+from loopyperf.assumptions import NAME, SUBJECTS, Assumption
 from loopyperf.counts.magnitude import BITS, BOUND, sizes_in_words
 from loopyperf.counts.memory import Reference, element_strides
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
@@ -41,8 +42,7 @@ class LaneAddresses:
     loops: tuple[str, ...]
     by_data: Integers
     """bytes that data adds in each lane, as far as lanes differ"""
-    assumed: tuple[str, ...]
-    """sentences"""
+    assumed: tuple[Assumption, ...]
 
     def at(self, passes: Mapping[str, Any]) -> Integers:
         """Return the addresses where the loops have the values *passes*: the lanes are the last axis."""
@@ -160,7 +160,7 @@ def _position(ref: Reference, passes: WarpPasses, indices: Sequence[Any]) -> Any
     return sum(index * stride for index, stride in zip(indices, strides, strict=True) if stride)
 
 
-def _offset(ref: Reference, passes: WarpPasses) -> tuple[Any, tuple[str, ...]]:
+def _offset(ref: Reference, passes: WarpPasses) -> tuple[Any, tuple[Assumption, ...]]:
     """Return where the array begins in its buffer, in elements, and what had to be assumed."""
     array = passes.kernel.array(ref.array)
     assert array is not None, f"a reference to what lives in memory: {ref}"
@@ -168,7 +168,11 @@ def _offset(ref: Reference, passes: WarpPasses) -> tuple[Any, tuple[str, ...]]:
     if get_dependencies(offset) <= passes.sizes.keys():
         return offset, ()
     return 0, (
-        f"where {ref.array!r} begins in its buffer, {offset}, is not stated: taken as a multiple of {LINE} bytes",
+        Assumption(
+            f"where {SUBJECTS} starts in its buffer is unknown; assumed a multiple of {LINE} bytes",
+            ref.array,
+            ref.array,
+        ),
     )
 
 
@@ -232,9 +236,8 @@ def _in_rows(ref: Reference, passes: WarpPasses, rows: Mapping[int, Row]) -> Lan
     indices = [rows[axis].index if axis in rows else index for axis, index in enumerate(ref.index)]
     found = addresses_at(ref, passes, passes.lockstep.in_passes(_position(ref, passes, indices)))
     assumed = (
-        f"where rows of {ref.array!r} begin is data ({ref.index[axis]}): taken as one after the other, "
-        f"{row.length} elements each"
-        for axis, row in rows.items()
+        ref.assumption(f"data says where rows start ({SUBJECTS}); assumed adjacent, {row.length} elements each")
+        for row in rows.values()
     )
     return replace(found, assumed=(*assumed, *found.assumed))
 
@@ -254,17 +257,24 @@ def _sharing(passes: WarpPasses, axes: frozenset[int]) -> Integers:
     return np.unique(np.stack(own), axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def _apart_by_data(ref: Reference, shared: Integers, stride: str | None, unit: int) -> tuple[Integers, tuple[str, ...]]:
-    """Return the bytes that data adds in each lane, and the sentence that says what was assumed of it."""
-    where = f"the address of {ref.array!r} is data ({', '.join(map(str, ref.index))})"
+def _apart_by_data(
+    ref: Reference, shared: Integers, stride: str | None, unit: int
+) -> tuple[Integers, tuple[Assumption, ...]]:
+    """Return the bytes that data adds in each lane, and what was assumed of it."""
     if len(set(shared.tolist())) == 1:
-        return np.zeros_like(shared), (f"{where}: what it adds is taken as a multiple of {LINE} bytes",)
+        sentence = f"addresses depend on data ({SUBJECTS}), which is assumed to add multiples of {LINE} bytes"
+        return np.zeros_like(shared), (ref.assumption(sentence),)
     if ref.space == "local":
-        return shared * unit, (f"{where}: lanes that it tells apart are taken to be in banks of their own",)
+        sentence = f"addresses depend on data ({SUBJECTS}); lanes are assumed to use different banks"
+        return shared * unit, (ref.assumption(sentence),)
     if stride is None or stride.endswith(">4"):
+        sentence = (
+            f"addresses depend on data ({SUBJECTS}); lanes are assumed to share no sector, "
+            f"typical={{{NAME!r}: '1'}} states another stride"
+        )
         # Squares, so that lanes are not equally far apart.
-        return shared**2 * APART, (f"{where}: lanes that it tells apart are taken to share no sector",)
-    return shared * int(stride.split("/")[-1]) * unit, (f"{where}: lanes are taken to have the stated stride {stride}",)
+        return shared**2 * APART, () if stride else (ref.assumption(sentence),)
+    return shared * int(stride.split("/")[-1]) * unit, ()
 
 
 # }}}

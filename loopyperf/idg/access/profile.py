@@ -15,6 +15,7 @@ from typing import Any, Literal
 import islpy as isl
 import numpy as np
 
+from loopyperf.assumptions import SUBJECTS, Assumption, sentences
 from loopyperf.counts.memory import Reference
 from loopyperf.errors import UncountableError
 from loopyperf.idg.access.addresses import LaneAddresses, addresses_at, lane_addresses
@@ -65,17 +66,16 @@ class AccessPattern:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """Return what was assumed of addresses that are data, in sentences, and whether passes were sampled."""
-        return (*self.addresses.assumed, *self._sampled)
+        """Return what was assumed of addresses, in sentences."""
+        return sentences(self.assumptions)
 
     @property
-    def _sampled(self) -> Iterator[str]:
-        if any(isinstance(places, Visits) and places.is_sample for places in self._places.values()):
-            yield (
-                f"the addresses of {self.reference.array!r} follow no short period "
-                f"({', '.join(map(str, self.reference.index))}): what they ask of memory is the mean of a sample of "
-                "the loops' iterations"
-            )
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """Return what was assumed of addresses that depend on data, and whether iterations were sampled."""
+        if not any(isinstance(places, Visits) and places.is_sample for places in self._places.values()):
+            return self.addresses.assumed
+        sentence = f"addresses have no short period ({SUBJECTS}); their sectors are the mean over sampled iterations"
+        return (*self.addresses.assumed, self.reference.assumption(sentence))
 
     def at(self, passes: Mapping[str, int]) -> WarpAccess:
         """Return what the access does where the loops have the values *passes*.

@@ -18,6 +18,7 @@ import pymbolic.primitives as prim
 from loopy.diagnostic import UnableToDetermineAccessRangeError
 from loopy.symbolic import SubstitutionMapper, get_access_map
 
+from loopyperf.assumptions import SUBJECTS, Assumed, Assumption
 from loopyperf.counts.execution import Site
 from loopyperf.counts.memory import Reference, element_strides, value_at
 from loopyperf.counts.predicates.conditions import ALWAYS, Conditions
@@ -188,16 +189,18 @@ class WorkingSets:
         return prod(value_at(length, self.sizes, "the length of an axis") for length in shape)
 
     @property
-    def assumed(self) -> Iterator[str]:
-        """Yield what had to be assumed of arrays, in sentences; sizes that contradict what is typical among it."""
+    def assumed(self) -> Iterator[Assumed]:
+        """Yield what had to be assumed of arrays; sizes that contradict what is typical among it."""
         for statement in self.program.nest.statements():
             yield from on_collisions(statement.what)
         for access in (access for accesses in self._accesses.values() for access in accesses):
             name, elements = access.reference.array, self._elements(access.reference)
             if access.cells is None and elements is None:
-                yield (
-                    f"how much of {name!r} is touched is data, and its shape is not stated: every access of it is "
-                    "taken to touch another sector"
+                yield Assumption(
+                    f"data says how much of {SUBJECTS} is touched, and its shape is unknown; every access is "
+                    "assumed to touch another sector",
+                    name,
+                    repr(name),
                 )
             elif elements is not None and (reached := _reached(access)) > elements:
                 yield (

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from loopyperf.assumptions import SUBJECTS, Assumed, Assumption
 from loopyperf.device.description import Device
 from loopyperf.device.occupancy import Occupancy, occupancy
 from loopyperf.errors import OccupancyError, UncountableError
@@ -31,8 +32,7 @@ class CompiledLaunch:
     room: Occupancy
     """that the core has for groups, and the resources that have no room for another"""
     execution: Execution
-    notes: tuple[str, ...]
-    """what was assumed, in sentences"""
+    assumed: tuple[Assumed, ...]
 
 
 def compiled(
@@ -67,8 +67,8 @@ def compiled(
         _check_room(room, concurrent_groups, launch.name, device)
         execution = replace(execution, concurrent_groups=concurrent_groups)
     machine = {kind: with_early_loads(graph, registers=found[kind].left) for kind, graph in programs.items()}
-    notes = tuple(_assumed(unsure, in_memory, spilled))
-    return CompiledLaunch(machine, registers, spilled, unsure, room, execution, notes)
+    assumed = tuple(_assumed(unsure, in_memory, spilled))
+    return CompiledLaunch(machine, registers, spilled, unsure, room, execution, assumed)
 
 
 def _with_spills(graph: Idg, estimated: Callable[[Idg], Registers]) -> Idg:
@@ -77,10 +77,10 @@ def _with_spills(graph: Idg, estimated: Callable[[Idg], Registers]) -> Idg:
     return with_reloads(graph, registers.room) if registers.spilled else graph
 
 
-def _assumed(unsure: Collection[str], in_memory: Collection[str], spilled: int) -> Iterator[str]:
+def _assumed(unsure: Collection[str], in_memory: Collection[str], spilled: int) -> Iterator[Assumed]:
     for name in unsure:
         home = "memory" if name in in_memory else "registers"
-        yield f"where the private array {name} is, is not sure: taken as in {home}"
+        yield Assumption(f"where the private array {SUBJECTS} is, is not sure: taken as in {home}", name, name)
     if spilled:
         yield f"{spilled} registers of a work-item may not fit: what they spill is not timed"
 

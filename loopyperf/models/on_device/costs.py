@@ -22,10 +22,9 @@ def kernel_time(kernel: TimedKernel, rows_of: Rows, notes_of: Notes) -> ModelTim
     """
     device = kernel.device
     rows: list[Row] = []
-    notes: dict[str, None] = {}
+    notes = dict.fromkeys(kernel.notes)
     for launch in kernel.launches:
         rows += rows_of(launch)
-        notes.update(dict.fromkeys(launch.notes))
         notes.update(dict.fromkeys(notes_of(launch)))
     if device.stated("launch_overhead"):
         for launch in kernel.graphs.launches:

@@ -147,7 +147,7 @@ def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any], typical: Mapping[
     roofs = _Roofs(kernel.device)
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
     launches = tuple(_under_roofs(launch, roofs, bandwidths) for launch in kernel.launches)
-    assumed = dict.fromkeys(note for launch in kernel.launches for note in launch.notes)
+    assumed = kernel.notes
     # A note that a bandwidth is taken as no limit makes one that it has no roof superfluous.
     missing = (name for name in roofs.missing if f"{name}{NO_LIMIT}" not in assumed)
     notes = [*(f"{name} is not described: there is no such roof" for name in missing), *assumed]

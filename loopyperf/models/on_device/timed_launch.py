@@ -11,6 +11,7 @@ from functools import cached_property
 from math import gcd
 from typing import Any, TypeVar
 
+from loopyperf.assumptions import Assumed, sentences
 from loopyperf.counts.magnitude import numbered
 from loopyperf.device.description import Device
 from loopyperf.idg.access.private_reuse import StackReuse
@@ -56,6 +57,11 @@ class TimedKernel:
         with numbered(self.graphs.sizes):
             return tuple(TimedLaunch(each, self.device, self.concurrent_groups, self.placement) for each in executed)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what was assumed of all launches, in sentences."""
+        return sentences(each for launch in self.launches for each in launch.assumed)
+
     @cached_property
     def unsure(self) -> "Mapping[str, PrivateArray]":
         """Return the private arrays of all launches of which it is unsure where they live, by name."""
@@ -90,14 +96,12 @@ class TimedLaunch:
         self.compiled = compiled(launch, device, placement, concurrent_groups)
         self.machine, self.execution = self.compiled.machine, self.compiled.execution
         self._serve()
-        assumed = (
-            *self.compiled.notes,
+        self.assumed: tuple[Assumed, ...] = (
+            *self.compiled.assumed,
             *self.timing.missing,
-            *(sentence for each in self.accesses.values() for sentence in each.assumed),
+            *(assumption for each in self.accesses.values() for assumption in each.assumed),
             *launch.representative.working_sets().assumed,
         )
-        self.notes = tuple(dict.fromkeys(assumed))
-        """what was assumed, in sentences"""
 
     # {{{ how far accesses go, and how long instructions take
 

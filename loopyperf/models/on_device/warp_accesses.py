@@ -1,5 +1,6 @@
 """What the loads and stores of a machine graph ask of memory."""
 
+from loopyperf.assumptions import Assumption
 from loopyperf.idg.access.private_stack import private_access
 from loopyperf.idg.access.profile import Quantity
 from loopyperf.idg.construction.kernel_graphs import WarpKind
@@ -14,7 +15,7 @@ class WarpAccesses:
 
     def __init__(self, kind: WarpKind, graph: Idg) -> None:
         self.kind, self.graph = kind, graph
-        self.assumed: dict[str, None] = {}
+        self.assumed: dict[Assumption, None] = {}
         self._sources = {each.origin: place for place, each in enumerate(kind.graph.instructions)}
         self._found: dict[tuple[int, Quantity], tuple[int, float]] = {}
 
@@ -57,7 +58,7 @@ class WarpAccesses:
         if (origin, quantity) not in self._found:
             source = self._sources[origin]
             pattern = self.kind.access(source)
-            self.assumed.update(dict.fromkeys(pattern.assumed))
+            self.assumed.update(dict.fromkeys(pattern.assumptions))
             bits = self.kind.graph.instructions[source].bits
             self._found[origin, quantity] = bits, float(pattern.profile.mean(quantity))
         bits, mean = self._found[origin, quantity]

@@ -87,9 +87,8 @@ def time_by_pipelines(fit: Fit, kernel: TimedKernel) -> ModelTime:
     shares = pipeline_shares(kernel)
     answer = find_fitted_model(fit.model).time(fit, shares)
     spread, unlike = interval(fit, shares, answer.seconds)
-    launches = dict.fromkeys(note for launch in kernel.launches for note in launch.notes)
     free = (f"no weight for {name!r} in the fit: taken as described" for name in answer.unfitted)
-    return replace(answer, interval=spread, notes=(*launches, *free, *extrapolations(fit, shares), *unlike))
+    return replace(answer, interval=spread, notes=(*kernel.notes, *free, *extrapolations(fit, shares), *unlike))
 
 
 def _answered(

@@ -204,7 +204,7 @@ def test_data_that_all_lanes_share_moves_them_by_whole_lines() -> None:
     kernel = written("{[i,j]: 0<=i<32 and 0<=j<9}", "out[j,i] = a[ind[j] + i]", flat("a"), INTEGERS, tags=LANES)
     access = pattern(kernel, "a", WARP)
     assert (access.profile.number, access.profile.mean("sectors")) == (9, 4)
-    assert "multiple of 128 bytes" in access.assumed[0]
+    assert "multiples of 128 bytes" in access.assumed[0]
 
 
 def test_data_that_rows_of_a_group_share_is_one_place_each() -> None:
@@ -234,7 +234,7 @@ def test_local_memory_indexed_by_data_is_taken_to_have_no_conflicts() -> None:
     code = "table[i] = a[i] {id=fill}\nout[i] = table[ind[i]] {dep=fill}"
     kernel = written("{[i]: 0<=i<32}", code, table, flat("a"), INTEGERS, tags=LANES)
     access = pattern(kernel, "table", WARP)
-    assert (access.at({}).wavefronts, "banks of their own" in access.assumed[0]) == (1, True)
+    assert (access.at({}).wavefronts, "different banks" in access.assumed[0]) == (1, True)
 
 
 # }}}
