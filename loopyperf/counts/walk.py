@@ -1,5 +1,6 @@
 """One walk over an instruction: every operation and memory reference, with the conditions under which it runs."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, cast
@@ -10,14 +11,14 @@ from loopy.kernel.function_interface import InKernelCallable
 from loopy.kernel.instruction import (
     Assignment,
     BarrierInstruction,
-    CallInstruction,
+    CInstruction,
     InstructionBase,
     MultiAssignmentBase,
     NoOpInstruction,
 )
 from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
-from loopy.symbolic import LinearSubscript, ResolvedFunction
+from loopy.symbolic import LinearSubscript, ResolvedFunction, SubArrayRef
 from pymbolic.mapper import UnsupportedExpressionError
 
 from loopyperf.assumptions import SUBJECTS, Assumption
@@ -78,14 +79,13 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
         return self._events
 
     def _visit(self, instruction: InstructionBase) -> None:
-        if isinstance(instruction, (NoOpInstruction, BarrierInstruction)):
+        if isinstance(instruction, BarrierInstruction) or does_nothing(instruction):
             return
         for conditions in all_of(sorted(instruction.predicates, key=str), self.kernel.is_known):
-            if isinstance(instruction, MultiAssignmentBase):
-                self._visit_assignment(instruction, conditions)
+            if foreign := foreign_code(self.kernel, instruction):
+                self._record_cost(*foreign, conditions)
             else:
-                construct = f"no count for a {type(instruction).__name__}, whose text Loopy does not read"
-                self._record_cost(instruction.id, construct, conditions)
+                self._visit_assignment(cast("MultiAssignmentBase", instruction), conditions)
 
     def _visit_guard(self, guard: Guard) -> None:
         for conditions in all_of(guard.before, self.kernel.is_known):
@@ -96,9 +96,9 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
         for expression, context in self._code.evaluated(instruction):
             self.rec(expression, conditions, context)
         for assignee in instruction.assignees:
-            self._assign(assignee, conditions, isinstance(instruction, CallInstruction))
+            self._assign(assignee, conditions)
 
-    def _assign(self, assignee: Any, conditions: Conditions, by_call: bool) -> None:
+    def _assign(self, assignee: Any, conditions: Conditions) -> None:
         match assignee:
             case prim.Variable():
                 self._refer(assignee.name, (), "store", conditions)
@@ -111,8 +111,7 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
             case prim.Lookup():
                 self.rec(assignee, conditions, None)
             case _:
-                construct = "sub-array reference" if by_call else type(assignee).__name__
-                raise UncountableError(f"no count for an assignment to a {construct}: {assignee}")
+                raise UncountableError(f"no count for an assignment to a {type(assignee).__name__}: {assignee}")
 
     # }}}
 
@@ -277,6 +276,33 @@ def combining(callee: ArgExtOpCallable | SegmentOpCallable) -> Kind:
         return "min/max"
     reduction: Any = callee.name
     return "mul" if "*" in reduction.reduction_op.op else "add"
+
+
+_NOTHING = re.compile(r"(\s|;|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+"""C code that does nothing: white space, comments and empty statements"""
+
+
+def does_nothing(instruction: InstructionBase) -> bool:
+    """Return whether *instruction* is there for the sake of the schedule alone, or is C code without a statement."""
+    if isinstance(instruction, CInstruction):
+        return _NOTHING.fullmatch(cast("str", instruction.code)) is not None
+    return isinstance(instruction, NoOpInstruction)
+
+
+def foreign_code(kernel: Kernel, instruction: InstructionBase) -> tuple[str, str] | None:
+    """Return what to state the cost of, and why, where Loopy does not read the code that *instruction* runs.
+
+    It is C code, or calls a function with arrays, such as one of BLAS; None for other instructions.
+    """
+    if not isinstance(instruction, MultiAssignmentBase):
+        return instruction.id, f"no count for a {type(instruction).__name__}, whose text Loopy does not read"
+    expression: Any = instruction.expression
+    passed = (*getattr(expression, "parameters", ()), *instruction.assignees)
+    if not any(isinstance(each, SubArrayRef) for each in passed):
+        return None
+    function: Any = expression.function
+    name = kernel.callables[function.name].name if isinstance(function, ResolvedFunction) else function
+    return str(name), f"no count for a call of {name}, whose code Loopy does not read"
 
 
 def on_collisions(instruction: object) -> Iterator[Assumption]:

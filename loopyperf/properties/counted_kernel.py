@@ -15,7 +15,7 @@ from loopyperf.kernel import Kernel
 from loopyperf.properties.pricing import Pricing
 from loopyperf.properties.table import CountTable
 from loopyperf.properties.totals import Totals
-from loopyperf.properties.unified import item_named, property_name
+from loopyperf.properties.unified import item_named, property_name, work_of_one
 from loopyperf.properties.vector import PropertyVector, unified_properties
 from loopyperf.sheet import Sheet, Shown
 
@@ -51,20 +51,22 @@ class KernelCounts(Shown, KernelTallies):
         """Return whether some counts are no integers before they are rounded."""
         return any(isinstance(tally.number, Fraction) for tally in self.tallies)
 
-    def costs(self, prices: Mapping[str, float], sizes: Mapping[str, int]) -> list[float]:
-        """Return price · count of all that :meth:`shares` has and *prices* name, in less time; raises as it does.
+    def costs(self, prices: Mapping[str, float], sizes: Mapping[str, int]) -> tuple[list[float], float]:
+        """Return price · count of all that :meth:`shares` has and *prices* name, and the share of work without a price.
 
-        *prices* are by property, and do not change: those asked for last are remembered.
+        It takes less time, and raises as that does. *prices* are by property, and do not change: the last are cached.
         """
         if self._is_rounded:
-            shares = self.shares(sizes).items()
-            return [prices[name] * count for name, parts in shares if name in prices for count in parts.values()]
+            shares = self.shares(sizes)
+            costs = [prices[name] * count for name in shares if name in prices for count in shares[name].values()]
+            work = {name: work_of_one(name) * sum(parts.values()) for name, parts in shares.items()}
+            return costs, sum(work[name] for name in work.keys() - prices.keys()) / max(sum(work.values()), 1.0)
         counts = self._by_source.at(sizes)
         pricing = self.__dict__.get("_pricing")
         if pricing is None or pricing.prices is not prices:
             names = [name for name, _ in self._by_source.keys]
             pricing = self.__dict__["_pricing"] = Pricing(names, self._properties.totals.minima, prices)
-        return pricing.costs(counts)
+        return pricing.costs(counts), pricing.share_unpriced(counts)
 
     def shares(self, sizes: Mapping[str, int]) -> dict[str, dict[str, int]]:
         """Return property -> instruction, barrier or launch -> exact count at *sizes*; they add up to the property.

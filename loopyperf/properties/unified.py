@@ -63,6 +63,21 @@ def item_named(name: object) -> Item:
     )
 
 
+BYTES_OF_AN_OPERATION = 32
+"""bytes moved that are as much work as one operation"""
+
+
+def work_of_one(name: str) -> float:
+    """Return how much work one count of the property *name* is, in operations: 1, or bytes moved / 32.
+
+    Minima of loads and stores, barriers, groups and launches are no work of their own.
+    """
+    if _OPERATION.fullmatch(name):
+        return 1.0
+    access = _LOCAL.fullmatch(name) or _GLOBAL.fullmatch(name)
+    return int(access["bits"]) / 8 / BYTES_OF_AN_OPERATION if access else 0.0
+
+
 def minimum_name(item: Item) -> str | None:
     """Return the name of the minimum of loads and stores that a global load takes part in, otherwise None."""
     if isinstance(item, Access) and item.space == "global" and item.direction == "load":

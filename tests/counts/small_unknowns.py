@@ -55,6 +55,24 @@ def foreign_code() -> lp.TranslationUnit:
     return lp.make_kernel("{[i]: 0<=i<n}", [instruction], [array("out", "n"), sizes("n")], lang_version=(2018, 2))
 
 
+class MatrixVector(lp.ScalarCallable):
+    """A product of a matrix and a vector, as of BLAS."""
+
+    def with_types(self, arg_id_to_dtype, clbl_inf_ctx):
+        of_all = dict.fromkeys((-1, 0, 1), arg_id_to_dtype[0])
+        return self.copy(name_in_target="cblas_sgemv", arg_id_to_dtype=of_all), clbl_inf_ctx
+
+    def with_descrs(self, arg_id_to_descr, clbl_inf_ctx):
+        return self.copy(arg_id_to_descr=arg_id_to_descr), clbl_inf_ctx
+
+
+def call_with_arrays() -> lp.TranslationUnit:
+    """A function that takes a matrix and a vector, and returns a vector."""
+    arrays = [array("m", "n, 10, 10"), array("x,out", "n, 10"), sizes("n")]
+    unit = kernel("{[i]: 0<=i<n}", "out[i, :] = matvec(m[i, :, :], x[i, :]) {id=call}", *arrays)
+    return lanes(lp.register_callable(unit, "matvec", MatrixVector(name="matvec")))
+
+
 def random_numbers() -> lp.TranslationUnit:
     """A function that returns several numbers, after many operations."""
     four, two = vec.types[np.dtype(np.uint32), 4], vec.types[np.dtype(np.uint32), 2]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from counts.small_kernels import array, kernel, lanes, sizes
 from counts.small_unknowns import (
+    call_with_arrays,
     complex_minimum,
     data_dependent_choice,
     data_dependent_predicate,
@@ -167,6 +168,42 @@ def test_foreign_code_does_what_is_stated() -> None:
     does = {"f32 add": 3, "global store 32-bit stride 1": 1, "local load 64-bit": Fraction(1, 2)}
     counts = counted(lanes(foreign_code()), typical={"text": does})
     assert counts == {"f32 add": 300, "global store 32-bit stride 1": 100, "local load 64-bit": 50}
+
+
+@pytest.mark.parametrize("text", ["", " \n", ";", "// nothing", "/* i++; */ ;"])
+def test_foreign_code_without_a_statement_does_nothing(text: str) -> None:
+    empty = lp.CInstruction((), text, read_variables=frozenset({"a"}), within_inames_is_final=True)
+    arrays = [array("a,out", "n"), sizes("n")]
+    unit = lp.make_kernel("{[i]: 0<=i<n}", ["out[i] = 2*a[i]", empty], arrays, lang_version=(2018, 2))
+    alone = lp.make_kernel("{[i]: 0<=i<n}", "out[i] = 2*a[i]", arrays, lang_version=(2018, 2))
+    assert counted(unit) == counted(alone)
+    asked: dict[str, Any] = {"n": 1000, "device": "nvidia-v100", "model": "roofline"}
+    assert lpp.estimate(unit, **asked).seconds == lpp.estimate(alone, **asked).seconds
+
+
+def test_a_function_of_arrays_does_what_is_stated_of_its_call() -> None:
+    with pytest.raises(UncountableError, match="no count for a call of matvec") as refusal:
+        counted(call_with_arrays())
+    assert refusal.value.keyword == "matvec"
+    does = {"f32 add": 100, "f32 mul": 100, "global load 32-bit stride 0": 110}
+    counts = counted(call_with_arrays(), typical={"matvec": does})
+    assert counts == {name: 100 * number for name, number in does.items()}
+
+
+@pytest.mark.parametrize("build", [foreign_code, call_with_arrays])
+def test_stated_operations_are_timed_though_nothing_uses_them(build: Any) -> None:
+    name = "text" if build is foreign_code else "matvec"
+    times = [
+        lpp.estimate(build(), n=2**20, device="nvidia-v100", model="roofline", typical={name: {"f64 mul": number}})
+        for number in (1000, 2000)
+    ]
+    assert times[1].seconds == pytest.approx(2 * times[0].seconds, rel=1e-3)  # but for what starts groups
+
+
+def test_stated_accesses_have_no_addresses_for_a_graph() -> None:
+    stated = {"text": {"global load 32-bit stride 1": 1}}
+    with pytest.raises(UncountableError, match="state its operations alone"):
+        lpp.estimate(foreign_code(), n=100, device="nvidia-v100", model="roofline", typical=stated)
 
 
 def test_a_function_of_several_results_does_what_is_stated() -> None:

@@ -192,7 +192,8 @@ def test_what_estimate_refuses_is_refused():
 
 
 def test_a_device_that_is_not_described_answers_by_its_fits(make_fit):
-    fit = make_fit(weights={"work-groups": 1e-9, "launches": 1e-6}, device="Nobody's GPU", slug="nobody-s-gpu")
+    weights = dict.fromkeys(lpp.count(doubled()).properties(), 1e-9)
+    fit = make_fit(weights=weights, device="Nobody's GPU", slug="nobody-s-gpu")
     found = lpp.compare(doubled(), n=N, fit=fit)
     assert (found.device, list(found.estimates), found.clock, found.cycles) == ("nobody-s-gpu", ["linear"], None, {})
     assert found.estimates["linear"] == lpp.estimate(doubled(), n=N, fit=fit)

@@ -29,8 +29,8 @@ class Draft:
     """what it computes, where loop variables and sizes alone determine that"""
     controls: tuple[Value, ...] = ()
     """what decides whether it is executed"""
-    number: int | Fraction = 1
-    """stated: how often it is executed in one execution of its statement"""
+    number: int | Fraction | None = None
+    """how often it is executed in one execution of its statement, where ``typical`` says so"""
     part: int = 0
     """which it is of those alike that one operation of the source is made of"""
     beside: tuple[int, ...] = ()

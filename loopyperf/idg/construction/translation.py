@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pymbolic.primitives as prim
 from loopy.kernel.function_interface import InKernelCallable
-from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase, NoOpInstruction
+from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
 from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
@@ -27,7 +27,7 @@ from loopyperf.counts.predicates.conditions import Conditions, all_of, alternati
 from loopyperf.counts.predicates.guards import Guard
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.vectors import VectorLoop, vector_loop
-from loopyperf.counts.walk import combining
+from loopyperf.counts.walk import combining, does_nothing, foreign_code
 from loopyperf.errors import UncountableError
 from loopyperf.idg.construction.drafts import Definition, Draft
 from loopyperf.idg.construction.parts import REAL_PARTS, beside_each_other, in_stages, nodes_of, part
@@ -77,7 +77,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
                 for conditions in all_of(statement.what.before, self.kernel.is_known):
                     value = self.rec(statement.what.predicate, conditions, None)
                     self.guarding.append((statement.what.predicate, value, statement))
-            case NoOpInstruction():
+            case InstructionBase() as nothing if does_nothing(nothing):
                 pass
             case _:
                 self._vector = vector_loop(self.kernel, statement.what)
@@ -95,12 +95,12 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             yield from around[-1:]
 
     def _translate_instruction(self, instruction: InstructionBase, conditions: Conditions) -> None:
-        if not isinstance(instruction, MultiAssignmentBase):
-            construct = f"no count for a {type(instruction).__name__}, whose text Loopy does not read"
-            self._do_stated(instruction.id, construct, conditions, [])
+        if foreign := foreign_code(self.kernel, instruction):
+            self._do_stated(*foreign, conditions, [])
             return
-        values = [self.rec(*each) for each in self._wanted(instruction, conditions)]
-        for place, assignee in enumerate(instruction.assignees):
+        assignment = cast("MultiAssignmentBase", instruction)
+        values = [self.rec(*each) for each in self._wanted(assignment, conditions)]
+        for place, assignee in enumerate(assignment.assignees):
             self._assign(assignee, values[place if len(values) > 1 else 0], conditions)
 
     def _wanted(
@@ -183,8 +183,11 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             match item:
                 case Operation():
                     node = self._do(item, name, operands, conditions).node
-                case Access(direction, space):
-                    node = self._add(direction, "", space, name, conditions, operands, item)
+                case Access():
+                    raise UncountableError(
+                        f"the graph of {name} needs the addresses of its {item.direction}s, which typical= does not "
+                        "take: state its operations alone, or count it by a fit of counts, such as model='linear'"
+                    )
                 case _:
                     raise UncountableError(f"no graph of {item} in {name}")
             assert node is not None

@@ -55,7 +55,7 @@ def _instruction(executed: Executed, place: int) -> Instruction:
     number: int | Fraction = run.passes.number
     if not executed.kind.is_uniform:
         number = Fraction(Points(executed.of_all(place)).number, executed.kind.warps)
-    total = number * run.weight * draft.number
+    total = number * run.weight * (1 if draft.number is None else draft.number)
     return Instruction(
         kind=draft.kind,
         dtype=draft.dtype,
@@ -75,6 +75,7 @@ def _instruction(executed: Executed, place: int) -> Instruction:
         origin=None if draft.reference is None else place,
         scalar=_scalar(executed, draft),
         predicates=frozenset(_predicates(executed, draft)),
+        is_stated=draft.number is not None,
         is_volatile=draft.reference is not None and isinstance(executed.kernel.loopy_kernel.target, VOLATILE),
         defines=executed.program.private.defined(place, _to_passes(executed, draft)),
     )

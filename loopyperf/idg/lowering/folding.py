@@ -144,7 +144,8 @@ def _constant(graph: Idg, place: int) -> Operand | None:
 def _lasts(instruction: Instruction) -> bool:
     """Return whether *instruction* is kept, used or not: data decide what others are executed, and how often."""
     is_decision = instruction.is_bound or (instruction.kind == "compare" and len(instruction.operands) == 2)
-    return instruction.kind in LASTING or instruction.is_idle or instruction.is_volatile or is_decision
+    stays = instruction.is_idle or instruction.is_volatile or instruction.is_stated
+    return instruction.kind in LASTING or stays or is_decision
 
 
 def without_unused(graph: Idg) -> Idg:

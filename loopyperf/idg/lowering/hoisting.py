@@ -59,7 +59,7 @@ class _Hoister:
         """Return whether an instruction may be moved out of a loop, where a barrier *meets* the warp or none does."""
         each = self.graph.instructions[place]
         if each.reference is None:
-            return each.kind not in STAYING
+            return each.kind not in STAYING and not each.is_stated
         read = each.reference
         lasts = read.array not in changed and not meets if read.space == "local" else read.array not in self.stored
         return each.kind not in STAYING and each.address is not None and lasts and not each.is_volatile

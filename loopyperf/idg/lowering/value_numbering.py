@@ -81,7 +81,7 @@ class _Merger:
 
     def _key(self, place: int, instruction: Instruction, versions: dict[str, int]) -> Any:
         """Return what tells apart what is computed; None for what is never merged."""
-        if instruction.kind in STAYING:
+        if instruction.kind in STAYING or instruction.is_stated:
             return None
         what = (instruction.kind, instruction.dtype, instruction.part)
         if instruction.kind == "load":

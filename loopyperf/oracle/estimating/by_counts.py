@@ -10,14 +10,17 @@ from numpy.typing import NDArray
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.indistinguishable import doubts
 from loopyperf.counts.magnitude import beyond_floats
+from loopyperf.device.library import description_or_none
+from loopyperf.errors import MissingNumberError
 from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
-from loopyperf.models.result import NO_INTERVAL, Estimate, ModelTime
+from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime
 from loopyperf.oracle.estimating.intervals import extrapolations, interval, left_out
 from loopyperf.oracle.sizes import common_shape, has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts
-from loopyperf.units import in_percent
+from loopyperf.properties.unified import work_of_one
+from loopyperf.units import in_percent, listed
 
 BELOW_ZERO = "the run time is below 0: the fit's weights, some of them negative, do not apply to such a kernel"
 
@@ -40,6 +43,30 @@ def estimate_counted(
     )
 
 
+MOST_UNPRICED = 0.5
+"""of a kernel's work: an answer of which a fit has no weights for more would say nothing of the kernel"""
+
+
+def _check_priced(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> None:
+    """Raise :class:`MissingNumberError` where *fit* lacks weights for more than half of the work at any of *sizes*.
+
+    Work is operations, and bytes / 32. What the fit left out because it comes with other properties, these pay for.
+    """
+    paid = {*fit.weights, *(name for group in fit.undetermined for name in group.left_out)}
+    counts = counted.properties().evaluate(**sizes)
+    work = {name: np.asarray(count, np.float64) * work_of_one(name) for name, count in counts.items()}
+    missing = {name: work[name] for name in work if name not in paid and np.any(work[name])}
+    whole = sum(work.values(), start=np.zeros(()))
+    share = np.max(sum(missing.values(), start=np.zeros(())) / np.maximum(whole, 1.0), initial=0.0)
+    if share > MOST_UNPRICED:
+        most = sorted(missing, key=lambda name: -np.max(missing[name]))
+        other = "" if description_or_none(fit.slug) is None else ", or name a model without a fit: model='roofline'"
+        raise MissingNumberError(
+            f"the fit of {fit.slug!r} has no weights for {in_percent(float(share))} of the work of "
+            f"{counted.kernel.name!r}: {listed(most, NAMED)}; calibrate with kernels that have these{other}"
+        )
+
+
 def time_by_counts(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> ModelTime:
     """Return how long a *counted* kernel takes at *sizes* by a *fit* of counts, with what there is to say of it."""
     return _Counted(counted, fit, sizes).explained()
@@ -57,12 +84,18 @@ class _Counted:
     def seconds(self) -> Seconds:
         model = find_fitted_model(self.fit.model)
         if not model.is_weighted_sum:
-            self.answer = model.time(self.fit, _shares(self.counted, self.sizes))
+            shares = _shares(self.counted, self.sizes)
+            _check_priced(self.counted, self.fit, self.sizes)
+            self.answer = model.time(self.fit, shares)
             return self.answer.seconds
         if has_arrays(self.sizes):
             _batch_shape(self.sizes)  # refused with the sizes in their order
+            _check_priced(self.counted, self.fit, self.sizes)
             return self.counted.properties().weighted(self.fit.weights, **self.sizes)
-        return total(self.counted.costs(self.fit.weights, self.sizes))
+        costs, unpriced = self.counted.costs(self.fit.weights, self.sizes)
+        if unpriced > MOST_UNPRICED:
+            _check_priced(self.counted, self.fit, self.sizes)
+        return total(costs)
 
     def explained(self) -> ModelTime:
         shares = _shares(self.counted, self.sizes)

@@ -60,7 +60,9 @@ def test_who_has_no_answer_is_listed_with_the_reason():
 
 
 def test_a_device_with_a_fit_and_no_description_answers_by_its_fit(own_data: Path):
-    own = Fit(model="linear", device="Made Up", slug="made-up-1", counting="paper", weights={"launches": 1.0})
+    own = Fit(
+        model="linear", device="Made Up", slug="made-up-1", counting="paper", weights={"launches": 1.0, "f32 mul": 0.0}
+    )
     save_fit(own, own_data / "fits" / "made-up-1" / "linear.json")
     (on,) = lpp.explain(doubled(), n=4096, device="made-up-1").devices
     assert (list(on.estimates), on.clock, on.roofline) == (["linear"], None, None)

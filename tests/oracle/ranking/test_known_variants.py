@@ -12,6 +12,7 @@ from loopyperf.group_resources import Group
 from loopyperf.oracle.ranking import judge
 from loopyperf.oracle.remembering import recollection
 
+FREE = {"f32 add": 0.0, "global load 32-bit stride 1": 0.0, "local load 32-bit": 0.0, "local store 32-bit": 0.0}
 PASSES = ("preprocess_program", "linearize", "infer_unknown_types")
 VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in (16, 32, 64)}
 
@@ -42,7 +43,7 @@ def no_passes(monkeypatch):
 
 @pytest.mark.parametrize("slug", ["made-up-1", "nvidia-titan-v"], ids=["an unknown device", "a described device"])
 def test_a_fit_of_counts_asks_loopy_nothing_about_variants_that_are_in_files(slug, make_fit, folder, no_passes):
-    fit = make_fit(weights={"f32 mul": 1e-9, "work-groups": 1e-9}, slug=slug)
+    fit = make_fit(weights={"f32 mul": 1e-9, "work-groups": 1e-9, **FREE}, slug=slug)
     variants = VARIANTS | {"by trees": summed_by_groups}
     first = lpp.rank(variants, n=4096, fit=fit)
     no_passes()
@@ -65,5 +66,5 @@ def test_groups_are_kept_with_the_counts_and_have_what_loopy_adds(make_fit, fold
     assert lpp.count(summed_by_groups()).kernel.group == expected
     seen: list[Group] = []
     monkeypatch.setattr(judge, "check_fits", lambda group, device: seen.append(group))
-    lpp.rank({"by trees": summed_by_groups()}, n=4096, fit=make_fit(slug="nvidia-titan-v"))
+    lpp.rank({"by trees": summed_by_groups()}, n=4096, fit=make_fit(weights=FREE, slug="nvidia-titan-v"))
     assert seen == [Group(work_items=64, local_memory=0), expected]

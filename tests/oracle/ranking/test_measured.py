@@ -23,7 +23,7 @@ MEASURED = {"groups of 16": 4e-6, "groups of 32": 1e-6, "groups of 64": 2e-6, "g
 
 @pytest.fixture
 def ranking(make_fit) -> lpp.Ranking:
-    return lpp.rank(VARIANTS, n=4096, fit=make_fit(weights={"work-groups": 1e-9, "launches": 1e-6}))
+    return lpp.rank(VARIANTS, n=4096, fit=make_fit(weights={"f32 mul": 0.0, "work-groups": 1e-9, "launches": 1e-6}))
 
 
 def machine(case: Case) -> float:
