@@ -1,12 +1,14 @@
 """Where a person's own data lie: fits, measurement archives, device descriptions."""
 
 import os
+import warnings
 from functools import cache
 from pathlib import Path
 
 import platformdirs
 
-from loopyperf.errors import LoopyperfError
+from loopyperf.errors import LoopyperfError, LoopyperfWarning
+from loopyperf.files import is_folder, is_there, said
 
 DATA_VARIABLE = "LOOPYPERF_DATA"
 """Environment variable that names another folder for a person's own data, for tests and clusters."""
@@ -25,7 +27,7 @@ def user_data_name() -> str:
     named = os.environ.get(DATA_VARIABLE)
     if not named:
         return _usual_folder(os.environ.get("HOME"), os.environ.get("XDG_DATA_HOME"))
-    if not os.path.isdir(named) and os.path.exists(named):  # noqa: PTH110, PTH112 - see above
+    if not is_folder(named) and is_there(named):
         raise LoopyperfError(
             f"{DATA_VARIABLE} names {named}, which is no folder; let it name one, or unset it for the usual one"
         )
@@ -36,6 +38,31 @@ def user_data_name() -> str:
 def _usual_folder(*_: str | None) -> str:
     """Return where the system has such data; asked for once for each value of the variables that name a home."""
     return platformdirs.user_data_dir("loopyperf")
+
+
+def names_in(folder: str | os.PathLike[str]) -> list[str]:
+    """Return the names of what is in *folder*, sorted; none where there is no such folder.
+
+    Where it may not be read, that is warned of once, and answers rest on what else there is.
+    """
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - a string will do
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, ValueError) as error:
+        own = user_data_name()
+        _warn(own if os.fspath(folder).startswith(own) else os.fspath(folder), said(error))
+        return []
+
+
+@cache
+def _warn(folder: str, reason: str) -> None:
+    warnings.warn(
+        f"{folder:.200} cannot be read: {reason}; what is in it is not used. {DATA_VARIABLE} names another folder for "
+        "your own data",
+        LoopyperfWarning,
+        stacklevel=2,
+    )
 
 
 def below_home(path: str | os.PathLike[str]) -> Path:

@@ -25,7 +25,7 @@ LAYERS = (
         "own_sets",
         "set_products",
         "user_data",
-        "written_files",
+        "files",
     },
     {
         "launches",

@@ -1,7 +1,6 @@
 """JSON documents on disk: written whole or not at all, and so that a change shows as few lines in a diff."""
 
 import math
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -9,6 +8,7 @@ from typing import cast
 import msgspec
 
 from loopyperf.errors import FitFileError
+from loopyperf.files import said, write_whole
 
 Document = dict[str, object]
 """A file's contents, as JSON has them."""
@@ -24,9 +24,8 @@ class Written:
 def write_document(document: Document, target: Path, what: str) -> None:
     """Write *document* to *target*, making its folder; *what* it holds is said in errors.
 
-    Whoever reads meanwhile finds the old file or the new one, whole. A link stays one, and what is no file, as a pipe
-    or a device, is written to. Raises :class:`FitFileError` for a number in it that is not finite, and for a file that
-    cannot be written.
+    Whoever reads meanwhile finds the old file or the new one, whole. Raises :class:`FitFileError` for a number in it
+    that is not finite, and for a file that cannot be written.
     """
     # JSON has no such numbers, and msgspec would write null for them.
     if not _finite(document):
@@ -35,24 +34,12 @@ def write_document(document: Document, target: Path, what: str) -> None:
         )
     try:
         text = _text(document) + "\n"
-        if target.exists() and not target.is_file():
-            target.write_text(text, encoding="utf-8")
-        else:
-            _replace(target.resolve(), text)
+        write_whole(target, text.encode(), makes_folders=True)
         Written.number += 1
     except OSError as error:
         raise FitFileError(
-            f"cannot write the {what} file {target}: {error.strerror}; choose a path that can be written"
+            f"cannot write the {what} file {target}: {said(error)}; choose a path that can be written"
         ) from error
-
-
-def _replace(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    # Renaming is atomic only within one file system, so the temporary file stands in a folder beside the file.
-    with tempfile.TemporaryDirectory(dir=file.parent, prefix=".saving-") as folder:
-        temporary = Path(folder, file.name)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
 
 
 def read_document(source: Path, what: str, remedy: str) -> object:

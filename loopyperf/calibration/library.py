@@ -19,7 +19,8 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.device.library import is_one_device, known_descriptions, load_device, nearest_to, slug_of, unread
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
-from loopyperf.user_data import user_data, user_data_name
+from loopyperf.files import is_folder, is_there
+from loopyperf.user_data import names_in, user_data, user_data_name
 
 FITTED_MODELS = ("linear", "overlap")
 """that fits are of, the simplest first"""
@@ -49,7 +50,7 @@ def bundled_fits() -> Path:
     """Return the folder of the fits that come with loopyperf: inside the installed package, beside it in a checkout."""
     package = Path(__file__).parents[1]
     inside = package / "fits"
-    return inside if inside.is_dir() else package.parent / "fits"
+    return inside if is_folder(inside) else package.parent / "fits"
 
 
 def known_fits() -> tuple[KnownFit, ...]:
@@ -65,7 +66,7 @@ def own_path(fit: Fit) -> Path:
     """
     plain = user_fits() / fit.slug / f"{fit.model}.json"
     beside = plain.with_name(f"{fit.model}.{device_slug(fit.backend)}.json")
-    if fit.backend and (beside.exists() or _is_of_another_backend(plain, fit)):
+    if fit.backend and (is_there(beside) or _is_of_another_backend(plain, fit)):
         return beside
     return plain
 
@@ -131,7 +132,7 @@ def _read(file: str) -> Fit:
     """Return the fit in *file* as it is now; an unchanged file is not read again, one that has just changed is."""
     try:
         status = os.stat(file)  # noqa: PTH116 - see _folders
-    except OSError:
+    except (OSError, ValueError):
         return load_fit(file)
     stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     known = _known.get(file)
@@ -194,10 +195,7 @@ def _folders() -> tuple[str, str]:
 
 def _files(folder: str, model: str | None) -> list[str]:
     """Return the fit files in *folder*, of *model* or of all that fits are of, in their order and then by name."""
-    try:
-        names = sorted(os.listdir(folder))  # noqa: PTH208
-    except OSError:
-        return []
+    names = names_in(folder)
     return [f"{folder}/{name}" for each in _wanted(model) for name in names if _is_fit_of(name, each)]
 
 
@@ -210,9 +208,11 @@ def _is_fit_of(name: str, model: str) -> bool:
 
 
 def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownFit]:
+    paths = [folder / slug / name for slug in names_in(folder) for name in names_in(folder / slug)]
     return [
         KnownFit(path.parent.name, path.name.partition(".")[0], path, origin)
-        for path in sorted(folder.glob("*/*.json"))
+        for path in paths
+        if path.suffix == ".json"
     ]
 
 

@@ -1,15 +1,47 @@
 """The command line: ``loopyperf``. One file for each command; an error of ours is one line and exit status 1."""
 
+import atexit
+import codecs
+import io
 import os
+import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
-from loopyperf.errors import LoopyperfError, cannot_start, one_line
+from platformdirs import user_cache_dir
 
-INTERRUPTED = 130
-"""the exit status of what was ended by Ctrl-C, as shells have it: 128 and the number of the signal"""
+from loopyperf.errors import LoopyperfError, cannot_start, one_line
+from loopyperf.files import said
+
+ENDED = 128
+"""and the number of a signal are the exit status of what it has ended, as shells have it"""
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""signals that end a command as Ctrl-C does, so that it leaves no workers and no half-written files"""
+PROBED = 4096
+"""bytes that are written to a folder of caches to see whether it takes any"""
+PLAIN = {"µ": "u", "×": "x", "·": "*", "−": "-", "–": "-", "²": "^2", "³": "^3", "≤": "<=", "≥": ">=", "→": "->"}
+"""what stands for letters that an output without Unicode has not; ``?`` for others"""
+
+
+class Terminated(KeyboardInterrupt):
+    """Somebody has ended the command by another signal than that of Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        """Take the signal's *number*."""
+        super().__init__()
+        self.number = number
+
+
+def ended_by(interrupt: KeyboardInterrupt) -> tuple[str, int]:
+    """Return what is said of an *interrupt*, and the exit status."""
+    if isinstance(interrupt, Terminated):
+        return "Terminated", ENDED + interrupt.number
+    return "Interrupted", ENDED + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -19,18 +51,67 @@ def main(arguments: Sequence[str] | None = None) -> None:
     one line as well; and so are an interruption before there is a command, and standard output that takes no more.
     """
     _open_closed_streams()
+    _speak_plainly()
     _forget_senseless_width()
     try:
+        _end_as_by_interruption()
         _program().main(args=arguments, prog_name="loopyperf")
-    except KeyboardInterrupt:
-        _end("Interrupted", INTERRUPTED)
+    except KeyboardInterrupt as interrupt:
+        _end(*ended_by(interrupt))
     except LoopyperfError as error:
         _end(f"Error: {one_line(error)}", 1)
-    except OSError:
+    except OSError as error:
         refused = _refused_output()
-        if refused is None:
+        if refused is not None:
+            _end(f"Error: the answer cannot be written to standard output: {refused}", 1)
+        if error.filename is None:
             raise
-        _end(f"Error: the answer cannot be written to standard output: {refused}", 1)
+        _end(f"Error: {error.filename}: {said(error)}; --verbose says where this came up", 1)
+
+
+def _end_as_by_interruption() -> None:
+    """Have :data:`ENDING` raise what ends a command in order; what nobody is to be ended by, as with nohup, is not."""
+
+    def end(number: int, _: FrameType | None) -> NoReturn:
+        raise Terminated(number)
+
+    for each in ENDING:
+        if signal.getsignal(each) is signal.SIG_DFL:
+            signal.signal(each, end)
+
+
+def caches_apart() -> str:
+    """Let caches be temporary where they cannot be written; return why they cannot, empty where they can.
+
+    Loopy cannot be imported without a folder for its own. It is to be called before that.
+    """
+    folder = Path(user_cache_dir("pytools", "pytools"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(PROBED))
+        return ""
+    except OSError as error:
+        temporary = tempfile.TemporaryDirectory(prefix="loopyperf-", ignore_cleanup_errors=True)
+        atexit.register(temporary.cleanup)
+        os.environ["XDG_CACHE_HOME"] = temporary.name
+        return (
+            f"caches cannot be kept in {folder}: {said(error)}; this command keeps its own until it ends. Let "
+            "XDG_CACHE_HOME name a folder that can be written"
+        )
+
+
+def _speak_plainly() -> None:
+    """Write what the encoding of a stream has no letter for in other ones."""
+
+    def plain(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeEncodeError)
+        return "".join(PLAIN.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
+
+    codecs.register_error("plain", plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="plain")
 
 
 def _open_closed_streams() -> None:

@@ -9,6 +9,7 @@ import loopy as lp
 
 from loopyperf.cli.console import print_json, show
 from loopyperf.cli.settings import as_json as json_option
+from loopyperf.files import why_unwritable
 from loopyperf.oracle.remembering.analysis_files import (
     CACHE_VARIABLE,
     LIMIT_VARIABLE,
@@ -66,8 +67,8 @@ def _state() -> str:
         return f"off: {CACHE_VARIABLE}=1 turns it on, {CACHE_VARIABLE}=FOLDER in another folder"
     if not lp.CACHING_ENABLED:
         return "off: LOOPY_NO_CACHE turns off Loopy's caches, and this one"
-    if folder.exists() and not folder.is_dir():
-        return f"off: {CACHE_VARIABLE}={os.environ[CACHE_VARIABLE]} is not a folder; name one"
+    if reason := why_unwritable(folder, is_folder=True, makes_folders=True):
+        return f"off: {CACHE_VARIABLE}={os.environ[CACHE_VARIABLE]} cannot be written: {reason}; name another folder"
     return f"on: {CACHE_VARIABLE}={os.environ[CACHE_VARIABLE]}; unset it to turn it off"
 
 

@@ -14,7 +14,8 @@ from click.shell_completion import CompletionItem
 
 from loopyperf.cli.completion import in_kernel_file
 from loopyperf.cli.streams import no_answer_yet
-from loopyperf.errors import KernelFileError
+from loopyperf.errors import KernelFileError, one_line
+from loopyperf.files import is_file, why_no_file
 from loopyperf.loopy_passes import Program, without_dumps
 
 
@@ -86,7 +87,7 @@ def load_built(source: str) -> Any:
         with no_answer_yet(), without_dumps():
             return built()
     except (Exception, SystemExit) as error:  # a file is the user's, and may raise anything
-        raise KernelFileError(f"{source}() failed with {type(error).__name__}: {error}") from error
+        raise KernelFileError(f"{source}() failed with {type(error).__name__}: {one_line(error)}") from error
 
 
 def words_on(source: str) -> str:
@@ -125,8 +126,10 @@ def _imported(path: Path) -> ModuleType:
     if _is_from(sys.modules.get(name), origin):
         return sys.modules[name]
     spec = spec_from_file_location(name, origin)
-    if not path.is_file():
-        raise KernelFileError(f"no Python file at {path}; give the path of the one that has the kernel")
+    if not is_file(path):
+        raise KernelFileError(
+            f"no Python file at {path}{why_no_file(path)}; give the path of the one that has the kernel"
+        )
     if spec is None or spec.loader is None:
         raise KernelFileError(f"{path} is not a Python file: its name must end with .py")
     # Loopy's disk cache pickles what a kernel refers to, so the module must be importable by its name.
@@ -137,7 +140,7 @@ def _imported(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+        raise KernelFileError(f"{path} cannot be imported: {type(error).__name__}: {one_line(error)}") from error
     return module
 
 

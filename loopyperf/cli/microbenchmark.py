@@ -14,11 +14,11 @@ from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.cli.streams import standard_error
 from loopyperf.device.device_text import description_text
 from loopyperf.errors import LoopyperfError
+from loopyperf.files import why_unwritable, write_file
 from loopyperf.measurement.microbenchmarks.description import Described
 from loopyperf.oracle.microbenchmark import described_by
 from loopyperf.oracle.microbenchmark import microbenchmark as run_microbenchmarks
 from loopyperf.units import in_percent
-from loopyperf.written_files import why_unwritable, write_file
 
 
 @click.command(

@@ -12,7 +12,10 @@ import click
 from click.core import ParameterSource
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.written_files import why_unwritable
+from loopyperf.files import is_there, read_bytes, why_unwritable
+
+MOST = 2**30
+"""bytes of a file of ours, at most"""
 
 
 class Output(click.Path):
@@ -33,7 +36,7 @@ class Output(click.Path):
         reason = why_unwritable(path, self.is_folder, self.makes_folders)
         if reason:
             raise LoopyperfError(f"{option} {path} cannot be written: {reason}; give another path")
-        if not _is_named(param, ctx) and path.exists() and not _has(path, self.mark):
+        if not _is_named(param, ctx) and is_there(path) and not _has(path, self.mark):
             raise LoopyperfError(
                 f"{path} exists and was not written by loopyperf; name it with {option} to overwrite it, or give "
                 "another path"
@@ -44,7 +47,7 @@ class Output(click.Path):
 def free(path: Path) -> Path:
     """Return *path*, or where something is there the first of ``path-2``, ``path-3`` and so on that is free."""
     others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
-    return next(each for each in chain([path], others) if not each.exists())
+    return next(each for each in chain([path], others) if not is_there(each))
 
 
 def _is_named(param: click.Parameter | None, ctx: click.Context | None) -> bool:
@@ -56,6 +59,6 @@ def _is_named(param: click.Parameter | None, ctx: click.Context | None) -> bool:
 
 def _has(path: Path, mark: str) -> bool:
     try:
-        return mark.encode() in path.read_bytes()
+        return mark.encode() in read_bytes(path, MOST)
     except OSError:
         return False

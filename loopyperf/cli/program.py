@@ -5,13 +5,13 @@ import sys
 import traceback
 import warnings
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import Any
 
 import click
 from click.shell_completion import add_completion_class
 from rich.text import Text
 
-from loopyperf.cli import INTERRUPTED
+from loopyperf.cli import caches_apart, ended_by
 from loopyperf.cli.commands import COMMANDS, SUMMARIES
 from loopyperf.cli.completion import BashWords
 from loopyperf.cli.loudness import is_quiet, is_verbose, own_loudness
@@ -30,27 +30,13 @@ Exit status:
   1  there is no answer; what is printed says why, and what to do
   2  the command line is invalid
   130  it was interrupted, by Ctrl-C
+  143  it was ended, by SIGTERM
 
 \b
 To have names completed, in bash (zsh: compinit first, zsh_source); in fish:
   eval "$(_LOOPYPERF_COMPLETE=bash_source loopyperf)"
   _LOOPYPERF_COMPLETE=fish_source loopyperf | source
 """
-
-
-class Interrupted(click.ClickException):
-    """Somebody has pressed Ctrl-C; what is told of it is in the notes of the *interrupt*."""
-
-    exit_code = INTERRUPTED
-
-    def __init__(self, interrupt: KeyboardInterrupt) -> None:
-        """Take what the interrupt says."""
-        super().__init__(": ".join(["Interrupted", *getattr(interrupt, "__notes__", [])]))
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print one line, below the ``^C`` of a terminal."""
-        below = "\n" if sys.stderr.isatty() else ""
-        click.echo(f"{below}{self.message}", file, err=True)
 
 
 class Commands(Summaries):
@@ -61,11 +47,12 @@ class Commands(Summaries):
         return SUMMARIES
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn a :class:`LoopyperfError` into one line and exit status 1, and Ctrl-C into 130."""
+        """Run the command; turn a :class:`LoopyperfError` into one line and exit status 1, a signal into its own."""
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.filterwarnings("always", category=LoopyperfWarning)
             warnings.showwarning = _show_warning
+            without_caches = caches_apart()
             try:
                 return super().invoke(ctx)
             except click.UsageError as error:
@@ -79,7 +66,18 @@ class Commands(Summaries):
                 said = in_shell_terms(one_line(error), self.commands.get(ctx.invoked_subcommand or ""))
                 raise click.ClickException(said) from error
             except KeyboardInterrupt as interrupt:
-                raise Interrupted(interrupt) from interrupt
+                ctx.exit(_end_by(interrupt))
+            finally:
+                if without_caches:
+                    warnings.warn(without_caches, LoopyperfWarning, stacklevel=1)
+
+
+def _end_by(interrupt: KeyboardInterrupt) -> int:
+    """Print one line, below the ``^C`` of a terminal, with the notes of the *interrupt*; return the exit status."""
+    what, status = ended_by(interrupt)
+    below = "\n" if sys.stderr.isatty() else ""
+    click.echo(below + ": ".join([what, *getattr(interrupt, "__notes__", [])]), err=True)
+    return status
 
 
 def _on_sizes(error: click.UsageError) -> str:

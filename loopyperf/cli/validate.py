@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.output import Output
 from loopyperf.cli.progress import campaign_bar, working
 from loopyperf.errors import LoopyperfError
+from loopyperf.files import write_whole
 from loopyperf.models.result import LEVEL
 from loopyperf.oracle.validate import Validation, validated_by
 from loopyperf.oracle.validate import validate as run_validation
@@ -97,9 +99,10 @@ def _draw(found: Validation, plots: Any, folder: Path) -> tuple[Path, ...]:
         "residuals": plots.plot_residual_panels(found.observations, found.fit),
     }
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, figure in figures.items():
-            figure.savefig(folder / f"{name}.svg")
+            drawn = BytesIO()
+            figure.savefig(drawn, format="svg")
+            write_whole(folder / f"{name}.svg", drawn.getvalue(), makes_folders=True)
     except OSError as error:
         raise LoopyperfError(f"the charts cannot be written to {folder}: {error}; give another --plots") from error
     return tuple(folder / f"{name}.svg" for name in figures)

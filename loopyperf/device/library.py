@@ -17,7 +17,7 @@ from loopyperf.device.device_files import load_description
 from loopyperf.device.names import SUFFIX, device_slug, is_path
 from loopyperf.errors import DeviceFileError, UnknownDeviceError, one_line
 from loopyperf.units import listed
-from loopyperf.user_data import below_home, user_data, user_data_name
+from loopyperf.user_data import below_home, names_in, user_data, user_data_name
 
 BUNDLED = Path(__file__).parent / "catalog"
 """the folder of the descriptions that come with loopyperf"""
@@ -61,7 +61,7 @@ def own_descriptions_stamp() -> Hashable:
     folder = f"{user_data_name()}/devices"
     try:
         changed = os.stat(folder).st_mtime_ns  # noqa: PTH116 - a path takes longer to make than a fit to evaluate
-    except OSError:
+    except (OSError, ValueError):
         return folder
     now = time_ns()
     return (folder, changed, *map(_file_stamp, _toml_files(folder, changed if now - changed > SETTLED else now)))
@@ -70,7 +70,7 @@ def own_descriptions_stamp() -> Hashable:
 @lru_cache(maxsize=16)
 def _toml_files(folder: str, _: int) -> tuple[str, ...]:
     """Return the paths of the descriptions in *folder*: listed again for another time of its last change."""
-    return tuple(str(path) for path in Path(folder).glob("*.toml"))
+    return tuple(f"{folder}/{name}" for name in names_in(folder) if name.endswith(SUFFIX))
 
 
 def _file_stamp(path: str) -> Hashable:
@@ -187,7 +187,8 @@ def a_processor() -> Device:
 
 
 def _listed(folder: Path, origin: Literal["user", "bundled"]) -> list[KnownDescription]:
-    return [KnownDescription(device_slug(path.stem), path, origin) for path in sorted(folder.glob("*.toml"))]
+    paths = [folder / name for name in names_in(folder) if name.endswith(SUFFIX)]
+    return [KnownDescription(device_slug(path.stem), path, origin) for path in paths]
 
 
 def names_without_brand(device: Device) -> set[str]:

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import cast
 
 from loopyperf.errors import KernelFileError
+from loopyperf.files import is_folder
 from loopyperf.measurement.configuration import Configuration, Limits
 from loopyperf.measurement.kernel_package import kernel_package
 
@@ -36,7 +37,7 @@ def bundled_folder(name: str) -> Path:
     """
     candidates = (PACKAGE / name, PACKAGE.parent / name)
     for folder in candidates:
-        if folder.is_dir():
+        if is_folder(folder):
             return folder
     places = " and ".join(str(folder) for folder in candidates)
     raise KernelFileError(f"no folder {name!r} comes with this loopyperf (looked at {places}); reinstall loopyperf")
@@ -61,7 +62,7 @@ def load_kernel_files(folder: str | os.PathLike[str]) -> tuple[KernelFile, ...]:
     ``configurations`` or a docstring, or has the ``NAME`` of another.
     """
     folder = Path(folder)
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise KernelFileError(f"{folder} is not a folder; give the folder that holds the kernel files")
     paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith(("_", "."))]
     if not paths:
@@ -101,7 +102,7 @@ def configurations_of(file: KernelFile, limits: Limits) -> tuple[Configuration, 
 def _package(folder: Path) -> str:
     try:
         return kernel_package(folder)
-    except OSError as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise KernelFileError(f"a file in {folder} cannot be read: {error}") from error
 
 

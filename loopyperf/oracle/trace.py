@@ -9,6 +9,7 @@ from typing import Any
 
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
+from loopyperf.files import write_file
 from loopyperf.kernel import Program
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.pipeline import Explicit, explicit_part
@@ -18,7 +19,6 @@ from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.pipeline import Profile, profile_of
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
-from loopyperf.written_files import write_file
 
 EVENTS = 30_000
 """of a trace, unless another number is asked for: some ten megabytes"""

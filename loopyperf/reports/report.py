@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from loopyperf.calibration.learning.learned import Learned
+from loopyperf.files import write_file
 from loopyperf.kernel import Program
 from loopyperf.oracle.choice import FitChoice
 from loopyperf.oracle.explanation.explain import DeviceChoices, explain
 from loopyperf.oracle.explanation.explanation import Explanation
 from loopyperf.reports.page import page_of
 from loopyperf.sheet import Sheet, Shown
-from loopyperf.written_files import write_file
 
 
 @dataclass(frozen=True, slots=True, repr=False)

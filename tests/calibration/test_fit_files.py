@@ -263,13 +263,13 @@ def test_the_old_file_stands_until_the_new_one_is_whole(fit: Fit, path: Path, mo
     save_fit(fit, path)
     newer = msgspec.structs.replace(fit, source="newer")
     seen: list[tuple[Fit, Fit]] = []
-    replace = Path.replace
+    replace = os.replace
 
-    def watched(self: Path, target: Path) -> Path:
-        seen.append((load_fit(target), load_fit(self)))
-        return replace(self, target)
+    def watched(new: str, target: str) -> None:
+        seen.append((load_fit(target), load_fit(new)))
+        replace(new, target)
 
-    monkeypatch.setattr(Path, "replace", watched)
+    monkeypatch.setattr(os, "replace", watched)
     save_fit(newer, path)
     assert seen == [(fit, newer)]
     assert load_fit(path) == newer
@@ -279,10 +279,10 @@ def test_the_old_file_stands_until_the_new_one_is_whole(fit: Fit, path: Path, mo
 def test_a_save_that_fails_leaves_the_old_file_and_no_debris(fit: Fit, path: Path, monkeypatch: pytest.MonkeyPatch):
     save_fit(fit, path)
 
-    def refused(self: Path, target: Path) -> Path:
+    def refused(new: str, target: str) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "replace", refused)
+    monkeypatch.setattr(os, "replace", refused)
     with pytest.raises(FitFileError, match=rf"{path}: Permission denied; choose"):
         save_fit(msgspec.structs.replace(fit, source="newer"), path)
     assert load_fit(path) == fit

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import pytest
 
 from loopyperf.calibration.accuracy import CrossValidation
@@ -164,7 +163,7 @@ def test_known_fits_say_where_they_come_from_ones_own_first(data: Path):
 def test_without_the_variable_ones_own_fits_are_in_the_user_data_folder(
     unset: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(platformdirs, "user_data_dir", lambda name: str(tmp_path / "share" / name))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     if unset:
         monkeypatch.delenv("LOOPYPERF_DATA")
     else:

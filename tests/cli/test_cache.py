@@ -43,7 +43,9 @@ def test_a_file_is_no_folder_to_keep_anything_in(tmp_path, monkeypatch):
     file = tmp_path / "a file"
     file.write_text("not ours")
     monkeypatch.setenv("LOOPYPERF_CACHE", str(file))
-    assert cache().stdout.splitlines()[1] == f"off: LOOPYPERF_CACHE={file} is not a folder; name one"
+    assert cache().stdout.splitlines()[1] == (
+        f"off: LOOPYPERF_CACHE={file} cannot be written: it is not a folder; name another folder"
+    )
 
 
 def test_a_folder_that_is_not_there_is_off_and_empty(folder):

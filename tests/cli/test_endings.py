@@ -1,8 +1,11 @@
 """How a command ends that does not come to its end: by Ctrl-C, or where standard output is full or closed."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -118,3 +121,77 @@ def test_an_interruption_has_its_status_where_standard_error_is_closed(tmp_path:
     file = tmp_path / "interrupting.py"
     file.write_text("raise KeyboardInterrupt", encoding="utf-8")
     assert closing("2>&-", "estimate", f"{file}:f").returncode == 130
+
+
+# {{{ surroundings
+
+
+def estimating(**variables: str) -> subprocess.CompletedProcess[bytes]:
+    """Return how an estimate ends where *variables* of the environment are other ones."""
+    asked = ["estimate", DOUBLED, "--set", "n=65536", "--device", "nvidia-v100", "--model", "roofline"]
+    beside = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
+    beside |= {"PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run([sys.executable, "-m", "loopyperf", *asked], env=beside, capture_output=True, check=False)
+
+
+def test_an_output_without_unicode_has_the_same_answer_in_other_letters() -> None:
+    plain, full = estimating(PYTHONIOENCODING="ascii"), estimating(PYTHONIOENCODING="utf-8")
+    assert (plain.returncode, plain.stderr) == (0, b"")
+    assert "µs" in full.stdout.decode()
+    assert plain.stdout.decode("ascii").split() == full.stdout.decode().replace("µ", "u").replace("·", "*").split()
+
+
+def test_where_no_cache_can_be_kept_there_is_an_answer_and_one_line() -> None:
+    ended = estimating(HOME="/proc")
+    assert ended.returncode == 0
+    assert ended.stdout == estimating().stdout
+    assert ended.stderr.startswith(b"Warning: caches cannot be kept in /proc/")
+    assert ended.stderr.count(b"\n") == 1
+
+
+HANGING = """
+import itertools, os
+def spin():
+    open(str(os.getpid()), "w").close()
+    sum(itertools.repeat(1, 10**11))
+variants = {"one": spin, "other": spin}
+"""
+"""computes in C, where nothing is heard"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)])
+def test_a_command_that_is_ended_leaves_no_workers(number: int, status: int, tmp_path: Path) -> None:
+    (tmp_path / "hanging.py").write_text(HANGING)
+    asked = ["rank", "hanging.py:variants", "--set", "n=64", "--device", "nvidia-v100", "--workers", "2"]
+    beside = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = subprocess.Popen(
+        [sys.executable, "-m", "loopyperf", *asked], cwd=tmp_path, env=beside, stderr=subprocess.PIPE
+    )
+    until(lambda: len(workers(tmp_path)) == 2)
+    command.send_signal(number)
+    _, said = command.communicate(timeout=60)
+    assert (command.returncode, said) == (status, b"" if number == signal.SIGKILL else b"Terminated\n")
+    until(lambda: not any(is_alive(each) for each in workers(tmp_path)))
+
+
+def workers(folder: Path) -> list[int]:
+    return [int(each.name) for each in folder.iterdir() if each.name.isdecimal()]
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+
+
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait until it *holds*; fail where that takes too long."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+# }}}

@@ -1,12 +1,17 @@
 """What a command is to write is refused before it does anything, where it can be told that it cannot be written."""
 
+import errno
 import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from invoked import run
 
 from loopyperf.cli.program import COMMANDS
+from loopyperf.files import write_whole
 
 NOWHERE = {
     "calibrate": ("--device", "none of that name"),
@@ -122,6 +127,87 @@ def test_a_description_that_was_measured_is_written_beside_one_that_is_there(
     written = {path.stem for path in tmp_path.glob("*.toml")}
     first = min(written, key=len)
     assert written == {first, f"{first}-2", f"{first}-3"}
+
+
+# }}}
+
+# {{{ whole or not at all
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the disk be full once a file has been written to in part."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+
+@by_default
+def test_what_was_there_is_there_still_where_the_disk_is_full(
+    name: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / file).write_text("an earlier one, whole")
+    with monkeypatch.context() as full:
+        refusing(full)
+        refused = run(name, *ASKED, "-o", tmp_path / file)
+        nothing = run(name, *ASKED, "-o", tmp_path / "new")
+    assert (refused.exit_code, nothing.exit_code) == (1, 1)
+    assert refused.stderr.endswith(
+        f"cannot be written to {tmp_path / file}: No space left on device; give another path\n"
+    )
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(file, "an earlier one, whole")]
+
+
+def test_a_link_stays_one_and_a_file_keeps_its_mode(tmp_path: Path) -> None:
+    file, link, dangling = tmp_path / "file", tmp_path / "link", tmp_path / "dangling"
+    file.write_text("before")
+    file.chmod(0o640)
+    link.symlink_to("file")
+    dangling.symlink_to("new")
+    write_whole(link, b"after")
+    write_whole(dangling, b"new")
+    assert (link.is_symlink(), file.read_text(), stat.S_IMODE(file.stat().st_mode)) == (True, "after", 0o640)
+    assert (dangling.is_symlink(), (tmp_path / "new").read_text()) == (True, "new")
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "link", "dangling", "new"}
+
+
+def test_a_new_file_has_the_mode_that_other_programs_give_it(tmp_path: Path) -> None:
+    write_whole(tmp_path / "ours", b"")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit(pipe.read_bytes)
+        write_whole(pipe, b"through a pipe")
+        assert read.result(10) == b"through a pipe"
+    assert pipe.is_fifo()
+
+
+def test_what_this_process_has_open_is_written_to(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file:
+        write_whole(f"/dev/fd/{file.fileno()}", b"answer")
+        file.seek(0, os.SEEK_END)
+        file.write(b", and more")
+    assert (tmp_path / "file").read_bytes() == b"answer, and more"
+
+
+def test_a_file_is_written_over_where_its_folder_takes_no_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    (tmp_path / "file").write_text("before")
+    monkeypatch.setattr(os, "open", refused)
+    write_whole(tmp_path / "file", b"after")
+    assert (tmp_path / "file").read_bytes() == b"after"
+    with pytest.raises(PermissionError):
+        write_whole(tmp_path / "new", b"after")
 
 
 # }}}

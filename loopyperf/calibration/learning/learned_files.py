@@ -13,7 +13,7 @@ from loopyperf.calibration.library import PREFERRED
 from loopyperf.device.library import is_one_device
 from loopyperf.device.names import device_slug
 from loopyperf.errors import FitFileError, later_schema
-from loopyperf.user_data import user_data
+from loopyperf.user_data import names_in, user_data
 
 SCHEMA = 1
 """Version of the files of learned models that this loopyperf writes and reads."""
@@ -70,7 +70,8 @@ def find_learned(device: str, backend: str = "") -> Learned:
     It may lie under any name of the device. Raises :class:`FitFileError` where there is none.
     """
     slug = device_slug(device)
-    known = sorted(own_learned(slug).parent.glob("*.json"))
+    folder = own_learned(slug).parent
+    known = [folder / name for name in names_in(folder) if name.endswith(".json")]
     found = [each for each in known if is_one_device(each.name.partition(".")[0], slug)]
     best = [own_learned(slug, backend).name, own_learned(slug).name]
     if not found:

@@ -14,11 +14,9 @@ from functools import partial
 from itertools import chain
 from typing import Generic
 
-from pebble import ProcessPool
-
 from loopyperf.oracle.ranking.options import check_executor, check_time_limit
-from loopyperf.oracle.ranking.outcome import Answer, Asked, Unanswered, within
-from loopyperf.oracle.ranking.own_processes import Processes, are_forked, may_be_started, scheduled
+from loopyperf.oracle.ranking.outcome import Answer, Asked, Unanswered, given_up, within
+from loopyperf.oracle.ranking.own_processes import Processes, are_forked, may_be_started, process_pool, scheduled
 from loopyperf.oracle.ranking.pending import Pending
 from loopyperf.oracle.ranking.workers import Workers
 
@@ -105,7 +103,15 @@ class Questions(Generic[Asked, Answer]):
         number = workers or os.cpu_count() or 1
         if self.ready is not None:
             self.ready()  # and so are processes that are forked off
-        with ProcessPool(max_workers=number) as processes:
-            submit = partial(scheduled, processes, self._limited, self._end)
-            pending = Pending(submit, lambda: AHEAD * number, self.limit, patience=None)
-            yield from pending.about(iter(things))
+        left, again = iter(things), list[Asked]()
+        while True:
+            with process_pool(number) as processes:
+                submit = partial(scheduled, processes, self._limited, self._end)
+                pending = Pending(submit, lambda: AHEAD * number, self.limit, patience=None)
+                yield from pending.about(left)
+            # A pool is lost with what it has where a worker dies between two questions. What is lost twice is given up.
+            yield from ((thing, given_up()) for thing in pending.lost if any(thing is each for each in again))
+            again = [thing for thing in pending.lost if not any(thing is each for each in again)]
+            if pending.is_alive and not again:
+                return
+            left = chain(again, left)

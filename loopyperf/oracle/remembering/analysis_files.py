@@ -1,17 +1,16 @@
 """What was found of kernels in files, a file each in a folder that may be shared by processes and machines.
 
 A file is written beside its place and moved there, so that a reader finds it whole or not at all, over NFS too, and
-without a lock; two processes that find the same write the same. It begins with the digest of the rest: one that is
-torn, altered or of another version is not there. Its name says by which versions it was found. What the rest means is
-for others to say (:class:`loopyperf.oracle.remembering.recollection.Kind`). What the folder holds is bounded
-(:mod:`loopyperf.oracle.remembering.analysis_folder`).
+without a lock; two processes that find the same write the same. It begins with the digest of its key and the rest: one
+that is torn, altered, renamed or of another version is not there. Its name says by which versions it was found. What
+the rest means is for others to say (:class:`loopyperf.oracle.remembering.recollection.Kind`). What the folder holds is
+bounded (:mod:`loopyperf.oracle.remembering.analysis_folder`).
 """
 
-import contextlib
 import hashlib
 import os
+import re
 import sys
-import tempfile
 import warnings
 from functools import cache
 from importlib import metadata
@@ -21,6 +20,7 @@ import loopy.version
 import platformdirs
 
 from loopyperf.errors import LoopyperfWarning, ParameterError
+from loopyperf.files import read_bytes, said, write_whole
 from loopyperf.oracle.remembering.analysis_folder import WRITING, make_room, use
 
 CACHE_VARIABLE = "LOOPYPERF_CACHE"
@@ -29,6 +29,11 @@ LIMIT_VARIABLE = "LOOPYPERF_CACHE_LIMIT"
 """Environment variable with the bytes that the folder may hold."""
 LIMIT = 256 * 2**20
 """bytes that the folder may hold where nobody says otherwise: tens of thousands of files"""
+
+MOST = 64 * 2**20
+"""bytes of a file that is read: one that is larger was not written here"""
+BYTES = re.compile("[0-9]{1,18}")
+"""a number of bytes, which no folder has more digits of"""
 
 _OFF = {"", "0", "false", "n", "no", "off"}
 _ON = {"1", "true", "y", "yes", "on"}
@@ -62,9 +67,9 @@ def cache_limit() -> int:
     asked = os.environ.get(LIMIT_VARIABLE, "").strip()
     if not asked:
         return LIMIT
-    if not (asked.isdecimal() and int(asked) > 0):
+    if not (BYTES.fullmatch(asked) and int(asked) > 0):
         raise ParameterError(
-            f"{LIMIT_VARIABLE} is a whole number of bytes above 0, such as {LIMIT}; received {asked!r}"
+            f"{LIMIT_VARIABLE} is a whole number of bytes above 0, such as {LIMIT}; received {asked!r:.80}"
         )
     return int(asked)
 
@@ -73,10 +78,10 @@ def find(folder: Path, key: str) -> bytes | None:
     """Return what is filed under *key*, None where there is nothing that is whole."""
     path = _file(folder, key)
     try:
-        digest, _, transcript = path.read_bytes().partition(b"\n")
+        digest, _, transcript = read_bytes(path, MOST).partition(b"\n")
     except OSError:
         return None
-    if digest != _digest(transcript):
+    if digest != _digest(path, transcript):
         return None
     use(path)
     return transcript
@@ -88,7 +93,7 @@ def file(folder: Path, key: str, transcript: bytes) -> None:
     try:
         nbytes = _write(path, transcript)
     except OSError as error:
-        _warn(folder, f"{error.strerror}")
+        _warn(folder, said(error))
     else:
         make_room(path, nbytes, limit)
 
@@ -102,23 +107,20 @@ def _file(folder: Path, key: str) -> Path:
     return folder / f"{hashlib.sha256(key.encode()).hexdigest()}{_ending()}"
 
 
-def _digest(transcript: bytes) -> bytes:
-    return hashlib.sha256(transcript).hexdigest().encode()
+def _digest(path: Path, transcript: bytes) -> bytes:
+    """Return the digest of the name of a file, which is that of its key, and of what it holds."""
+    return _hexadecimal(path.name.encode() + b"\n" + transcript)
+
+
+def _hexadecimal(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
 
 
 def _write(path: Path, transcript: bytes) -> int:
     """Write the file, and return how many bytes it has."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=WRITING, delete=False) as temporary:
-        try:
-            temporary.write(_digest(transcript) + b"\n" + transcript)
-            temporary.close()
-            Path(temporary.name).replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                Path(temporary.name).unlink()
-            raise
-    return len(transcript) + len(_digest(transcript)) + 1
+    content = _digest(path, transcript) + b"\n" + transcript
+    write_whole(path, content, makes_folders=True, prefix=WRITING, mode=0o600, survives_power=False)
+    return len(content)
 
 
 @cache
@@ -134,7 +136,7 @@ def _warn(folder: Path, reason: str) -> None:
 
 
 def _ending() -> str:
-    return f"-{_digest(_versions().encode())[:16].decode()}.txt"
+    return f"-{_hexadecimal(_versions().encode())[:16].decode()}.txt"
 
 
 @cache
@@ -153,7 +155,7 @@ def _source() -> str:
     All of it, since what is found of kernels depends on nearly all. Descriptions of devices are part of questions.
     """
     parts = sorted(_package().rglob("*.py"))
-    return hashlib.sha256(b"".join(_digest(path.read_bytes()) for path in parts)).hexdigest()
+    return hashlib.sha256(b"".join(_hexadecimal(path.read_bytes()) for path in parts)).hexdigest()
 
 
 def _package() -> Path:

@@ -49,7 +49,7 @@ def entries(folder: Path) -> tuple[Entry, ...]:
     try:
         with os.scandir(folder) as found:
             return tuple(_ours(found))
-    except OSError:
+    except (OSError, ValueError):
         return ()
 
 

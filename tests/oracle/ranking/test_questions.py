@@ -1,9 +1,12 @@
 """Whatever happens to who works out an answer, every question gets one."""
 
+import ctypes
 import multiprocessing
 import os
 import pickle
+import signal
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
 from threading import Lock, Thread
@@ -13,6 +16,7 @@ import pytest
 from loopyperf.errors import ParameterError
 from loopyperf.oracle.ranking import workers
 from loopyperf.oracle.ranking.outcome import Unanswered, failed
+from loopyperf.oracle.ranking.own_processes import Processes
 from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.workers import Workers, number_of_workers
 
@@ -29,6 +33,29 @@ def tenth(number: int) -> float:
     if number == 4:
         os._exit(7)
     return number / 10
+
+
+ENDINGS: dict[int, Callable[[], object]] = {
+    1: lambda: os._exit(0),
+    2: lambda: os._exit(3),
+    3: lambda: os.execv("/bin/true", ["true"]),
+    4: lambda: os.kill(os.getpid(), signal.SIGKILL),
+    5: lambda: os.kill(os.getpid(), signal.SIGTERM),
+    6: lambda: ctypes.string_at(0),
+}
+"""ways in which a process dies"""
+
+
+def dying(number: int) -> int:
+    ENDINGS.get(number, lambda: None)()
+    return number
+
+
+def raising(number: int) -> int:
+    """Raise what ends a program, though no signal has come."""
+    if number < 3:
+        raise (KeyboardInterrupt, GeneratorExit, SystemExit)[number]
+    return number
 
 
 def ended(number: int) -> int:
@@ -48,6 +75,33 @@ def told(questions: Questions, things: list[int]) -> dict[int, object]:
 
 def test_without_an_executor_answers_come_in_order():
     assert list(Questions(doubled).about([3, 1, 2])) == [(3, 6), (1, 2), (2, 4)]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_worker_that_dies_in_any_way_is_an_answer(number):
+    found = told(Questions(dying, Processes(number)), list(range(8)))
+    assert found[0] == 0
+    assert found[7] == 7
+    assert all(found[each].reason.startswith("the process that worked it out died") for each in ENDINGS)
+
+
+@pytest.mark.parametrize("executor", [lambda: None, lambda: Processes(2), lambda: ThreadPoolExecutor(2)])
+def test_what_ends_a_program_is_an_answer_where_no_signal_came(executor):
+    found = told(Questions(raising, executor()), list(range(5)))
+    assert [found[each].reason for each in range(3)] == ["KeyboardInterrupt", "GeneratorExit", "SystemExit"]
+    assert (found[3], found[4]) == (3, 4)
+
+
+def interrupting(number: int) -> int:
+    os.kill(os.getpid(), signal.SIGINT)
+    return number
+
+
+def test_an_interruption_by_a_signal_ends_all_and_its_handler_stays():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        list(Questions(interrupting).about([1, 2]))
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize("pool", [ThreadPoolExecutor, ProcessPoolExecutor])

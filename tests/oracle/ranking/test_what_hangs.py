@@ -78,7 +78,7 @@ def test_where_no_process_may_be_started_the_alarm_is_left(reason, monkeypatch):
         monkeypatch.setattr("loopyperf.oracle.ranking.questions.may_be_started", lambda: False)
     else:
         monkeypatch.setattr(own_processes.multiprocessing, "get_start_method", lambda **_: "spawn")
-    monkeypatch.setattr("loopyperf.oracle.ranking.questions.ProcessPool", None)
+    monkeypatch.setattr("loopyperf.oracle.ranking.questions.process_pool", None)
     assert dict(Questions(abs, limit=10).about([-1, 2])) == {-1: 1, 2: 2}
 
 

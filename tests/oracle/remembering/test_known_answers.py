@@ -243,7 +243,8 @@ def test_an_observation_is_its_owners(folder):
 # {{{ files
 
 
-def damaged(data: bytes) -> Iterator[bytes]:
+def damaged(path: Path) -> Iterator[bytes]:
+    data = path.read_bytes()
     digest, _, transcript = data.partition(b"\n")
     yield b""
     yield data[: len(data) // 2]
@@ -252,14 +253,14 @@ def damaged(data: bytes) -> Iterator[bytes]:
     yield digest + b"\n" + transcript.replace(b"1", b"2", 1)
     # Whole, but nothing that this version writes:
     for other in (b"[]", b'["columns",{"seconds":1.0}]', b'{"DRAM":1.0}', b"not JSON"):
-        yield analysis_files._digest(other) + b"\n" + other
+        yield analysis_files._digest(path, other) + b"\n" + other
 
 
 def test_a_damaged_file_is_a_miss_and_is_replaced(folder, built):
     first = whole(ask())
     (entry,) = entries(folder)
     undamaged = entry.path.read_bytes()
-    damages = list(damaged(undamaged))
+    damages = list(damaged(entry.path))
     for each in damages:
         entry.path.write_bytes(each)
         recollection.forget()

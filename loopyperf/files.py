@@ -1,0 +1,197 @@
+"""A person's files: what the system refuses is a sentence, what is read is bounded, what is written is written whole.
+
+The system refuses a path for many reasons: a folder that may not be searched, a name that is too long, a loop of links,
+a byte that no name has. Python raises :class:`OSError` for some and :class:`ValueError` for others; here the first is
+raised for all, and what only asks about a path gets an answer.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from os import PathLike
+from pathlib import Path
+
+from loopyperf.errors import ParameterError
+
+SAVING = ".saving-"
+"""with which the name of a file begins that is not whole yet"""
+REFUSED_FOLDERS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
+"""errors of a folder that takes no new file, in which a file may still be written over"""
+
+STREAMS = ("/dev/", "/proc/")
+"""with which paths begin that may stand for what this process has open, such as ``/dev/stdout``"""
+
+# {{{ asking about a path
+
+
+def is_there(path: str | PathLike[str]) -> bool:
+    """Return whether there is something at *path*, as far as one may look."""
+    return os.path.exists(path)  # noqa: PTH110 - that of Path raises
+
+
+def is_folder(path: str | PathLike[str]) -> bool:
+    """Return whether there is a folder at *path*, as far as one may look."""
+    return os.path.isdir(path)  # noqa: PTH112 - that of Path raises
+
+
+def is_file(path: str | PathLike[str]) -> bool:
+    """Return whether there is a file at *path*, as far as one may look."""
+    return os.path.isfile(path)  # noqa: PTH113 - that of Path raises
+
+
+def said(error: Exception) -> str:
+    """Return what the system says of a path, without the path."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+def why_no_file(path: str | PathLike[str]) -> str:
+    """Return why there is no file at *path*, in brackets; empty where there simply is none."""
+    try:
+        return "" if stat.S_ISREG(os.stat(path).st_mode) else " (it is not a file)"  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except (OSError, ValueError) as error:
+        return f" ({said(error)})"
+
+
+@contextmanager
+def _as_os_error() -> Generator[None]:
+    """Raise :class:`OSError` for a path that the system is not even asked about."""
+    try:
+        yield
+    except ValueError as error:
+        raise OSError(errno.EINVAL, str(error)) from error
+
+
+# }}}
+
+
+# {{{ reading
+
+
+def read_bytes(path: str | PathLike[str], most: int) -> bytes:
+    """Return what the file at *path* holds; raises :class:`OSError` for one of more than *most* bytes, too."""
+    with _as_os_error(), open(path, "rb") as file:  # noqa: PTH123 - a string will do
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes")
+    return content
+
+
+# }}}
+
+
+# {{{ writing
+
+
+def write_file(what: str, path: str | PathLike[str], text: str) -> Path:
+    """Write *text*, *what* somebody asked for, to *path*, over what is there, and return that.
+
+    Raises :class:`ParameterError` where it cannot be written: what was there is there still.
+    """
+    try:
+        write_whole(path, text.encode(errors="replace"))  # names of files may be no text
+    except OSError as error:
+        raise ParameterError(f"{what} cannot be written to {path}: {said(error)}; give another path") from error
+    return Path(path)
+
+
+def write_whole(
+    path: str | PathLike[str],
+    content: bytes,
+    *,
+    makes_folders: bool = False,
+    prefix: str = SAVING,
+    mode: int = 0o666,
+    survives_power: bool = True,
+) -> None:
+    """Write *content* to *path*: who reads meanwhile, or after a failure, finds the old file or the new one, whole.
+
+    A link stays one, and what is no file, as a pipe or a terminal, is written to; so is a file whose folder takes no
+    new one. Until it is whole, it has a name that begins with *prefix*. A new file has *mode*, less what the process
+    takes off. Where it need not survive that the power fails,
+    it takes a tenth of the time. Raises :class:`OSError`.
+    """
+    with _as_os_error():
+        target = os.path.realpath(path)
+        if makes_folders:
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+        earlier = _mode(path)
+        if (earlier is not None and not stat.S_ISREG(earlier)) or os.path.abspath(path).startswith(STREAMS):  # noqa: PTH100
+            _write_over(path, content)
+            return
+        try:
+            temporary = _new_file(target, prefix, mode)
+        except OSError as error:
+            if earlier is None or error.errno not in REFUSED_FOLDERS:
+                raise
+            _write_over(path, content)
+            return
+        _replace(temporary, target, content, earlier, survives_power)
+
+
+def _mode(path: str | PathLike[str]) -> int | None:
+    """Return what is at *path*, as the system tells it; None where there is nothing."""
+    try:
+        return os.stat(path).st_mode  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _new_file(target: str, prefix: str, mode: int) -> tuple[int, str]:
+    """Return a new file in the folder of *target*, open, and its path. Renaming is atomic within a file system."""
+    temporary = os.path.join(os.path.dirname(target), f"{prefix}{secrets.token_hex(4)}")  # noqa: PTH118, PTH120
+    return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), temporary
+
+
+def _replace(temporary: tuple[int, str], target: str, content: bytes, mode: int | None, is_synced: bool) -> None:
+    descriptor, name = temporary
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if mode is not None:
+                with suppress(OSError):  # of a file system that has no modes
+                    os.fchmod(descriptor, stat.S_IMODE(mode))
+            file.write(content)
+            file.flush()
+            if is_synced:
+                os.fsync(descriptor)
+        os.replace(name, target)  # noqa: PTH105
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)  # noqa: PTH108
+        raise
+
+
+def _write_over(path: str | PathLike[str], content: bytes) -> None:
+    with open(path, "wb") as file:  # noqa: PTH123
+        file.write(content)
+
+
+def why_unwritable(path: Path, is_folder: bool = False, makes_folders: bool = False) -> str:
+    """Return why *path* cannot be written, as far as that is told without writing; empty where it can.
+
+    It is a file unless *is_folder*; with *makes_folders*, those that it is in need not exist.
+    """
+    try:
+        return _why_unwritable(path, is_folder, makes_folders)
+    except (OSError, ValueError) as error:
+        return said(error)
+
+
+def _why_unwritable(path: Path, is_folder: bool, makes_folders: bool) -> str:
+    if _mode(path) is not None:
+        if path.is_dir() != is_folder:
+            return "it is a folder" if path.is_dir() else "it is not a folder"
+        return "" if os.access(path, os.W_OK) else "it is not writable"
+    folder = path.absolute().parent
+    while makes_folders and not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir():
+        return f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}"
+    return "" if os.access(folder, os.W_OK | os.X_OK) else f"the folder {folder} is not writable"
+
+
+# }}}
