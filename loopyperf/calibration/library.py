@@ -18,6 +18,7 @@ from loopyperf.calibration.fit_files import load_fit, path_of, save_fit
 from loopyperf.calibration.fits import Fit
 from loopyperf.device.library import is_one_device, known_descriptions, load_device, nearest_to, slug_of, unread
 from loopyperf.device.names import device_slug
+from loopyperf.device.substitutes import lacking
 from loopyperf.errors import FitFileError, LoopyperfError, UnknownDeviceError
 from loopyperf.files import is_folder, is_there
 from loopyperf.user_data import names_in, user_data, user_data_name
@@ -260,12 +261,12 @@ def _no_such_device(slug: str, known: Sequence[str]) -> str:
 
 
 def without_fit(device: str) -> str:
-    """Return how a *device* is estimated without a fit, as the end of a sentence; nothing where it is not described."""
+    """Return how a *device* is estimated without a fit, as the end of a sentence; nothing where that is no answer."""
     try:
-        load_device(device)
+        described = load_device(device)
     except LoopyperfError:
         return ""
-    return BY_DESCRIPTION
+    return "" if lacking(described) else BY_DESCRIPTION
 
 
 # }}}

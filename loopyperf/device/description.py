@@ -7,11 +7,12 @@ compute unit, a warp what AMD calls a wavefront, a group a work-group, local mem
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from loopyperf import hypertext
 from loopyperf.device.facts import Policy, Scheduling, SharedPipeline
 from loopyperf.device.parts import Count, Number, Part, Stated
+from loopyperf.device.quantity import Quantity
 from loopyperf.device.throughput import row_of
 from loopyperf.errors import MissingNumberError
 from loopyperf.sheet import Sheet, Shown, Table
@@ -19,6 +20,8 @@ from loopyperf.units import UNBROKEN, number_of
 
 RegisterAllocation = Literal["warp", "group"]
 Lanes = Literal["together", "in turn"]
+LatencyField = Literal["issue", "completion"]
+LATENCY_FIELDS: tuple[LatencyField, ...] = get_args(LatencyField)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,14 +231,22 @@ class Device(Shown, Part):
             raise self._no_latency(kind, dtype, "completion")
         return measured.completion
 
-    def _measured(self, kind: str, dtype: str, field: str) -> Instruction | None:
+    def resting_on(self, field: LatencyField, kind: str, dtype: str = "") -> Quantity | None:
+        """Return the number that :meth:`issue_latency` or :meth:`completion_latency` rests on; None where none does."""
+        measured = self._measured(kind, dtype, field)
+        if measured is not None:
+            return measured.stated(field)
+        row = row_of(kind, dtype)
+        return self.throughput.stated(row) if row and field == "issue" else None
+
+    def _measured(self, kind: str, dtype: str, field: LatencyField) -> Instruction | None:
         stating = [each for each in self.instructions if each.stated(field) is not None]
         name, row = f"{kind} {dtype}".strip(), row_of(kind, dtype)
         exact = [each for each in stating if each.name == name]
         alike = [each for each in stating if row is not None and row_of(*_kind_and_type(each.name)) == row]
         return next(iter([*exact, *alike]), None)
 
-    def _no_latency(self, kind: str, dtype: str, field: str) -> MissingNumberError:
+    def _no_latency(self, kind: str, dtype: str, field: LatencyField) -> MissingNumberError:
         name = f"{kind} {dtype}".strip()
         return MissingNumberError(
             f"the description of {self.slug!r} does not state how long {name!r} takes ({field}, in cycles), nor any "

@@ -11,11 +11,15 @@ needs no term of its own: requests queue for the pipeline.
 
 from loopyperf.device.description import Device, Instruction, MemoryLevel
 from loopyperf.device.lambdas import Cycles
+from loopyperf.device.quantity import Quantity
 
 DRAM = "DRAM"
 COALESCED = "load global b32"
 """the instruction of descriptions, of which each lane moves :data:`BYTES`"""
 BYTES = 4
+LOAD_LOCAL = ("load local", "b32")
+BANDWIDTHS = ("bandwidth_per_core", "sustained_bandwidth", "bandwidth")
+"""numbers that tell a bandwidth, the first that is stated before others: measured before published"""
 
 
 def global_levels(device: Device) -> list[MemoryLevel]:
@@ -44,11 +48,22 @@ def level_latency(device: Device, level: str) -> float:
     return device.level(level).latency if measured is None else measured.completion
 
 
+def latency_rests_on(device: Device, level: str) -> Quantity | None:
+    """Return the number that :func:`level_latency` is; None where that is not stated."""
+    measured = _stand_in(device, level)
+    return device.level(level).stated("latency") if measured is None else measured.stated("completion")
+
+
 def _stand_in(device: Device, level: str) -> Instruction | None:
     """Return the measured load that stands for DRAM, where *level* is that and has no latency of its own."""
     if level != DRAM or device.level(level).stated("latency"):
         return None
     return next((each for each in device.instructions if each.name == COALESCED), None)
+
+
+def bandwidth(memory: MemoryLevel) -> Quantity | None:
+    """Return the number that the bandwidth of *memory* rests on; None where its description states none."""
+    return next(filter(None, map(memory.stated, BANDWIDTHS)), None)
 
 
 def bytes_per_cycle(device: Device, memory: MemoryLevel) -> float:

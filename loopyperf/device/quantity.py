@@ -23,6 +23,10 @@ class Quantity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.value:,} {self.unit}"
 
 
+class Substitute(Quantity, frozen=True):
+    """A number that no description states; its source says what it is as, e.g. ``"as on nvidia-a40"``."""
+
+
 UNITS: Mapping[str, tuple[str, float]] = {
     "B": ("B", 1),
     "KiB": ("B", 2**10),

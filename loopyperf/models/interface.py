@@ -94,7 +94,7 @@ class DeviceModel:
         Raises :class:`MissingNumberError` for a number that the device's description does not state, and
         :class:`OccupancyError` for a group that fits on no core, or for more concurrent groups than do.
         """
-        return kernel_time(kernel, self.rows, self.notes)
+        return kernel_time(kernel, self.rows, self.notes, self.sees)
 
 
 @dataclass(frozen=True, slots=True)

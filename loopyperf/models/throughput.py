@@ -12,7 +12,7 @@ looks at machine code and at caches, at one size at a time.
 Lemeire, section 2.1.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -32,8 +32,10 @@ from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.touched_cells import TouchedCells
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle
+from loopyperf.device.quantity import Substitute
+from loopyperf.device.substitutes import completed
 from loopyperf.hypertext import Formula
-from loopyperf.models.on_device.timing import Timing
+from loopyperf.models.on_device.timing import Substitution, Timing
 from loopyperf.properties.totals import Totals
 from loopyperf.sheet import Sheet, Shown, Table
 
@@ -63,11 +65,11 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
 
         Raises :class:`MissingNumberError` for a throughput or bandwidth that the device's description does not state.
         """
-        self.device = device
+        self.device = completed(device)
         self.left_out: dict[str, None] = {}
-        """sentences on what is in no bound"""
+        """sentences on what is in no bound, and on what was assumed"""
         self.assumptions = counted.kernel.assumptions
-        terms = _Terms(device, self.left_out).by_subsystem(counted, touched)
+        terms = _Terms(self.device, self.left_out).by_subsystem(counted, touched)
         self._totals = Totals(counted.kernel, terms, {})
 
     def __getitem__(self, subsystem: str) -> QuasiPolynomial:
@@ -189,18 +191,32 @@ class _Terms:
         match item:
             case Operation(kind="add" | "mul", dtype="f32" | "f64"):
                 subsystem = "alu" if item.dtype == "f32" else "fp64"
-                yield self.device.pipeline(subsystem), self.device.issue_latency("add", item.dtype) / 2
+                yield self.device.pipeline(subsystem), self._issue("add", item.dtype) / 2
             case Operation(kind="div" | "pow" | "special", dtype="f32"):
-                yield self.device.pipeline("sfu"), self.device.issue_latency("special", "f32")
+                yield self.device.pipeline("sfu"), self._issue("special", "f32")
             case Operation(kind="div", dtype="f64") if self._is_measured("div f64"):
                 yield self.device.pipeline("fp64"), self.device.issue_latency("div", "f64")
             case Operation(kind="add" | "mul" | "div" | "pow" | "special", dtype=dtype) if dtype.startswith("f"):
                 self.left_out[f"{dtype} {item.kind} is in no bound"] = None
             case Access(space="local"):
-                one = Timing(self.device).local_memory(1)
+                timing = Timing(self.device)
+                one = timing.local_memory(1)
+                self._assume(each for each in timing.substituted if each.of == "throughput")
                 yield one.pipeline, float(one.issue) * max(1, item.bits // 32)
             case _:
                 return
+
+    def _issue(self, kind: str, dtype: str) -> float:
+        """Return λ of an instruction, which is said to be assumed where it is."""
+        number = self.device.resting_on("issue", kind, dtype)
+        if isinstance(number, Substitute):
+            self._assume([Substitution.made("throughput", f"{kind} {dtype}", number)])
+        return self.device.issue_latency(kind, dtype)
+
+    def _assume(self, substitutions: Iterable[Substitution]) -> None:
+        self.left_out.update(
+            {f"assumed, which the description lacks: {each.number} ({each.as_what})": None for each in substitutions}
+        )
 
     def _is_measured(self, instruction: str) -> bool:
         return any(each.name == instruction and each.stated("issue") for each in self.device.instructions)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
-from loopyperf.errors import MissingNumberError, ParameterError
+from loopyperf.errors import LoopyperfError, MissingNumberError, ParameterError
 from loopyperf.kernel import Program
 from loopyperf.measurement.backends import RUNNING
 from loopyperf.measurement.backends.parts import RunsParts
@@ -155,9 +156,17 @@ def _estimate_without_fit(
     try:
         return estimate_on_device(program, model, device, typical, sizes, alternatives=alternatives)
     except MissingNumberError as missing:
-        raise MissingNumberError(
-            f"{missing}. No model was named, and {WITHOUT_FIT!r} was asked; model='roofline' needs fewer numbers"
-        ) from missing
+        another = _answering(program, device, typical, sizes)
+        raise MissingNumberError(f"{missing}. No model was named, and {WITHOUT_FIT!r} was asked{another}") from missing
+
+
+def _answering(program: Program, device: Device, typical: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> str:
+    """Return which model answers in place of :data:`WITHOUT_FIT`, as the end of a sentence; nothing where none does."""
+    for name, model in DEVICE_MODELS.items():
+        with suppress(LoopyperfError):
+            estimate_on_device(program, model, device, typical, sizes, alternatives=False)
+            return f"; model={name!r} answers"
+    return ""
 
 
 def _estimate_by(

@@ -6,6 +6,7 @@ from typing import Any
 from loopyperf.counts.typical import Typical
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, given_device
+from loopyperf.device.substitutes import completed
 from loopyperf.errors import ParameterError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, kernel_graphs
 from loopyperf.kernel import Program
@@ -57,7 +58,7 @@ def timed_kernel(
 
     Raises what :func:`instruction_graph` raises.
     """
-    graphs = instruction_graph(program, warp_size=device.warp_size, typical=typical, parameters=sizes)
+    graphs = instruction_graph(program, warp_size=completed(device).warp_size, typical=typical, parameters=sizes)
     return TimedKernel(graphs, device)
 
 
@@ -65,7 +66,7 @@ def _lanes(device: DeviceChoice | None, warp_size: object) -> int:
     if warp_size is None:
         if device is None:
             return LANES
-        return given_device(device).warp_size
+        return completed(given_device(device)).warp_size
     if device is not None:
         raise ParameterError("warp_size and device both state the lanes of a warp: give one of the two")
     if isinstance(warp_size, bool) or not isinstance(warp_size, int) or warp_size < 1:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from loopyperf.device.description import Device
+from loopyperf.device.substitutes import completed
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg
 from loopyperf.kernel import Program
@@ -47,7 +48,7 @@ class SeenKernel:
     @cached_property
     def graphs(self) -> KernelIdg:
         """Return the graphs of the kernel's warps."""
-        lanes = self.device.warp_size if self.device else LANES
+        lanes = completed(self.device).warp_size if self.device else LANES
         return instruction_graph(self.program, warp_size=lanes, typical=self.typical, parameters=self.sizes)
 
     @cached_property

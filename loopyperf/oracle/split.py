@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from loopyperf.calibration.library import without_fit
 from loopyperf.counts.first_groups import Grid, first_groups
 from loopyperf.counts.typical import Typical
 from loopyperf.device.library import DeviceChoice
@@ -198,7 +199,7 @@ def _check_times(estimates: Sequence[Estimate]) -> None:
         if each.seconds < 0:
             raise ParameterError(
                 f"on {each.device}, model {each.model!r} says {duration(float(each.seconds))}, below 0: its fit does "
-                "not apply to such a kernel; name another model"
+                f"not apply to such a kernel{without_fit(each.device) or '; leave that device out'}"
             )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from loopyperf.counts.touched_cells import touched_cells
 from loopyperf.counts.typical import Typical
 from loopyperf.device.library import DeviceChoice
+from loopyperf.device.substitutes import completed
 from loopyperf.kernel import Program
 from loopyperf.models.throughput import Crossover, ThroughputBounds
 from loopyperf.oracle.analysis import count, prepared
@@ -27,7 +28,7 @@ def throughput_bounds(
     Raises what :func:`loopyperf.count` raises, :class:`UnknownDeviceError` for a device that is not described, and
     :class:`MissingNumberError` for a throughput that its description does not state. Source: Lemeire, section 2.1.
     """
-    described = chosen_device(device)
+    described = completed(chosen_device(device))
     counted = count(program, typical=typical, sub_group_size=described.warp_size)
     touched = touched_cells(prepared(program), Typical(typical or {}, item_named))
     return ThroughputBounds(counted, touched, described)

@@ -137,7 +137,7 @@ def _chosen(base: str | None, rows: Sequence[Measured], device: Device | None) -
     if base == SAMPLED and rows and not sampled:
         raise CalibrationError(
             f"none of the {len(rows)} rows has samples, which the base {SAMPLED!r} needs: take some with `loopyperf "
-            "calibrate --samples`, into the same archive if you like, or learn the error of another base"
+            f"calibrate --samples`, into the same archive if you like, or learn that of base={FITTED[0]!r}"
         )
     if base in (SAMPLED, *FITTED):
         return base

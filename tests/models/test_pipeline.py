@@ -1,5 +1,6 @@
 """The pipeline model on kernels whose time is known: by a bandwidth, by a throughput, by a latency."""
 
+from dataclasses import replace
 from typing import Any
 
 import loopy as lp
@@ -164,11 +165,10 @@ def test_a_group_that_fits_on_no_core_is_refused() -> None:
         seconds(doubled(group=2048), n=2**20)
 
 
-def test_a_number_that_nobody_published_is_named() -> None:
-    code = "b[i] = reduce(sum, k, a[i]*1.5)"
-    unit = kernel("{[i,k]: 0<=i<n and 0<=k<8}", code, lp.GlobalArg("a,b", np.float64, shape="n"))
-    with pytest.raises(MissingNumberError, match="completion"):
-        seconds(unit, "nvidia-gtx-280", n=2**20)
+def test_a_number_that_nobody_published_and_that_is_never_assumed_is_named() -> None:
+    bare = replace(V100, throughput=replace(V100.throughput, numbers=()))
+    with pytest.raises(MissingNumberError, match=r"does not state throughput\.f32"):
+        lpp.estimate(doubled(), model="pipeline", device=bare, n=2**20)
 
 
 def test_a_device_that_is_not_described_is_refused() -> None:

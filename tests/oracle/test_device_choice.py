@@ -1,5 +1,7 @@
 """Which fit answers: an argument, LOOPYPERF_DEVICE, the local device; never one that was not meant."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +20,7 @@ from loopyperf.errors import (
     UnknownDeviceError,
     UnknownModelError,
 )
+from loopyperf.models import DEVICE_MODELS
 from loopyperf.oracle import choice
 
 KERNEL = doubled()
@@ -229,10 +232,34 @@ def test_an_own_description_that_is_added_or_removed_is_the_one_that_answers_at_
     assert not launch_overhead_is_known()
 
 
-def test_what_a_description_does_not_tell_is_refused_naming_a_model_that_needs_less():
-    with pytest.raises(MissingNumberError, match=r"memory\.DRAM\.latency.* model='roofline' needs fewer numbers"):
-        lpp.estimate(KERNEL, n=64, device="nvidia-gtx-280")
-    assert lpp.estimate(KERNEL, n=64, device="nvidia-gtx-280", model="roofline").seconds > 0
+def test_what_a_description_does_not_tell_is_refused_naming_only_a_model_that_answers(monkeypatch):
+    bare = load_device("nvidia-gtx-280")
+    without = replace(bare, throughput=replace(bare.throughput, numbers=()))
+    with pytest.raises(MissingNumberError, match=r"throughput\.f32 .* No model was named, and 'pipeline' was asked$"):
+        lpp.estimate(KERNEL, n=64, device=without)
+
+    def unknown(_launch):
+        raise MissingNumberError("a number")
+
+    for n, silent in ((64, ("pipeline",)), (128, ("pipeline", "roofline"))):
+        for name in silent:
+            monkeypatch.setitem(DEVICE_MODELS, name, replace(DEVICE_MODELS[name], rows=unknown))
+        with pytest.raises(MissingNumberError, match=r"; model='\w+' answers$") as refused:
+            lpp.estimate(KERNEL, n=n, device=bare)
+        (named,) = re.findall(r"model='(\w+)'", str(refused.value))
+        assert named not in silent
+        assert lpp.estimate(KERNEL, n=n, device=bare, model=named).seconds > 0
+
+
+def test_a_description_that_no_model_answers_by_is_not_offered_in_place_of_a_fit(own_data):
+    own = own_data / "devices" / "mine.toml"
+    own.parent.mkdir(parents=True)
+    text = (BUNDLED / "nvidia-v100.toml").read_text(encoding="utf-8")
+    for stated, is_offered in ((text, True), (text.replace("\ncores =", "\n# cores ="), False)):
+        own.write_text(stated, "utf-8")
+        with pytest.raises(UnknownDeviceError) as refused:
+            lpp.estimate(KERNEL, n=64, device="mine", model="linear")
+        assert ('model="pipeline"' in str(refused.value)) is is_offered
 
 
 @pytest.mark.parametrize(

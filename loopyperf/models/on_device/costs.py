@@ -1,40 +1,53 @@
 """From the cycles of each launch to the time of the kernel, with the rows that it is the sum of."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
+from loopyperf.errors import MissingNumberError
+from loopyperf.models.aspects import Aspect
 from loopyperf.models.exact_sum import adding_up
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
-from loopyperf.models.pipeline_names import LATENCY, LAUNCHES, START
+from loopyperf.models.pipeline_names import ISSUE, LATENCY, LAUNCHES, START
 from loopyperf.models.result import Breakdown, ModelTime, Row
+from loopyperf.units import duration
 
 Rows = Callable[[TimedLaunch], Iterable[Row]]
 """what all executions of a launch cost, in seconds"""
 Notes = Callable[[TimedLaunch], Iterable[str]]
 """what a model assumes of a launch, in sentences"""
+MOST = 0.5
+"""of the time: where more rests on assumed numbers, an answer has the time that stated ones alone tell"""
 
 
-def kernel_time(kernel: TimedKernel, rows_of: Rows, notes_of: Notes) -> ModelTime:
+def kernel_time(kernel: TimedKernel, rows_of: Rows, notes_of: Notes, sees: Collection[Aspect]) -> ModelTime:
     """Return how long *kernel* takes, in seconds, given the rows of each launch: launches add up, and cost something.
 
-    *notes_of* tells what the rows of a launch assume, beyond what is in its own notes.
+    *notes_of* tells what the rows of a launch assume, beyond what is in its own notes; *sees* tells what these may be.
 
     Raises :class:`MissingNumberError` and :class:`OccupancyError` as :attr:`TimedKernel.launches` does.
     """
     device = kernel.device
     rows: list[Row] = []
-    notes = dict.fromkeys(kernel.notes)
+    notes = list(kernel.notes_for(sees))
+    assumed = stated = 0.0
     for launch in kernel.launches:
-        rows += rows_of(launch)
-        notes.update(dict.fromkeys(notes_of(launch)))
+        own = list(rows_of(launch))
+        rows += own
+        notes += notes_of(launch)
+        if any(launch.substitutions):
+            shares = launch.once(AssumedShares.of)
+            assumed, stated = assumed + shares.seconds(own), stated + shares.stated
     if device.stated("launch_overhead"):
         for launch in kernel.graphs.launches:
             cost = launch.times * device.launch_overhead
+            stated += cost
             rows.append(Row(LAUNCHES, f"launch of {launch.name}", launch.times, device.launch_overhead, cost))
     else:
-        notes[f"what a launch costs on {device.slug} is not described: taken as nothing"] = None
+        notes.append(f"what a launch costs on {device.slug} is not described: taken as nothing")
     seconds, costs = adding_up([row.seconds for row in rows])
+    notes = [*_lower_bound(float(seconds), assumed, stated), *notes]
     exact = (Row(row.property, row.source, row.count, row.weight, cost) for row, cost in zip(rows, costs, strict=True))
-    return ModelTime(seconds, Breakdown(tuple(exact)), notes=tuple(notes), columns="core")
+    return ModelTime(seconds, Breakdown(tuple(exact)), notes=tuple(dict.fromkeys(notes)), columns="core")
 
 
 def no_notes(_: TimedLaunch) -> Iterable[str]:
@@ -72,3 +85,56 @@ def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]
     if launch.start is not None:
         busy[START] = {("the begin of a group", float(launch.start.issue)): launch.warps_of_core}
     return busy
+
+
+# {{{ what rests on assumed numbers
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedShares:
+    """Which part of the time of a launch rests on assumed numbers."""
+
+    busy: Mapping[str, float]
+    """pipeline -> share of the cycles that it is busy"""
+    waiting: float
+    """share of the cycles that results are waited for, one after the other"""
+    stated: float
+    """seconds, of all executions, that the pipeline which is busy longest by stated numbers is busy"""
+
+    @classmethod
+    def of(cls, launch: TimedLaunch) -> "AssumedShares":
+        """Return the shares of *launch*."""
+        every: dict[str, float] = {}
+        assumed: dict[str, float] = {}
+        waited = guessed = 0.0
+        for executions, instruction, times in launch.executed():
+            for time in times:
+                cycles = executions * float(time.issue)
+                every[time.pipeline] = every.get(time.pipeline, 0.0) + cycles
+                if time.is_issue_assumed:
+                    assumed[time.pipeline] = assumed.get(time.pipeline, 0.0) + cycles
+            latency = times[0].latency if times else 0.0
+            if instruction.kind != "store" and not isinstance(latency, MissingNumberError):
+                waited += executions * float(latency)
+                guessed += executions * float(latency) * times[0].assumed_latency if times else 0.0
+        longest = max((cycles - assumed.get(name, 0.0) for name, cycles in every.items()), default=0.0)
+        return cls(
+            {name: assumed.get(name, 0.0) / cycles if cycles else 0.0 for name, cycles in every.items()},
+            guessed / waited if waited else 0.0,
+            longest * launch.warps_of_core / launch.device.clock,
+        )
+
+    def seconds(self, rows: Iterable[Row]) -> float:
+        """Return the seconds of *rows* that rest on assumed numbers; what no pipeline is busy with is waited for."""
+        parts = {START: 0.0, ISSUE: 0.0, **self.busy}
+        return sum(float(row.seconds) * parts.get(row.property, self.waiting) for row in rows)
+
+
+def _lower_bound(seconds: float, assumed: float, stated: float) -> Iterator[str]:
+    """Yield how many *seconds* it takes at least, where more than :data:`MOST` of them rest on *assumed* numbers."""
+    if assumed > MOST * seconds:
+        share = f"{assumed / seconds:.0%} of the time rests on assumed ones"
+        yield f"at least {duration(stated)} by stated numbers alone: {share}"
+
+
+# }}}

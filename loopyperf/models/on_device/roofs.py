@@ -16,6 +16,7 @@ from typing import Any
 
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import level_issue
+from loopyperf.device.substitutes import completed
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.access.sectors import SECTOR
 from loopyperf.idg.program import Instruction
@@ -23,7 +24,7 @@ from loopyperf.models import roofline
 from loopyperf.models.analytic import launch_cycles
 from loopyperf.models.on_device.demand import LaunchDemand, is_memory
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
-from loopyperf.models.on_device.timing import NO_LIMIT, WAVEFRONT, Timing, reaching
+from loopyperf.models.on_device.timing import WAVEFRONT, Timing, reaching
 from loopyperf.models.pipeline_names import ISSUE
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration, number_of, prefixed
@@ -147,10 +148,8 @@ def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any], typical: Mapping[
     roofs = _Roofs(kernel.device)
     bandwidths, peaks = roofs.bandwidths(), roofs.peaks()
     launches = tuple(_under_roofs(launch, roofs, bandwidths) for launch in kernel.launches)
-    assumed = kernel.notes
-    # A note that a bandwidth is taken as no limit makes one that it has no roof superfluous.
-    missing = (name for name in roofs.missing if f"{name}{NO_LIMIT}" not in assumed)
-    notes = [*(f"{name} is not described: there is no such roof" for name in missing), *assumed]
+    missing = (f"{name} is not described: there is no such roof" for name in roofs.missing)
+    notes = [*missing, *kernel.notes_for(())]
     stated, name, slug = dict(typical or {}), kernel.graphs.kernel, kernel.device.slug
     return Roofline(name, dict(sizes), slug, bandwidths, peaks, launches, tuple(notes), stated)
 
@@ -162,13 +161,13 @@ class _Roofs:
     """What a device can do, as far as its description states it."""
 
     def __init__(self, device: Device) -> None:
-        self.device, self.timing = device, Timing(device)
+        self.device, self.timing = completed(device), Timing(device)
         self.missing: dict[str, None] = {}
         self.cycles = device.cores * device.clock
         """of all cores in a second"""
         self.levels: dict[str, list[str]] = {}
         """pipeline -> the memories that it serves, the nearest to the core first"""
-        for level in device.memory:
+        for level in self.device.memory:
             self.levels.setdefault(self.timing.pipeline_of(level.name), []).append(level.name)
 
     def memory(self, level: str) -> str:

@@ -5,7 +5,7 @@ device (:mod:`loopyperf.models.on_device.timing`). What a core then makes of it 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 from loopyperf.assumptions import Assumed, sentences
 from loopyperf.counts.magnitude import numbered
 from loopyperf.device.description import Device
+from loopyperf.device.quantity import Substitute
+from loopyperf.device.substitutes import completed
 from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.graph import Idg
@@ -21,9 +23,11 @@ from loopyperf.idg.lowering import Placement, PrivateArray
 from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
+from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.on_device.cached_groups import Residence, Way
 from loopyperf.models.on_device.compiled_launch import compiled
 from loopyperf.models.on_device.representative_groups import dealt_out
+from loopyperf.models.on_device.substitutions import Substitution, substitution_notes
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timing import Timed, Timing, partitions, steady
 from loopyperf.models.on_device.traffic import Served, levels_that_serve, levels_that_serve_stacks
@@ -59,8 +63,14 @@ class TimedKernel:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what was assumed of all launches, in sentences."""
-        return sentences(each for launch in self.launches for each in launch.assumed)
+        """Return what was assumed of all launches, and of the device, in sentences."""
+        return self.notes_for(ASPECTS)
+
+    def notes_for(self, sees: Collection[Aspect]) -> tuple[str, ...]:
+        """Return :attr:`notes` for a model that *sees* so much: what is assumed of other latencies is not in them."""
+        said = sentences(each for launch in self.launches for each in launch.assumed)
+        substitutions = [each for launch in self.launches for each in launch.substitutions]
+        return (*said, *substitution_notes(substitutions, self.device.slug, sees))
 
     @cached_property
     def unsure(self) -> "Mapping[str, PrivateArray]":
@@ -88,17 +98,16 @@ class TimedLaunch:
         placement: Placement = "likelier",
     ) -> None:
         """Time *launch*; see :class:`TimedKernel`."""
-        self.launch, self.device = launch, device
+        self.launch, self.device = launch, completed(device)
         self._made: dict[Any, Any] = {}
         self._times: dict[Hashable, tuple[Timed, ...]] = {}
         self.order = tuple(dealt_out(launch))
         """the kinds of the warps of one or more groups one after the other; one alone where all are of one kind"""
-        self.compiled = compiled(launch, device, placement, concurrent_groups)
+        self.compiled = compiled(launch, self.device, placement, concurrent_groups)
         self.machine, self.execution = self.compiled.machine, self.compiled.execution
         self._serve()
         self.assumed: tuple[Assumed, ...] = (
             *self.compiled.assumed,
-            *self.timing.missing,
             *(assumption for each in self.accesses.values() for assumption in each.assumed),
             *launch.representative.working_sets().assumed,
         )
@@ -193,6 +202,13 @@ class TimedLaunch:
         return tuple(found[each] for each in placed)
 
     # }}}
+
+    @property
+    def substitutions(self) -> Iterator[Substitution]:
+        """Yield what was assumed of the device, since its description lacks it."""
+        limits = (("warp_size", self.device.stated("warp_size")), *self.device.limits.numbers)
+        yield from (Substitution.made("limit", name, each) for name, each in limits if isinstance(each, Substitute))
+        yield from self.timing.substituted
 
     def once(self, make: "Callable[[TimedLaunch], Made]") -> "Made":
         """Return what *make* makes of the launch: made when it is first asked for, whichever model asks."""

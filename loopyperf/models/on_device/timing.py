@@ -4,41 +4,45 @@ Global memory: an instruction moves its sectors through all levels down to the o
 pipeline of each for its part; it completes after the mean latency of the levels that serve it.
 Local memory: a pass through the banks for each wavefront. Arithmetic: as the device's description says.
 
-λ is needed by every model, Λ by those that know latencies: one that nobody has published is missed when it is asked
-for.
+Numbers that the description lacks are assumed (:mod:`loopyperf.device.substitutes`), and said to be. λ is needed by
+every model, Λ by those that know latencies: one that cannot be assumed either is missed when it is asked for.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from math import ceil
 
-from loopyperf.device.description import Device, MemoryLevel
+from loopyperf.device.description import LATENCY_FIELDS, Device, MemoryLevel
 from loopyperf.device.lambdas import Cycles, Lambdas
-from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, global_levels, level_issue, level_latency
-from loopyperf.device.throughput import ARITHMETIC, row_of
+from loopyperf.device.memory_lambdas import (
+    DRAM,
+    LOAD_LOCAL,
+    bandwidth,
+    bytes_per_cycle,
+    latency_rests_on,
+    level_issue,
+    level_latency,
+)
+from loopyperf.device.quantity import Quantity, Substitute
+from loopyperf.device.substitutes import completed
+from loopyperf.device.throughput import ARITHMETIC
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.access.sectors import LINE, SECTOR
 from loopyperf.idg.program import Instruction
+from loopyperf.models.on_device.substitutions import Of, Substitution
 from loopyperf.models.on_device.traffic import Served
 from loopyperf.models.pipeline_names import LOAD_STORE, LOCAL_MEMORY
 
-LOAD_LOCAL = ("load local", "b32")
 WAVEFRONT = 128
 """bytes that a pass through the banks moves"""
 INTEGER = frozenset({"integer", "move", "branch", "select", "logic", "fchk", "constant"})
 """kinds of the graph that are timed as integer additions"""
 BY_ADDITIONS = frozenset({("compare", "f64"), ("min/max", "f64")})
 """done by the lanes that add in double precision"""
-ADDITION = ("add", "f32")
 MULTIPLICATIONS = frozenset({"mul", "fma"})
 """kinds of arithmetic of integers that the lanes of floats execute"""
 INTEGERS = "integer"
 """what else the graph has on ``"alu"``: on some devices it has a pipeline of its own"""
-OF_LANES = frozenset({"f32", "integer_add", "integer_multiply", "shift", "compare", "logic"})
-"""rows of the throughput table that are done where floats are added"""
-NO_LIMIT = " is not described: taken as no limit"
-"""how a sentence on a bandwidth ends"""
 STEADY = 64
 """parts of a cycle that latencies are told to, so that what repeats is seen to repeat"""
 EXACT = 1e-6
@@ -74,6 +78,10 @@ class Timed:
     """Λ, or why nobody knows it"""
     is_split: bool = False
     """each partition of the core has a part of the pipeline, for its own warps"""
+    is_issue_assumed: bool = False
+    """whether λ rests on a number that the description lacks"""
+    assumed_latency: float = 0.0
+    """share of Λ that rests on numbers that the description lacks"""
 
     @property
     def completion(self) -> Cycles:
@@ -106,9 +114,11 @@ class Timing:
         What all cores share waits for no more than all of them ask for: a core that has more groups than others, as
         where there are fewer groups than cores, has more than its equal part of it.
         """
-        self.device, self.balance = device, balance
-        self.missing: dict[str, None] = {}
-        """sentences on numbers that are not stated, and what was taken for them"""
+        self.device, self.balance = completed(device), balance
+        self.substituted: dict[Substitution, None] = {}
+        """what was assumed of the instructions that were timed"""
+        if not self.device.resting_on("issue", "add", "f32"):
+            self.device.throughput.check_stated("f32")  # which the other throughputs are assumed by
 
     def start(self, warps_per_group: int) -> Lambdas | None:
         """Return how long a warp takes to begin, None if nothing is known: its part of what its group takes.
@@ -134,44 +144,48 @@ class Timing:
         elif kind == "special":
             kind = self._function(instruction)
         elif kind == "convert":
-            return self._conversion()
+            dtype, pipeline = "f32", "sfu"  # whose lanes do both
         elif not dtype.startswith("f"):
             dtype = "i32"
         elif (kind, dtype) in BY_ADDITIONS:
             kind, pipeline = "add", "fp64"
-        issue, latency = self.device.issue_latency(kind, dtype), _known(lambda: self._completed(kind, dtype))
         pipeline = "alu" if instruction.is_idle else pipeline
         if pipeline == "alu" and kind not in (ARITHMETIC if dtype.startswith("f") else MULTIPLICATIONS):
             pipeline = INTEGERS
-        return Timed(self.pipeline_of(pipeline), issue, latency, self._is_split(issue))
+        return self._instruction(self.pipeline_of(pipeline), kind, dtype)
+
+    def _instruction(self, pipeline: str, kind: str, dtype: str = "") -> Timed:
+        """Return how long an instruction takes that the description may tell of, on that pipeline."""
+        device, name = self.device, f"{kind} {dtype}".strip()
+        issue = device.issue_latency(kind, dtype)
+        return Timed(
+            pipeline,
+            issue,
+            _known(lambda: device.completion_latency(kind, dtype)),
+            self._is_split(issue),
+            self._assumes("throughput", name, device.resting_on("issue", kind, dtype)),
+            self._assumes("latency of computation", name, device.resting_on("completion", kind, dtype)),
+        )
+
+    def _barrier(self) -> Timed:
+        """Return how long a barrier takes; it is not said that it issues as others do where nobody timed that."""
+        latency = self.device.resting_on("completion", "barrier")
+        is_assumed = self._assumes("latency of computation", "barrier", latency)
+        waited = _known(lambda: self.device.completion_latency("barrier"))
+        return Timed("barrier", self.device.issue_latency("barrier"), waited, assumed_latency=is_assumed)
+
+    def _assumes(self, of: Of, name: str, number: Quantity | None) -> bool:
+        """Return whether the *number* called *name* is assumed, which is said then."""
+        if not isinstance(number, Substitute):
+            return False
+        self.substituted[Substitution.made(of, name, number)] = None
+        return True
 
     def _function(self, instruction: Instruction) -> str:
         """Return the function that *instruction* is, where the description tells of it by itself."""
         function = instruction.text.partition("(")[0]
         described = {each.name for each in self.device.instructions}
         return function if f"{function} {instruction.dtype}" in described else instruction.kind
-
-    def _completed(self, kind: str, dtype: str) -> float:
-        """Return the completion latency of arithmetic; that of additions of floats for what else such lanes do.
-
-        Lemeire, table 5, for one, tells of no integer additions, which every kernel has.
-        """
-        try:
-            return self.device.completion_latency(kind, dtype)
-        except MissingNumberError:
-            if row_of(kind, dtype) not in OF_LANES:
-                raise
-            completion = self.device.completion_latency(*ADDITION)
-            name, taken = f"{kind} {dtype}", " ".join(ADDITION)
-            self.missing[f"the latency of {name!r} is not described: taken as that of {taken!r}"] = None
-            return completion
-
-    def _conversion(self) -> Timed:
-        """Return how long a conversion takes: no published latency is known, and special functions' lanes do both."""
-        self.missing["the latency of conversions is not described: taken as that of special functions"] = None
-        issue = self.device.issue_latency("convert", "f32")
-        latency = _known(lambda: self.device.completion_latency("special", "f32"))
-        return Timed(self.pipeline_of("sfu"), issue, latency, self._is_split(issue))
 
     def _is_split(self, issue: Cycles) -> bool:
         """Return whether a pipeline of that throughput can be one in each partition, no lane shared, none too many.
@@ -184,49 +198,56 @@ class Timing:
     def local_memory(self, wavefronts: float) -> Timed:
         """Return how long an access of local memory takes with so many passes through the banks."""
         device, again = self.device, max(0, wavefronts - 1)
-        try:
-            issue, latency = device.issue_latency(*LOAD_LOCAL), device.completion_latency(*LOAD_LOCAL)
-        except MissingNumberError:
-            issue = level_issue(device, "local", WAVEFRONT)
-            latency = _known(lambda: level_latency(device, "local"))
+        level = device.level("local")
+        timed_issue, timed_latency = (device.resting_on(field, *LOAD_LOCAL) for field in LATENCY_FIELDS)
+        issue = device.issue_latency(*LOAD_LOCAL) if timed_issue else level_issue(device, "local", WAVEFRONT)
         # Lemeire, section 6.3; see Lambdas.with_conflicts
-        one = Timed(self.pipeline_of("local"), issue, latency)
+        one = Timed(
+            self.pipeline_of("local"),
+            issue,
+            _known(lambda: device.completion_latency(*LOAD_LOCAL) if timed_latency else level_latency(device, "local")),
+            is_issue_assumed=self._assumes("throughput", "local memory", timed_issue or bandwidth(level)),
+            assumed_latency=self._assumes(
+                "latency of computation", "local memory", timed_latency or level.stated("latency")
+            ),
+        )
         return one.changed(lambda cycles: (1 + again) * cycles, lambda cycles: cycles + again * issue)
 
     def memory(self, kind: str, served: Served, asked: Asked) -> tuple[Timed, ...]:
         """Return how long a load or store takes on each level that moves some of it, the nearest first.
 
         Global and private memory alike: what is stored goes through all caches, which write to device memory what they
-        have gathered.
+        have gathered. It is complete everywhere at once, after the mean latency of the levels that serve it.
         """
-        return self._on_levels(reaching(kind, served), asked, _known(lambda: self._completion(served)))
-
-    def _completion(self, served: Served) -> float:
-        """Return the mean latency of the levels that serve accesses."""
         waited = list(served.waited.values())
         here = [this - farther for this, farther in zip(waited, [*waited[1:], 0.0], strict=True)]
-        return sum(share * self.latency(name) for name, share in zip(served.waited, here, strict=True) if share > 0)
+        serving = {name: share for name, share in zip(served.waited, here, strict=True) if share > 0}
+        latency = _known(lambda: sum(share * self.latency(name) for name, share in serving.items()))
+        assumed = sum(
+            share * level_latency(self.device, name)
+            for name, share in serving.items()
+            if isinstance(latency_rests_on(self.device, name), Substitute)
+        )
+        part = 0.0 if isinstance(latency, MissingNumberError) or not assumed else assumed / float(latency)
+        return tuple(self._on_levels(reaching(kind, served), asked, latency, part))
 
     def _on_levels(
-        self, reaching: Mapping[str, float], asked: Asked, latency: Cycles | MissingNumberError
-    ) -> tuple[Timed, ...]:
-        """Return how long the share of an access takes that reaches each level; it is complete everywhere at once."""
-        return tuple(
-            Timed(self.pipeline_of(name), self._issue(self.device.level(name), asked.times(share)), latency).changed(
-                lambda cycles: max(cycles, 1 / STEADY), lambda cycles: max(cycles, 1.0)
-            )
-            for name, share in reaching.items()
-            if share > 0
-        )
+        self, reaching: Mapping[str, float], asked: Asked, latency: Cycles | MissingNumberError, assumed: float
+    ) -> Iterator[Timed]:
+        """Yield how long the share of an access takes that reaches each level."""
+        for name, share in reaching.items():
+            if share > 0:
+                level = self.device.level(name)
+                issue = self._issue(level, asked.times(share))
+                is_assumed = self._assumes("throughput", name, bandwidth(level))
+                timed = Timed(self.pipeline_of(name), issue, latency, False, is_assumed, assumed)
+                yield timed.changed(lambda cycles: max(cycles, 1 / STEADY), lambda cycles: max(cycles, 1.0))
 
     def _issue(self, level: MemoryLevel, asked: Asked) -> float:
         """Return for how many cycles that takes what a core has of a level."""
         moved = max(asked.sectors, 1e-3) * SECTOR
         if level.name == DRAM:
             return self._of_shared(float(level_issue(self.device, DRAM, moved)), moved)
-        if not any(map(level.stated, ("bandwidth_per_core", "sustained_bandwidth", "bandwidth"))):
-            self.missing[f"the bandwidth of {level.name}{NO_LIMIT}"] = None
-            return 0.0
         cycles = moved / bytes_per_cycle(self.device, level)
         if level.per == "core":
             return max(cycles, asked.lines / LINES_A_CYCLE, 1.0)
@@ -237,23 +258,9 @@ class Timing:
         return max(cycles * self.balance, min(cycles, moved / (LINE * LINES_A_CYCLE)))
 
     def latency(self, name: str) -> float:
-        """Return the latency of a level, in cycles; where none is described, that of the level before it (less)."""
-        try:
-            return level_latency(self.device, name)
-        except MissingNumberError:
-            before = takewhile(lambda level: level.name != name, global_levels(self.device))
-            stated = [level.name for level in before if level.stated("latency")]
-            if not stated:
-                raise
-            self.missing[f"the latency of {name} is not described: taken as that of {stated[-1]}, which is less"] = None
-            return level_latency(self.device, stated[-1])
-
-    def _barrier(self) -> Timed:
-        try:
-            return Timed("barrier", self.device.issue_latency("barrier"), self.device.completion_latency("barrier"))
-        except MissingNumberError:
-            self.missing["the latency of a barrier is not described: taken as that of local memory"] = None
-            return Timed("barrier", 1, _known(lambda: self.local_memory(1).completion))
+        """Return the latency of a level, in cycles."""
+        self._assumes("latency of memory", name, latency_rests_on(self.device, name))
+        return level_latency(self.device, name)
 
     def pipeline_of(self, name: str) -> str:
         """Return the pipeline of a subsystem or a level: local memory and the cache that it is part of share one."""

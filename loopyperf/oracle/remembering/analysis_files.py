@@ -152,9 +152,10 @@ def _versions() -> str:
 def _source() -> str:
     """Return the digest of our source: while it is worked on, its version stays what it is.
 
-    All of it, since what is found of kernels depends on nearly all. Descriptions of devices are part of questions.
+    All of it, since what is found of kernels depends on nearly all, and the bundled descriptions, which tell what is
+    assumed where that of a question lacks a number.
     """
-    parts = sorted(_package().rglob("*.py"))
+    parts = sorted(path for kind in ("*.py", "*.toml") for path in _package().rglob(kind))
     return hashlib.sha256(b"".join(_hexadecimal(path.read_bytes()) for path in parts)).hexdigest()
 
 

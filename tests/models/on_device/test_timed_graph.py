@@ -1,8 +1,5 @@
 """Machine graphs on the pipelines of a device: an access takes the pipeline of each level that moves some of it."""
 
-import re
-from pathlib import Path
-
 import loopy as lp
 import numpy as np
 import pytest
@@ -114,35 +111,30 @@ def test_groups_begin_at_the_rate_of_the_device_and_after_others_on_their_places
     assert found.cycles == pytest.approx(160 * 1000, rel=0.01)
 
 
-def test_a_latency_that_nobody_published_is_that_of_the_level_before_and_said_to_be() -> None:
-    device = load_device("rx-6900-xt")
-    everywhere = dict.fromkeys(("L0", "L2", "L3", "DRAM"), 1.0)
+def test_what_is_assumed_of_an_access_is_recorded_with_its_share_of_the_latency() -> None:
+    device = load_device("rtx-3090")
+    near = {"L1": 1.0, "L2": 0.0, "DRAM": 0.0}
     timing = Timing(device)
-    (*_, farthest) = timing.memory("load", Served(everywhere, everywhere), Asked(8, 2))
-    assert farthest.lambdas.completion == device.level("L3").latency
-    assert list(timing.missing) == ["the latency of DRAM is not described: taken as that of L3, which is less"]
+    (hit,) = timing.memory("load", Served(near, near), Asked(8, 2))
+    assert (list(timing.substituted), hit.assumed_latency) == ([], 0)
+    half = {"L1": 1.0, "L2": 0.5, "DRAM": 0.5}
+    (*_, farthest) = timing.memory("load", Served(half, half), Asked(8, 2))
+    here, there = device.level("L1").latency, load_device("a40").level("DRAM").latency
+    assert farthest.lambdas.completion == pytest.approx(0.5 * here + 0.5 * there)
+    assert farthest.assumed_latency == pytest.approx(0.5 * there / (0.5 * here + 0.5 * there))
+    latencies = [each.number for each in timing.substituted if each.of == "latency of memory"]
+    assert latencies == [f"DRAM {there:.3g} cycles"]
 
 
-def test_no_level_that_is_farther_stands_in_for_a_latency(tmp_path: Path) -> None:
-    text = (Path(loopyperf.__file__).parent / "device" / "catalog" / "nvidia-v100.toml").read_text(encoding="utf-8")
-    before, level, after = text.partition("[memory.L2]")
-    described = tmp_path / "v100.toml"
-    described.write_text(before + level + re.sub(r"latency = .*\n", "", after, count=1), encoding="utf-8")
-    near = {"L1": 1.0, "L2": 1.0, "DRAM": 0.0}
-    timing = Timing(load_device(str(described)))
-    (*_, farthest) = timing.memory("load", Served(near, near), Asked(8, 2))
-    assert farthest.lambdas.completion == load_device("v100").level("L1").latency
-    assert list(timing.missing) == ["the latency of L2 is not described: taken as that of L1, which is less"]
-
-
-def test_arithmetic_that_nobody_timed_takes_as_long_as_additions_and_is_said_to() -> None:
+def test_arithmetic_that_nobody_timed_takes_as_long_as_additions_and_is_recorded() -> None:
     # Lemeire's table 5 has multiplications of integers, but no additions.
     device = load_device("tesla-c2050")
     timing = Timing(device)
     (addition, product) = (timing.arithmetic(Instruction(kind, "i32", "alu")) for kind in ("add", "mul"))
     assert addition.lambdas == Lambdas(1, device.completion_latency("mul", "f32"))
     assert product.lambdas == Lambdas(2, 18)
-    assert list(timing.missing) == ["the latency of 'add i32' is not described: taken as that of 'add f32'"]
+    assert (addition.assumed_latency, product.assumed_latency) == (1, 0)
+    assert [(each.number, each.as_what) for each in timing.substituted] == [("add i32 18 cycles", "as 'add f32' here")]
 
 
 def test_the_reciprocal_and_the_conversions_in_a_division_of_integers_are_those_of_floats() -> None:

@@ -12,6 +12,7 @@ from reports.questions import DEVICES, MODELS, two_launches
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit
+from loopyperf.device.library import BUNDLED
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
 
 SIZE = 2**20
@@ -32,7 +33,7 @@ def test_an_explanation_puts_together_what_is_said_one_by_one():
 def test_lines_and_properties_add_up_to_each_estimate():
     found = lpp.explain(two_launches(), n=SIZE, device=DEVICES, models=MODELS)
     estimates = [each for on in found.devices for each in on.estimates.values()]
-    assert len(estimates) == 8  # three models on each of two devices, the fit's and the roofline on one
+    assert len(estimates) == 10  # three models on each of three devices, and a fit's on one
     for each in estimates:
         # Lines are sums of rows in another order: a few units in the last place.
         assert sum(line.seconds for line in found.lines(each)) == pytest.approx(each.seconds, rel=1e-12)
@@ -44,19 +45,25 @@ def test_the_first_model_is_the_one_asked_for_else_the_fits_else_pipeline():
         return [on.first for on in lpp.explain(doubled(), n=4096, device=DEVICES[1:3], **options).devices]
 
     assert first() == ["pipeline", "linear"]
-    assert first(model="volkov") == ["volkov", "linear"]
+    assert first(model="volkov") == ["volkov", "volkov"]
     assert first(models=["volkov", "linear", "roofline"]) == ["volkov", "linear"]
 
 
-def test_who_has_no_answer_is_listed_with_the_reason():
+def test_who_has_no_answer_is_listed_with_the_reason(own_data: Path):
     found = lpp.explain(doubled(), n=4096, device=DEVICES)
     assert [on.device for on in found.devices] == list(DEVICES[:3])
     assert "no device called 'nobodys-device' is described" in found.refusals["nobodys-device"]
-    fury = found.devices[2]
-    assert list(fury.estimates) == ["linear", "roofline"]
-    assert "does not state" in fury.refusals["pipeline"]
-    assert fury.roofline is not None
-    assert (fury.advice, set(fury.gaps)) == ((), {"advice"})
+    save_fit(
+        Fit(model="linear", device="Mine", slug="mine", counting="paper", weights={"launches": 1.0}),
+        own_data / "fits" / "mine" / "linear.json",
+    )
+    (own_data / "devices").mkdir()
+    text = (BUNDLED / "nvidia-v100.toml").read_text(encoding="utf-8")
+    (own_data / "devices" / "mine.toml").write_text(text.replace("\nf32 = ", "\n# "), encoding="utf-8")
+    (mine,) = lpp.explain(doubled(), n=4096, device="mine").devices
+    assert list(mine.estimates) == ["linear"]
+    assert "does not state throughput.f32" in mine.refusals["pipeline"]
+    assert (mine.advice, mine.roofline, set(mine.gaps)) == ((), None, {"advice", "roofline"})
 
 
 def test_a_device_with_a_fit_and_no_description_answers_by_its_fit(own_data: Path):
@@ -95,7 +102,7 @@ def test_questions_that_make_no_sense_are_refused():
         ({"device": "nobodys-device"}, UnknownDeviceError, "no device called 'nobodys-device'"),
         ({"device": []}, ParameterError, "received an empty list"),
         ({"device": "nvidia-v100", "model": "best"}, UnknownModelError, "unknown model 'best'"),
-        ({"device": "amd-r9-fury", "models": ["pipeline"]}, LoopyperfError, "no model has an answer on 'amd-r9-fury'"),
+        ({"device": "nvidia-v100", "models": ["linear"]}, LoopyperfError, "no model has an answer on 'nvidia-v100'"),
         ({"device": "nvidia-v100", "parameters": {"k": 1}}, ParameterError, "superfluous|no size k"),
     ):
         with pytest.raises(error, match=words):

@@ -1,0 +1,52 @@
+"""What was assumed in place of numbers that a device's description lacks, and the notes that say so."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from loopyperf.device.quantity import Substitute
+from loopyperf.models.aspects import Aspect
+from loopyperf.units import prefixed
+
+Of = Literal["limit", "throughput", "latency of computation", "latency of memory"]
+LATENCIES: tuple[Of, ...] = ("latency of computation", "latency of memory")
+IN_WORDS: Mapping[Of, str] = {"limit": "limits of a core", "throughput": "throughputs"}
+"""of what there is one note; latencies have one for both kinds"""
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """A number that the description lacks, and what was assumed for it."""
+
+    of: Of
+    """whether models that know no latencies, or none of computation, need it"""
+    number: str
+    """with its name, e.g. ``"barrier 23 cycles"``"""
+    as_what: str
+    """e.g. ``"as local memory here"``"""
+
+    @classmethod
+    def made(cls, of: Of, name: str, number: Substitute) -> "Substitution":
+        """Return that the number called *name* was assumed."""
+        if of == "limit":
+            value = f"{number.value:,}"
+        else:
+            value = prefixed(number.value, "B/s") if number.unit == "B/s" else f"{number.value:.3g} {number.unit}"
+        return cls(of, f"{name} {value}", number.source)
+
+
+def substitution_notes(substitutions: Collection[Substitution], slug: str, sees: Collection[Aspect]) -> Iterator[str]:
+    """Yield a note on each kind of *substitutions* for the device *slug* that a model needs which *sees* so much."""
+    every = dict.fromkeys(substitutions)
+    for kind, words in IN_WORDS.items():
+        yield from _one_note(words, slug, [each for each in every if each.of == kind])
+    yield from _one_note("latencies", slug, [each for each in every if each.of in LATENCIES and each.of in sees])
+
+
+def _one_note(what: str, slug: str, substitutions: Collection[Substitution]) -> Iterator[str]:
+    sources: dict[str, list[str]] = {}
+    for each in substitutions:
+        sources.setdefault(each.as_what, []).append(each.number)
+    if sources:
+        told = (f"{', '.join(numbers)} ({as_what})" for as_what, numbers in sources.items())
+        yield f"{what} that the description of {slug} lacks are assumed: {'; '.join(told)}"

@@ -1,0 +1,89 @@
+"""Every model of a device answers for every device of the catalog, on what every framework generates."""
+
+from collections.abc import Callable
+from functools import cache
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import loopyperf as lpp
+from loopyperf.device.library import BUNDLED
+from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.on_device.timed_launch import TimedKernel
+
+SLUGS = sorted(path.stem for path in BUNDLED.glob("*.toml"))
+N = 64
+
+
+def made(domain: str, code: str, size: str, *arrays: lp.GlobalArg) -> lp.TranslationUnit:
+    assumptions = f"n >= {size} and n mod {size} = 0"
+    return lp.make_kernel(domain, code, [*arrays, ...], assumptions=assumptions, lang_version=(2018, 2))
+
+
+def grouped(unit: lp.TranslationUnit, **sizes: int) -> lp.TranslationUnit:
+    """Return *unit* with groups of so many work-items by iname, the last one fastest."""
+    for axis, (iname, size) in enumerate(reversed(sizes.items())):
+        unit = lp.split_iname(unit, iname, size, outer_tag=f"g.{axis}", inner_tag=f"l.{axis}")
+    return unit
+
+
+def stencil() -> lp.TranslationUnit:
+    u = lp.GlobalArg("u", np.float32, shape="n+2, n+2")
+    code = "v[i, j] = u[i, j+1] + u[i+2, j+1] + u[i+1, j] + u[i+1, j+2] - 4*u[i+1, j+1]"
+    unit = grouped(made("{[i, j]: 0 <= i, j < n}", code, "16", u), i=16, j=16)
+    return lp.add_prefetch(unit, "u", ["i_inner", "j_inner"], fetch_bounding_box=True, default_tag="l.auto")
+
+
+def multiplication(dtype: type[np.floating]) -> lp.TranslationUnit:
+    unit = made(
+        "{[i, j, k]: 0 <= i, j, k < n}",
+        "c[i, j] = sum(k, a[i, k]*b[k, j])",
+        "16",
+        lp.GlobalArg("a, b", dtype, shape="n, n"),
+    )
+    unit = lp.split_iname(grouped(unit, i=16, j=16), "k", 16)
+    unit = lp.add_prefetch(unit, "a", ["k_inner", "i_inner"], default_tag="l.auto")
+    return lp.add_prefetch(unit, "b", ["j_inner", "k_inner"], default_tag="l.auto")
+
+
+def bodies() -> lp.TranslationUnit:
+    code = "f[i] = sum(j, rsqrt((x[j] - x[i])*(x[j] - x[i]) + eps))"
+    arrays = lp.GlobalArg("x", np.float32, shape="n"), lp.ValueArg("eps", np.float32)
+    return grouped(made("{[i, j]: 0 <= i, j < n}", code, "64", *arrays), i=64)
+
+
+def copy() -> lp.TranslationUnit:
+    return grouped(made("{[i]: 0 <= i < n}", "b[i] = a[i]", "64", lp.GlobalArg("a", np.float32, shape="n")), i=64)
+
+
+def integers() -> lp.TranslationUnit:
+    code = "b[i] = (a[i]*a[i] + (a[i] >> 3)) ^ (a[i]*7 + 3)"
+    return grouped(made("{[i]: 0 <= i < n}", code, "64", lp.GlobalArg("a", np.int32, shape="n")), i=64)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(stencil, bodies, copy, integers),
+        *(pytest.param(lambda dtype=dtype: multiplication(dtype), id=name)
+          for name, dtype in (("f32", np.float32), ("f64", np.float64))),
+    ],
+)  # fmt: skip
+def test_every_model_answers_for_every_device(make: Callable[[], lp.TranslationUnit]) -> None:
+    unit = make()
+    graphs = cache(lambda lanes: lpp.instruction_graph(unit, warp_size=lanes, n=N))
+    for slug in SLUGS:
+        device = lpp.load_device(slug)
+        kernel = TimedKernel(graphs(device.warp_size), device)
+        for model in DEVICE_MODELS.values():
+            found = model.time(kernel)
+            assert 0 < float(found.seconds) < 0.1, (slug, model.name)
+            assumed = [note.partition(" assumed: ")[0] for note in found.notes if " are assumed: " in note]
+            assert len(assumed) == len(set(assumed)), (slug, model.name)  # one note of each kind
+
+
+def test_the_kernels_are_those_that_they_are_said_to_be() -> None:
+    counted = lpp.count(multiplication(np.float64)).properties().evaluate(n=N)
+    assert counted["f64 mul"] == N**3
+    assert lpp.count(stencil()).properties().evaluate(n=N)["barriers"] == N**2
