@@ -136,3 +136,13 @@ def test_inherited_fields_are_shown_as_well(documented: type) -> None:
 def test_a_number_of_a_device_is_described_with_its_unit() -> None:
     assert lpp.Device.clock.__doc__ == "clock of the cores under load; all cycles are its, in Hz"
     assert lpp.Device.cores.__doc__ == "cores of the device"
+
+
+def test_errors_that_docstrings_name_are_public():
+    named = {
+        error
+        for path in (SITE.parent / "loopyperf").rglob("*.py")
+        for error in re.findall(r":class:`(\w+(?:Error|Warning))`", path.read_text(encoding="utf-8"))
+    }
+    assert {"ParameterError", "UncountableError"} <= named
+    assert sorted(error for error in named if not hasattr(lpp, error)) == []
