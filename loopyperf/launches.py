@@ -13,7 +13,7 @@ from loopy.diagnostic import StaticValueFindingError
 from loopy.isl_helpers import static_max_of_pw_aff
 from loopy.kernel import LoopKernel
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, UnrolledIlpTag, UnrollTag
-from loopy.kernel.instruction import InstructionBase
+from loopy.kernel.instruction import InstructionBase, NoOpInstruction
 from loopy.schedule import Barrier as BarrierItem
 from loopy.schedule import (
     CallKernel,
@@ -27,8 +27,14 @@ from loopy.schedule import (
 from loopy.symbolic import get_dependencies, pw_aff_to_pw_aff_implemented_by_expr
 from pytools.tag import Tag
 
+from loopyperf.assumptions import SUBJECTS, Assumption
 from loopyperf.set_memory import SetMemory
 from loopyperf.set_products import projected
+
+ADDED_AXES = (
+    f"hardware axes that instructions leave out ({SUBJECTS}) are added by loopy.add_inames_for_unused_hw_axes, without "
+    "which Loopy generates no code"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,17 @@ class Launch:
     """of hardware inames, those that start from the same number whatever the sizes"""
     numbering: Mapping[str, tuple[str, int]]
     """hardware inames -> ``("group", axis)`` or ``("local", axis)``, that along which they number"""
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """Return which instructions leave out axes of the grid or of a group: Loopy generates no code for these."""
+        axes = set(self.numbering.values())
+        used = {
+            each.id: {self.numbering[iname] for iname in each.within_inames if iname in self.numbering}
+            for each in self.instructions
+            if not isinstance(each, NoOpInstruction)
+        }
+        return tuple(Assumption(ADDED_AXES, name, name) for name, own in used.items() if own != axes)
 
     def nested(self, names: Collection[str]) -> list[str]:
         """Return those of *names* that are loops of the device program, the outermost first, each once."""

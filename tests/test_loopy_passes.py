@@ -90,6 +90,27 @@ def test_a_kernel_saved_and_linearized_anew_is_counted_with_its_spills_to_global
     assert (found["global load 64-bit stride 1"], found["global store 64-bit stride 1"]) == (3 * 1024, 2 * 1024)
 
 
+def leaving_out_an_axis() -> lp.TranslationUnit:
+    unit = lp.make_kernel(
+        "{[i,j]: 0<=i,j<n}", "a[i] = 2*b[i] {id=one}\nc[i,j] = 3*d[i,j] {id=two}", name="both", lang_version=LANGUAGE
+    )
+    unit = lp.add_dtypes(unit, {"b": np.float32, "d": np.float32})
+    unit = lp.split_iname(unit, "i", 16, outer_tag="g.1", inner_tag="l.1")
+    return lp.split_iname(unit, "j", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+@pytest.mark.parametrize("asked", [{"device": "nvidia-v100", "model": "roofline"}, {"device": "amd-r9-fury"}])
+def test_a_kernel_that_needs_more_hardware_axes_is_estimated_with_a_note(asked: Any) -> None:
+    with pytest.raises(Exception, match="add_inames_for_unused_hw_axes"):
+        lp.generate_code_v2(leaving_out_an_axis())
+    said = [lpp.estimate(unit, n=1024, **asked).notes for unit in (leaving_out_an_axis(), with_all_axes())]
+    assert [sum("leave out (one)" in note for note in notes) for notes in said] == [1, 0]
+
+
+def with_all_axes() -> lp.TranslationUnit:
+    return lp.add_inames_for_unused_hw_axes(leaving_out_an_axis())
+
+
 # {{{ what Loopy prints
 
 

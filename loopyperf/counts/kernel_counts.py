@@ -166,12 +166,13 @@ class _Pass:
         classifier = StrideClassifier(self.counter, references)
         tallies = [tally for sighting in sightings for tally in self._tally(sighting, classifier)]
         tallies += [tally for launch in self.kernel.launches for tally in self._overheads(launch)]
+        added = (assumption for launch in self.kernel.launches for assumption in launch.assumptions)
         return KernelTallies(
             kernel=Signature(self.kernel.name, self.kernel.assumptions, group_of(self.kernel)),
             counting=self.counting,
             tallies=tuple(tally for tally in tallies if tally.source not in self.left_out),
             sub_group_size=self.sub_group_size,
-            assumed=sentences((*self.walker.assumed, *classifier.assumed)),
+            assumed=sentences((*added, *self.walker.assumed, *classifier.assumed)),
             left_out=tuple(self.left_out.values()),
             runs=self._runs() if self.left_out else {},
         )

@@ -7,6 +7,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from loopyperf.assumptions import Assumption
 from loopyperf.counts.magnitude import numbered
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import GraphError
@@ -92,6 +93,8 @@ class LaunchGraphs:
     """work-groups along each axis"""
     local_memory: int | None
     """bytes of a work-group; None where they depend on a parameter"""
+    assumed: tuple[Assumption, ...] = ()
+    """which hardware axes were added"""
 
     @property
     def groups(self) -> int:
@@ -171,7 +174,7 @@ def _graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_siz
             executions.weight(draft.statement, draft.conditions)
         kinds = (WarpKind(kind, executions, program) for kind in kinds_of_warps(program, executions))
         grid = {axis: grid_extent(launch, axis, sizes) for axis in sorted(launch.group_axes)}
-        launches.append(LaunchGraphs(launch.name, tuple(kinds), grid, launch.local_memory))
+        launches.append(LaunchGraphs(launch.name, tuple(kinds), grid, launch.local_memory, launch.assumptions))
     longest = max(launches, key=_executed)
     graph = longest.representative.graph if longest.kinds else Idg((), (), ())
     return KernelIdg(

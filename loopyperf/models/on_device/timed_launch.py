@@ -107,6 +107,7 @@ class TimedLaunch:
         self.machine, self.execution = self.compiled.machine, self.compiled.execution
         self._serve()
         self.assumed: tuple[Assumed, ...] = (
+            *launch.assumed,
             *self.compiled.assumed,
             *(assumption for each in self.accesses.values() for assumption in each.assumed),
             *launch.representative.working_sets().assumed,
