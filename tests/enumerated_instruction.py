@@ -216,8 +216,11 @@ class Visitor:
             return
         expr = self.in_full(expr)
         zero = np.zeros(len(self.points), int)
-        axes = np.array([zero, *(axis + zero for axis in self.addresses(expr, array, {}))])[:, active > 0]
-        found = Access(direction, name, bits, axes, self.lanes(expr, array))
+        lanes = self.lanes(expr, array)
+        axes = [zero, *(axis + zero for axis in self.addresses(expr, array, {}))]
+        if isinstance(lanes, Lanes) and len(lanes.steps) < len(axes):  # a step along no axis, but in memory
+            axes = [zero, sum(axes)]
+        found = Access(direction, name, bits, np.array(axes)[:, active > 0], lanes)
         self.happenings.append(Happening(found, 1, active))
 
     def in_full(self, expr: Any) -> Any:
@@ -251,9 +254,27 @@ class Visitor:
     def lanes(self, expr: Any, array: Any) -> Lanes | UnevenLanes:
         """Return how *expr* moves along ``l.0``."""
         (lane,) = self.kernel.lane_inames(self.inames) or (None,)
-        if lane is not None and not all(is_even(index, lane) for index in _indices(expr)):
+        if lane is None or all(is_even(index, lane, self.inames) for index in _indices(expr)):
+            return self.even_lanes(expr, array)
+        step = self.step_in_memory(expr, array, lane)
+        if step is None:
             return UnevenLanes(tuple(self.passes(expr, array, lane)))
-        return self.even_lanes(expr, array)
+        return Lanes(abs(step), (0, step), 1, abs(step))
+
+    def step_in_memory(self, expr: Any, array: Any, lane: str) -> int | None:
+        """Return how far each lane is from the one before, in elements; None where they are not equally far apart."""
+        if len(self.points) < 2:
+            return None
+        zero = np.zeros(len(self.points), int)
+        moved = {lane: self.points.columns[lane] + 1}
+        here, there = (sum(self.addresses(expr, array, where), zero) for where in ({}, moved))
+        columns = [self.points.columns[name] - self.points.columns[name].min() for name in sorted(self.inames)]
+        lengths = [int(column.max()) + 2 for column in columns]
+        places = np.ravel_multi_index(columns, lengths)
+        to_neighbour = np.ravel_multi_index([int(name == lane) for name in sorted(self.inames)], lengths)
+        has_neighbour = np.isin(places + to_neighbour, places)
+        steps = set((there - here)[has_neighbour if has_neighbour.any() else slice(None)].tolist())
+        return steps.pop() if len(steps) == 1 else None
 
     def passes(self, expr: Any, array: Any, lane: str) -> Iterator[np.ndarray]:
         """Yield the addresses of the first lanes in passes of the other loops that follow each other.

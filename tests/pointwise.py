@@ -23,6 +23,10 @@ class PointwiseEvaluator(EvaluationMapper):
     def map_if(self, expr: prim.If) -> Any:
         return np.where(self.rec(expr.condition), self.rec(expr.then), self.rec(expr.else_))
 
+    def map_call(self, expr: prim.Call) -> Any:
+        assert str(getattr(expr.function, "name", "")) == "abs", f"{expr} is not known"
+        return np.abs(self.rec(expr.parameters[0]))
+
     def map_min(self, expr: prim.Min) -> Any:
         return np.minimum.reduce(np.broadcast_arrays(*map(self.rec, expr.children)))
 
@@ -30,11 +34,14 @@ class PointwiseEvaluator(EvaluationMapper):
         return np.maximum.reduce(np.broadcast_arrays(*map(self.rec, expr.children)))
 
 
-def is_even(expr: Any, variable: str) -> bool:
-    """Return whether *expr* is seen to be an affine function of *variable*."""
+def is_even(expr: Any, variable: str, loops: frozenset[str]) -> bool:
+    """Return whether *expr* is seen to grow by the same number with *variable*, wherever the *loops* are."""
     parts = [part for part in getattr(expr, "children", ()) if variable in get_dependencies(part)]
     if variable not in get_dependencies(expr) or isinstance(expr, prim.Variable):
         return True
-    if isinstance(expr, prim.Product) and len(parts) > 1:
+    if (
+        isinstance(expr, prim.Product)
+        and sum(not loops.isdisjoint(get_dependencies(each)) for each in expr.children) > 1
+    ):
         return False
-    return isinstance(expr, (prim.Sum, prim.Product)) and all(is_even(part, variable) for part in parts)
+    return isinstance(expr, (prim.Sum, prim.Product)) and all(is_even(part, variable, loops) for part in parts)

@@ -141,15 +141,35 @@ _FAMILY = {
     "diagonal": _diagonal,
 }
 
-UNEVEN = ("({0})//3", "({0})//4", "({0}) % 8", "2*(({0}) % 4)", "(({0}) % 2)*1000", "{0} + ({1})//4")
+UNEVEN = (
+    *("({0})//3", "({0})//4", "({0}) % 8", "2*(({0}) % 4)", "(({0}) % 2)*1000", "{0} + ({1})//4"),
+    *("({0}) << 1", "(({0}) << 1) | 1", "({0}) >> 1", "({0}) & 7", "({0}) ^ 1", "(({0}) & -4) + 3 - (({0}) & 3)"),
+    *("if({0} < 5, {0}, 5)", "if({0} < 3, {0} + 20, {0} - 3)", "({0} + 13) % 64", "({0}) * ({1})"),
+)
+"""indices that are not affine, or start from what is not"""
+RESHAPED = (
+    "({e})//{a}, ({e}) % {a}",
+    "({e})//{ab}, ({e})//{b} % {a}, ({e}) % {b}",
+    "({e})//{ab}, ({e}) % {ab}//{b}, ({e}) % {b}",
+)
+"""indices into arrays of the same elements in axes of other lengths"""
 
 
 def draw_uneven_access(draw: Any, called: str, loops: Sequence[Loop]) -> tuple[Array, str]:
-    """Draw an array of its own and the source of an access whose index is not affine, or starts from what is not."""
+    """Draw an array of its own and the source of an access whose indices are not affine, or start from what is not."""
     first, second = (draw(st.sampled_from(loops)) for _ in range(2))
     moved = [_moved(name(loop.name), loops) for loop in (first, second)]
-    source = draw(st.sampled_from(UNEVEN)).format(*moved)
-    array = Array(called, draw(st.sampled_from(TYPES)), "C", [], statements={"its own"}, is_bounded=False)
+    dtype = draw(st.sampled_from(TYPES))
+    if draw(st.booleans()):
+        source = draw(st.sampled_from(UNEVEN)).format(*moved)
+        return Array(called, dtype, "C", [], statements={"its own"}, is_bounded=False), f"{called}[{source}]"
+    a, b = (draw(st.sampled_from([2, 3, 4, 6])) for _ in range(2))
+    element = moved[0] * draw(st.sampled_from([1, 2, 3, 4])) + moved[1]
+    source = draw(st.sampled_from(RESHAPED)).format(e=element, a=a, b=b, ab=a * b)
+    lengths = [4095, a - 1] if source.count(",") == 1 else [4095, a - 1, b - 1]
+    array = Array(
+        called, dtype, draw(st.sampled_from("CCF")), [number(each) for each in lengths], statements={"its own"}
+    )
     return array, f"{called}[{source}]"
 
 

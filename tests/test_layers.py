@@ -24,6 +24,7 @@ LAYERS = (
         "set_memory",
         "own_sets",
         "set_products",
+        "quasi_affine",
         "user_data",
         "files",
     },

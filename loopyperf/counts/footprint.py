@@ -5,24 +5,23 @@ lies between the elements of a layout with gaps too. Classes describe large prob
 admissible size, exactly. The end of the array, where a last lane has no neighbour, is left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import cached_property, reduce
 from math import ceil
 from operator import itemgetter
-from typing import Any
 
 import islpy as isl
-import pymbolic.primitives as prim
-from loopy.diagnostic import UnableToDetermineAccessRangeError
-from loopy.symbolic import SubstitutionMapper, get_access_map
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.lanes import EvenLanes
 from loopyperf.counts.memory import Reference, element_strides
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.errors import UncountableError
+from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
+from loopyperf.quasi_affine import quasi_affine_map
 
 PARAM = isl.dim_type.param
 SET = isl.dim_type.set
@@ -88,21 +87,49 @@ def _first_possible(admissible: isl.Set, wishes: Iterable[isl.Set]) -> isl.Set:
 # }}}
 
 
+class TooCostlyError(UncountableError):
+    """Sets on which isl works longer than it is given."""
+
+
+@contextmanager
+def limited_effort(operations: int) -> Generator[None]:
+    """Let isl make so many *operations* of its own at most, a few million a second; raises :class:`TooCostlyError`."""
+    context = isl.DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(operations)
+    try:
+        yield
+    except isl.Error as error:
+        if "maximal number of operations" not in str(error):
+            raise
+        raise TooCostlyError(f"isl did not finish within {operations} operations") from error
+    finally:
+        context.set_max_operations(0)
+
+
 class Footprint:
     """The cells of one array that a kernel touches at *sizes*, as far as the source tells them."""
 
     def __init__(
-        self, counter: ExecutionCounter, references: Sequence[tuple[Site, Reference]], sizes: Mapping[str, int]
+        self,
+        counter: ExecutionCounter,
+        references: Sequence[tuple[Site, Reference]],
+        sizes: Mapping[str, int],
+        in_elements: bool = False,
     ) -> None:
-        """Take the cells that *references* touch, which are of one array and one size."""
+        """Take the cells that *references* touch, which are of one array and one size.
+
+        A cell has an index for each axis or, *in_elements*, its distance in memory from the first one.
+        """
         self.counter = counter
         self.references = references
         self.sizes = sizes
-        self._strides = element_strides(counter.kernel, references[0][1], sizes)
+        self.in_elements = in_elements
+        self._strides = (1,) if in_elements else element_strides(counter.kernel, references[0][1], sizes)
 
     @cached_property
     def cells(self) -> isl.Set:
-        """Return the union of all cells touched, over the array's axes."""
+        """Return the union of all cells touched."""
         return reduce(isl.Set.union, self._known).coalesce()
 
     @cached_property
@@ -111,17 +138,21 @@ class Footprint:
         return [cells for cells in found if cells is not None]
 
     def touched(self, site: Site, ref: Reference) -> isl.Set | None:
-        """Return the cells that *ref* touches at *site*; None where they are no affine function of its loops."""
-        at_sizes = SubstitutionMapper(self._size)
+        """Return the cells that *ref* touches at *site*; None where they are no quasi-affine function of its loops."""
         try:
-            points = _fixed(self.counter.points(site), self.sizes)
-            access = get_access_map(points, tuple(at_sizes(expression) for expression in ref.index))
-        except (UnableToDetermineAccessRangeError, UncountableError):
+            points = at_sizes(self.counter.points(site), self.sizes)
+            access = quasi_affine_map(points, tuple(substituted(each, self.sizes) for each in ref.index))
+        except UncountableError:
             return None
-        return access.range().coalesce()
+        cells = access.range().coalesce()
+        return cells.apply(self._to_element(ref)).coalesce() if self.in_elements and not ref.is_linear else cells
 
-    def _size(self, leaf: Any) -> int | None:
-        return self.sizes.get(leaf.name) if isinstance(leaf, prim.Variable) else None
+    def _to_element(self, ref: Reference) -> isl.Map:
+        """Return the map from the indices of *ref*, whose cells isl finds simpler, to its distance in memory."""
+        strides = element_strides(self.counter.kernel, ref, self.sizes)
+        indices = ", ".join(f"x{axis}" for axis in range(len(strides)))
+        element = " + ".join(f"{stride}*x{axis}" for axis, stride in enumerate(strides))
+        return isl.Map(f"{{ [{indices}] -> [{element}] }}")
 
     def density(self, lanes: isl.Set, pattern: EvenLanes) -> Fraction | None:
         """Return the touched share of the memory between neighbours of *lanes*; None where no lane has a neighbour.
@@ -147,9 +178,9 @@ class Footprint:
         return Fraction(number_of_points(between & cells), elements)
 
     def share_reached(self, lanes: Sequence[tuple[int, ...]]) -> Fraction | None:
-        """Return the touched share of the memory from the first to before the last of *lanes*.
+        """Return the touched share of the memory from the first to before the last of the cells *lanes*.
 
-        None where they differ along several axes, or where no cells are known.
+        None where these differ along several axes, or where no cells are known.
         """
         moving = [axis for axis, places in enumerate(zip(*lanes, strict=True)) if len(set(places)) > 1]
         if len(moving) != 1 or not self._known:
@@ -204,7 +235,8 @@ def _extent(strides: Sequence[int], axis: int) -> int:
     return ceil(Fraction(min(abs(stride) for stride in strides if abs(stride) > own), own))
 
 
-def _fixed(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
+def at_sizes(points: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
+    """Return *points* where their parameters have these *sizes*."""
     for name, (kind, index) in points.get_var_dict(PARAM).items():
         points = points.fix_val(kind, index, isl.Val(sizes[name]))
     return points.project_out(PARAM, 0, points.dim(PARAM))

@@ -21,13 +21,13 @@ from typing import Any
 import islpy as isl
 import pymbolic.primitives as prim
 from loopy.diagnostic import ExpressionNotAffineError
-from loopy.symbolic import CoefficientCollector, DependencyMapper, IdentityMapper, get_dependencies
+from loopy.symbolic import CoefficientCollector, IdentityMapper, TypeCast, WalkMapper, get_dependencies
 from pymbolic.mapper import UnsupportedExpressionError
 from pymbolic.mapper.evaluator import EvaluationMapper
 from pymbolic.mapper.flattener import flatten
 
 from loopyperf.counts.loops import LoopPoints
-from loopyperf.counts.memory import Reference, element_strides, value_at
+from loopyperf.counts.memory import CASES, Reference, element_strides, value_at
 from loopyperf.kernel import Kernel
 
 SET = isl.dim_type.set
@@ -40,12 +40,6 @@ SEPARATE = 5
 """elements: lanes further apart do not share what memory moves at once; the highest stride class is more than 4"""
 
 
-NOT_AFFINE = (
-    *(prim.FloorDiv, prim.Remainder, prim.Min, prim.Max, prim.If, prim.Call, prim.Subscript),
-    *(prim.LeftShift, prim.RightShift, prim.BitwiseAnd, prim.BitwiseOr, prim.BitwiseXor),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class EvenLanes:
     """Lanes that are all equally far apart."""
@@ -55,6 +49,11 @@ class EvenLanes:
     stride: int
     """elements from one lane's address to the next one's, without sign"""
 
+    @property
+    def density(self) -> Fraction:
+        """Return the share of the elements between lanes that some lane has."""
+        return Fraction(1, max(self.stride, 1))
+
 
 @dataclass(frozen=True, slots=True)
 class UnevenLanes:
@@ -63,6 +62,11 @@ class UnevenLanes:
     addresses: tuple[int, ...]
     """in elements"""
     indices: tuple[tuple[int, ...], ...]
+
+    @property
+    def moved_axes(self) -> int:
+        """Return along how many axes lanes differ."""
+        return sum(len(set(places)) > 1 for places in zip(*self.indices, strict=True))
 
     @property
     def span(self) -> int:
@@ -98,9 +102,6 @@ class UnevenLanes:
 class LanesByData:
     """Lanes whose addresses are data."""
 
-    index: str
-    """what tells them apart"""
-
 
 Lanes = EvenLanes | UnevenLanes | LanesByData
 
@@ -113,26 +114,29 @@ def lanes_of(
     None where lanes have to be enumerated and none is active at *sizes*.
     """
     lanes = kernel.lane_inames(inames)
-    by_data = _told_apart_by_data(kernel, inames, loops, lanes, ref)
-    if by_data is not None:
-        return LanesByData(by_data)
+    if _are_told_apart_by_data(kernel, inames, loops, lanes, ref):
+        return LanesByData()
     strides = element_strides(kernel, ref, sizes)
-    try:
-        steps = tuple(_step(expression, lanes, sizes) for expression in ref.index)
-    except (ExpressionNotAffineError, UnsupportedExpressionError, RuntimeError):
+    steps = [_step(expression, lanes) for expression in ref.index]
+    if any(step is None or get_dependencies(step) - sizes.keys() for step in steps):
         return _typical(loops.points, lanes, ref, strides, sizes)
-    return EvenLanes(steps, abs(sum(step * stride for step, stride in zip(steps, strides, strict=True))))
+    known = tuple(value_at(step, sizes, f"the index {index}") for step, index in zip(steps, ref.index, strict=True))
+    return EvenLanes(known, abs(sum(map(mul, known, strides))))
 
 
 # {{{ lanes that are equally far apart
 
 
-def _step(expression: Any, lanes: frozenset[str], sizes: Mapping[str, int]) -> int:
+def _step(expression: Any, lanes: frozenset[str]) -> Any | None:
+    """Return what *expression* grows by from lane to lane, an expression; None where it is not affine in *lanes*."""
     if not lanes & get_dependencies(expression):
         return 0
-    # Flattening drops products with zero, which the collector does not expect.
-    coefficients = CoefficientCollector(lanes)(flatten(_OffsetsByName(lanes)(expression)))
-    return sum(value_at(coefficients.get(prim.Variable(lane), 0), sizes, f"the index {expression}") for lane in lanes)
+    try:
+        # Flattening drops products with zero, which the collector does not expect.
+        coefficients = CoefficientCollector(lanes)(flatten(_OffsetsByName(lanes)(expression)))
+    except (ExpressionNotAffineError, UnsupportedExpressionError, RuntimeError):
+        return None
+    return prim.flattened_sum([coefficients.get(prim.Variable(lane), 0) for lane in lanes])
 
 
 class _OffsetsByName(IdentityMapper[[]]):
@@ -143,7 +147,7 @@ class _OffsetsByName(IdentityMapper[[]]):
         self.lanes = lanes
 
     def rec(self, expr: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(expr, NOT_AFFINE) and not self.lanes & get_dependencies(expr):
+        if isinstance(expr, (*CASES, prim.Call, prim.Subscript)) and not self.lanes & get_dependencies(expr):
             return prim.Variable("an offset")
         return super().rec(expr, *args, **kwargs)
 
@@ -156,34 +160,72 @@ class _OffsetsByName(IdentityMapper[[]]):
 # {{{ lanes told apart by data
 
 
-def _told_apart_by_data(
+def _are_told_apart_by_data(
     kernel: Kernel, inames: frozenset[str], loops: LoopPoints, lanes: frozenset[str], ref: Reference
-) -> str | None:
-    """Return an index of *ref* whose value in neighbouring lanes depends on data, as text, if there is one."""
+) -> bool:
+    """Return whether an index of *ref* depends on data that differs between neighbouring lanes."""
     own = {loop for loop, data in loops.starts.items() if data & kernel.lane_variables}
-    for expression in ref.index:
-        names = get_dependencies(expression)
-        others = names - inames - kernel.parameters
-        if names & own or others & kernel.lane_variables or (others and _looks_up(expression, lanes)):
-            return str(expression)
-    return None
+    known = inames | kernel.parameters
+    names = frozenset[str]().union(*map(get_dependencies, ref.index))
+    return bool(names & own or (names - known) & kernel.lane_variables) or any(
+        _data_moves_lanes(expression, lanes, known) for expression in ref.index
+    )
 
 
 def offsets_in_temporaries(kernel: Kernel) -> dict[str, Any]:
     """Return what the integer temporaries stand for in which lanes have no data of their own."""
+    known = kernel.parameters | kernel.loopy_kernel.all_inames()
 
     def is_of_lanes(value: Any) -> bool:
         names = get_dependencies(value)
         lanes = kernel.lane_inames(names & kernel.loopy_kernel.all_inames())
-        return bool(names & kernel.lane_variables) or _looks_up(value, lanes)
+        return bool(names & kernel.lane_variables) or _data_moves_lanes(value, lanes, known)
 
     return {name: value for name, value in kernel.integer_temporaries.items() if not is_of_lanes(value)}
 
 
-def _looks_up(expression: Any, lanes: frozenset[str]) -> bool:
-    """Return whether *expression* has a subscript or a call of a function in it that depends on *lanes*."""
-    parts = DependencyMapper(include_subscripts=True, include_calls=True)(expression)
-    return any(lanes & get_dependencies(part) for part in parts if not isinstance(part, prim.Variable))
+def _data_moves_lanes(expression: Any, lanes: frozenset[str], known: frozenset[str]) -> bool:
+    """Return whether data tells how far apart *lanes* are: data that is no summand, which would move all alike.
+
+    Data is what depends on other names than *known* ones, and what functions return.
+    """
+    if not _depends(expression, lanes) or not _is_data(expression, known):
+        return False
+    match expression:
+        case prim.Sum(children=parts):
+            return any(_data_moves_lanes(part, lanes, known) for part in parts)
+        case prim.Product(children=parts):
+            moving = [part for part in parts if _depends(part, lanes) or _is_data(part, known)]
+            return len(moving) > 1 or _data_moves_lanes(moving[0], lanes, known)
+        case prim.FloorDiv(numerator=part, denominator=by) | prim.Remainder(numerator=part, denominator=by):
+            return _depends(by, lanes) or _is_data(by, known) or _data_moves_lanes(part, lanes, known)
+        case TypeCast(child=part):
+            return _data_moves_lanes(part, lanes, known)
+        case _:
+            return True
+
+
+def _depends(expression: Any, lanes: frozenset[str]) -> bool:
+    return not lanes.isdisjoint(get_dependencies(expression))
+
+
+def _is_data(expression: Any, known: frozenset[str]) -> bool:
+    return not get_dependencies(expression) <= known or _calls(expression)
+
+
+def _calls(expression: Any) -> bool:
+    """Return whether *expression* calls a function."""
+    finder = _Calls()
+    finder(expression)
+    return finder.found
+
+
+class _Calls(WalkMapper[[]]):
+    found = False
+
+    def visit(self, expr: Any) -> bool:
+        self.found |= isinstance(expr, prim.Call)
+        return not self.found
 
 
 # }}}

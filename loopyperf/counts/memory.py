@@ -4,17 +4,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import islpy as isl
 import numpy as np
+import pymbolic.primitives as prim
 from loopy.kernel.array import ArrayBase, FixedStrideArrayDimTag, SeparateArrayArrayDimTag, VectorArrayDimTag
 from loopy.kernel.data import AddressSpace, ArrayArg, ConstantArg, TemporaryVariable
-from loopy.symbolic import get_dependencies
+from loopy.symbolic import IdentityMapper, WalkMapper, get_dependencies
 from loopy.types import LoopyType
 from pymbolic import evaluate
 
 from loopyperf.assumptions import Assumption
 from loopyperf.counts.item import Direction, Space
 from loopyperf.errors import UncountableError
+from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
+from loopyperf.quasi_affine import NotQuasiAffineError, simplified
+
+CASES = (
+    *(prim.FloorDiv, prim.Remainder, prim.Min, prim.Max, prim.If, prim.LeftShift, prim.RightShift),
+    *(prim.BitwiseAnd, prim.BitwiseOr, prim.BitwiseXor, prim.BitwiseNot),
+)
+"""operations whose results may not be affine where their operands are"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +60,27 @@ def reference(
     if not isinstance(array, (ArrayArg, ConstantArg, TemporaryVariable)):
         raise UncountableError(f"no count for accesses of {name!r}, of class {type(array).__name__}")
     space: Space = "local" if array.address_space == AddressSpace.LOCAL else "global"
+    index = tuple(_Absolutes(kernel)(expression) for expression in index)
     axis = vector_axis(array)
     if axis is not None and vector is not None and vector in get_dependencies(index[axis]):
         whole = tuple(0 if place == axis else expression for place, expression in enumerate(index))
         return Reference(direction, space, name, whole, vector_bits(kernel, array, axis), is_whole=True)
     return Reference(direction, space, name, index, 8 * element_type(array).itemsize)
+
+
+class _Absolutes(IdentityMapper[[]]):
+    """Writes the absolute values of integers, which Loopy calls functions, as maxima."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+
+    def map_call(self, expr: prim.Call) -> Any:
+        callee = self.kernel.callables.get(getattr(expr.function, "name", None))
+        if getattr(callee, "name", None) != "abs":
+            return super().map_call(expr)
+        value: Any = self.rec(expr.parameters[0])
+        return prim.Max((value, -value))
 
 
 def linear_reference(kernel: Kernel, name: str, index: Any, direction: Direction) -> Reference | None:
@@ -136,6 +162,59 @@ def element_strides(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) ->
         else:
             raise UncountableError(f"no count for accesses of {ref.array!r}, whose axes are laid out as {tag}")
     return tuple(strides)
+
+
+def position(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) -> Any:
+    """Return how far the element of *ref* lies from the first one of its array, in units of what it accesses."""
+    strides = element_strides(kernel, ref, sizes)
+    return prim.flattened_sum([index * stride for index, stride in zip(ref.index, strides, strict=True) if stride])
+
+
+def in_elements(kernel: Kernel, ref: Reference, points: isl.Set, sizes: Mapping[str, int]) -> Reference:
+    """Return *ref* by one index that counts elements, where at *points* that has fewer floors than one for each axis.
+
+    So ``x[(3*i + j)//6, (3*i + j) % 6]`` is element ``3*i + j``, an affine function. *points* are those of its loops at
+    *sizes*. Where no index has floors, and where axes are separate arrays, *ref* is returned as it is.
+    """
+    cases = _number_of_cases(*ref.index)
+    if not cases or not is_one_array(kernel, ref) or points.is_empty():
+        return ref
+    lanes = kernel.lane_inames(frozenset(points.get_var_names_not_none(isl.dim_type.set)))
+    element = substituted(position(kernel, ref, sizes), sizes)
+    try:
+        element = simplified(element, points, lambda part: lanes.isdisjoint(get_dependencies(part)))
+    except NotQuasiAffineError:
+        return ref
+    return replace(ref, index=(element,), is_linear=True) if _number_of_cases(element) < cases else ref
+
+
+def is_one_array(kernel: Kernel, ref: Reference) -> bool:
+    """Return whether all elements that the indices of *ref* may tell are at fixed distances in one array."""
+    array = kernel.array(ref.array)
+    tags = None if array is None or ref.is_linear else array.dim_tags
+    return tags is None or not any(isinstance(tag, SeparateArrayArrayDimTag) for tag in tags)
+
+
+class _Cases(WalkMapper[[]]):
+    """Finds what makes expressions other than affine, data apart; a quotient and its remainder are one floor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[Any] = set()
+
+    def visit(self, expr: Any) -> bool:
+        if isinstance(expr, (prim.FloorDiv, prim.Remainder)):
+            self.found.add((expr.numerator, expr.denominator))
+        elif isinstance(expr, CASES):
+            self.found.add(expr)
+        return not isinstance(expr, (prim.Subscript, prim.Call))
+
+
+def _number_of_cases(*expressions: Any) -> int:
+    finder = _Cases()
+    for expression in expressions:
+        finder(expression)
+    return len(finder.found)
 
 
 def value_at(expression: Any, sizes: Mapping[str, int], what: str) -> int:

@@ -4,19 +4,33 @@ Classes describe large problems (Stevens and Klöckner, section 2.1): they are t
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from math import ceil
+from typing import Any
 
 from loopyperf.assumptions import NAME, SUBJECTS, Assumption
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.footprint import Footprint, large_sizes, spacious_sizes
+from loopyperf.counts.footprint import (
+    Footprint,
+    TooCostlyError,
+    at_sizes,
+    large_sizes,
+    limited_effort,
+    spacious_sizes,
+)
 from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
-from loopyperf.counts.memory import Reference
+from loopyperf.counts.memory import Reference, in_elements, is_one_array, position
 from loopyperf.counts.predicates.conditions import Conditions
+from loopyperf.errors import UncountableError
 
 EDGE = Fraction(1, 64)
 """of a part: so little more than a half, a third or a quarter is the edge of an array, and tips no class"""
+
+EFFORT = 100_000
+"""operations of isl on the cells of an access, about a second; what is usual takes less than a fifth of them"""
 
 STRIDE_CLASSES = (
     "0",
@@ -57,6 +71,8 @@ class StrideClassifier:
         """in the order in which they were made"""
         self._footprints: dict[tuple[str, bool, int, tuple[int, ...]], Footprint] = {}
         self._classes: dict[tuple[frozenset[str], Conditions, Reference], str] = {}
+        self._elements: dict[Any, Reference] = {}
+        self._arrays_by_element: dict[Any, bool] = {}
 
     def stride_class(self, site: Site, ref: Reference) -> str:
         """Return the amortized stride fraction of *ref* at *site*; raises :class:`UncountableError`."""
@@ -67,10 +83,10 @@ class StrideClassifier:
 
     def _classified(self, site: Site, ref: Reference) -> str:
         sizes = self._large_sizes
-        lanes = self._lanes(site, ref, sizes)
+        form, lanes = self._lanes(site, ref, sizes)
         if lanes is None:  # a loop from m to n, say, where all sizes are equally large
             sizes = spacious_sizes(self.counter.kernel, self.counter.points(site))
-            lanes = self._lanes(site, ref, sizes)
+            form, lanes = self._lanes(site, ref, sizes)
         assert lanes is not None, f"what never happens has no tally: {ref}"
         match lanes:
             case LanesByData():
@@ -78,17 +94,10 @@ class StrideClassifier:
             case UnevenLanes(stride=stride) if stride <= 1:
                 self._say_shared(ref, lanes)
                 return stride_class(stride, Fraction(1))
-            case UnevenLanes():
-                reached = self._footprint(ref, sizes).share_reached(lanes.indices)
-                return stride_class(lanes.stride, reached or lanes.density)
             case EvenLanes(stride=stride) if stride <= 1:
                 return stride_class(stride, Fraction(1))
-            case EvenLanes():
-                return self._class_by_density(site, ref, lanes)
-
-    def _lanes(self, site: Site, ref: Reference, sizes: Mapping[str, int]) -> Lanes | None:
-        loops = self.counter.loops(site.inames)
-        return lanes_of(self.counter.kernel, site.inames, loops, ref, sizes)
+            case _:
+                return self._class_by_density(site, ref, form, lanes, sizes)
 
     def _class_by_data(self, ref: Reference, lanes: LanesByData) -> str:
         stated = self.counter.typical.stride(ref.array, STRIDE_CLASSES)
@@ -111,18 +120,71 @@ class StrideClassifier:
     def _assume(self, ref: Reference, sentence: str) -> None:
         self.assumed[ref.assumption(sentence)] = None
 
+    # {{{ forms
+
+    def _lanes(self, site: Site, ref: Reference, sizes: Mapping[str, int]) -> tuple[Reference, Lanes | None]:
+        """Return *ref* in the form in which its array's cells are looked at, and how its lanes move."""
+        kernel = self.counter.kernel
+        form = self._by_element(site, ref, sizes)
+        if not form.is_linear and is_one_array(kernel, ref) and self._is_by_element(ref, sizes):
+            form = replace(ref, index=(position(kernel, ref, sizes),), is_linear=True)
+        return form, lanes_of(kernel, site.inames, self.counter.loops(site.inames), form, sizes)
+
+    def _is_by_element(self, ref: Reference, sizes: Mapping[str, int]) -> bool:
+        """Return whether an access of the array of *ref* is looked at by the element."""
+        key = (ref.array, ref.bits, tuple(sizes.values()))
+        if key not in self._arrays_by_element:
+            alike = (each for each in self.references if (each[1].array, each[1].bits) == (ref.array, ref.bits))
+            self._arrays_by_element[key] = any(self._by_element(*each, sizes).is_linear for each in alike)
+        return self._arrays_by_element[key]
+
+    def _by_element(self, site: Site, ref: Reference, sizes: Mapping[str, int]) -> Reference:
+        """Return *ref* by the element that it accesses, where that is simpler than an index for each axis."""
+        key = (site.inames, ref, tuple(sizes.values()))
+        if key not in self._elements:
+            self._elements[key] = ref
+            with suppress(UncountableError):  # that of loops is raised where these are counted
+                # Lanes that conditions leave out are neighbours all the same.
+                points = at_sizes(self.counter.loops(site.inames).points, sizes)
+                self._elements[key] = in_elements(self.counter.kernel, ref, points, sizes)
+        return self._elements[key]
+
+    # }}}
+
     # {{{ by density
 
-    def _class_by_density(self, site: Site, ref: Reference, lanes: EvenLanes) -> str:
-        footprint = self._footprint(ref, self._large_sizes)
-        touched = footprint.touched(site, ref)
+    def _class_by_density(
+        self, site: Site, ref: Reference, form: Reference, lanes: EvenLanes | UnevenLanes, sizes: Mapping[str, int]
+    ) -> str:
+        try:
+            with limited_effort(EFFORT):
+                if isinstance(lanes, UnevenLanes):
+                    return self._class_of_uneven(site, ref, form, lanes, sizes)
+                return self._class_of_even(site, ref, form, lanes)
+        except TooCostlyError:
+            self._say_unused(ref, "cells of accesses take too long to count")
+        return stride_class(lanes.stride, lanes.density)
+
+    def _say_unused(self, ref: Reference, why: str) -> None:
+        self._assume(ref, f"{why} ({SUBJECTS}); what lies between their lanes is assumed unused")
+
+    def _class_of_uneven(
+        self, site: Site, ref: Reference, form: Reference, lanes: UnevenLanes, sizes: Mapping[str, int]
+    ) -> str:
+        cells = lanes.indices
+        if lanes.moved_axes > 1 and is_one_array(self.counter.kernel, form):
+            form, cells = replace(form, is_linear=True), tuple((address,) for address in lanes.addresses)
+        reached = self._footprint(form, sizes).share_reached(cells)
+        if reached is None or self._footprint(ref, sizes).touched(site, ref) is None:
+            self._say_unused(ref, "addresses are no affine functions of loops")
+        return stride_class(lanes.stride, reached or lanes.density)
+
+    def _class_of_even(self, site: Site, ref: Reference, form: Reference, lanes: EvenLanes) -> str:
+        footprint = self._footprint(form, self._large_sizes)
+        touched = footprint.touched(site, form)
         if touched is None:
-            self._assume(
-                ref,
-                f"addresses are no affine functions of loops ({SUBJECTS}); what lies between their lanes is assumed "
-                "unused",
-            )
-            return stride_class(lanes.stride, Fraction(1, lanes.stride))
+            self._say_unused(ref, "addresses are no affine functions of loops")
+            return stride_class(lanes.stride, lanes.density)
         if density := footprint.density(touched, lanes):
             return stride_class(lanes.stride, density)
         alone = None
@@ -136,13 +198,15 @@ class StrideClassifier:
         Where no lane has a neighbour anywhere, it is that of the lanes *alone* at these sizes, if there are any.
         """
         sizes = spacious_sizes(self.counter.kernel, self.counter.points(site))
-        lanes = self._lanes(site, ref, sizes)
-        assert isinstance(lanes, EvenLanes), "an index that is affine at one size is affine at every size"
+        form, lanes = self._lanes(site, ref, sizes)
+        if isinstance(lanes, UnevenLanes):  # there are cases that sizes which are equally large leave out
+            return alone or self._class_of_uneven(site, ref, form, lanes, sizes)
+        assert isinstance(lanes, EvenLanes), "data moves lanes at one size as at another"
         if lanes.stride <= 1:
             return str(lanes.stride)
-        footprint = self._footprint(ref, sizes)
-        touched = footprint.touched(site, ref)
-        assert touched is not None, "an index that is affine at one size is affine at every size"
+        footprint = self._footprint(form, sizes)
+        touched = footprint.touched(site, form)
+        assert touched is not None, "cells are known at one size as at another"
         density = footprint.density(touched, lanes)
         if density is None and alone is not None:
             return alone
@@ -152,15 +216,15 @@ class StrideClassifier:
     def _large_sizes(self) -> dict[str, int]:
         return large_sizes(self.counter.kernel)
 
-    def _footprint(self, ref: Reference, sizes: Mapping[str, int]) -> Footprint:
-        key = (ref.array, ref.is_linear, ref.bits, tuple(sizes.values()))
+    def _footprint(self, form: Reference, sizes: Mapping[str, int]) -> Footprint:
+        key = (form.array, form.is_linear, form.bits, tuple(sizes.values()))
         if key not in self._footprints:
             alike = [
-                (site, other)
+                (site, self._by_element(site, other, sizes) if form.is_linear else other)
                 for site, other in self.references
-                if (other.array, other.is_linear, other.bits) == (ref.array, ref.is_linear, ref.bits)
+                if (other.array, other.bits) == (form.array, form.bits) and (form.is_linear or not other.is_linear)
             ]
-            self._footprints[key] = Footprint(self.counter, alike, sizes)
+            self._footprints[key] = Footprint(self.counter, alike, sizes, form.is_linear)
         return self._footprints[key]
 
     # }}}

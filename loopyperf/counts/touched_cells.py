@@ -12,16 +12,15 @@ from functools import reduce
 from typing import cast
 
 import islpy as isl
-from loopy.diagnostic import UnableToDetermineAccessRangeError
-from loopy.symbolic import get_access_map, get_dependencies
+from loopy.symbolic import get_dependencies
 
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.kernel_counts import memory_references
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.typical import Typical
-from loopyperf.errors import UncountableError
 from loopyperf.kernel import Kernel
+from loopyperf.quasi_affine import NotQuasiAffineError, quasi_affine_map
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,6 @@ def _cells(counter: ExecutionCounter, site: Site, ref: Reference) -> isl.Set | N
         return None
     points = counter.points(site).align_params(counter.kernel.assumptions.get_space())
     try:
-        return get_access_map(points, ref.index).range()
-    except (UnableToDetermineAccessRangeError, UncountableError):
+        return quasi_affine_map(points, ref.index).range()
+    except NotQuasiAffineError:
         return None

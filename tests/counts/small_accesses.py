@@ -223,6 +223,86 @@ def wraps_in_some_groups() -> lp.TranslationUnit:
     return lanes(kernel("{[i]: 0<=i<n}", "out[i] = a[(i+1) % 64] + b[(i+1) % 17]", *arrays, sizes("n")))
 
 
+# }}}
+
+
+# {{{ addresses that are affine only as a whole
+
+
+def _of_rows(index: str, shape: str, order: str = "C", lane: str = "i") -> lp.TranslationUnit:
+    """Return a kernel that loads *index* of an array *a* at each place of rows of 16."""
+    unit = kernel(
+        "{[i,j]: 0<=i<n and 0<=j<16}",
+        f"out[i,j] = {index}",
+        array("a", shape, order=order),
+        array("out", "n,16"),
+        sizes("n"),
+        assumptions="n <= 256",
+    )
+    return lanes(unit, lane)
+
+
+RESHAPED = {"n": 256}
+
+
+@at(*sizes_of_n(1, 17, 40), classes=RESHAPED)
+def rows_of_16_in_rows_of_12() -> lp.TranslationUnit:
+    """All that lies between lanes is used: element 16*i + j."""
+    return _of_rows("a[(16*i+j)//12, (16*i+j) % 12]", "512,12")
+
+
+@at(*sizes_of_n(1, 17, 40), classes=RESHAPED)
+def rows_of_16_in_two_axes_more() -> lp.TranslationUnit:
+    """The same elements in axes of 4 and 3, the lanes along a row."""
+    index = "a[(16*i+j)//12, (16*i+j)//3 % 4, (16*i+j) % 3] + a[i, (16*i+j) % 12 // 3, 0]"
+    return _of_rows(index, "512,4,3", lane="j")
+
+
+@at(*sizes_of_n(1, 17, 40), classes=RESHAPED)
+def rows_of_16_in_columns_of_12() -> lp.TranslationUnit:
+    """In the other order, lanes wrap from column to column."""
+    return _of_rows("a[(16*i+j)//12, (16*i+j) % 12]", "512,12", order="F")
+
+
+@at(*sizes_of_n(1, 17, 40), classes=RESHAPED)
+def every_other_element_of_other_rows() -> lp.TranslationUnit:
+    """Half of them; another access of the array, affine along its axes, is seen in the same elements."""
+    return _of_rows("a[(32*i+2*j)//12, (32*i+2*j) % 12] + a[i, 5]", "1024,12")
+
+
+@at(*sizes_of_n(1, 17, 40), classes=RESHAPED)
+def rows_that_are_rolled() -> lp.TranslationUnit:
+    """Each row begins with its sixth number; rows themselves are rolled too."""
+    return _of_rows("a[i, (j+5) % 16] + a[(i+20) % n, j]", "n,16")
+
+
+@at(*sizes_of_n(1, 17, 40), classes=RESHAPED)
+def rows_by_shifts_and_masks() -> lp.TranslationUnit:
+    """Every other row; a row for 16 lanes; a lane and its partner in a butterfly."""
+    return _of_rows("a[i << 1, j] + a[i & 15, j] + a[i ^ 4, j] + a[i >> 1, j]", "512,16")
+
+
+@at(*sizes_of_n(1, 17, 40), classes=RESHAPED)
+def rows_by_cases() -> lp.TranslationUnit:
+    """Indices from the end, clamped, absolute, of parts that are joined."""
+    cases = (
+        "a[if(i >= 3, i - 3, i - 3 + n), j] + a[if(i < n-1, i+1, n-1), j] + a[abs(i-3), j] + a[if(i < 9, i, i-9), j]"
+    )
+    return _of_rows(cases, "n,16")
+
+
+@at(*sizes_of_n(1, 17, 40), classes=RESHAPED)
+def a_triangle_in_one_row() -> lp.TranslationUnit:
+    """Products of loops move lanes, another number in each pass of the loop."""
+    return _of_rows("a[i*(i+1)//2 + j]", "40000", lane="j")
+
+
+# }}}
+
+
+# {{{ layouts
+
+
 def _from_layout(index: str, shape: str, **layout: object) -> lp.TranslationUnit:
     """Return a kernel that loads *index*, the array laid out in its own way."""
     return lanes(

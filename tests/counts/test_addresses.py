@@ -86,6 +86,35 @@ def test_lanes_that_compute_places_of_their_own_are_far_apart(code: str) -> None
     assert "global load 32-bit stride 1/>4" in counts.properties()
 
 
+@pytest.mark.parametrize(
+    ("index", "stride"),
+    [
+        # Data that is a summand moves all lanes alike, in floors too.
+        ("column[j] + l", "1"),
+        ("(column[j] + l)//3", "1"),
+        ("3*((column[j] + 2*l)//3) + (column[j] + 2*l) % 3", "1/2"),
+        # Data that multiplies a lane, or chooses, does not.
+        ("column[j]*l", "1/>4"),
+        ("(column[j]*l)//3", "1/>4"),
+        ("l % column[j]", "1/>4"),
+        ("5 + 2*(column[g] + column[j]*l)", "1/>4"),
+    ],
+)
+def test_data_moves_lanes_apart_unless_it_is_a_summand(index: str, stride: str) -> None:
+    counts = count_properties(load_kernel(by_groups(f"out[g,l] = sum(j, a[{index}])")))
+    assert counts.properties().evaluate(n=10)[f"{LOAD}{stride}"] == 640
+    assert any("depend on data" in sentence for sentence in counts.assumed) == (stride == "1/>4")
+    if stride == "1/>4":
+        stated = count_properties(load_kernel(by_groups(f"out[g,l] = sum(j, a[{index}])")), typical={"a": "2/2"})
+        assert stated.properties().evaluate(n=10)[f"{LOAD}2/2"] == 640
+
+
+def test_what_lies_between_lanes_is_unused_where_an_address_is_no_affine_function() -> None:
+    counts = count_properties(load_kernel(by_groups("out[g,l] = sum(j, a[3*g*l + j*l])")))
+    assert counts.properties().evaluate(n=10)[f"{LOAD}1/>4"] == 640
+    assert counts.assumed[0].startswith("addresses are no affine functions of loops")
+
+
 @pytest.mark.parametrize("value", ["l*0.5f", "l/2", "sqrt(l*1.0f)"])
 def test_places_that_are_rounded_are_data(value: str) -> None:
     unit = by_groups(f"for g,l\n<int32> place = {value}\nout[g,l] = a[place]\nend")
@@ -114,4 +143,4 @@ def test_lanes_that_start_from_an_unknown_place_have_what_lies_between_them_unus
     )
     counts = count_properties(load_kernel(lp.tag_inames(unit, {"i_outer": "g.0", "i_inner": "l.0"})))
     assert counts.properties().evaluate(n=10)["global load 32-bit stride 1/2"] == 160
-    assert counts.assumed[0].startswith("addresses are no affine functions of loops (a[")
+    assert any(each.startswith("addresses are no affine functions of loops (a[") for each in counts.assumed)
