@@ -17,10 +17,16 @@ from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.library import KnownDescription, known_descriptions, listed_as, load_device
 from loopyperf.errors import DeviceFileError, FitFileError
+from loopyperf.models.on_device.substitutions import Substitution, told
+from loopyperf.oracle.answering import Answering
 from loopyperf.sheet import Sheet, Table
 from loopyperf.units import number_of
 
 Row = dict[str, Any]
+MODELS_TOLD = (
+    "models: how many of those that need no fit answer for an ordinary tiled kernel by stated numbers, and how many "
+    "with numbers that are assumed, which `loopyperf devices show NAME` lists"
+)
 
 
 @click.group(cls=Summaries, invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")
@@ -37,7 +43,7 @@ def devices(context: click.Context, as_json: bool) -> None:
     unreadable = [
         each["error"] for row in rows for each in (row["description"], *row["fits"]) if each and each["error"]
     ]
-    show_sheet(Sheet(number_of(len(rows), "device"), tables=[_listed(rows)], notes=unreadable))
+    show_sheet(Sheet(number_of(len(rows), "device"), tables=[_listed(rows)], remarks=[MODELS_TOLD], notes=unreadable))
 
 
 def _listed(rows: Sequence[Row]) -> Table:
@@ -45,8 +51,8 @@ def _listed(rows: Sequence[Row]) -> Table:
     for row in rows:
         described = _origin(row["description"]) if row["description"] else ""
         fits = ", ".join(map(_in_short, row["fits"]))
-        found.append((row["device"], row["name"], row["architecture"], described, fits))
-    return Table(("device", "name", "architecture", "description", "fits"), found, text=5)
+        found.append((row["device"], row["name"], row["architecture"], described, row["answers"], fits))
+    return Table(("device", "name", "architecture", "description", "models", "fits"), found, text=6)
 
 
 def _in_short(fit: Row) -> str:
@@ -77,7 +83,7 @@ def show_one(context: click.Context, name: str, as_json: bool) -> None:
 
 def as_plain_values(device: Device) -> Row:
     """Return what is known of *device*, as JSON can hold it."""
-    return {**_words(device), "numbers": list(_numbers(device))}
+    return {**_words(device), "numbers": list(_numbers(device)), "models": _answering(device)["models"]}
 
 
 def show_device(device: Device) -> None:
@@ -85,7 +91,19 @@ def show_device(device: Device) -> None:
     for what, words in _words(device).items():
         if words:
             show(f"{what}: {', '.join(words) if isinstance(words, list) else words}")
-    show_sheet(Sheet("", tables=[device.table]))
+    show_sheet(Sheet("", tables=[device.table], remarks=_told(device)))
+
+
+def _told(device: Device) -> list[str]:
+    """Return which models answer, and what is assumed for which of them, in sentences."""
+    found = Answering.of(device)
+    if found.lacks:
+        return [f"no model of a device answers: the description lacks {', '.join(found.lacks)}"]
+    with_assumed: dict[tuple[Substitution, ...], list[str]] = {}
+    for name, assumed in found.assumed.items():
+        with_assumed.setdefault(assumed, []).append(name)
+    how = {each: f"assuming {told(each)}" if each else "by stated numbers" for each in with_assumed}
+    return [f"{', '.join(names)}: {how[assumed]}" for assumed, names in with_assumed.items()]
 
 
 def _known() -> list[Row]:
@@ -107,7 +125,16 @@ def _described(known: KnownDescription) -> Row:
         device = load_description(known.path)
     except DeviceFileError as error:
         return _row(known.slug, "", "", {**where, "error": str(error)})
-    return _row(known.slug, device.name, device.architecture, where)
+    return {**_row(known.slug, device.name, device.architecture, where), **_answering(device)}
+
+
+def _answering(device: Device) -> Row:
+    """Return which models answer for a device, in short and one by one."""
+    found = Answering.of(device)
+    return {
+        "answers": found.in_short,
+        "models": {name: list(map(str, assumed)) for name, assumed in found.assumed.items()},
+    }
 
 
 def _known_fit(entry: KnownFit) -> tuple[str, Row]:
@@ -121,7 +148,15 @@ def _known_fit(entry: KnownFit) -> tuple[str, Row]:
 
 
 def _row(slug: str, name: str, architecture: str, description: Row | None) -> Row:
-    return {"device": slug, "name": name, "architecture": architecture, "description": description, "fits": []}
+    return {
+        "device": slug,
+        "name": name,
+        "architecture": architecture,
+        "description": description,
+        "answers": "",
+        "models": {},
+        "fits": [],
+    }
 
 
 def _words(device: Device) -> dict[str, str | list[str]]:

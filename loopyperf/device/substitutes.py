@@ -240,8 +240,8 @@ class _Completion:
 
     def _of_all_cores(self, level: MemoryLevel) -> MemoryLevel:
         """Return *level*, which all cores share, with a bandwidth in the ratio to DRAM's that a relative has."""
-        here = self._first(lambda _: _of_device(self.given, self.given.level(DRAM)))
-        found = self._first(lambda o: _of_device(o, _like(o, level)) / _of_device(o, o.level(DRAM)))
+        here = self._first(lambda _: _of_dram(self.given))
+        found = self._first(lambda other: _of_device(other, _like(other, level)) / _of_dram(other))
         if here is None or found is None:
             return level
         as_what = f"{found[0]:.2g} times that of DRAM, as on {found[1].slug}"
@@ -339,6 +339,12 @@ def _of_core(device: Device, level: MemoryLevel) -> float:
     if level.name == LOCAL and device.resting_on("issue", *LOAD_LOCAL):
         return BYTES * device.warp_size / device.issue_latency(*LOAD_LOCAL)
     return bytes_per_cycle(device, _like(device, level))
+
+
+def _of_dram(device: Device) -> float:
+    """Return B/s of device memory: the published peak, which nearly all descriptions have, else what was measured."""
+    level = device.level(DRAM)
+    return level.bandwidth if level.stated("bandwidth") else _of_device(device, level)
 
 
 def _of_device(device: Device, level: MemoryLevel) -> float:

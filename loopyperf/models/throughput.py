@@ -214,9 +214,7 @@ class _Terms:
         return self.device.issue_latency(kind, dtype)
 
     def _assume(self, substitutions: Iterable[Substitution]) -> None:
-        self.left_out.update(
-            {f"assumed, which the description lacks: {each.number} ({each.as_what})": None for each in substitutions}
-        )
+        self.left_out.update({f"assumed, which the description lacks: {each}": None for each in substitutions})
 
     def _is_measured(self, instruction: str) -> bool:
         return any(each.name == instruction and each.stated("issue") for each in self.device.instructions)

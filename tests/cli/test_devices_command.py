@@ -10,6 +10,8 @@ from invoked import run
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.fits import Fit
+from loopyperf.device.library import BUNDLED
+from loopyperf.models import DEVICE_MODELS
 
 KERNELS = Path(__file__).parents[1] / "kernels.py"
 
@@ -25,12 +27,15 @@ def test_devices_lists_what_is_described_and_what_there_is_a_fit_for(own_data: P
         "name": "Made Up",
         "architecture": "",
         "description": None,
+        "answers": "",
+        "models": {},
         "fits": [{"model": "linear", "backend": "", "origin": "user", "path": str(own), "error": None}],
     }
     assert [(fit["model"], fit["origin"]) for fit in listed["amd-r9-fury"]["fits"]] == [("linear", "bundled")]
     assert (listed["nvidia-h200"]["description"]["origin"], listed["nvidia-h200"]["fits"]) == ("bundled", [])
     assert re.search(
-        r"amd-r9-fury +AMD Radeon R9 Fury +GCN 3 \(Fiji\) +bundled +linear \(bundled\)", run("devices").stdout
+        r"amd-r9-fury +AMD Radeon R9 Fury +GCN 3 \(Fiji\) +bundled +12 assumed \(\d+ numbers\) +linear \(bundled\)",
+        run("devices").stdout,
     )
 
 
@@ -94,9 +99,8 @@ def test_devices_show_prints_every_number_with_unit_and_source(monkeypatch: pyte
     assert re.search(r" +memory.DRAM.departure_delay +20 cycles +.*GPUPerf's Δ +Sim et al., table 3", printed)
     device = lpp.load_device("nvidia-tesla-c2050")
     headings = 1
-    assert len(re.findall(r"^ +\w", printed, re.MULTILINE)) == headings + sum(
-        len(part.numbers) for part in device.parts
-    )
+    table = printed.partition("  roofline")[0]
+    assert len(re.findall(r"^ +\w", table, re.MULTILINE)) == headings + sum(len(part.numbers) for part in device.parts)
 
 
 def test_devices_show_prints_json_that_says_the_same():
@@ -108,3 +112,22 @@ def test_devices_show_prints_json_that_says_the_same():
     assert (rows["clock"]["value"], rows["clock"]["unit"]) == (1455, "MHz")
     assert rows["instructions.fma f64.completion"]["source"] == "NMSU GPUs-ISA-Latencies, TITAN V, DFFMA"
     assert all(row["unit"] and row["source"] and row["meaning"] for row in rows.values())
+
+
+def test_devices_tells_at_a_glance_which_models_answer_and_show_lists_what_they_assume(
+    own_data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "400")
+    (own_data / "devices").mkdir(parents=True)
+    text = (BUNDLED / "nvidia-v100.toml").read_text(encoding="utf-8")
+    (own_data / "devices" / "mine.toml").write_text(text.replace("\nf32 = ", "\n# "), encoding="utf-8")
+    listed = {row["device"]: row for row in json.loads(run("devices", "--json").stdout)}
+    assert listed["mine"]["answers"] == "none: lacks throughput.f32"
+    assert listed["nvidia-v100"]["answers"] == "5 stated, 7 assumed (1 number)"
+    assert listed["nvidia-v100"]["models"]["mwp-cwp"] == []
+    assert listed["nvidia-v100"]["models"]["pipeline"] == ["barrier 23 cycles (as local memory here)"]
+    assert set(listed["nvidia-v100"]["models"]) == set(DEVICE_MODELS)
+    shown = run("devices", "show", "nvidia-v100").stdout
+    assert "roofline, mwp-cwp, gpumech-rr, gpumech-rr-corrected, gpumech-gto: by stated numbers" in shown
+    assert "pipeline: assuming barrier 23 cycles (as local memory here)" in shown
+    assert "the description lacks throughput.f32" in run("devices", "show", "mine").stdout

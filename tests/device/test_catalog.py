@@ -36,6 +36,9 @@ def test_the_devices_that_the_papers_and_the_data_are_about_are_described():
         # measured data
         *("nvidia-titan-v", "nvidia-v100", "nvidia-a100", "nvidia-a100-40", "nvidia-a40", "nvidia-h100", "nvidia-h200"),
         *("nvidia-rtx-3090", "nvidia-rtx-4090", "amd-mi210", "amd-mi300x", "amd-rx-6900-xt"),
+        # what frameworks are run on
+        *("nvidia-rtx-2080-ti", "nvidia-rtx-a4000", "nvidia-rtx-a6000", "nvidia-t4", "nvidia-l40", "nvidia-gh200"),
+        *("amd-mi100", "amd-mi250x", "amd-mi300a"),
     }
     assert papers <= set(DEVICES)
 

@@ -32,6 +32,8 @@ SINCE_VOLTA = {
         "nvidia-h100",
         "nvidia-h200",
     ),
+    *("amd-mi100", "amd-mi250x", "amd-mi300a", "nvidia-gh200", "nvidia-l40"),
+    *("nvidia-rtx-2080-ti", "nvidia-rtx-a4000", "nvidia-rtx-a6000", "nvidia-t4"),
 }
 LEVEL_NUMBERS = {
     "latency": ("latency",),

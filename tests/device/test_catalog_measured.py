@@ -23,6 +23,12 @@ nvidia-h100       -     32.3   280.1  -      678.6
 nvidia-h200       -     32.3   280.1  -      678.6
 amd-mi210         -     128    248    -      -
 amd-mi300x        -     120    213.4  456.6  883.9
+amd-mi100         -     134.2  266.1  -      634.9
+amd-mi300a        -     119.0  212.4  448.3  818.9
+nvidia-gh200      -     32.3   280.3  -      687.4
+nvidia-l40        -     34.3   273.4  -      623.9
+nvidia-rtx-a4000  -     33.3   -      -      -
+nvidia-rtx-a6000  -     33.3   250.4  -      554.6
 """
 """cycles of a pointer chase, read a second time and at other sizes than what the catalog cites"""
 
@@ -39,6 +45,8 @@ nvidia-h100       -      -        9675     -       -
 nvidia-rtx-3090   -      -        -        -       818.2
 amd-mi210         -      10615.8  5064.1   -       1253.3
 amd-mi300x        -      38824.5  27705.5  5797.8  4073
+amd-mi100         -      -        2716.9   -       854.2
+nvidia-l40        -      22620.1  5711.2   -       845
 """
 """GB/s of data sets that fit into the level, read a second time"""
 

@@ -32,6 +32,12 @@ from loopyperf.errors import DeviceFileError, UnknownDeviceError
         ("AMD Radeon R9 Fury", "amd-r9-fury"),
         ("AMD Instinct MI300X", "amd-mi300x"),
         ("AMD Radeon RX 6900 XT", "amd-rx-6900-xt"),
+        ("NVIDIA GeForce RTX 2080 Ti", "nvidia-rtx-2080-ti"),
+        ("Tesla T4", "nvidia-t4"),
+        ("NVIDIA RTX A6000", "nvidia-rtx-a6000"),
+        ("NVIDIA L40", "nvidia-l40"),
+        ("NVIDIA GH200 480GB", "nvidia-gh200"),
+        ("AMD Instinct MI250X", "amd-mi250x"),
     ],
 )
 def test_a_device_is_found_by_what_drivers_and_people_call_it(name: str, slug: str):

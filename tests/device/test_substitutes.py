@@ -158,7 +158,7 @@ def test_a_shared_cache_keeps_its_ratio_to_device_memory():
     own, relative = DEVICES["nvidia-rtx-3090"], DEVICES["nvidia-a40"]
     bare = with_only(own, lambda name: not re.match(r"memory\.L2\..*bandwidth", name))
     ratio = [
-        bytes_per_cycle(each, each.level("L2")) / bytes_per_cycle(each, each.level("DRAM"))
+        bytes_per_cycle(each, each.level("L2")) * each.cores * each.clock / each.level("DRAM").bandwidth
         for each in (completed(bare), relative)
     ]
     assert ratio[0] == pytest.approx(ratio[1])

@@ -11,6 +11,7 @@ import loopyperf as lpp
 from loopyperf.device.library import BUNDLED
 from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.oracle.answering import Answering
 
 SLUGS = sorted(path.stem for path in BUNDLED.glob("*.toml"))
 N = 64
@@ -81,6 +82,8 @@ def test_every_model_answers_for_every_device(make: Callable[[], lp.TranslationU
             assert 0 < float(found.seconds) < 0.1, (slug, model.name)
             assumed = [note.partition(" assumed: ")[0] for note in found.notes if " are assumed: " in note]
             assert len(assumed) == len(set(assumed)), (slug, model.name)  # one note of each kind
+            if make is stencil:
+                assert bool(assumed) is (model.name not in Answering.of(device).stated), (slug, model.name)
 
 
 def test_the_kernels_are_those_that_they_are_said_to_be() -> None:

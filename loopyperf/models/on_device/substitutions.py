@@ -1,9 +1,10 @@
 """What was assumed in place of numbers that a device's description lacks, and the notes that say so."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from loopyperf.device.description import Device
 from loopyperf.device.quantity import Substitute
 from loopyperf.models.aspects import Aspect
 from loopyperf.units import prefixed
@@ -25,6 +26,10 @@ class Substitution:
     as_what: str
     """e.g. ``"as local memory here"``"""
 
+    def __str__(self) -> str:
+        """Return the number, and as what it is."""
+        return f"{self.number} ({self.as_what})"
+
     @classmethod
     def made(cls, of: Of, name: str, number: Substitute) -> "Substitution":
         """Return that the number called *name* was assumed."""
@@ -35,18 +40,33 @@ class Substitution:
         return cls(of, f"{name} {value}", number.source)
 
 
+def limit_substitutions(device: Device) -> Iterator[Substitution]:
+    """Yield what was assumed of the limits of a completed *device*."""
+    limits = (("warp_size", device.stated("warp_size")), *device.limits.numbers)
+    yield from (Substitution.made("limit", name, each) for name, each in limits if isinstance(each, Substitute))
+
+
+def needed(substitutions: Iterable[Substitution], sees: Collection[Aspect]) -> Iterator[Substitution]:
+    """Yield those of *substitutions* that a model needs which *sees* so much."""
+    yield from (each for each in substitutions if each.of not in LATENCIES or each.of in sees)
+
+
 def substitution_notes(substitutions: Collection[Substitution], slug: str, sees: Collection[Aspect]) -> Iterator[str]:
     """Yield a note on each kind of *substitutions* for the device *slug* that a model needs which *sees* so much."""
-    every = dict.fromkeys(substitutions)
+    every = tuple(needed(dict.fromkeys(substitutions), sees))
     for kind, words in IN_WORDS.items():
         yield from _one_note(words, slug, [each for each in every if each.of == kind])
-    yield from _one_note("latencies", slug, [each for each in every if each.of in LATENCIES and each.of in sees])
+    yield from _one_note("latencies", slug, [each for each in every if each.of in LATENCIES])
 
 
-def _one_note(what: str, slug: str, substitutions: Collection[Substitution]) -> Iterator[str]:
+def told(substitutions: Iterable[Substitution]) -> str:
+    """Return *substitutions* as a list, those with one reason together."""
     sources: dict[str, list[str]] = {}
     for each in substitutions:
         sources.setdefault(each.as_what, []).append(each.number)
-    if sources:
-        told = (f"{', '.join(numbers)} ({as_what})" for as_what, numbers in sources.items())
-        yield f"{what} that the description of {slug} lacks are assumed: {'; '.join(told)}"
+    return "; ".join(f"{', '.join(numbers)} ({as_what})" for as_what, numbers in sources.items())
+
+
+def _one_note(what: str, slug: str, substitutions: Collection[Substitution]) -> Iterator[str]:
+    if substitutions:
+        yield f"{what} that the description of {slug} lacks are assumed: {told(substitutions)}"

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from loopyperf.assumptions import Assumed, sentences
 from loopyperf.counts.magnitude import numbered
 from loopyperf.device.description import Device
-from loopyperf.device.quantity import Substitute
 from loopyperf.device.substitutes import completed
 from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
@@ -27,7 +26,7 @@ from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.on_device.cached_groups import Residence, Way
 from loopyperf.models.on_device.compiled_launch import compiled
 from loopyperf.models.on_device.representative_groups import dealt_out
-from loopyperf.models.on_device.substitutions import Substitution, substitution_notes
+from loopyperf.models.on_device.substitutions import Substitution, limit_substitutions, substitution_notes
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timing import Timed, Timing, partitions, steady
 from loopyperf.models.on_device.traffic import Served, levels_that_serve, levels_that_serve_stacks
@@ -207,8 +206,7 @@ class TimedLaunch:
     @property
     def substitutions(self) -> Iterator[Substitution]:
         """Yield what was assumed of the device, since its description lacks it."""
-        limits = (("warp_size", self.device.stated("warp_size")), *self.device.limits.numbers)
-        yield from (Substitution.made("limit", name, each) for name, each in limits if isinstance(each, Substitute))
+        yield from limit_substitutions(self.device)
         yield from self.timing.substituted
 
     def once(self, make: "Callable[[TimedLaunch], Made]") -> "Made":
