@@ -7,9 +7,11 @@ prints measured before predicted times, contrary to its caption).
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
+from loopyperf.calibration.documents import Amount, Whole
 from loopyperf.errors import CalibrationError
 from loopyperf.models.metrics import geometric_mean
 from loopyperf.sheet import Table, abridged
@@ -68,11 +70,11 @@ class ClassErrors(msgspec.Struct, frozen=True):
 
     kernel_class: str
     """the class that was left out"""
-    observations: int
+    observations: Whole
     """how many measurements it has"""
-    predictable: int
+    predictable: Whole
     """how many of them need only weights that the other classes determine"""
-    errors: Mapping[str, float]
+    errors: Mapping[str, Amount]
     """candidate -> geometric mean of relative absolute errors over those; over all observations if there are none"""
     unknown: tuple[str, ...] = ()
     """the properties whose weights the others need, but the other classes do not determine"""
@@ -90,8 +92,19 @@ class CrossValidation(msgspec.Struct, frozen=True):
     """the errors on each class"""
     compared: tuple[str, ...]
     """the classes that the errors rest on: those with predictable observations; all if there are next to none"""
-    errors: Mapping[str, float]
+    errors: Annotated[Mapping[str, Amount], msgspec.Meta(min_length=1)]
     """candidate -> geometric mean of the compared classes' errors"""
+
+    def __post_init__(self) -> None:
+        """Refuse classes with errors of other candidates, and compared ones that are not among them."""
+        for each in self.classes:
+            if each.errors.keys() != self.errors.keys():
+                raise ValueError(
+                    f"the errors on {each.kernel_class!r} are of {', '.join(each.errors)}, those of all classes of "
+                    f"{', '.join(self.errors)}"
+                )
+        if strange := set(self.compared) - {each.kernel_class for each in self.classes}:
+            raise ValueError(f"{', '.join(sorted(strange))} is compared, and not among the classes")
 
     @property
     def not_compared(self) -> str:

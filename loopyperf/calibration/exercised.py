@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from loopyperf.calibration.documents import Amount, Whole
 from loopyperf.calibration.indistinguishable import TOLERANCE
 
 FEWEST = 3
@@ -41,13 +42,13 @@ class Coverage(msgspec.Struct, frozen=True, omit_defaults=True):
     """of the property"""
     classes: tuple[str, ...] = ()
     """the classes of kernels that have any of it, sorted"""
-    configurations: int = 0
+    configurations: Whole = 0
     """how many configurations of these classes have any of it"""
-    least: int = 0
+    least: Whole = 0
     """smallest count among the runs that have any"""
-    most: int = 0
+    most: Whole = 0
     """largest count among all runs"""
-    inflation: float | None = None
+    inflation: Amount | None = None
     """variance inflation factor, at least 1; None if it is infinite, or unknown because nothing was timed"""
     resembles: tuple[str, ...] = ()
     """where it is hard to tell apart: the properties that it varies with, most of it first"""

@@ -70,7 +70,7 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
         fit = msgspec.convert(current, Fit)
     except msgspec.ValidationError as error:
         raise FitFileError(
-            f"{source} does not hold a fit: {error}; mend it by fits/README.md, or {_RECALIBRATE}"
+            f"{source} does not hold a fit: {error!s:.300}; mend it by fits/README.md, or {_RECALIBRATE}"
         ) from error
     _check_overlap(fit, source)
     return fit
@@ -111,6 +111,6 @@ def _upgraded(document: object, source: Path) -> Document:
         try:
             current = UPGRADES[step](current)
         except (KeyError, TypeError, AttributeError) as error:
-            problem = f"{source} is no fit of schema {step}: {error!r}; restore it, or {_RECALIBRATE}"
+            problem = f"{source} is no fit of schema {step}: {error!r:.300}; restore it, or {_RECALIBRATE}"
             raise FitFileError(problem) from error
     return current

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from loopyperf.calibration.accuracy import CrossValidation
+from loopyperf.calibration.documents import Amount, Number, Whole
 from loopyperf.calibration.exercised import Coverage
 from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.calibration.intervals.uncertainty import Uncertainty
@@ -21,7 +22,7 @@ from loopyperf.units import amount, duration, in_percent, number_of
 SCHEMA = 2
 """Version of the fit files that this loopyperf writes."""
 
-Setting = bool | int | float | str
+Setting = bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | Number | str
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,12 +50,12 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     """when the fit was made, in UTC"""
     source: str = ""
     """free text, e.g. a citation"""
-    launch_overhead: float | None = None
+    launch_overhead: Number | None = None
     """measured run time of an empty kernel"""
-    noise_floor: float | None = None
+    noise_floor: Amount | None = None
     """standard deviation of times that should be the same, relative; of the yardstick, a kernel that was timed again
     around each measurement that stands"""
-    pace: float | None = None
+    pace: Amount | None = None
     """seconds of a round of that kernel's loop then: how fast the device was"""
 
 
@@ -65,41 +66,41 @@ class Residual(msgspec.Struct, frozen=True):
     """what the kernel is one of, e.g. ``"transpose"``"""
     label: str
     """the configuration within its class"""
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, Whole]
     """values of its parameters, by name"""
-    seconds: float
+    seconds: Amount
     """measured"""
-    residual: float
+    residual: Number
     """1 − predicted/measured; negative where the model is too slow"""
 
 
 class ResidualSummary(msgspec.Struct, frozen=True):
     """Relative residuals of all observations in three numbers."""
 
-    geometric_mean: float
+    geometric_mean: Amount
     """of magnitudes (:func:`loopyperf.models.metrics.geometric_mean`)"""
-    root_mean_square: float
+    root_mean_square: Amount
     """what the plain fit minimises"""
-    worst: float
+    worst: Amount
     """largest magnitude"""
 
 
 class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Weights with their provenance, as a fit file holds them; all but the provenance and the weights may be empty."""
 
-    weights: Annotated[Mapping[str, float], msgspec.Meta(min_length=1)]
+    weights: Annotated[Mapping[str, Number], msgspec.Meta(min_length=1)]
     """seconds per unit of each property"""
-    sharpness: float = 1.0
+    sharpness: Number = 1.0
     """p of the overlap model; 1 where nothing overlaps"""
     basis: Basis = "counts"
     """what the weights are for: property counts, or the pipelines of the device's description"""
     undetermined: tuple[Indistinguishable, ...] = ()
     """properties without a weight of their own, because the measured kernels cannot tell them apart"""
-    ranges: Mapping[str, tuple[float, float]] = {}
+    ranges: Mapping[str, tuple[Amount, Amount]] = {}
     """least and greatest amount of each property among the observations that have it"""
-    rank: int | None = None
+    rank: Whole | None = None
     """how many weights the measurements determine; None where nobody recorded it"""
-    condition: float | None = None
+    condition: Amount | None = None
     """of the matrix whose columns they are: the most by which relative errors grow from times to weights"""
     at_bound: tuple[str, ...] = ()
     """properties whose weight the non-negative fit holds at 0"""
@@ -117,6 +118,18 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
     """which kernels exercise each property, and how well it is told apart; empty in fits from before it was recorded"""
     residuals: tuple[Residual, ...] = ()
     """one for each observation that it was fitted to"""
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not belong together."""
+        if self.uncertainty is not None and (strange := set(self.uncertainty.columns) - set(self.weights)):
+            raise ValueError(f"the uncertainty is of {', '.join(sorted(strange))}, which has no weight")
+        if self.cross_validation is not None and self.candidate not in {"", *self.cross_validation.errors}:
+            raise ValueError(f"the cross-validation has no errors of the candidate {self.candidate!r}")
+        if wrong := [name for name, (least, most) in self.ranges.items() if least > most]:
+            raise ValueError(f"the range of {wrong[0]!r} ends before it begins")
+        ridge = self.options.get("ridge", 0)
+        if isinstance(ridge, str) or ridge < 0:
+            raise ValueError(f"the option ridge is a number of at least 0, received {ridge!r}")
 
     def sheet(self) -> Sheet:
         """Return the weights with what they were fitted to, and how well they do on kernel classes left out."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from loopyperf.calibration.documents import Amount, Number
 from loopyperf.units import amount
 
 TOLERANCE = 1e-2
@@ -18,9 +19,9 @@ that takes all of one kernel's time has a scaled weight of about 1: below this, 
 class Indistinguishable(msgspec.Struct, frozen=True):
     """A group of properties tied together in all measured kernels, so that not all of them have their own weight."""
 
-    left_out: Mapping[str, Mapping[str, float]]
+    left_out: Mapping[str, Mapping[str, Number]]
     """for each property without a weight, what its count was equal to: so many units of each fitted property"""
-    mismatch: float
+    mismatch: Amount
     """largest distance of a left-out column from that combination, columns of unit length; about 1e-16 if exact"""
 
     @property

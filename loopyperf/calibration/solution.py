@@ -67,4 +67,4 @@ class Solution:
 
 def leverages(gradient: Matrix, covariance: Matrix) -> Vector:
     """Return the variance of each kernel's ln T from the *covariance* of what was fitted alone."""
-    return np.einsum("ki,ij,kj->k", gradient, covariance, gradient)
+    return np.maximum(np.einsum("ki,ij,kj->k", gradient, covariance, gradient), 0.0)

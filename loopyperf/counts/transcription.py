@@ -4,9 +4,10 @@ Polynomials and assumptions are in isl's notation. Whatever occurs often stands 
 to it by its place, so that counts that were shared before are shared again.
 """
 
+import re
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import islpy as isl
 import msgspec
@@ -21,6 +22,12 @@ from loopyperf.group_resources import Group
 
 SCHEMA = 2
 """of what is written; nothing else is read"""
+LONGEST = 2**20
+"""letters of a set or a polynomial in isl's notation"""
+DEEPEST = 100
+"""brackets within each other in it, which isl reads by recursion"""
+GREATEST = 64
+"""power of a size in it, which isl multiplies out"""
 
 Value = TypeVar("Value")
 
@@ -32,24 +39,30 @@ class TranscriptError(LoopyperfError):
 # {{{ what is written
 
 
+Place = Annotated[int, msgspec.Meta(ge=0)]
+"""in a table: from its end, nothing is counted"""
+Ratio = Annotated[str, msgspec.Meta(pattern="^-?[0-9]{1,4000}(/[1-9][0-9]{0,4000})?$")]
+"""an exact number"""
+
+
 class _Tally(msgspec.Struct, frozen=True, array_like=True):
-    launch: int
-    source: int
-    item: int
-    number: str
-    executions: int
+    launch: Place
+    source: Place
+    item: Place
+    number: Ratio
+    executions: Place
 
 
 class _Run(msgspec.Struct, frozen=True, array_like=True):
-    source: int
-    executions: int
-    weight: str
+    source: Place
+    executions: Place
+    weight: Ratio
 
 
 class _Transcript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: int
     kernel: str
-    assumptions: str
+    assumptions: Annotated[str, msgspec.Meta(max_length=LONGEST)]
     group: Group
     counting: Counting
     sub_group_size: int | None
@@ -61,7 +74,7 @@ class _Transcript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accesses: tuple[Access, ...]
     overheads: tuple[Overhead, ...]
     """items are numbered through these three"""
-    polynomials: tuple[str, ...]
+    polynomials: tuple[Annotated[str, msgspec.Meta(max_length=LONGEST)], ...]
     tallies: tuple[_Tally, ...]
     runs: tuple[_Run, ...]
 
@@ -80,8 +93,8 @@ def read(transcript: bytes) -> KernelTallies:
     """Return the counted kernel that was :func:`transcribed`; raises :class:`TranscriptError` for anything else."""
     try:
         return _restored(_decoder.decode(transcript))
-    except (msgspec.MsgspecError, isl.Error, ValueError, IndexError, RecursionError) as error:
-        raise TranscriptError(f"not the transcript of a counted kernel: {error}") from error
+    except (msgspec.MsgspecError, isl.Error, ValueError, ArithmeticError, IndexError, RecursionError) as error:
+        raise TranscriptError(f"not the transcript of a counted kernel: {error!s:.300}") from error
 
 
 # {{{ writing
@@ -137,8 +150,9 @@ def _restored(transcript: _Transcript) -> KernelTallies:
         raise ValueError(f"schema {transcript.schema}, where {SCHEMA} is read")
     names = transcript.names
     items: tuple[Item, ...] = (*transcript.operations, *transcript.accesses, *transcript.overheads)
+    _check_notation((transcript.assumptions, *transcript.polynomials))
     assumptions = isl.BasicSet(transcript.assumptions)
-    counts = [QuasiPolynomial.read(text, assumptions) for text in transcript.polynomials]
+    counts = [_count(text, assumptions) for text in transcript.polynomials]
     return KernelTallies(
         kernel=Signature(transcript.kernel, assumptions, transcript.group),
         counting=transcript.counting,
@@ -151,6 +165,34 @@ def _restored(transcript: _Transcript) -> KernelTallies:
         left_out=transcript.left_out,
         runs={names[run.source]: Executions(counts[run.executions], Fraction(run.weight)) for run in transcript.runs},
     )
+
+
+TOKEN = re.compile(r"(?P<open>[(\[{])|(?P<close>[)\]}])|(?:\^|\*\*)\s*(?P<power>\d+)")
+
+
+def _check_notation(texts: Iterable[str]) -> None:
+    """Raise :class:`ValueError` for what isl would take for ever to read, or would not survive."""
+    for text in texts:
+        within, closed = [1], 1  # the power of each open bracket, and of the one before, whose own power may follow
+        for token in TOKEN.finditer(text):
+            if token["open"]:
+                within.append(1)
+            elif token["close"] and len(within) > 1:
+                closed = within.pop()
+                within[-1] = max(within[-1], closed)
+            elif token["power"]:
+                base = closed if text[max(0, token.start() - 9) : token.start()].rstrip().endswith(")") else 1
+                within[-1] = max(within[-1], base * int(token["power"][:9]))
+            if len(within) > DEEPEST or within[-1] > GREATEST:
+                raise ValueError(f"brackets are deeper than {DEEPEST}, or a power is above {GREATEST}: {text:.80}")
+
+
+def _count(text: str, assumptions: isl.BasicSet) -> QuasiPolynomial:
+    """Return the count that *text* is: of the sizes that *assumptions* are of, and a number at all of them."""
+    count = QuasiPolynomial.read(text, assumptions)
+    if not count.polynomial.get_domain_space().is_equal(assumptions.get_space()) or "NaN" in text or "infty" in text:
+        raise ValueError(f"no count of {assumptions}: {text:.80}")
+    return count
 
 
 def _number(text: str) -> int | Fraction:

@@ -31,9 +31,15 @@ from loopyperf.device.names import device_slug
 from loopyperf.device.parts import Count, Number, Part
 from loopyperf.device.quantity import Quantity, Words, base_unit, in_base_unit, multiples
 from loopyperf.errors import DeviceFileError, later_schema
+from loopyperf.files import read_bytes, said
 
 SCHEMA = 1
 """version of the files' form"""
+
+MOST = 4 * 2**20
+"""bytes of a description"""
+LEAST, LARGEST = 1e-18, 1e18
+"""magnitudes of numbers in base units, such as Hz, B/s and cycles: what is published lies far within"""
 
 Table = dict[str, Any]
 AnyPart = TypeVar("AnyPart", bound=Part)
@@ -71,11 +77,11 @@ def load_description(path: str | os.PathLike[str]) -> Device:
     """
     source = Path(path)
     try:
-        return _described(source, source.read_text(encoding="utf-8"))
+        return _described(source, read_bytes(source, MOST).decode())
     except OSError as error:
-        raise DeviceFileError(f"cannot read the device description {source}: {error.strerror}") from error
+        raise DeviceFileError(f"cannot read the device description {source}: {said(error)}") from error
     except UnicodeDecodeError as error:
-        raise DeviceFileError(f"the device description {source} is not TOML: {error}; mend it there") from error
+        raise DeviceFileError(f"the device description {source} is not TOML: {error!s:.300}; mend it there") from error
 
 
 @lru_cache
@@ -87,8 +93,8 @@ def _described(source: Path, text: str) -> Device:
 def _document(source: Path, text: str) -> Table:
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise DeviceFileError(f"the device description {source} is not TOML: {error}; mend it there") from error
+    except (ValueError, RecursionError) as error:  # of integers with too many digits, and of nesting, as well
+        raise DeviceFileError(f"the device description {source} is not TOML: {error!s:.300}; mend it there") from error
     schema = document.pop("schema", None)
     if type(schema) is int and schema > SCHEMA:
         raise DeviceFileError(later_schema(source, schema, SCHEMA))
@@ -178,13 +184,22 @@ class _Reader:
             raise self.error(
                 field, f"is in {quantity.unit!r}; it must be in one of {', '.join(multiples(number.unit))}"
             )
-        value = in_base_unit(quantity)
-        if not (math.isfinite(value) and (value > 0 or (value == 0 and number.may_be_zero))):
-            least = "0 or more" if number.may_be_zero else "above 0"
-            raise self.error(field, f"must be a number, {least}, is {quantity.value}")
+        value = self.magnitude(field, number, quantity)
         if isinstance(number, Count) and value != int(value):
             raise self.error(field, f"must be a whole number of {number.unit}, is {quantity}")
         return quantity
+
+    def magnitude(self, field: str, number: Number, quantity: Quantity) -> int | float:
+        """Return the number in its base unit, of a size that arithmetic on it does not overflow."""
+        try:
+            value = in_base_unit(quantity)
+        except OverflowError:
+            value = math.inf
+        if math.isfinite(value) and ((value == 0 and number.may_be_zero) or LEAST <= value <= LARGEST):
+            return value
+        least = "0 or more" if number.may_be_zero else "above 0"
+        beyond = f", and between {LEAST:g} and {LARGEST:g} {number.unit}" if 0 < value < math.inf else ""
+        raise self.error(field, f"must be a number, {least}{beyond}, is {quantity.value!s:.30}")
 
     def unknown(self, name: str, declared: Iterable[str]) -> str:
         near = difflib.get_close_matches(name, list(declared), n=1, cutoff=0)
@@ -193,5 +208,5 @@ class _Reader:
     # }}}
 
     def error(self, field: str, what: str) -> DeviceFileError:
-        where = f"{self.source}: {field}" if field else f"{self.source}:"
-        return DeviceFileError(f"{where} {what}. docs/devices.md says what a description holds")
+        where = f"{self.source}: {field:.200}" if field else f"{self.source}:"
+        return DeviceFileError(f"{where} {what:.400}. docs/devices.md says what a description holds")

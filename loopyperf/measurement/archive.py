@@ -1,31 +1,45 @@
 """The archive: a file of JSON lines that only ever grows, safe against a process killed at any byte.
 
+It may come from anybody. It is read line by line as it is unpacked, and no more than :data:`MOST` bytes of it, so that
+a small file that unpacks to gigabytes is refused before they are in memory.
+
 Every record is one line, on disk before the next measurement starts. A killed process leaves at most one partial last
 line; a line counts once its line feed is there, so that partial line is never believed and is cut off by whoever
 appends next. Damage anywhere else is reported, never skipped.
 """
 
+import errno
 import fcntl
 import gzip
 import lzma
 import os
 import statistics
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from io import BufferedRandom, BufferedReader
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, Self
+from typing import IO, Self
 
 from loopyperf.errors import ArchiveError, IncompatibleRunsError
+from loopyperf.files import said
 from loopyperf.measurement.noise import around, noise_floor
 from loopyperf.measurement.records import Key, Measurement, Run, Sampled, decode, encode
 from loopyperf.measurement.takes import Takes
 
 GZIP_MAGIC = b"\x1f\x8b"
 XZ_MAGIC = b"\xfd7zXZ\x00"
+MOST = 512 * 2**20
+"""bytes of an archive, unpacked: those of a quarter of a million measurements"""
+LONGEST = 16 * 2**20
+"""bytes of a line"""
+CHUNK = 2**18
+"""bytes that are read, or unpacked, at a time"""
+UNPACKING = 256 * 2**20
+"""bytes that unpacking may take: xz has a dictionary of as many as its writer wanted"""
 LINE_START = b'{"record":"'
 
 
@@ -83,14 +97,11 @@ def read_archive(path: str | os.PathLike[str]) -> Recording:
     """
     path = Path(path)
     try:
-        content = _decompressed(path.read_bytes())
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ArchiveError(
-            f"{path} cannot be read: {reason}; give the path of an archive of measurements, as `loopyperf calibrate "
-            "--archive PATH` writes one"
-        ) from error
-    return _parse(content, path)
+        file = path.open("rb")
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    with file:
+        return _read(file, path)[0]
 
 
 class Archive:
@@ -109,11 +120,10 @@ class Archive:
         with ExitStack() as cleanup:
             self._file = _open_locked(path)
             cleanup.callback(self._file.close)
-            content = self._file.read()
-            _check_uncompressed(content, path)
-            recording = _parse(content, path)
+            _check_uncompressed(self._file.peek(len(XZ_MAGIC)), path)
+            recording, complete = _read(self._file, path)
             _check_same_device_and_protocol(recording.runs[-1:], run, path)
-            self._file.truncate(_complete_length(content))
+            self._file.truncate(complete)
             self._measurements = list(recording.measurements)
             self._samples = _by_key(recording.sampled)
             self._takes = Takes(recording.measurements)
@@ -178,12 +188,12 @@ class Archive:
 # {{{ bytes on disk
 
 
-def _open_locked(path: Path) -> BinaryIO:
+def _open_locked(path: Path) -> BufferedRandom:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b")
-    except OSError as error:
-        raise ArchiveError(f"{path} cannot be opened: {error.strerror}; give another archive path") from error
+    except (OSError, ValueError) as error:
+        raise ArchiveError(f"{path} cannot be opened: {said(error)}; give another archive path") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -198,21 +208,65 @@ def _open_locked(path: Path) -> BinaryIO:
     return file
 
 
-def _decompressed(content: bytes) -> bytes:
-    if content.startswith(GZIP_MAGIC):
-        return gzip.decompress(content)
-    if content.startswith(XZ_MAGIC):
-        return lzma.decompress(content)
-    return content
+def _read(file: BufferedReader | BufferedRandom, path: Path) -> tuple[Recording, int]:
+    """Return what *file* holds from where it stands, and the bytes of its complete lines."""
+    try:
+        return _parse(_lines(_unpacked(file)), path)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> ArchiveError:
+    return ArchiveError(
+        f"{path} cannot be read: {said(error)}; give the path of an archive of measurements, as `loopyperf calibrate "
+        "--archive PATH` writes one"
+    )
+
+
+def _unpacked(file: BufferedReader | BufferedRandom) -> Iterator[bytes]:
+    """Yield what *file* holds, unpacked, in chunks."""
+    magic = file.peek(len(XZ_MAGIC))
+    if magic.startswith(XZ_MAGIC):
+        return _of_xz(_chunks(file))
+    return _chunks(gzip.GzipFile(fileobj=file) if magic.startswith(GZIP_MAGIC) else file)
+
+
+def _chunks(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
+    return iter(lambda: file.read(CHUNK), b"")
+
+
+def _of_xz(packed: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield what *packed* chunks of xz are: a stream, or several."""
+    decompressor = lzma.LZMADecompressor(memlimit=UNPACKING)
+    for chunk in packed:
+        more = chunk
+        while more or not decompressor.needs_input:
+            if decompressor.eof:
+                more = (decompressor.unused_data or more).lstrip(b"\0")
+                if not more:
+                    break
+                decompressor = lzma.LZMADecompressor(memlimit=UNPACKING)
+            yield decompressor.decompress(more, CHUNK)
+            more = b""
+    if not decompressor.eof:
+        raise EOFError("it ends before its end marker")
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the lines of *chunks*, each with its line feed, which the last one may lack; raises :class:`OSError`."""
+    begun, total = b"", 0
+    for chunk in chunks:
+        total += len(chunk)
+        *whole, begun = (begun + chunk).split(b"\n")
+        yield from (line + b"\n" for line in whole)
+        if total > MOST or len(begun) > LONGEST:
+            raise OSError(errno.EFBIG, f"it has more than {MOST:,} bytes, unpacked, or {LONGEST:,} in a line")
+    yield begun
 
 
 def _check_uncompressed(content: bytes, path: Path) -> None:
     if content.startswith((GZIP_MAGIC, XZ_MAGIC)):
         raise ArchiveError(f"{path} is compressed: it can be read, not appended to; unpack it, or give another path")
-
-
-def _complete_length(content: bytes) -> int:
-    return content.rfind(b"\n") + 1
 
 
 # }}}
@@ -221,25 +275,31 @@ def _complete_length(content: bytes) -> int:
 # {{{ from bytes to records
 
 
-def _parse(content: bytes, path: Path) -> Recording:
-    complete = _complete_length(content)
-    _check_cut_off(content[complete:], path)
+def _parse(lines: Iterable[bytes], path: Path) -> tuple[Recording, int]:
+    """Return what *lines* record, and the bytes of those that are complete."""
+    complete = 0
     runs: dict[str, Run] = {}
     measurements: list[Measurement] = []
     sampled: list[Sampled] = []
     measured: set[Key] = set()
-    for number, line in enumerate(content[:complete].split(b"\n")[:-1], start=1):
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith(b"\n"):
+            _check_cut_off(line, path)
+            break
+        complete += len(line)
         try:
             record = decode(line)
         except ArchiveError as error:
             raise ArchiveError(f"{path}, line {number}: {error}") from error
         if isinstance(record, Run):
             _check_same_device_and_protocol(tuple(runs.values())[:1], record, path)
+            if record.id in runs:
+                raise ArchiveError(f"{path}, line {number}: run {record.id!r:.80} is recorded twice")
             runs[record.id] = record
         elif record.run not in runs:
             raise ArchiveError(
-                f"{path}, line {number}: belongs to run {record.run!r}, which is not recorded before it; give another "
-                "archive path"
+                f"{path}, line {number}: belongs to run {record.run!r:.80}, which is not recorded before it; give "
+                "another archive path"
             )
         elif isinstance(record, Measurement):
             measurements.append(record)
@@ -248,10 +308,10 @@ def _parse(content: bytes, path: Path) -> Recording:
             sampled.append(record)
         else:
             raise ArchiveError(
-                f"{path}, line {number}: has samples of {record.kernel_class!r}, {record.label!r} at {record.sizes}, "
+                f"{path}, line {number}: has samples of {record.kernel_class!r:.80}, {record.label!r:.80}, "
                 "which is not measured before it; give another archive path"
             )
-    return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled))
+    return Recording(tuple(runs.values()), tuple(measurements), tuple(sampled)), complete
 
 
 def _by_key(sampled: Iterable[Sampled]) -> dict[Key, Sampled]:

@@ -24,7 +24,8 @@ SCHEMA = 3
 
 Kind = Literal["probe", "measurement", "yardstick"]
 """a short look at how long a size takes; what fits are made from; the kernel that tells how fast the device is"""
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Size = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Key(NamedTuple):
@@ -84,7 +85,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """the ``NAME`` of the kernel file"""
     label: str
     """the label of the configuration"""
-    sizes: dict[str, int]
+    sizes: dict[str, Size]
     kind: Kind
     samples: Annotated[tuple[Seconds, ...], msgspec.Meta(min_length=1)]
     """wall-clock seconds of every run, in order"""
@@ -122,7 +123,7 @@ class Sampled(msgspec.Struct, frozen=True, kw_only=True, tag="sampled", tag_fiel
     """the :attr:`Run.id` it belongs to"""
     kernel_class: str
     label: str
-    sizes: dict[str, int]
+    sizes: dict[str, Size]
     programs: Annotated[tuple[SampledProgram, ...], msgspec.Meta(min_length=1)]
     """the kernel's device programs, each with its samples, Psat, all its groups, and the work of those and of these"""
     launching: Seconds
@@ -177,8 +178,10 @@ def decode(line: bytes) -> Record:
             document = msgspec.json.decode(line, type=dict[str, object])
             return msgspec.convert(upgraded(document, header.schema), Record)
         return msgspec.json.decode(line, type=Record)
-    except (msgspec.MsgspecError, MeasurementError, ModelInputError) as error:
-        raise ArchiveError(f"not a record of a measurement archive ({error}); give another archive path") from error
+    except (ValueError, RecursionError, MeasurementError, ModelInputError) as error:  # msgspec's errors are the first
+        raise ArchiveError(
+            f"not a record of a measurement archive ({error!s:.300}); give another archive path"
+        ) from error
 
 
 def _check_schema(header: _Header) -> None:

@@ -20,7 +20,10 @@ def upgrade_1_to_2(run: Document) -> Document:
 
     All runs were made whatever they took, with warm caches, in the order of the kernel files; there was no yardstick.
     """
-    protocol = cast("Document", run.get("protocol", {}))
+    protocol = run.get("protocol", {})
+    if not isinstance(protocol, dict):
+        raise ArchiveError(f"protocol is an object; received {protocol!r:.80}")
+    protocol = cast("Document", protocol)
     fixed = {
         "fewest": _number(protocol, "runs", 30) - _number(protocol, "dropped", 4),
         "caches": "warm",

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopyperf.calibration import fit_files
+from loopyperf.calibration import documents, fit_files
+from loopyperf.calibration.documents import LARGEST
 from loopyperf.calibration.fit_files import load_fit, save_fit
 from loopyperf.calibration.fits import Fit
 from loopyperf.errors import FitFileError
@@ -53,7 +56,7 @@ def test_a_fit_is_read_back_as_it_was_saved(fit: Fit, path: Path):
 
 
 @settings(deadline=None)
-@given(st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.text())
+@given(st.dictionaries(st.text(), st.floats(-LARGEST, LARGEST), min_size=1), st.text())
 def test_any_weights_and_any_text_are_read_back_exactly(tmp_path_factory, weights: dict[str, float], text: str):
     path = tmp_path_factory.mktemp("fits") / "fit.json"
     fit = Fit(model="linear", device=text, slug="a", counting="paper", weights=weights)
@@ -314,6 +317,63 @@ def test_a_path_below_a_file_cannot_be_written(fit: Fit, path: Path):
     save_fit(fit, path)
     with pytest.raises(FitFileError, match="cannot write"):
         save_fit(fit, path / "linear.json")
+
+
+# }}}
+
+
+# {{{ a file of anybody's
+
+
+TOGETHER: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "a huge weight": (lambda it: it["weights"].update(launches=-1e308), r"`\$\.weights"),
+    "a ragged covariance": (lambda it: it["uncertainty"]["covariance"][0].pop(), r"rows of .* at `\$\.uncertainty`"),
+    "a column too few": (lambda it: it["uncertainty"]["columns"].pop(), r"at `\$\.uncertainty`"),
+    "a column without weight": (
+        lambda it: it["uncertainty"]["columns"].__setitem__(0, "x"),
+        "of x, which has no weight",
+    ),
+    "a variance below 0": (lambda it: it["uncertainty"]["covariance"][0].__setitem__(0, -1.0), "variance is below 0"),
+    "scores in no order": (lambda it: it["uncertainty"]["scores"].insert(0, 1e9), "scores must ascend"),
+    "a huge count": (lambda it: it.update(coverage=[{"name": "x", "most": 2**63}]), r"`\$\.coverage\[0\]\.most`"),
+    "no candidate": (lambda it: it["cross_validation"]["classes"][0]["errors"].popitem(), r"at `\$\.cross_validation`"),
+    "a strange class": (lambda it: it["cross_validation"]["compared"].append("x"), "x is compared, and not among"),
+    "a range that is none": (lambda it: it["ranges"].update(launches=[2.0, 1.0]), "'launches' ends before it begins"),
+}
+"""changes, each of which leaves parts that do not belong together, and the place that the refusal names"""
+
+
+@pytest.mark.parametrize("what", TOGETHER)
+def test_parts_that_do_not_belong_together_are_refused_with_their_place(what: str, fit: Fit, path: Path):
+    save_fit(fit, path)
+    document = json.loads(path.read_bytes())
+    change, place = TOGETHER[what]
+    change(document)
+    assert re.search(place, refusal(written(path, document)))
+
+
+STRICT = {
+    "a key twice": (b'{"schema":2,"schema":2}', "the key 'schema' stands twice"),
+    "nesting": (b"[" * 5000, "corrupt"),
+    "no UTF-8": (b'{"schema":"\xff"}', "corrupt"),
+    "no text": (b'{"schema":"\\ud800"}', "corrupt"),
+    "no number": (b'{"schema":NaN}', "corrupt"),
+    "beyond floats": (b'{"schema":1e999}', "corrupt"),
+    "digits": (b'{"schema":' + b"9" * 5000 + b"}", "corrupt"),
+    "nothing": (b"", "corrupt"),
+}
+
+
+@pytest.mark.parametrize("what", STRICT)
+def test_what_is_no_json_that_all_readers_agree_on_is_refused(what: str, path: Path):
+    content, word = STRICT[what]
+    assert word in refusal(written(path, content))
+
+
+def test_what_is_no_file_is_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert "Is a directory" in refusal(tmp_path)
+    monkeypatch.setattr(documents, "MOST", 1000)
+    assert "it has more than 1,000 bytes" in refusal(Path("/dev/zero"))
 
 
 # }}}

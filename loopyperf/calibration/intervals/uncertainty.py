@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from loopyperf.calibration.documents import Amount, Number
 from loopyperf.calibration.problem import Vector
 from loopyperf.calibration.solution import leverages
 from loopyperf.models.interface import Fitted
@@ -27,15 +28,28 @@ from loopyperf.models.sensitivity import Sensitivity
 class Uncertainty(msgspec.Struct, frozen=True):
     """What the intervals of a fit are made from."""
 
-    scores: tuple[float, ...]
+    scores: tuple[Amount, ...]
     """of all observations that other classes can predict, ascending"""
     columns: tuple[str, ...]
     """names of the weights, in the order of the covariance"""
-    covariance: tuple[tuple[float, ...], ...]
+    covariance: tuple[tuple[Number, ...], ...]
     """of the weights, then of the sharpness, for measurements whose relative errors have variance 1"""
-    deviations: tuple[float, ...] = ()
+    deviations: tuple[Number, ...] = ()
     """(ln(Tⱼ/tⱼ) − its mean over the class)/√(1 + hⱼ) of the same observations, ascending, so scaled that they vary as
     if the mean were known: what a class has in common is no error of the order of its kernels"""
+
+    def __post_init__(self) -> None:
+        """Refuse scores that do not ascend, and what is no covariance of the columns and the sharpness."""
+        for name, values in (("scores", self.scores), ("deviations", self.deviations)):
+            if list(values) != sorted(values):
+                raise ValueError(f"{name} must ascend")
+        if len(set(self.columns)) != len(self.columns):
+            raise ValueError("a column stands twice")
+        size = len(self.columns) + 1
+        if len(self.covariance) != size or any(len(row) != size for row in self.covariance):
+            raise ValueError(f"the covariance of {size - 1} columns and the sharpness must have {size} rows of {size}")
+        if any(row[place] < 0 for place, row in enumerate(self.covariance)):
+            raise ValueError("a variance is below 0")
 
     def half_width(self, leverage: Vector, level: float = LEVEL) -> Vector:
         """Return by how much ln T may be off, up or down; infinity where there are too few scores for *level*."""

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from loopyperf.calibration.documents import Amount, Number, Whole
 from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.intervals.uncertainty import quantile
 from loopyperf.calibration.learning.regressors import RECIPES, Regressor, taught
@@ -25,6 +26,18 @@ BASE = "base"
 """the score of the base alone"""
 SAMPLED = "sampled"
 """the base that knows samples"""
+TARGET = 7.0
+"""magnitude of a logarithm that is learned, which is within that of a thousand"""
+ERROR = 700.0
+"""magnitude of a logarithm of times, of which floating point has the exponential"""
+NEAR = 10
+"""times what training tries, up or down: a hyper-parameter beyond takes for ever, or says nothing"""
+
+
+def _is_near(value: float, tried: Sequence[float]) -> bool:
+    """Return whether a hyper-parameter is like those that are *tried*, and whole where they are."""
+    is_whole = not all(isinstance(each, int) for each in tried) or isinstance(value, int)
+    return is_whole and min(tried) / NEAR <= value <= max(tried) * NEAR
 
 
 class Taught(msgspec.Struct, frozen=True):
@@ -34,20 +47,20 @@ class Taught(msgspec.Struct, frozen=True):
     """what the kernel is one of"""
     label: str
     """the configuration within its class"""
-    seconds: float
+    seconds: Amount
     """measured"""
-    target: float
+    target: Annotated[float, msgspec.Meta(ge=-TARGET, le=TARGET)]
     """ln(seconds over what the base says that has not seen the class)"""
-    features: tuple[float, ...]
+    features: tuple[Number, ...]
     """those told, then the amounts, in the order of their names"""
 
 
 class Score(msgspec.Struct, frozen=True):
     """How near predictions of kernel classes are that were left out."""
 
-    median_log_error: float
+    median_log_error: Amount
     """median |ln(predicted/measured)|"""
-    explained: float
+    explained: Number
     """share of the squared logarithms that the base leaves over: 1 where nothing is left, 0 for the base itself"""
 
 
@@ -60,7 +73,7 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """of the base, where that is fitted"""
     recipe: str
     """what learns (:data:`loopyperf.calibration.learning.regressors.RECIPES`)"""
-    parameters: Mapping[str, float | int]
+    parameters: Mapping[str, Whole | Amount]
     """its hyper-parameters"""
     told: tuple[str, ...]
     """names of the features that every kernel has"""
@@ -68,7 +81,7 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """names of those of which a kernel may have none"""
     scores: Mapping[str, Score]
     """of the base alone and of all that were tried, by name"""
-    errors: tuple[float, ...]
+    errors: tuple[Annotated[float, msgspec.Meta(ge=0, le=ERROR)], ...]
     """|ln(predicted/measured)| of all rows when their class was left out, ascending: what intervals are made from"""
     rows: Annotated[tuple[Taught, ...], msgspec.Meta(min_length=1)]
     """the training table"""
@@ -78,8 +91,17 @@ class Record(Provenance, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.recipe not in RECIPES:
             raise ValueError(f"nothing learns by {self.recipe!r}; there are: {', '.join(RECIPES)}")
         grid = RECIPES[self.recipe].grid
-        if set(self.parameters) != set(grid) or not all(value > 0 for value in self.parameters.values()):
-            raise ValueError(f"{self.recipe!r} takes {', '.join(grid)}, above 0; received {dict(self.parameters)}")
+        if set(self.parameters) != set(grid) or not all(
+            _is_near(value, grid[name]) for name, value in self.parameters.items()
+        ):
+            raise ValueError(
+                f"{self.recipe!r} takes {', '.join(grid)}, up to {NEAR} times what is tried: "
+                f"{', '.join(f'{name} {values}' for name, values in grid.items())}; received {dict(self.parameters)}"
+            )
+        if list(self.errors) != sorted(self.errors):
+            raise ValueError("errors must ascend")
+        if len({*self.told, *self.amounts}) != len(self.told) + len(self.amounts):
+            raise ValueError("a feature stands twice")
         if missing := [name for name in (BASE, self.recipe) if name not in self.scores]:
             raise ValueError(f"there is no score of {' and '.join(missing)}")
         number = len(self.told) + len(self.amounts)

@@ -47,10 +47,10 @@ def load_learned(path: str | os.PathLike[str]) -> Learned:
     try:
         record = msgspec.convert(document, Record)
     except (msgspec.ValidationError, ValueError) as error:
-        raise FitFileError(f"{source} does not hold a learned model: {error}; {_TRAIN}") from error
+        raise FitFileError(f"{source} does not hold a learned model: {error!s:.300}; {_TRAIN}") from error
     if version != SCHEMA or record.model != "learned":
         raise FitFileError(
-            f"{source} does not hold a learned model, but schema {version!r} of {record.model!r}; {_TRAIN}"
+            f"{source} does not hold a learned model, but schema {version!r} of {record.model!r:.80}; {_TRAIN}"
         )
     return Learned(record)
 

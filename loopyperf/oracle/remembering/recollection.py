@@ -32,7 +32,7 @@ class Kind(Generic[Found]):
     transcribed: Callable[[Found], bytes]
     """raises :class:`msgspec.ValidationError` for what cannot be written down, and is kept in memory alone"""
     read: Callable[[bytes], Found]
-    """raises :class:`TranscriptError` or :class:`msgspec.MsgspecError` for other bytes, or those of another version"""
+    """raises :class:`TranscriptError`, :class:`ValueError` or :class:`RecursionError` for other bytes"""
 
 
 def recalled(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:
@@ -56,9 +56,8 @@ def _filed(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:
         return find()
     transcript = analysis_files.find(folder, key)
     if transcript is not None:
-        with suppress(
-            TranscriptError, msgspec.MsgspecError
-        ):  # what cannot be read is found anew, and filed in its place
+        # What cannot be read is found anew, and filed in its place; msgspec's errors are ValueErrors.
+        with suppress(TranscriptError, ValueError, RecursionError):
             return kind.read(transcript)
     found = find()
     with suppress(msgspec.ValidationError):

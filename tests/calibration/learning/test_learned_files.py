@@ -64,8 +64,8 @@ def test_of_several_backends_the_one_that_is_asked_for_is_found(learned: Learned
     ("changes", "words"),
     [
         ({"recipe": "guessing"}, "nothing learns by 'guessing'"),
-        ({"parameters": {"C": 1.0, "depth": 2}}, "'svr' takes C, gamma, epsilon, above 0"),
-        ({"parameters": {"C": -1.0, "gamma": 0.1, "epsilon": 0.1}}, "above 0; received"),
+        ({"parameters": {"C": 1.0, "depth": 2}}, "'svr' takes C, gamma, epsilon, up to 10 times what is tried"),
+        ({"parameters": {"C": -1.0, "gamma": 0.1, "epsilon": 0.1}}, r"`float` >= 0.0 - at `\$\.parameters"),
         ({"scores": {}}, "no score of base and svr"),
     ],
 )

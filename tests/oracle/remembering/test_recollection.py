@@ -1,13 +1,15 @@
 """Equal programs are counted once: within a process, and with files across processes."""
 
+import json
 import os
 import pickle
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import loopy as lp
 import numpy as np
@@ -302,3 +304,45 @@ def test_loopy_no_cache_turns_the_files_off(folder):
 
 
 # }}}
+
+
+HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
+    "a division by 0": lambda document: document["tallies"][0].__setitem__(3, "1/0"),
+    "a place from the end": lambda document: document["tallies"][0].__setitem__(2, -1),
+    "a place beyond the end": lambda document: document["tallies"][0].__setitem__(2, 99),
+    "no number": lambda document: document["polynomials"].__setitem__(0, "[n] -> { NaN }"),
+    "a power that takes for ever": lambda document: document["polynomials"].__setitem__(0, "[n] -> { n^100000 }"),
+    "powers of powers": lambda document: document["polynomials"].__setitem__(0, "[n] -> { ((n^64)^64)^64 }"),
+    "another size": lambda document: document["polynomials"].__setitem__(0, "[m] -> { m }"),
+    "nesting": lambda document: document["polynomials"].__setitem__(0, f"[n] -> {{ {'(' * 10**5}n{')' * 10**5} }}"),
+    "an integer of thousands of digits": lambda document: document["tallies"][0].__setitem__(3, "9" * 10**5),
+}
+"""what somebody may write who may write to the folder, by what it is"""
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_file_that_is_whole_and_makes_no_sense_is_a_miss_and_is_replaced(what, folder, prepared):
+    counted = str(lpp.count(doubled()))
+    (path,) = files(folder)
+    whole = path.read_bytes()
+    document = json.loads(whole.partition(b"\n")[2])
+    HOSTILE[what](document)
+    transcript = json.dumps(document).encode()
+    path.write_bytes(analysis_files._digest(path, transcript) + b"\n" + transcript)
+    recollection.forget()
+    assert str(lpp.count(doubled())) == counted
+    assert path.read_bytes() == whole
+    assert len(prepared) == 2
+
+
+def test_a_file_under_the_name_of_another_question_is_a_miss(folder, prepared):
+    lpp.count(doubled())
+    (first,) = files(folder)
+    lpp.count(doubled(group=32))
+    (second,) = set(files(folder)) - {first}
+    kept = second.read_bytes()
+    second.write_bytes(first.read_bytes())
+    recollection.forget()
+    lpp.count(doubled(group=32))
+    assert second.read_bytes() == kept
+    assert len(prepared) == 3

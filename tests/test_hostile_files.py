@@ -1,0 +1,265 @@
+"""Files of anybody: whatever is changed in one, it is read and answers in finite numbers, or is refused as ours refuse.
+
+Fits, learned models, descriptions, archives and cached answers are changed at random, where they have a value, a key or
+a byte, from a fixed seed: ``MUTATIONS=5000`` in the environment tries more of each kind.
+"""
+
+import copy
+import json
+import math
+import os
+import random
+import tomllib
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from kernels import doubled
+
+import loopyperf as lpp
+from loopyperf.calibration.fit_files import fit_document, load_fit
+from loopyperf.calibration.learning.learned_files import learned_document, load_learned
+from loopyperf.counts import transcription
+from loopyperf.device.device_files import load_description
+from loopyperf.device.library import BUNDLED
+from loopyperf.measurement.archive import read_archive
+from loopyperf.measurement.kernel_files import measurement_kernels
+from loopyperf.models import transcription as answers
+from loopyperf.models.result import ModelTime
+from loopyperf.oracle.archived import fit_recording
+from loopyperf.oracle.train import train_recordings
+from loopyperf.properties.counted_kernel import KernelCounts
+
+MUTATIONS = int(os.environ.get("MUTATIONS", "300"))
+"""of each kind of file"""
+RECORDED = Path(__file__).parents[1] / "docs" / "tutorial" / "recorded.jsonl"
+Document = dict[str, Any]
+ODD: tuple[Any, ...] = (
+    *(None, True, "", "x", "\u0000", [], {}, [[]], 0, -1, 1, 2**31, 2**63, -(2**63) - 1, 10**30, 10**400),
+    *(0.5, -0.5, 1e-320, -1e-300, 1e30, 1e100, 1e308, -1e308, math.nan, math.inf, -math.inf),
+)
+"""values that nobody expects"""
+
+
+# {{{ changes
+
+
+def places(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths of all that is inside *value*."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, entry in cast("Any", entries):
+        yield (*before, key)
+        yield from places(entry, (*before, key))
+
+
+def changed(document: Document, chance: random.Random) -> Document:
+    """Return *document* with one to three values taken away, repeated, moved, renamed or made odd."""
+    document = copy.deepcopy(document)
+    for _ in range(chance.choice((1, 1, 1, 2, 3))):
+        *path, last = chance.choice(list(places(document)) or [("",)])
+        holder: Any = document
+        for key in path:
+            holder = holder[key]
+        what = chance.randrange(6)
+        if what == 0:
+            del holder[last]
+        elif what == 1 and isinstance(holder, list):
+            holder.insert(last, copy.deepcopy(holder[last]))
+        elif what == 1:
+            holder[f"{last}x"] = holder.pop(last)
+        elif what == 2:
+            number = holder[last]
+            is_number = isinstance(number, int | float) and not isinstance(number, bool)
+            holder[last] = -number if is_number else [number]
+        elif what == 3:
+            number = holder[last]
+            is_number = isinstance(number, int | float) and not isinstance(number, bool)
+            holder[last] = number * 10 ** chance.randrange(-40, 40) if is_number else str(number) * 2
+        else:
+            holder[last] = chance.choice(ODD)
+        if not document:
+            break
+    return document
+
+
+def damaged(content: bytes, chance: random.Random) -> bytes:
+    """Return *content* with a few bytes changed, cut out, or repeated."""
+    data = bytearray(content)
+    for _ in range(chance.choice((1, 1, 2, 8))):
+        place, length = chance.randrange(len(data)), chance.randrange(1, 40)
+        what = chance.randrange(5)
+        if what == 0:
+            data[place] = chance.randrange(256)
+        elif what == 1:
+            del data[place : place + length]
+        elif what == 2:
+            data[place:place] = data[place : place + length]
+        elif what == 3:
+            data[place:place] = chance.choice((b"[" * 5000, b"9" * 5000, b"\xff", b"\0", b'"', b"{", b"1e999"))
+        else:
+            del data[place:]
+        if not data:
+            break
+    return bytes(data)
+
+
+def mutations(content: bytes, write: Callable[[Document], bytes], read: Callable[[bytes], Any]) -> Iterator[bytes]:
+    """Yield *content* changed in many ways: two of three in what it says, one in its bytes."""
+    chance, document = random.Random(0), read(content)
+    for number in range(MUTATIONS):
+        yield write(changed(document, chance)) if number % 3 else damaged(content, chance)
+
+
+def tried(name: str, contents: Iterator[bytes], path: Path, ask: Callable[[Path], Any]) -> dict[str, int]:
+    """Return how many of *contents* had an answer, and how many were refused; fail for anything else."""
+    found, wrong = {"answered": 0, "refused": 0}, list[str]()
+    for number, content in enumerate(contents):
+        path.write_bytes(content)
+        try:
+            with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
+                answer = ask(path)
+        except lpp.LoopyperfError as error:
+            found["refused"] += 1
+            if "\n" in str(error).strip() or len(str(error)) > 2000:
+                wrong.append(f"{name} {number}: {error!r:.300}")
+        except Exception as error:  # whatever it is, a person would see a traceback
+            wrong.append(f"{name} {number}: {type(error).__name__}: {error!s:.200}")
+        else:
+            found["answered"] += 1
+            if not np.isfinite(np.asarray(answer, dtype=np.float64)).all():
+                wrong.append(f"{name} {number}: {answer}")
+    found["wrong"] = len(wrong)
+    if counts := os.environ.get("MUTATION_COUNTS"):
+        with Path(counts).open("a") as log:
+            log.write(f"{name}: {found}\n" + "".join(f"    {each}\n" for each in wrong))
+    assert not wrong
+    return found
+
+
+# }}}
+
+
+# {{{ kinds of files
+
+
+def as_json(document: Document) -> bytes:
+    return json.dumps(document).encode()
+
+
+def numbers(estimate: Any) -> list[float]:
+    """Return the seconds of an *estimate*, its interval and its breakdown; whatever is printed must be printed."""
+    assert str(estimate)
+    interval = () if estimate.interval is None else estimate.interval
+    return [estimate.seconds, *interval, *(row.seconds for row in estimate.breakdown.rows)]
+
+
+def by_fit(path: Path) -> list[float]:
+    fit = load_fit(path)
+    assert str(fit)
+    return numbers(lpp.estimate(doubled(), n=4096, fit=fit))
+
+
+def by_learned(path: Path) -> list[float]:
+    learned = load_learned(path)
+    assert str(learned)
+    return numbers(lpp.estimate(doubled(), n=4096, fit=learned))
+
+
+def by_description(path: Path) -> list[float]:
+    device = load_description(path)
+    assert str(device)
+    found: list[float] = []
+    for model in ("roofline", "volkov", "gpuperf"):
+        found += numbers(lpp.estimate(doubled(), n=4096, device=device, model=model))
+    return found
+
+
+def by_archive(path: Path) -> list[float]:
+    recording = read_archive(path)
+    floor, pace = recording.noise_floor, recording.pace()
+    protocols = {run.id: run.protocol for run in recording.runs}
+    summaries = [each.summary(protocols[each.run]) for each in recording.standing]
+    return [floor or 0.0, pace or 0.0, *(number for each in summaries for number in each)]
+
+
+def by_counts(path: Path) -> list[float]:
+    counted = transcription.read(path.read_bytes())
+    totals = KernelCounts.of(counted).properties().evaluate(n=4096)
+    return [float(each) for each in totals.values()]
+
+
+def by_answer(path: Path) -> list[float]:
+    try:
+        _, time = answers.read(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise transcription.TranscriptError(f"{error!s:.300}") from error
+    return [float(time.seconds), *(float(row.seconds) for row in time.breakdown.rows)]
+
+
+def as_toml(document: Document) -> bytes:
+    return "".join(f"{json.dumps(str(key))} = {inline(value)}\n" for key, value in document.items()).encode()
+
+
+def inline(value: Any) -> str:
+    if isinstance(value, dict):
+        entries = cast("Document", value).items()
+        return f"{{ {', '.join(f'{json.dumps(str(key))} = {inline(each)}' for key, each in entries)} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(inline(each) for each in cast('list[Any]', value))}]"
+    if isinstance(value, float):
+        return repr(value)
+    return '"none"' if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def lines_of(content: bytes) -> Document:
+    return {"lines": [json.loads(line) for line in content.splitlines()]}
+
+
+def as_lines(document: Document) -> bytes:
+    lines: Any = document.get("lines")
+    return b"".join(as_json(line) + b"\n" for line in lines) if isinstance(lines, list) else as_json(document)
+
+
+def as_made(name: str) -> bytes:
+    """Return a file of a kind, as loopyperf writes it."""
+    if name == "archive":
+        return RECORDED.read_bytes()
+    if name == "description":
+        return (BUNDLED / "nvidia-titan-v.toml").read_bytes()
+    if name == "counts":
+        return transcription.transcribed(lpp.count(doubled()))
+    if name == "answer":
+        found = lpp.estimate(doubled(), n=4096, device="nvidia-v100", model="roofline")
+        return answers.transcribed(("k", ModelTime(float(found.seconds), found.breakdown, notes=found.notes)))
+    recording, files = read_archive(RECORDED), measurement_kernels(RECORDED.parent / "kernels")
+    if name == "learned":
+        return as_json(learned_document(train_recordings([recording], files, base="overlap")))
+    return as_json(fit_document(fit_recording(recording, files, model=name)[0]))
+
+
+KINDS: dict[str, tuple[Callable[[Path], Any], Callable[[Document], bytes], Callable[[bytes], Any]]] = {
+    "linear": (by_fit, as_json, json.loads),
+    "overlap": (by_fit, as_json, json.loads),
+    "learned": (by_learned, as_json, json.loads),
+    "description": (by_description, as_toml, lambda content: tomllib.loads(content.decode())),
+    "archive": (by_archive, as_lines, lines_of),
+    "counts": (by_counts, as_json, json.loads),
+    "answer": (by_answer, as_json, lambda content: {"answer": json.loads(content)}),
+}
+SUFFIXES = {"description": ".toml", "archive": ".jsonl"}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_changed_file_has_a_finite_answer_or_is_refused(name: str, tmp_path: Path) -> None:
+    ask, write, read = KINDS[name]
+    content, path = as_made(name), tmp_path / f"x{SUFFIXES.get(name, '.json')}"
+    path.write_bytes(content)
+    assert np.isfinite(ask(path)).all()
+    found = tried(name, mutations(content, write, read), path, ask)
+    assert found["refused"] > MUTATIONS / 4
+
+
+# }}}
