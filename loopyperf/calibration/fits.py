@@ -123,8 +123,6 @@ class Fit(Shown, Provenance, frozen=True, kw_only=True, omit_defaults=True, forb
         """Refuse parts that do not belong together."""
         if self.uncertainty is not None and (strange := set(self.uncertainty.columns) - set(self.weights)):
             raise ValueError(f"the uncertainty is of {', '.join(sorted(strange))}, which has no weight")
-        if self.cross_validation is not None and self.candidate not in {"", *self.cross_validation.errors}:
-            raise ValueError(f"the cross-validation has no errors of the candidate {self.candidate!r}")
         if wrong := [name for name, (least, most) in self.ranges.items() if least > most]:
             raise ValueError(f"the range of {wrong[0]!r} ends before it begins")
         ridge = self.options.get("ridge", 0)
