@@ -193,9 +193,10 @@ class _Reader:
         """Return the number in its base unit, of a size that arithmetic on it does not overflow."""
         try:
             value = in_base_unit(quantity)
-        except OverflowError:
-            value = math.inf
-        if math.isfinite(value) and ((value == 0 and number.may_be_zero) or LEAST <= value <= LARGEST):
+            is_finite = math.isfinite(value)
+        except OverflowError:  # of an integer beyond floats
+            value, is_finite = math.inf, False
+        if is_finite and ((value == 0 and number.may_be_zero) or LEAST <= value <= LARGEST):
             return value
         least = "0 or more" if number.may_be_zero else "above 0"
         beyond = f", and between {LEAST:g} and {LARGEST:g} {number.unit}" if 0 < value < math.inf else ""

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopyperf.errors import ArchiveError, IncompatibleRunsError
-from loopyperf.measurement import archive as archive_module
 from loopyperf.measurement.archive import Archive, read_archive
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Key, Measurement, Run, Sampled, decode, encode
@@ -22,7 +20,6 @@ from loopyperf.models.sampling import SampledProgram, Samples, Work
 from .synthetic import run
 
 FIRST = run()
-FULL = Path("/dev/full")
 
 
 def measurement(n: int = 16, run: Run = FIRST, **changes) -> Measurement:
@@ -130,56 +127,6 @@ def test_a_compressed_archive_that_was_cut_off_is_refused(path, recorded, compre
     path.write_bytes(packed[:-9])
     with pytest.raises(ArchiveError, match="cannot be read"):
         read_archive(path)
-
-
-@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
-def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_does(path, recorded, compress, monkeypatch):
-    monkeypatch.setattr(archive_module, "MOST", 2**22)
-    lines = compress(b"".join(encode(each) for each in (FIRST, *[measurement()] * 20_000)))
-    endless = compress(bytes(20 * 2**20))
-    assert len(lines) + len(endless) < 2**18
-    for bomb in (lines, endless):
-        path.write_bytes(bomb)
-        tracemalloc.start()
-        with pytest.raises(ArchiveError, match="cannot be read: it has more than 4,194,304 bytes, unpacked"):
-            read_archive(path)
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert most < 2**26
-
-
-def test_xz_whose_dictionary_takes_more_memory_than_is_given_is_refused(path, recorded, monkeypatch):
-    path.write_bytes(lzma.compress(path.read_bytes()))
-    monkeypatch.setattr(archive_module, "UNPACKING", 2**16)
-    with pytest.raises(ArchiveError, match="cannot be read: Memory usage limit"):
-        read_archive(path)
-
-
-def test_archives_packed_one_after_the_other_are_read_as_one(path, recorded):
-    whole = path.read_bytes()
-    half = whole.index(b"\n", len(whole) // 2) + 1
-    for compress in (gzip.compress, lzma.compress):
-        path.with_suffix(".packed").write_bytes(compress(whole[:half]) + compress(whole[half:]))
-        assert read_archive(path) == read_archive(path.with_suffix(".packed"))
-
-
-def test_a_run_that_is_recorded_twice_is_refused(path, recorded):
-    path.write_bytes(encode(FIRST) * 2)
-    with pytest.raises(ArchiveError, match=r"line 2: run .* is recorded twice"):
-        read_archive(path)
-
-
-def test_a_record_is_refused_by_its_line(path, recorded):
-    for record in (b'{"record":"measurement","x":' + b"[" * 3000 + b"]" * 3000 + b"}", b'{"record":"\xff"}', b"[]"):
-        path.write_bytes(encode(FIRST) + record + b"\n")
-        with pytest.raises(ArchiveError, match=r"line 2: not a record of a measurement archive"):
-            read_archive(path)
-
-
-@pytest.mark.skipif(not FULL.exists(), reason="there is no device that is full")
-def test_a_disk_that_is_full_is_told_in_an_error_of_ours():
-    with pytest.raises(ArchiveError, match=r"/dev/full cannot be (written|locked|read|opened)"):
-        Archive(FULL, FIRST)
 
 
 def test_a_compressed_archive_is_not_appended_to(path, recorded):

@@ -1,0 +1,91 @@
+"""Archives of anybody: what unpacks to gigabytes, and records that are none, are refused early and by their line."""
+
+import gzip
+import lzma
+import tracemalloc
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from loopyperf.errors import ArchiveError
+from loopyperf.measurement import archive as archive_module
+from loopyperf.measurement.archive import Archive, read_archive
+from loopyperf.measurement.records import Measurement, encode
+
+from .synthetic import run
+
+FIRST = run()
+FULL = Path("/dev/full")
+MEASURED = Measurement(
+    run=FIRST.id,
+    kernel_class="transpose",
+    label="tile",
+    sizes={"n": 16},
+    kind="measurement",
+    samples=(1e-3, 2e-3),
+    taken=datetime.now(UTC),
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """An archive of two measurements."""
+    path = tmp_path / "samples.jsonl"
+    path.write_bytes(b"".join(map(encode, (FIRST, MEASURED, MEASURED))))
+    return path
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_does(
+    path: Path, compress: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_module, "MOST", 2**22)
+    lines = compress(b"".join(encode(each) for each in (FIRST, *[MEASURED] * 20_000)))
+    endless = compress(bytes(20 * 2**20))
+    assert len(lines) + len(endless) < 2**18
+    for bomb in (lines, endless):
+        path.write_bytes(bomb)
+        tracemalloc.start()
+        with pytest.raises(ArchiveError, match="cannot be read: it has more than 4,194,304 bytes, unpacked"):
+            read_archive(path)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 2**26
+
+
+def test_xz_whose_dictionary_takes_more_memory_than_is_given_is_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.write_bytes(lzma.compress(path.read_bytes()))
+    monkeypatch.setattr(archive_module, "UNPACKING", 2**16)
+    with pytest.raises(ArchiveError, match="cannot be read: Memory usage limit"):
+        read_archive(path)
+
+
+def test_archives_packed_one_after_the_other_are_read_as_one(path: Path) -> None:
+    whole = path.read_bytes()
+    half = whole.index(b"\n", len(whole) // 2) + 1
+    for compress in (gzip.compress, lzma.compress):
+        path.with_suffix(".packed").write_bytes(compress(whole[:half]) + compress(whole[half:]))
+        assert read_archive(path) == read_archive(path.with_suffix(".packed"))
+
+
+def test_a_run_that_is_recorded_twice_is_refused(path: Path) -> None:
+    path.write_bytes(encode(FIRST) * 2)
+    with pytest.raises(ArchiveError, match=r"line 2: run .* is recorded twice"):
+        read_archive(path)
+
+
+def test_a_record_is_refused_by_its_line(path: Path) -> None:
+    for record in (b'{"record":"measurement","x":' + b"[" * 3000 + b"]" * 3000 + b"}", b'{"record":"\xff"}', b"[]"):
+        path.write_bytes(encode(FIRST) + record + b"\n")
+        with pytest.raises(ArchiveError, match=r"line 2: not a record of a measurement archive"):
+            read_archive(path)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="there is no device that is full")
+def test_a_disk_that_is_full_is_told_in_an_error_of_ours() -> None:
+    with pytest.raises(ArchiveError, match=r"/dev/full cannot be (written|locked|read|opened)"):
+        Archive(FULL, FIRST)
