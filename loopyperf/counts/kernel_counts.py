@@ -15,6 +15,7 @@ from loopyperf.assumptions import sentences
 from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Overhead
 from loopyperf.counts.lanes import offsets_in_temporaries
+from loopyperf.counts.loaded_strides import with_stated_factors
 from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.predicates.conditions import ALWAYS
@@ -208,8 +209,9 @@ class _Pass:
         self, launch: Launch, inames: frozenset[str], instruction: InstructionBase, events: Events
     ) -> Iterator[_Sighting]:
         for (conditions, event, at_once), number in events.items():
-            if isinstance(event, Reference) and self.offsets:
-                event = replace(event, index=tuple(substituted(index, self.offsets) for index in event.index))
+            if isinstance(event, Reference):
+                index = with_stated_factors(self.kernel, self.walker.typical, event.index)
+                event = replace(event, index=tuple(substituted(each, self.offsets) for each in index))
             yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), event, number)
 
     def _tally(self, sighting: _Sighting, classifier: StrideClassifier) -> Iterator[Tally]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import islpy as isl
 import numpy as np
@@ -106,6 +106,14 @@ def element_type(array: ArrayBase) -> LoopyType:
 
 
 # {{{ layout
+
+
+def known_shape(kernel: Kernel, name: str) -> tuple[Any, ...] | None:
+    """Return the lengths of the axes of array *name*; None where one is unknown, as in ``shape=(None, 3)``."""
+    array = kernel.array(name)
+    shape: Any = None if array is None else array.shape
+    lengths = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple) else (None,)
+    return None if None in lengths else lengths
 
 
 def vector_axis(array: ArrayBase) -> int | None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from math import ceil
 from typing import Any
 
@@ -22,6 +23,7 @@ from loopyperf.counts.footprint import (
     spacious_sizes,
 )
 from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
+from loopyperf.counts.loaded_strides import ask_length, scaled_by_data
 from loopyperf.counts.memory import Reference, in_elements, is_one_array, position
 from loopyperf.counts.predicates.conditions import Conditions
 from loopyperf.errors import UncountableError
@@ -77,6 +79,7 @@ class StrideClassifier:
     def stride_class(self, site: Site, ref: Reference) -> str:
         """Return the amortized stride fraction of *ref* at *site*; raises :class:`UncountableError`."""
         key = (site.inames, site.conditions, ref)
+        ask_length(self.counter.kernel, self.counter.typical, ref)
         if key not in self._classes:
             self._classes[key] = self._classified(site, ref)
         return self._classes[key]
@@ -100,7 +103,8 @@ class StrideClassifier:
                 return self._class_by_density(site, ref, form, lanes, sizes)
 
     def _class_by_data(self, ref: Reference, lanes: LanesByData) -> str:
-        stated = self.counter.typical.stride(ref.array, STRIDE_CLASSES)
+        typical, scaled = self.counter.typical, scaled_by_data(self.counter.kernel, ref.index)
+        stated = typical.stride(ref.array, STRIDE_CLASSES, chain(*scaled.values()))
         if stated is None:
             self._assume(
                 ref,

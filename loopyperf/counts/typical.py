@@ -67,19 +67,49 @@ class Typical:
             raise ParameterError(f"typical {condition!r} is a share of the runs, from 0 to 1, received {value}")
         return value
 
-    def stride(self, array: str, classes: Iterable[str]) -> str | None:
+    def stride(self, array: str, classes: Iterable[str], factors: Iterable[str] = ()) -> str | None:
         """Return the stride class of those *array* accesses whose addresses are data; None where it is not stated.
 
-        Raises :class:`ParameterError` for what is none of *classes*.
+        It is stated for the array or for one of the *factors*, data that multiplies loop variables in the index. Raises
+        :class:`ParameterError` for what is none of *classes*.
         """
-        self._asked.add(array)
-        if array not in self.values:
+        names = dict.fromkeys((array, *factors))
+        self._asked.update(names)
+        name = next((name for name in names if name in self.values), None)
+        if name is None:
             return None
         known = tuple(classes)
-        value = str(self.values[array])
+        value = str(self.values[name])
         if value not in known:
-            raise ParameterError(f"typical {array!r} is a stride class, one of {', '.join(known)}; received {value!r}")
+            raise ParameterError(f"typical {name!r} is a stride class, one of {', '.join(known)}; received {value!r}")
         return value
+
+    def factor(self, name: str) -> int | None:
+        """Return the integer that *name* is, which is loaded and multiplies loop variables in an index, if stated.
+
+        A stride class that is stated for it is none: see :meth:`stride`. Raises :class:`ParameterError` for fractions.
+        """
+        self._asked.add(name)
+        if name not in self.values or isinstance(self.values[name], (str, Mapping)):
+            return None
+        value = self._number(self.values[name], name)
+        if value.denominator != 1:
+            raise ParameterError(f"typical {name!r} is a distance in elements, an integer; received {value}")
+        return int(value)
+
+    def length(self, array: str) -> int | None:
+        """Return how many elements *array* has, whose shape does not tell; None where it is not stated.
+
+        The keyword is ``len(array)``. Raises :class:`ParameterError` for what is no positive integer.
+        """
+        keyword = f"len({array})"
+        self._asked.add(keyword)
+        if keyword not in self.values:
+            return None
+        value = self._number(self.values[keyword], keyword)
+        if value.denominator != 1 or value < 1:
+            raise ParameterError(f"typical {keyword!r} is a number of elements, an integer >= 1; received {value}")
+        return int(value)
 
     def cost(self, name: str, why: str) -> dict[Item, Fraction]:
         """Return what one run of *name* does, by item; raises what :meth:`passes` does, and for what is no mapping."""

@@ -1,11 +1,14 @@
 """Which elements neighbouring lanes access where their addresses are data, in whole or in part."""
 
+from typing import Any
+
 import loopy as lp
 import numpy as np
 import pytest
 from counts.small_kernels import array, kernel, lanes, sizes
 from counts.small_unknowns import COLUMNS, VALUES
 
+import loopyperf as lpp
 from loopyperf.kernel import load_kernel
 from loopyperf.properties.counted_kernel import count_properties
 
@@ -130,6 +133,41 @@ def test_lanes_that_count_passes_of_their_own_are_far_apart() -> None:
         sizes("n"),
     )
     assert loads(lp.tag_inames(unit, {"g": "g.0", "l": "l.0"}), n=10)["1/>4"] == 160
+
+
+@pytest.mark.parametrize(
+    ("typical", "expected"),
+    [
+        (None, "1/>4"),
+        ({"x": "2/3"}, "2/3"),
+        ({"off": "1/>4"}, "1/>4"),
+        ({"off": 0}, "0"),
+        ({"off": 1}, "1"),
+        ({"off": 3}, "1/3"),
+        ({"off": 8}, "1/>4"),
+        ({"off": 1, "len(x)": 1000}, "1"),
+    ],
+)
+def test_lanes_a_loaded_stride_apart_are_far_apart_unless_stated(typical: dict[str, Any] | None, expected: str) -> None:
+    knl = lp.make_kernel(
+        "{[c,l,i]: 0<=c<nc and 0<=l<nl and 0<=i<6}",
+        "y[c,i,l] = x[m[c,i] + off[i]*l]",
+        [
+            lp.GlobalArg("x", np.float64, shape=None),
+            lp.GlobalArg("y", np.float64, shape="nc,6,nl"),
+            lp.GlobalArg("m", np.int32, shape="nc,6"),
+            lp.GlobalArg("off", np.int32, shape="6"),
+            ...,
+        ],
+        lang_version=(2018, 2),
+    )
+    knl = lp.tag_inames(lp.split_iname(knl, "l", 32, inner_tag="l.0"), "c:g.0")
+    counted = lpp.count(knl, typical=typical)
+    assert f"global load 64-bit stride {expected}" in counted.properties()
+    assert bool(counted.assumed) == (typical in (None, {"off": 3}, {"off": 8}))
+    # What one accepts, the models of a device do too.
+    sizes = {"nc": 100, "nl": 64}
+    assert lpp.estimate(knl, model="roofline", device="nvidia-v100", typical=typical, **sizes).seconds > 0
 
 
 def test_lanes_that_start_from_an_unknown_place_have_what_lies_between_them_unused() -> None:

@@ -11,13 +11,14 @@ import numpy as np
 import pymbolic.primitives as prim
 from loopy.kernel.data import LocalInameTag
 from loopy.symbolic import get_dependencies
+from loopy.typing import auto
 
 from loopyperf.assumptions import NAME, SUBJECTS, Assumption
 from loopyperf.counts.magnitude import BITS, BOUND, sizes_in_words
 from loopyperf.counts.memory import Reference, element_strides
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError, UncountableError
-from loopyperf.idg.access.gathers import axes_of_data, data_of
+from loopyperf.idg.access.gathers import data_of, lane_axes_of_data
 from loopyperf.idg.access.index_values import index_values, periods
 from loopyperf.idg.access.residues import Loops, Progress
 from loopyperf.idg.access.rows import APART, Row, Visit, is_data, row_of
@@ -128,7 +129,7 @@ def lane_addresses(ref: Reference, passes: WarpPasses, stride: str | None = None
         return _in_rows(ref, passes, rows)
     position = _position(ref, passes, ref.index)
     data = data_of(passes.kernel, position, passes.data_starts)
-    shared = _sharing(passes, axes_of_data(passes.kernel, data))
+    shared = _sharing(passes, lane_axes_of_data(passes.kernel, ref.index, passes.data_starts))
     unit = ref.bits // 8
     by_data, assumed = _apart_by_data(ref, shared, stride, unit) if data else (np.zeros_like(shared), ())
     if data and stride is not None and len(set(shared.tolist())) > 1:
@@ -165,7 +166,7 @@ def _offset(ref: Reference, passes: WarpPasses) -> tuple[Any, tuple[Assumption, 
     array = passes.kernel.array(ref.array)
     assert array is not None, f"a reference to what lives in memory: {ref}"
     offset: Any = prim.Variable(array.offset) if isinstance(array.offset, str) else array.offset or 0
-    if get_dependencies(offset) <= passes.sizes.keys():
+    if offset is not auto and get_dependencies(offset) <= passes.sizes.keys():
         return offset, ()
     return 0, (
         Assumption(

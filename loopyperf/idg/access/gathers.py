@@ -7,6 +7,7 @@ import pymbolic.primitives as prim
 from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag
 from loopy.symbolic import DependencyMapper, get_dependencies
 
+from loopyperf.counts.loaded_strides import scaled_by_data
 from loopyperf.kernel import Kernel
 
 
@@ -31,6 +32,16 @@ def axes_of_data(kernel: Kernel, names: Iterable[str]) -> frozenset[int]:
     """Return the local axes along which values that depend on *names* may differ between work-items."""
     tags = map(kernel.hardware_axis, inames_of_data(kernel, names))
     return frozenset(tag.axis for tag in tags if isinstance(tag, LocalInameTag))
+
+
+def lane_axes_of_data(kernel: Kernel, index: tuple[Any, ...], starts: Mapping[str, frozenset[str]]) -> frozenset[int]:
+    """Return the local axes along which data tells work-items apart that access an array at *index*.
+
+    Along them data may differ, or it multiplies the number of the work-item. *starts* is as in :func:`data_of`.
+    """
+    data = frozenset[str]().union(*(data_of(kernel, each, starts) for each in index))
+    scaled = map(kernel.hardware_axis, scaled_by_data(kernel, index))
+    return axes_of_data(kernel, data) | {tag.axis for tag in scaled if isinstance(tag, LocalInameTag)}
 
 
 def inames_of_data(kernel: Kernel, names: Iterable[str]) -> frozenset[str]:

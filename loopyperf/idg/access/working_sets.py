@@ -18,9 +18,9 @@ import pymbolic.primitives as prim
 from loopy.diagnostic import UnableToDetermineAccessRangeError
 from loopy.symbolic import SubstitutionMapper, get_access_map
 
-from loopyperf.assumptions import SUBJECTS, Assumed, Assumption
+from loopyperf.assumptions import NAME, SUBJECTS, Assumed, Assumption
 from loopyperf.counts.execution import Site
-from loopyperf.counts.memory import Reference, element_strides, value_at
+from loopyperf.counts.memory import Reference, element_strides, known_shape, value_at
 from loopyperf.counts.predicates.conditions import ALWAYS, Conditions
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.walk import on_collisions
@@ -182,10 +182,9 @@ class WorkingSets:
         return Touched(Fraction(-(-size // SECTOR)), Fraction(-(-size // LINE)))
 
     def _elements(self, reference: Reference) -> int | None:
-        array = self.program.kernel.array(reference.array)
-        shape = None if array is None else array.shape
-        if not isinstance(shape, tuple):
-            return None
+        shape = known_shape(self.program.kernel, reference.array)
+        if shape is None:
+            return self.program.typical.length(reference.array)
         return prod(value_at(length, self.sizes, "the length of an axis") for length in shape)
 
     @property
@@ -197,8 +196,8 @@ class WorkingSets:
             name, elements = access.reference.array, self._elements(access.reference)
             if access.cells is None and elements is None:
                 yield Assumption(
-                    f"data says how much of {SUBJECTS} is touched, and its shape is unknown; every access is "
-                    "assumed to touch another sector",
+                    f"data says how much of {SUBJECTS} is touched, and its shape is unknown; every access is assumed "
+                    f"to touch another sector, typical={{'len({NAME})': 1000000}} states how many elements it has",
                     name,
                     repr(name),
                 )

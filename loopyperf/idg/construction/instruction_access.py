@@ -1,9 +1,16 @@
 """What loads and stores of a graph ask of memory, as the example of a kind of warps executes them."""
 
+from itertools import chain
+
 from loopyperf.counts.execution import Site
+from loopyperf.counts.loaded_strides import ask_length, scaled_by_data
+from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import GraphError, UncountableError
 from loopyperf.idg.access import AccessPattern, access_pattern, pattern_of_copy
+from loopyperf.idg.access.gathers import lane_axes_of_data
+from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.executed import Executed
+from loopyperf.idg.construction.launch_program import LaunchProgram
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.passes import passes_of
 
@@ -15,7 +22,19 @@ def source_pattern(executed: Executed, origin: int) -> AccessPattern:
     site = Site(executed.program.launch, draft.statement.inames, draft.conditions, draft.statement.name)
     warp = executed.warp
     passes = passes_of(executed.program.counter, site, warp.warp, warp.sizes, warp.host)
-    return access_pattern(draft.reference, passes)
+    return access_pattern(draft.reference, passes, stated_stride(executed.program, draft))
+
+
+def stated_stride(program: LaunchProgram, draft: Draft) -> str | None:
+    """Return the stride class that is stated of the access that *draft* is, if data tells its lanes apart."""
+    ref, kernel = draft.reference, program.kernel
+    if ref is None or ref.space != "global":
+        return None
+    ask_length(kernel, program.typical, ref)
+    if not lane_axes_of_data(kernel, ref.index, program.counter.loops(draft.statement.inames).starts):
+        return None
+    factors = chain(*scaled_by_data(kernel, ref.index).values())
+    return program.typical.stride(ref.array, STRIDE_CLASSES, factors)
 
 
 def copied_pattern(executed: Executed, source: Idg, graph: Idg, number: int) -> AccessPattern:

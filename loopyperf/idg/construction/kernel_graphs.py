@@ -14,7 +14,7 @@ from loopyperf.errors import GraphError
 from loopyperf.idg.access import AccessPattern
 from loopyperf.idg.access.working_sets import WorkingSets
 from loopyperf.idg.construction.executed import Executed
-from loopyperf.idg.construction.instruction_access import checked_access, copied_pattern, source_pattern
+from loopyperf.idg.construction.instruction_access import checked_access, copied_pattern, source_pattern, stated_stride
 from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import Idg
@@ -172,6 +172,7 @@ def _graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_siz
         executions = LaunchExecutions(program.counter, launch, sizes, warp_size)
         for draft in program.drafts:  # what is stated is asked for, whether the representative warp executes it or not
             executions.weight(draft.statement, draft.conditions)
+            stated_stride(program, draft)
         kinds = (WarpKind(kind, executions, program) for kind in kinds_of_warps(program, executions))
         grid = {axis: grid_extent(launch, axis, sizes) for axis in sorted(launch.group_axes)}
         launches.append(LaunchGraphs(launch.name, tuple(kinds), grid, launch.local_memory, launch.assumptions))

@@ -207,6 +207,29 @@ def test_data_that_all_lanes_share_moves_them_by_whole_lines() -> None:
     assert "multiples of 128 bytes" in access.assumed[0]
 
 
+def test_a_loaded_stride_tells_lanes_apart_unless_it_is_stated() -> None:
+    # Extruded columns: lanes are layers, and how far apart they are is loaded; each of 6 elements of 8 bytes.
+    places = [flat("base", np.int32), flat("step", np.int32), flat("a", np.float64)]
+    forms = ["a[base[j] + step[j]*i]", "a[base[j] + (step[j]*2)*i]", "a[base[j] + s*i] {dep=load}"]
+    for form in forms:
+        code = f"<> s = step[j] {{id=load}}\nout[j,i] = {form}"
+        kernel = written("{[i,j]: 0<=i<32 and 0<=j<6}", code, *places, tags=LANES)
+        unknown = pattern(kernel, "a", WARP)
+        assert unknown.profile.mean("sectors") == 32, form
+        assert len(unknown.assumed) == 1
+        assert pattern(kernel, "a", WARP, stride="1").profile.mean("sectors") == 8
+        for step in range(6):
+            distance = step * (2 if "2" in form else 1)
+            sectors = len({8 * distance * lane // 32 for lane in range(32)})
+            stated = pattern(kernel, "a", WARP, typical={"step": step})
+            assert stated.profile.mean("sectors") == sectors, (form, step)
+
+
+def test_data_that_divides_a_lane_tells_lanes_apart() -> None:
+    kernel = written("{[i,j]: 0<=i<32 and 0<=j<6}", "out[j,i] = a[i % ind[j]]", flat("a"), INTEGERS, tags=LANES)
+    assert pattern(kernel, "a", WARP).profile.mean("sectors") == 32
+
+
 def test_data_that_rows_of_a_group_share_is_one_place_each() -> None:
     # A warp of 16 x 16 lanes has two rows: two sectors each, whatever the rows.
     code = "<> row = ind[j] {inames=j}\nout[j,i] = a[row + i]"
