@@ -15,7 +15,7 @@ from loopyperf.assumptions import sentences
 from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
 from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Overhead
 from loopyperf.counts.lanes import offsets_in_temporaries
-from loopyperf.counts.loaded_strides import with_stated_factors
+from loopyperf.counts.loaded_strides import resolved
 from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.predicates.conditions import ALWAYS
@@ -28,7 +28,6 @@ from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import Event, Events, InstructionWalker
 from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.group_resources import group_of
-from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
 
@@ -210,8 +209,8 @@ class _Pass:
     ) -> Iterator[_Sighting]:
         for (conditions, event, at_once), number in events.items():
             if isinstance(event, Reference):
-                index = with_stated_factors(self.kernel, self.walker.typical, event.index)
-                event = replace(event, index=tuple(substituted(each, self.offsets) for each in index))
+                index = resolved(self.kernel, self.walker.typical, event.index, self.offsets)
+                event = replace(event, index=index)
             yield _Sighting(Site(launch, inames - {at_once}, conditions, instruction.id), event, number)
 
     def _tally(self, sighting: _Sighting, classifier: StrideClassifier) -> Iterator[Tally]:

@@ -3,7 +3,7 @@
 Neighbours along that loop are an unknown number of elements apart, unless ``typical`` states what the factor is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pymbolic.primitives as prim
@@ -11,13 +11,19 @@ from loopy.symbolic import DependencyMapper, IdentityMapper, SubstitutionMapper,
 
 from loopyperf.counts.memory import Reference, known_shape
 from loopyperf.counts.typical import Typical
+from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
 
 
-def with_stated_factors(kernel: Kernel, typical: Typical, index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return *index* where data that multiplies loop variables has the value that is *typical*, if that is stated."""
+def resolved(
+    kernel: Kernel, typical: Typical, index: tuple[Any, ...], temporaries: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """Return *index* where data that multiplies loop variables has the value that is *typical*, if that is stated.
+
+    *temporaries* are written as what they stand for.
+    """
     write = _StatedFactors(kernel, typical)
-    return tuple(write(each) for each in index)
+    return tuple(substituted(write(each), temporaries) for each in index)
 
 
 def scaled_by_data(kernel: Kernel, expressions: tuple[Any, ...]) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ import loopy as lp
 import numpy as np
 
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.loaded_strides import with_stated_factors
+from loopyperf.counts.loaded_strides import resolved
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.typical import Typical
 from loopyperf.counts.walk import InstructionWalker
@@ -47,7 +47,7 @@ def references(kernel: Kernel, typical: Typical) -> list[tuple[Site, Reference]]
         for instruction in launch.instructions:
             for conditions, event, vector in InstructionWalker(kernel, typical).events(instruction):
                 if isinstance(event, Reference):
-                    event = replace(event, index=with_stated_factors(kernel, typical, event.index))
+                    event = replace(event, index=resolved(kernel, typical, event.index, {}))
                     inames = frozenset(instruction.within_inames) - {vector}
                     found.append((Site(launch, inames, conditions, instruction.id), event))
     return found

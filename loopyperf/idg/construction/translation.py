@@ -21,7 +21,7 @@ from loopyperf.counts.data_types.generated_code import GeneratedCode
 from loopyperf.counts.data_types.literals import INDEX, Context
 from loopyperf.counts.data_types.number_type import number_type
 from loopyperf.counts.item import Access, Direction, Item, Operation
-from loopyperf.counts.loaded_strides import with_stated_factors
+from loopyperf.counts.loaded_strides import resolved
 from loopyperf.counts.memory import Reference, linear_reference, reference
 from loopyperf.counts.operations import OperationMapper
 from loopyperf.counts.predicates.conditions import Conditions, all_of, alternatives, plain_text
@@ -34,7 +34,6 @@ from loopyperf.idg.construction.drafts import Definition, Draft
 from loopyperf.idg.construction.parts import REAL_PARTS, beside_each_other, in_stages, nodes_of, part
 from loopyperf.idg.construction.values import Read, Value, product_with_sign
 from loopyperf.idg.warps.nest import Statement
-from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier
 
@@ -248,8 +247,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     def _access(self, found: Reference, text: str, operands: Sequence[Value], conditions: Conditions) -> Value:
         node = self._add(found.direction, f"b{found.bits}", found.space, text, conditions, operands)
-        stated = with_stated_factors(self.kernel, self.typical, found.index)
-        index = tuple(substituted(each, self.kernel.known_temporaries) for each in stated)
+        index = resolved(self.kernel, self.typical, found.index, self.kernel.known_temporaries)
         self.drafts[node].reference = replace(found, index=index)
         return Value(node)
 
