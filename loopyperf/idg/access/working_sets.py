@@ -20,7 +20,7 @@ from loopy.symbolic import SubstitutionMapper, get_access_map
 
 from loopyperf.assumptions import NAME, SUBJECTS, Assumed, Assumption
 from loopyperf.counts.execution import Site
-from loopyperf.counts.memory import Reference, element_strides, known_shape, value_at
+from loopyperf.counts.memory import Reference, element_strides, in_elements, known_shape, value_at
 from loopyperf.counts.predicates.conditions import ALWAYS, Conditions
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.walk import on_collisions
@@ -224,10 +224,11 @@ class WorkingSets:
         first = drafts[0]
         assert first.reference is not None
         points = self._points(first)
-        strides = element_strides(self.program.kernel, first.reference, self.sizes)
-        axes = tuple(stride * first.reference.bits // 8 or APART for stride in strides)
+        reference = in_elements(self.program.kernel, first.reference, points, self.sizes)
+        strides = element_strides(self.program.kernel, reference, self.sizes)
+        axes = tuple(stride * reference.bits // 8 or APART for stride in strides)
         visit = Visit(self.program.kernel, self.sizes, self.program.counter.loops(first.statement.inames), points)
-        located = [in_rows(visit, *each) for each in zip(first.reference.index, axes, strict=True)]
+        located = [in_rows(visit, *each) for each in zip(reference.index, axes, strict=True)]
         known = [pair for pairs in located for pair in pairs or ()]
         is_known = None not in located
         makers = {

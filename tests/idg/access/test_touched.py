@@ -4,10 +4,14 @@ from functools import reduce
 from itertools import product
 
 import islpy as isl
+import loopy as lp
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import loopyperf as lpp
+from loopyperf.counts.footprint import limited_effort
 from loopyperf.idg.access.blocks import touched
 from loopyperf.idg.access.cells import touched_by
 
@@ -114,3 +118,23 @@ def test_a_triangle_is_half_of_its_square() -> None:
     cells = isl.Set("{[i, j]: 0 <= i < 256 and 0 <= j <= i}")
     truth = sum(-(-(i + 1) // 8) for i in range(256))
     assert touched_by(cells, [1024, 4], 4).sectors == pytest.approx(truth, rel=0.05)
+
+
+@pytest.mark.parametrize(("row", "old_row"), [(16, 12), (32, 24), (3, 6)])
+def test_a_reshape_touches_what_a_copy_does_at_a_cost_that_is_bounded(row: int, old_row: int) -> None:
+    def seconds(load: str, shape: str, rows: int) -> float:
+        unit = lp.make_kernel(
+            f"{{[i, j]: 0 <= i < m and 0 <= j < {row}}}",
+            f"out[i, j] = {load}",
+            [lp.GlobalArg("x", np.float64, shape=shape), lp.GlobalArg("out", np.float64, shape=f"m,{row}"), ...],
+            assumptions=f"m mod {old_row} = 0 and m >= {old_row}",
+            lang_version=(2018, 2),
+        )
+        unit = lp.split_iname(unit, "i", 128, outer_tag="g.0", inner_tag="l.0")
+        with limited_effort(400_000):
+            return lpp.estimate(unit, model="roofline", device="nvidia-v100", m=rows).seconds
+
+    element = f"{row}*i + j"
+    for rows in (240, 240_000):
+        reshaped = seconds(f"x[({element})//{old_row}, ({element}) % {old_row}]", f"{row}*m//{old_row},{old_row}", rows)
+        assert reshaped == seconds("x[i, j]", f"m,{row}", rows)
