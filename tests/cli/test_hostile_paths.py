@@ -70,6 +70,7 @@ def test_data_of_ones_own_that_cannot_be_read_are_warned_of_once_and_the_bundled
     monkeypatch.setenv("LOOPYPERF_DATA", str(hostile))
     user_data._warn.cache_clear()
     with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", LoopyperfWarning)
         found = lpp.estimate(doubled(), n=4096, device="nvidia-v100", model="roofline")
         assert "nvidia-v100" in lpp.devices()
     assert [each.category for each in warned] == [LoopyperfWarning]
