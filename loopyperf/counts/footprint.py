@@ -5,12 +5,11 @@ lies between the elements of a layout with gaps too. Classes describe large prob
 admissible size, exactly. The end of the array, where a last lane has no neighbour, is left out.
 """
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, reduce
 from math import ceil
-from operator import itemgetter
+from operator import itemgetter, mul
 
 import islpy as isl
 
@@ -87,26 +86,6 @@ def _first_possible(admissible: isl.Set, wishes: Iterable[isl.Set]) -> isl.Set:
 # }}}
 
 
-class TooCostlyError(UncountableError):
-    """Sets on which isl works longer than it is given."""
-
-
-@contextmanager
-def limited_effort(operations: int) -> Generator[None]:
-    """Let isl make so many *operations* of its own at most, a few million a second; raises :class:`TooCostlyError`."""
-    context = isl.DEFAULT_CONTEXT
-    context.reset_operations()
-    context.set_max_operations(operations)
-    try:
-        yield
-    except isl.Error as error:
-        if "maximal number of operations" not in str(error):
-            raise
-        raise TooCostlyError(f"isl did not finish within {operations} operations") from error
-    finally:
-        context.set_max_operations(0)
-
-
 class Footprint:
     """The cells of one array that a kernel touches at *sizes*, as far as the source tells them."""
 
@@ -180,15 +159,27 @@ class Footprint:
     def share_reached(self, lanes: Sequence[tuple[int, ...]]) -> Fraction | None:
         """Return the touched share of the memory from the first to before the last of the cells *lanes*.
 
-        None where these differ along several axes, or where no cells are known.
+        None where no cells are known, and where *lanes* are in separate arrays.
         """
         moving = [axis for axis, places in enumerate(zip(*lanes, strict=True)) if len(set(places)) > 1]
-        if len(moving) != 1 or not self._known:
+        if not self._known or any(not self._strides[axis] for axis in moving):
             return None
+        cells = self.cells | _cells(lanes)
+        if len(moving) > 1:
+            return self._share_spanned(lanes, cells)
         (moved,) = moving
         first, last = (bound(lanes, key=itemgetter(moved)) for bound in (min, max))
         between = _cells([first]).apply(self._up_to_neighbour(moved, last[moved] - first[moved]))
-        return self._share(between, moved, self.cells | _cells(lanes))
+        return self._share(between, moved, cells)
+
+    def _share_spanned(self, lanes: Sequence[tuple[int, ...]], cells: isl.Set) -> Fraction:
+        """Return the share that *cells*, each in a place of its own, have of the memory that *lanes* span."""
+        addresses = [sum(map(mul, place, self._strides)) for place in lanes]
+        first, last = min(addresses), max(addresses)
+        axes = [f"x{axis}" for axis in range(len(self._strides))]
+        element = " + ".join(f"{stride}*{axis}" for axis, stride in zip(axes, self._strides, strict=True))
+        span = isl.Set(f"{{ [{', '.join(axes)}] : {first} <= {element} < {last} }}")
+        return Fraction(number_of_points(cells & span), last - first)
 
     # {{{ from lane to lane
 

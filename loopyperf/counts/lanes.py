@@ -64,11 +64,6 @@ class UnevenLanes:
     indices: tuple[tuple[int, ...], ...]
 
     @property
-    def moved_axes(self) -> int:
-        """Return along how many axes lanes differ."""
-        return sum(len(set(places)) > 1 for places in zip(*self.indices, strict=True))
-
-    @property
     def span(self) -> int:
         """Return the elements that the lanes reach over, gaps between lanes that are far apart cut short."""
         gaps = (after - before for before, after in pairwise(sorted(set(self.addresses))))

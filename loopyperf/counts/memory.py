@@ -179,13 +179,13 @@ def position(kernel: Kernel, ref: Reference, sizes: Mapping[str, int]) -> Any:
 
 
 def in_elements(kernel: Kernel, ref: Reference, points: isl.Set, sizes: Mapping[str, int]) -> Reference:
-    """Return *ref* by one index that counts elements, where at *points* that has fewer floors than one for each axis.
+    """Return *ref* by one index that counts elements, where that is affine at *points*, or in their lanes, as none is.
 
-    So ``x[(3*i + j)//6, (3*i + j) % 6]`` is element ``3*i + j``, an affine function. *points* are those of its loops at
-    *sizes*. Where no index has floors, and where axes are separate arrays, *ref* is returned as it is.
+    So ``x[(3*i + j)//6, (3*i + j) % 6]`` is element ``3*i + j``. *points* are those of its loops at *sizes*. Where the
+    indices are affine, and where axes are separate arrays, *ref* is returned as it is.
     """
-    cases = _number_of_cases(*ref.index)
-    if not cases or not is_one_array(kernel, ref) or points.is_empty():
+    in_cases = _names_in_cases(*ref.index)
+    if in_cases is None or not is_one_array(kernel, ref) or points.is_empty():
         return ref
     lanes = kernel.lane_inames(frozenset(points.get_var_names_not_none(isl.dim_type.set)))
     element = substituted(position(kernel, ref, sizes), sizes)
@@ -193,7 +193,9 @@ def in_elements(kernel: Kernel, ref: Reference, points: isl.Set, sizes: Mapping[
         element = simplified(element, points, lambda part: lanes.isdisjoint(get_dependencies(part)))
     except NotQuasiAffineError:
         return ref
-    return replace(ref, index=(element,), is_linear=True) if _number_of_cases(element) < cases else ref
+    left = _names_in_cases(element)
+    is_affine = left is None or (not lanes.isdisjoint(in_cases) and lanes.isdisjoint(left))
+    return replace(ref, index=(element,), is_linear=True) if is_affine else ref
 
 
 def is_one_array(kernel: Kernel, ref: Reference) -> bool:
@@ -204,25 +206,25 @@ def is_one_array(kernel: Kernel, ref: Reference) -> bool:
 
 
 class _Cases(WalkMapper[[]]):
-    """Finds what makes expressions other than affine, data apart; a quotient and its remainder are one floor."""
+    """Finds what makes expressions other than affine, data apart."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: set[Any] = set()
+        self.names: set[str] | None = None
+        """in what is found; None where nothing is"""
 
     def visit(self, expr: Any) -> bool:
-        if isinstance(expr, (prim.FloorDiv, prim.Remainder)):
-            self.found.add((expr.numerator, expr.denominator))
-        elif isinstance(expr, CASES):
-            self.found.add(expr)
+        if isinstance(expr, CASES):
+            self.names = (self.names or set()) | get_dependencies(expr)
         return not isinstance(expr, (prim.Subscript, prim.Call))
 
 
-def _number_of_cases(*expressions: Any) -> int:
+def _names_in_cases(*expressions: Any) -> frozenset[str] | None:
+    """Return the variables in those parts of *expressions* that are not affine; None where there are none."""
     finder = _Cases()
     for expression in expressions:
         finder(expression)
-    return len(finder.found)
+    return None if finder.names is None else frozenset(finder.names)
 
 
 def value_at(expression: Any, sizes: Mapping[str, int], what: str) -> int:

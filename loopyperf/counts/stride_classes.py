@@ -14,14 +14,7 @@ from typing import Any
 
 from loopyperf.assumptions import NAME, SUBJECTS, Assumption
 from loopyperf.counts.execution import ExecutionCounter, Site
-from loopyperf.counts.footprint import (
-    Footprint,
-    TooCostlyError,
-    at_sizes,
-    large_sizes,
-    limited_effort,
-    spacious_sizes,
-)
+from loopyperf.counts.footprint import Footprint, at_sizes, large_sizes, spacious_sizes
 from loopyperf.counts.lanes import EvenLanes, Lanes, LanesByData, UnevenLanes, lanes_of
 from loopyperf.counts.loaded_strides import ask_length, scaled_by_data
 from loopyperf.counts.memory import Reference, in_elements, is_one_array, position
@@ -30,9 +23,6 @@ from loopyperf.errors import UncountableError
 
 EDGE = Fraction(1, 64)
 """of a part: so little more than a half, a third or a quarter is the edge of an array, and tips no class"""
-
-EFFORT = 100_000
-"""operations of isl on the cells of an access, about a second; what is usual takes less than a fifth of them"""
 
 STRIDE_CLASSES = (
     "0",
@@ -99,8 +89,10 @@ class StrideClassifier:
                 return stride_class(stride, Fraction(1))
             case EvenLanes(stride=stride) if stride <= 1:
                 return stride_class(stride, Fraction(1))
-            case _:
-                return self._class_by_density(site, ref, form, lanes, sizes)
+            case UnevenLanes():
+                return self._class_of_uneven(site, ref, form, lanes, sizes)
+            case EvenLanes():
+                return self._class_of_even(site, ref, form, lanes)
 
     def _class_by_data(self, ref: Reference, lanes: LanesByData) -> str:
         typical, scaled = self.counter.typical, scaled_by_data(self.counter.kernel, ref.index)
@@ -157,28 +149,13 @@ class StrideClassifier:
 
     # {{{ by density
 
-    def _class_by_density(
-        self, site: Site, ref: Reference, form: Reference, lanes: EvenLanes | UnevenLanes, sizes: Mapping[str, int]
-    ) -> str:
-        try:
-            with limited_effort(EFFORT):
-                if isinstance(lanes, UnevenLanes):
-                    return self._class_of_uneven(site, ref, form, lanes, sizes)
-                return self._class_of_even(site, ref, form, lanes)
-        except TooCostlyError:
-            self._say_unused(ref, "cells of accesses take too long to count")
-        return stride_class(lanes.stride, lanes.density)
-
     def _say_unused(self, ref: Reference, why: str) -> None:
         self._assume(ref, f"{why} ({SUBJECTS}); what lies between their lanes is assumed unused")
 
     def _class_of_uneven(
         self, site: Site, ref: Reference, form: Reference, lanes: UnevenLanes, sizes: Mapping[str, int]
     ) -> str:
-        cells = lanes.indices
-        if lanes.moved_axes > 1 and is_one_array(self.counter.kernel, form):
-            form, cells = replace(form, is_linear=True), tuple((address,) for address in lanes.addresses)
-        reached = self._footprint(form, sizes).share_reached(cells)
+        reached = self._footprint(form, sizes).share_reached(lanes.indices)
         if reached is None or self._footprint(ref, sizes).touched(site, ref) is None:
             self._say_unused(ref, "addresses are no affine functions of loops")
         return stride_class(lanes.stride, reached or lanes.density)

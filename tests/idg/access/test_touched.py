@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import loopyperf as lpp
-from loopyperf.counts.footprint import limited_effort
 from loopyperf.idg.access.blocks import touched
 from loopyperf.idg.access.cells import touched_by
 
@@ -131,10 +130,9 @@ def test_a_reshape_touches_what_a_copy_does_at_a_cost_that_is_bounded(row: int, 
             lang_version=(2018, 2),
         )
         unit = lp.split_iname(unit, "i", 128, outer_tag="g.0", inner_tag="l.0")
-        with limited_effort(400_000):
-            return lpp.estimate(unit, model="roofline", device="nvidia-v100", m=rows).seconds
+        return lpp.estimate(unit, model="roofline", device="nvidia-v100", m=rows).seconds
 
     element = f"{row}*i + j"
-    for rows in (240, 240_000):
+    for rows in (240, 240_000):  # by the cells of axes, the latter took a minute
         reshaped = seconds(f"x[({element})//{old_row}, ({element}) % {old_row}]", f"{row}*m//{old_row},{old_row}", rows)
         assert reshaped == seconds("x[i, j]", f"m,{row}", rows)
