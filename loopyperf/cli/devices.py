@@ -23,10 +23,7 @@ from loopyperf.sheet import Sheet, Table
 from loopyperf.units import number_of
 
 Row = dict[str, Any]
-MODELS_TOLD = (
-    "models: how many of those that need no fit answer for an ordinary tiled kernel by stated numbers, and how many "
-    "with numbers that are assumed, which `loopyperf devices show NAME` lists"
-)
+MODELS_TOLD = "models: those that answer without a fit, by stated or assumed numbers; `devices show NAME` lists them"
 
 
 @click.group(cls=Summaries, invoke_without_command=True, epilog="\b\nExample: loopyperf devices --json")

@@ -61,6 +61,11 @@ def _stand_in(device: Device, level: str) -> Instruction | None:
     return next((each for each in device.instructions if each.name == COALESCED), None)
 
 
+def is_timed(device: Device) -> bool:
+    """Return whether loads from DRAM were timed, and stand for its bandwidth."""
+    return any(each.name == COALESCED and each.stated("issue") for each in device.instructions)
+
+
 def bandwidth(memory: MemoryLevel) -> Quantity | None:
     """Return the number that the bandwidth of *memory* rests on; None where its description states none."""
     return next(filter(None, map(memory.stated, BANDWIDTHS)), None)

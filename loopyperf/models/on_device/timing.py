@@ -19,6 +19,7 @@ from loopyperf.device.memory_lambdas import (
     LOAD_LOCAL,
     bandwidth,
     bytes_per_cycle,
+    is_timed,
     latency_rests_on,
     level_issue,
     level_latency,
@@ -117,8 +118,12 @@ class Timing:
         self.device, self.balance = completed(device), balance
         self.substituted: dict[Substitution, None] = {}
         """what was assumed of the instructions that were timed"""
+        # What others are assumed by is asked for first, so that it is what a refusal names.
         if not self.device.resting_on("issue", "add", "f32"):
-            self.device.throughput.check_stated("f32")  # which the other throughputs are assumed by
+            self.device.throughput.check_stated("f32")
+        for level in self.device.memory:
+            if level.name == DRAM and not bandwidth(level) and not is_timed(self.device):
+                level.check_stated("bandwidth")
 
     def start(self, warps_per_group: int) -> Lambdas | None:
         """Return how long a warp takes to begin, None if nothing is known: its part of what its group takes.
