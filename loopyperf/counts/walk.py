@@ -248,6 +248,8 @@ class InstructionWalker(OperationMapper[None, [Conditions, Context]]):
         elif len(results) != 1:
             construct = f"no count for {callee.name}, a function of {len(results)} results"
             self._record_cost(str(callee.name), construct, conditions)
+        elif self.typical.has(str(callee.name)):
+            self._record_cost(str(callee.name), "", conditions)
         else:
             result = self._code.number(expr, context)
             argument = self._code.inferred.number(expr.parameters[0]) if expr.parameters else result

@@ -14,10 +14,10 @@ ALONE = "libnvrtc.so"
 """as the library's file begins, without the parts that it loads itself"""
 
 
-@lru_cache(maxsize=1)
-def library() -> Path | None:
-    """Return the file of the library in its wheel; None where that is not installed."""
-    for wheel in WHEELS:
+@lru_cache
+def library(wheels: Sequence[str] = WHEELS) -> Path | None:
+    """Return the file of the library in the first of *wheels* that is installed; None where none is."""
+    for wheel in wheels:
         try:
             inside = files(wheel) or []
         except PackageNotFoundError:
@@ -34,7 +34,18 @@ def compilation_log(source: str, options: Sequence[str]) -> str:
 
     Raises :class:`CompilerError` where the library is missing, or where it refuses the source or an option.
     """
-    path = library()
+    return _compiled(source, options, library())[0]
+
+
+def machine_code(source: str, options: Sequence[str], wheels: Sequence[str] = WHEELS) -> bytes:
+    """Return the cubin of the CUDA *source*, compiled with *options* by the first of *wheels*.
+
+    Raises what :func:`compilation_log` raises.
+    """
+    return _compiled(source, options, library(tuple(wheels)))[1]
+
+
+def _compiled(source: str, options: Sequence[str], path: Path | None) -> tuple[str, bytes]:
     if path is None:
         raise CompilerError("NVRTC is not installed; run: pip install nvidia-cuda-nvrtc")
     nvrtc = ctypes.CDLL(str(path))
@@ -45,18 +56,19 @@ def compilation_log(source: str, options: Sequence[str]) -> str:
     try:
         arguments = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         failed = nvrtc.nvrtcCompileProgram(program, len(options), arguments)
-        log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0")
+        code = b"" if failed else _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     if failed:
-        raise CompilerError(f"NVRTC refuses the source: {log.strip()[-500:]}")
-    return log
+        raise CompilerError(f"NVRTC refuses the source: {log.decode(errors='replace').strip()[-500:]}")
+    return log.decode(errors="replace"), code
 
 
-def _text(size: Callable[..., Any], text: Callable[..., Any], program: ctypes.c_void_p) -> str:
-    """Return what *text* writes into a buffer of the length that *size* tells."""
+def _read(size: Callable[..., Any], content: Callable[..., Any], program: ctypes.c_void_p) -> bytes:
+    """Return what *content* writes into a buffer of the length that *size* tells."""
     length = ctypes.c_size_t()
     size(program, ctypes.byref(length))
     buffer = ctypes.create_string_buffer(length.value)
-    text(program, buffer)
-    return buffer.value.decode(errors="replace")
+    content(program, buffer)
+    return buffer.raw[: length.value]

@@ -50,5 +50,5 @@ def _name_of(instruction: Instruction) -> str:
         return "barriers"
     if instruction.reference is not None:
         return f"{instruction.subsystem} {instruction.kind} {instruction.dtype}"
-    kind = "pow" if instruction.kind == "square" else instruction.kind
+    kind = {"square": "pow", "powi": "pow", "mod": "div"}.get(instruction.kind, instruction.kind)
     return f"{instruction.dtype} {kind}"

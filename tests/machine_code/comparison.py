@@ -55,7 +55,7 @@ def _compared(instruction: Instruction, registers: Registers) -> Truth:
 
 
 def compare_data(instruction: Instruction, registers: Registers) -> None:
-    """FSETP, DSETP, FCHK and the like: nothing is known of data."""
+    """HSETP2: nothing is known of numbers of half precision."""
     for predicate in instruction.operands[:2]:
         if predicate.kind == "predicate":
             registers.decide(predicate, UNSURE)
@@ -117,10 +117,7 @@ def _predicate(number: int) -> Operand:
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         "ISETP": compare,
-        "FSETP": compare_data,
-        "DSETP": compare_data,
         "HSETP2": compare_data,
-        "FCHK": compare_data,
         "PLOP3": logic,
         "VOTE": vote,
         "P2R": pack,

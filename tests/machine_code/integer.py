@@ -90,6 +90,19 @@ def absolute(instruction: Instruction, registers: Registers) -> None:
     registers.write(destination, of_integers(np.abs(lanes.signed), lanes.known))
 
 
+def extremum_of_sum(instruction: Instruction, registers: Registers) -> None:
+    """VIADDMNMX: the smaller of a + b and c where the predicate holds, else the larger."""
+    destination, _, sources, (smaller,) = split(instruction)
+    signed = "U32" not in instruction.modifiers
+    (one, known), (two, known_too) = (registers.signed(source) for source in sources[:2])
+    total = of_integers(one + two, known & known_too)
+    limit, sure = _number(registers, sources[2], signed=signed)
+    left = total.signed if signed else total.unsigned
+    truth = registers.truth(smaller)
+    chosen = np.where(bits(truth) == 1, np.minimum(left, limit), np.maximum(left, limit))
+    registers.write(destination, of_integers(chosen, total.known & sure & truth.known))
+
+
 def extremum(instruction: Instruction, registers: Registers) -> None:
     """IMNMX, VIMNMX: the smaller of two values where the predicate holds, else the larger."""
     destination, _, sources, (smaller,) = split(instruction)
@@ -116,6 +129,9 @@ def multiply_add(instruction: Instruction, registers: Registers) -> None:
     # Python's integers do not overflow; numpy's wrap at 64 bits, which is what a pair of registers does.
     with np.errstate(over="ignore"):
         total = factors[0][0] * factors[1][0] + addend
+    beyond = [
+        int(a) * int(b) + (int(c) & 2**64 - 1) >> 64 for a, b, c in np.broadcast(factors[0][0], factors[1][0], addend)
+    ]
     known = reduce(int.__and__, (factor[1] for factor in factors), known)
     total, known = _with_carries(registers, carries if "X" in modifiers else [], total, known)
     if "WIDE" in modifiers:
@@ -125,7 +141,8 @@ def multiply_add(instruction: Instruction, registers: Registers) -> None:
     else:
         registers.write(destination, of_integers(total, known))
     for predicate in carried:
-        registers.decide(predicate, Truth(0, known=0))
+        is_carried = np.array(beyond) > 0
+        registers.decide(predicate, Truth(lane_set(is_carried), known if "WIDE" in modifiers and not signed else 0))
 
 
 def _number(registers: Registers, source: Operand, *, signed: bool) -> tuple[np.ndarray, int]:
@@ -225,7 +242,7 @@ def reverse(instruction: Instruction, registers: Registers) -> None:
 
 
 def select(instruction: Instruction, registers: Registers) -> None:
-    """SEL, FSEL: the first value where the predicate holds, else the second."""
+    """SEL: the first value where the predicate holds, else the second."""
     destination, first, second, predicate = instruction.operands
     truth = registers.truth(predicate)
     left, right = registers.integer(first), registers.integer(second)
@@ -264,6 +281,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "IABS": absolute,
         "IMNMX": extremum,
         "VIMNMX": extremum,
+        "VIADDMNMX": extremum_of_sum,
         "IMAD": multiply_add,
         "SHF": shift,
         "LOP3": logic,
@@ -272,7 +290,6 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "FLO": highest_bit,
         "BREV": reverse,
         "SEL": select,
-        "FSEL": select,
         "MOV": move,
         "R2UR": to_uniform,
     }

@@ -1,4 +1,4 @@
-"""What instructions on memory do: loads give unknown values, but for constants and a lane's own stack."""
+"""What instructions on memory do: loads give unknown values, but for constants, given data and a lane's own stack."""
 
 import re
 from collections.abc import Mapping
@@ -19,12 +19,16 @@ def words(instruction: Instruction) -> int:
 
 
 def load(instruction: Instruction, registers: Registers) -> None:
-    """LDG, LDS, LD, ATOM and the like: unknown values."""
+    """LDG, LDS, LD, ATOM and the like: unknown values, save for data that are given."""
     note(instruction, registers)
+    place = next(operand for operand in instruction.operands if operand.kind == "memory")
+    addresses, known = address_of(place, registers, is_wide="E" in instruction.modifiers)
+    found = {int(each) for each in addresses} if known & registers.active else set[int]()
     for target in instruction.operands[:2]:
         if target.kind == "register":
             for beyond in range(words(instruction)):
-                registers.write(target, UNKNOWN, beyond)
+                given = registers.data.get(found.copy().pop() + 4 * beyond) if len(found) == 1 else None
+                registers.write(target, UNKNOWN if given is None else uniform(given), beyond)
             return
         if target.kind == "predicate":
             registers.decide(target, UNSURE)
@@ -95,12 +99,16 @@ def stack_accesses(place: Operand, registers: Registers) -> list[tuple[int, int]
     return list(by_address.items())
 
 
-def address_of(place: Operand, registers: Registers) -> tuple[np.ndarray, int]:
-    """Return the address at *place*, which adds registers and a number, and where it is known: ``R2.X4+UR4+0x10``."""
+def address_of(place: Operand, registers: Registers, *, is_wide: bool = False) -> tuple[np.ndarray, int]:
+    """Return the address at *place*, which adds registers and a number, and where it is known: ``R2.X4+UR4+0x10``.
+
+    Where it *is_wide*, a register stands for a pair, as on Volta and Turing.
+    """
     total, known = np.zeros(1, dtype=np.int64), ALL
     for part in re.split(r"\s*\+\s*", place.place):
         term = operand(part)
-        values, known_here = registers.pair(term) if ".64" in term.suffix else registers.signed(term)
+        is_pair = ".64" in term.suffix or (is_wide and term.file == "R" and not term.suffix)
+        values, known_here = registers.pair(term) if is_pair else registers.signed(term)
         scale = re.search(r"\.X(\d+)", term.suffix)
         total, known = total + values * (int(scale[1]) if scale else 1), known & known_here
     return total, known
@@ -128,6 +136,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         "LDL": load_stack,
         "STL": store_stack,
         "LDC": load_constant,
+        "LDCU": load_constant,
         "S2R": special_register,
         "S2UR": special_register,
         "CS2R": special_register,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .constant_bank import ConstantBank
+from .constant_bank import BANK, ConstantBank
 from .instruction import TRUE_PREDICATE, ZERO_REGISTER, Instruction, Operand, operand
 from .lanes import ALL, FALSE, TRUE, UNKNOWN, UNSURE, ZERO, Lanes, Truth, merged, of_integers, uniform
 
@@ -30,6 +30,8 @@ class Registers:
         """the registers that say where a lane is, by name"""
         self.stack: dict[int, Lanes] = {}
         """words in local memory, by address"""
+        self.data: dict[int, int] = {}
+        """words of global memory that are given, by address"""
         self.accesses: list[Access] | None = None
         """what was loaded and stored in global and local memory, for whoever asks for it"""
         self.active = ALL
@@ -58,15 +60,14 @@ class Registers:
                 return UNKNOWN
 
     def constant(self, place: Operand, beyond: int = 0) -> Lanes:
-        """Return the word at *place* in a constant bank, or that many bytes *beyond* it; bank 0 alone is known."""
-        offset = beyond
+        """Return the word at *place* in a constant bank, or that many bytes *beyond* it."""
+        offset = beyond + BANK * place.number
         for part in place.place.split("+"):
             lanes = self.read(operand(part.strip()))
             if lanes.values.size > 1 or not lanes.known:
                 return UNKNOWN
             offset += int(lanes.signed[0])
-        known = place.number == 0 and offset in self.constants
-        return uniform(self.constants[offset]) if known else UNKNOWN
+        return uniform(self.constants[offset]) if offset in self.constants else UNKNOWN
 
     def read_pair(self, operand: Operand) -> Pair:
         """Return the 64-bit value of *operand*, its signs left aside; a number is extended with its sign."""

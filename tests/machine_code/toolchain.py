@@ -12,6 +12,8 @@ from loopyperf.measurement.resources import nvcc
 CACHE = Path(tempfile.gettempdir()) / "loopyperf-machine-code"
 """where listings are kept outside pytest"""
 NVDISASM_WHEEL = "nvidia-cuda-nvdisasm"
+ELF_FLAGS = 48
+"""where they lie in a cubin: they name the architecture, twice"""
 TIMEOUT = 300
 """seconds for one compilation: a kernel unrolled by hand takes ptxas up to a minute"""
 
@@ -53,6 +55,21 @@ def _compiled(code: str, architecture: str, options: tuple[str, ...]) -> str:
         source.write_text(code)
         _output([_tool(nvcc(), "nvcc"), "-cubin", f"-arch={architecture}", *options, str(source), "-o", str(cubin)])
         return _output([_tool(nvdisasm(), "nvdisasm"), "-c", str(cubin)])
+
+
+def disassembled(cubin: bytes, architecture: str) -> str:
+    """Return the machine code in *cubin* as nvdisasm prints it.
+
+    That of version 13 knows no sm_70 any more; but its instructions are written as those of sm_75 are.
+    """
+    flags = int.from_bytes(cubin[ELF_FLAGS : ELF_FLAGS + 4], "little")
+    if architecture == "sm_70":
+        flags = flags & ~0xFF00FF | 0x4B004B
+    written = cubin[:ELF_FLAGS] + flags.to_bytes(4, "little") + cubin[ELF_FLAGS + 4 :]
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(written)
+        file.flush()
+        return _output([_tool(nvdisasm(), "nvdisasm"), "-c", file.name])
 
 
 def _tool(path: str | None, name: str) -> str:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from . import comparison, data, integer, memory
+from . import comparison, data, floating_point, integer, memory
 from .constant_bank import ConstantBank
 from .data_branches import Decision, UnknownBranchError, refuse
 from .divergence import Convergence, Fragment
@@ -25,7 +25,13 @@ from .registers import Registers
 LIMIT = 20_000_000
 """instructions after which a walk is given up: minutes"""
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {**integer.OPERATIONS, **comparison.OPERATIONS, **data.OPERATIONS, **memory.OPERATIONS}
+    {
+        **integer.OPERATIONS,
+        **comparison.OPERATIONS,
+        **data.OPERATIONS,
+        **floating_point.OPERATIONS,
+        **memory.OPERATIONS,
+    }
 )
 
 

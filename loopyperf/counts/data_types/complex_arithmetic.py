@@ -37,6 +37,18 @@ FUNCTIONS: Mapping[str, RealOperations] = {
     "tanh": {"special": 4, "add": 1, "div": 2},
     "pow": POWER,
 }
+REAL_FUNCTIONS: Mapping[str, tuple[str, ...]] = {
+    "abs": ("hypot",),
+    "sqrt": ("hypot", "sqrt"),
+    "exp": ("exp", "sin", "cos"),
+    "log": ("hypot", "log", "atan2"),
+    **dict.fromkeys(("sin", "cos"), ("sin", "cosh", "cos", "sinh")),
+    **dict.fromkeys(("sinh", "cosh"), ("sinh", "cos", "cosh", "sin")),
+    "tan": ("sin", "cos", "sinh", "cosh"),
+    "tanh": ("sin", "cos", "sinh", "cosh"),
+    "pow": ("log", "hypot", "atan2", "exp", "sin", "cos"),
+}
+"""the special functions of real numbers among them"""
 OPERATIONS: Mapping[tuple[Kind, bool, bool], RealOperations] = {
     ("add", True, True): ADD_COMPLEX,
     ("add", True, False): ADD_REAL,

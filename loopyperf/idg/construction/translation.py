@@ -17,6 +17,7 @@ from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
 from loopyperf.counts.data_types.chains import Link
+from loopyperf.counts.data_types.complex_arithmetic import REAL_FUNCTIONS
 from loopyperf.counts.data_types.generated_code import GeneratedCode
 from loopyperf.counts.data_types.literals import INDEX, Context
 from loopyperf.counts.data_types.number_type import number_type
@@ -39,8 +40,9 @@ from loopyperf.launches import Barrier
 
 SUBSYSTEMS = {"special": "sfu", "div": "sfu", "pow": "sfu"}
 """of operations that single-precision and integer arithmetic units do not do"""
-SQUARE = "square"
-"""a power of two, which is written as a product"""
+SQUARE, INTEGER_POWER, REMAINDER = "square", "powi", "mod"
+"""kinds of instructions that counts do not tell from others: a power of two, which is written as a product, one to an
+integer, which is written as a loop of products, and what is left of a division"""
 
 
 class Translator(OperationMapper[Value, [Conditions, Context]]):
@@ -215,9 +217,11 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         except UncountableError as refusal:
             return self._do_stated(str(expr), str(refusal), conditions, operands)
         operands = operands[1:] if isinstance(expr, (prim.LogicalNot, prim.BitwiseNot)) else operands
-        value = self._in_stages(found, expr, operands, members, conditions)
-        for node in nodes_of(value, self.drafts) if link.kind == "pow" and link.operand is None else ():
-            self.drafts[node].kind = SQUARE
+        called = REAL_FUNCTIONS["pow"] if link.kind == "pow" and link.result.is_complex else ()
+        value = self._in_stages(found, expr, operands, members, conditions, called)
+        kind = _machine_kind(expr, link)
+        for node in nodes_of(value, self.drafts) if kind is not None else ():
+            self.drafts[node].kind = kind or ""
         return value
 
     def _in_stages(
@@ -227,11 +231,17 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         operands: Sequence[Value],
         members: int,
         conditions: Conditions,
+        called: Sequence[str] = (),
     ) -> Value:
-        """Do all operations that were *found* of *expression*, for each of the *members* of a vector."""
+        """Do all operations that were *found* of *expression*, for each of the *members* of a vector.
+
+        *called* are the functions of real numbers that one of complex numbers is made of.
+        """
 
         def do(operation: Operation, its: Sequence[Value], place: int) -> Value:
-            return self._do(operation, expression, its, conditions, place)
+            is_called = called and operation.kind == "special"
+            text = f"{called[place % len(called)]}({expression})" if is_called else expression
+            return self._do(operation, text, its, conditions, place)
 
         values = in_stages(found, operands, members, self.drafts, do)
         return beside_each_other(values, self.drafts) if values else Value(known=expression)
@@ -377,6 +387,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         if len(results) != 1:
             construct = f"no count for {name}, a function of {len(results)} results"
             return self._do_stated(name, construct, conditions, operands)
+        if self.typical.has(name):
+            return self._do_stated(name, "", conditions, operands)
         result = self._code.number(expr, context)
         argument = self._code.inferred.number(expr.parameters[0]) if expr.parameters else result
         try:
@@ -385,7 +397,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             return self._do_stated(name, str(refusal), conditions, operands)
         if not found and operands:
             return part(operands[0], REAL_PARTS.index(name), 2, self.drafts) if name in REAL_PARTS else operands[0]
-        return self._in_stages(found, expr, operands, self._members(expr), conditions)
+        called = REAL_FUNCTIONS[name] if argument.is_complex or result.is_complex else ()
+        return self._in_stages(found, expr, operands, self._members(expr), conditions, called)
 
     # }}}
 
@@ -397,3 +410,10 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     def map_foreign(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         return Value(known=expr)
+
+
+def _machine_kind(expression: Any, link: Link) -> str | None:
+    """Return the kind of the instruction that *link* of *expression* is, where counts call that by another name."""
+    if link.kind == "pow" and not link.result.is_complex:
+        return SQUARE if link.operand is None else INTEGER_POWER if link.right.is_integral else None
+    return REMAINDER if isinstance(expression, prim.Remainder) and link.kind == "div" else None

@@ -22,6 +22,7 @@ from loopyperf.idg.lowering.forwarding import with_forwarded_stores
 from loopyperf.idg.lowering.functions import with_function_sequences, with_squares
 from loopyperf.idg.lowering.gathers import with_gathered_addresses
 from loopyperf.idg.lowering.hoisting import without_invariants
+from loopyperf.idg.lowering.identities import without_identities
 from loopyperf.idg.lowering.indexed_loops import with_indexed_loops_written_out
 from loopyperf.idg.lowering.loop_control import with_loop_control
 from loopyperf.idg.lowering.loop_guards import with_loop_guards
@@ -69,6 +70,7 @@ PASSES: dict[str, Pass] = {
     "indexed loops": with_indexed_loops_written_out,
     "address folding": without_index_arithmetic,
     "copy propagation": without_moves,
+    "identities": without_identities,
     "conversions": with_conversions,
     "squares": with_squares,
     "exact reciprocals": with_exact_reciprocals,
@@ -77,6 +79,7 @@ PASSES: dict[str, Pass] = {
     "unrolling": with_unrolled_loops,
     "folding of copies": without_index_arithmetic,
     "known choices": without_known_choices,
+    "identities of copies": without_identities,
     "forwarded stores": with_forwarded_stores,
     "hoisting": without_invariants,
     "common subexpressions": without_common_subexpressions,
@@ -103,17 +106,21 @@ def lowered(
     capability: Capability = HOPPER,
     *,
     in_memory: Collection[str] | None = None,
+    described: Collection[str] = (),
 ) -> Idg:
     """Return the machine graph of the source *graph*: all of :data:`PASSES` applied, save for those left out.
 
     *capability* is that of the device, e.g. ``(7, 0)``. *in_memory* names the private arrays that are no registers;
-    without it, those are that surely or likely are none. Raises :class:`ParameterError` for the name of no pass.
+    without it, those are that surely or likely are none. *described* are functions and divisions that stay one
+    instruction each, e.g. ``"div f64"``: the device's description tells how long they take. Raises
+    :class:`ParameterError` for the name of no pass.
     """
     unknown = sorted(set(leave_out) - PASSES.keys())
     if unknown:
         raise ParameterError(f"unknown pass {', '.join(unknown)}; the passes are: {', '.join(PASSES)}")
     of_device: dict[str, Pass] = {
         "private memory": lambda graph: with_private_memory(graph, capability, arrays=in_memory),
+        "function sequences": lambda graph: with_function_sequences(graph, capability, described),
         "entry": lambda graph: with_entry(graph, capability),
     }
     for name in (name for name in PASSES if name not in leave_out):

@@ -12,7 +12,7 @@ import pymbolic.primitives as prim
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
 
-ARITHMETIC = ("add", "mul", "square", "fma", "div", "pow", "special", "min/max")
+ARITHMETIC = ("add", "mul", "square", "fma", "div", "mod", "pow", "powi", "special", "min/max")
 
 
 def with_conversions(graph: Idg) -> Idg:

@@ -31,8 +31,6 @@ FURTHER_ARRAY = 2
 """in local memory, on Hopper"""
 DOUBLE_CONSTANT = 2
 """for both halves, on Hopper: before, instructions take it from the constant bank"""
-CONSTANTS_OF_FUNCTIONS = {"exp": 22, "log": 20, "tanh": 22}
-"""moves of the constants of functions of double precision, on Hopper: those of all calls are the same"""
 STACK = 1
 """to address a private array that is not in registers"""
 ELEMENT_SIZE = 1
@@ -58,8 +56,6 @@ class _Entry:
         self.ending = tests[0].intersection(*tests) if tests else frozenset[str]()
         """the tests that all instructions are under"""
         self.of_doubles = [o.known for each in arithmetic if each.dtype == "f64" for o in each.operands]
-        used = {each.text.partition("(")[0] for each in arithmetic if each.dtype == "f64"}
-        self.of_functions = sum(number for function, number in CONSTANTS_OF_FUNCTIONS.items() if function in used)
         self.tests = frozenset[str]().union(*tests) - self.ending
         self.predicates = {
             predicate.removeprefix(NOT)
@@ -96,7 +92,7 @@ class _Entry:
         if not self.loads_constants:
             return total + ELEMENT_SIZE
         local = LOCAL_MEMORY + FURTHER_ARRAY * (len(inside) - 1) if inside else 0
-        constants = DOUBLE_CONSTANT * len(self._constants()) + self.of_functions
+        constants = DOUBLE_CONSTANT * len(self._constants())
         return total + len(outside) + len(names - axes) + len(self._scalars()) + local + constants
 
     def _index_arithmetic(self, indices: Iterable[Polynomial]) -> Iterator[int]:

@@ -73,18 +73,29 @@ def without_moves(graph: Idg) -> Idg:
 
     A constant that is all that an operand can be becomes part of the instruction; others are moved into registers.
     """
-    edges = list(graph.edges)
+    edges: list[Edge | None] = list(graph.edges)
+    at: list[list[int]] = [[] for _ in graph.instructions]
+    """of each instruction: the numbers of the edges that touch it"""
+    for number, edge in enumerate(graph.edges):
+        at[edge.source].append(number)
+        if edge.target != edge.source:
+            at[edge.target].append(number)
     gone: set[int] = set()
     for place in (place for place, each in enumerate(graph.instructions) if each.kind == "move"):
-        before = [edge for edge in edges if edge.target == place and edge.operand == 0]
+        touching = [edge for number in at[place] if (edge := edges[number]) is not None]
+        before = [edge for edge in touching if edge.target == place and edge.operand == 0]
         (operand, *_) = graph.instructions[place].operands or (Operand(),)
         if before and not operand.is_negated and len(graph.instructions[place].operands) == 1:
-            after = [edge for edge in edges if edge.source == place and edge.target != place]
-            others = [edge for edge in edges if place not in (edge.source, edge.target)]
-            edges = [*others, *(composed(graph, first, second) for second in after for first in before)]
+            after = [edge for edge in touching if edge.source == place and edge.target != place]
+            for number in at[place]:
+                edges[number] = None
+            for edge in (composed(graph, first, second) for second in after for first in before):
+                at[edge.source].append(len(edges))
+                at[edge.target].append(len(edges))
+                edges.append(edge)
             gone.add(place)
     kept = [place for place in range(len(graph.instructions)) if place not in gone]
-    return _with_constants(rewritten(graph, kept, edges))
+    return _with_constants(rewritten(graph, kept, [edge for edge in edges if edge is not None]))
 
 
 def without_known_choices(graph: Idg) -> Idg:

@@ -1,82 +1,175 @@
-"""Functions as the short sequences of machine instructions that nvcc writes for them.
+"""Functions and divisions as the sequences of machine instructions that nvcc writes for them.
 
-The sequences are those of docs/compiler.md, section 4.5: the usual path, without fast math.
+The sequences are the usual path, without fast math, as executed machine code has it: ``sequences.toml`` is derived from
+it. Those of architectures before Volta, and of other vendors, are taken to be those of Volta and later ones.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pymbolic.primitives as prim
 
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
 
-Kinds = Sequence[str]
+BASE, BLACKWELL, TURING = (8, 0), (10, 0), (7, 5)
+"""capabilities: of the sequences that are all written down; from which on, and before which, some are others"""
 RECIPROCAL = "1/"
 """a division whose dividend is the number 1"""
-BY_CONSTANT = "/constant"
-"""a division by a number, or what is left of one"""
-OF_ANY_SIGN = "/any sign"
-"""a division, or what is left of one, by what Loopy does not know to be positive: it corrects the result"""
-SLOW_PATH = ("branch", "branch", "branch")
-"""around what is called for operands that are denormal, infinite or no number: agree to meet, branch, meet"""
-CONSTANT = "constant"
-"""moved into a register: before the loops, where there are any"""
-
-
-def _kinds(**numbers: int) -> Kinds:
-    """Return so many instructions of each kind; ``slow_path=1`` for what stands around one."""
-    slow_path = SLOW_PATH if numbers.pop("slow_path", 0) else ()
-    return (*(kind for kind, number in numbers.items() for _ in range(number)), *slow_path)
-
-
-PRECISE: Mapping[tuple[str, str], Kinds] = {
-    ("div", "f32"): ("mufu", "fchk", "fma", "fma", "fma", "fma", "fma", *SLOW_PATH),
-    (RECIPROCAL, "f32"): ("mufu", "fma", "fma", "add", "integer", "integer", "integer", *SLOW_PATH),
-    ("sqrt", "f32"): ("mufu", "mul", "mul", "fma", "fma", "integer", "integer", *SLOW_PATH),
-    ("rsqrt", "f32"): ("compare", "mul", "mufu", "mul"),
-    ("exp", "f32"): ("fma", "fma", "fma", "fma", "add", CONSTANT, CONSTANT, "integer", "mufu", "mul"),
-    ("log", "f32"): (*["fma"] * 12, "mul", "mul", "add", *["compare"] * 2, *["select"] * 2, *["integer"] * 7),
-    ("log10", "f32"): (*["fma"] * 12, "mul", "mul", "mul", "add", *["compare"] * 2, *["select"] * 2, *["integer"] * 9),
-    ("sin", "f32"): _kinds(fma=9, mul=2, convert=2, compare=1, select=3, integer=8, slow_path=1),
-    ("cos", "f32"): _kinds(fma=9, mul=2, convert=2, compare=1, select=3, integer=9, slow_path=1),
-    ("tan", "f32"): _kinds(fma=9, mul=3, mufu=1, convert=2, compare=2, integer=5, slow_path=1),
-    ("pow", "f32"): _kinds(mufu=1, fma=19, add=11, mul=9, convert=2, compare=6, select=4, integer=11, slow_path=1),
-    ("tanh", "f32"): _kinds(mul=2, mufu=2, add=1, fma=6, compare=2, select=1, integer=3),
-    ("sinh", "f32"): _kinds(add=1, fma=7, mul=6, mufu=2, compare=2, select=2, integer=5),
-    ("cosh", "f32"): _kinds(add=1, fma=3, mul=4, mufu=2, compare=1, select=2, integer=3),
-    ("atan2", "f32"): _kinds(mufu=1, fma=15, mul=2, add=1, compare=5, select=5, integer=8, branch=3, slow_path=1),
-    ("div", "f64"): ("mufu", *["fma"] * 7, "mul", "compare", "compare", "fma f32", "integer", *SLOW_PATH),
-    (RECIPROCAL, "f64"): ("mufu", *["fma"] * 5, "compare", "integer", *SLOW_PATH),
-    ("sqrt", "f64"): ("mufu", "mul", "mul", "mul", *["fma"] * 5, *["integer"] * 6, *SLOW_PATH),
-    ("rsqrt", "f64"): ("mufu", "mul", "mul", *["fma"] * 3, *["integer"] * 5, *SLOW_PATH),
-    ("exp", "f64"): _kinds(fma=14, add=1, compare=1, integer=6, constant=2, slow_path=1),
-    ("log", "f64"): _kinds(mufu=1, fma=17, add=8, mul=5, compare=1, select=2, integer=14, constant=10, slow_path=1),
-    ("sin", "f64"): _kinds(fma=9, mul=2, compare=1, select=2, integer=12, slow_path=1),
-    ("cos", "f64"): _kinds(fma=9, mul=2, compare=1, select=2, integer=13, slow_path=1),
-    ("tanh", "f64"): _kinds(fma=12, mul=1, compare=1, integer=4, slow_path=1),
-    (BY_CONSTANT, "i32"): _kinds(integer=6),
-    (BY_CONSTANT, "f32"): _kinds(fchk=1, fma=5, integer=2, slow_path=1),
-    ("div", "i32"): _kinds(convert=2, mufu=1, integer=19),
-    (OF_ANY_SIGN, "i32"): _kinds(convert=2, mufu=1, integer=27),
-    ("min/max", "f64"): _kinds(compare=1, select=1, integer=6),
+OPERATORS = ("//", "%")
+"""divisions of integers, and what is left of them"""
+WORDS: Mapping[str, tuple[str, str]] = {
+    **{
+        f"{letter}{name}": (kind, dtype)
+        for letter, dtype in (("F", "f32"), ("D", "f64"))
+        for name, kind in (("ADD", "add"), ("MUL", "mul"), ("FMA", "fma"), ("SETP", "compare"), ("MNMX", "min/max"))
+    },
+    "IMAD": ("fma", "i32"),
+    **{word: (kind, "") for word, kind in (("INT", "integer"), ("BRA", "branch"), ("FSEL", "select"))},
+    **{word: (word.lower(), "") for word in ("MUFU", "FCHK", "CONVERT")},
 }
-"""(function or kind, type) -> the instructions, each waiting for the one before"""
-OPEN = ("exp",)
+"""word of the table -> kind of the instruction, and its type where it is not that of the result"""
+OPEN = ("exp", "powi")
 """functions that end with a product which a sum takes in: a multiply-add does both"""
-
-
 INSTRUCTIONS_OF_PTX = ("sqrt", "rsqrt")
 """functions that PTX has an instruction for; what is called of the others is written out before"""
+WRITTEN_OUT = ("special", "pow", "powi")
+"""kinds of which that is so"""
+SLOW = ("mufu", "convert")
+"""kinds whose results take long"""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSequence:
+    """What a function is made of."""
+
+    chain: tuple[tuple[str, str], ...]
+    """kind and type of the instructions that wait for each other"""
+    beside: tuple[tuple[str, str], ...] = ()
+    """of those that do not"""
+    constants: int = 0
+    """that are moved into registers"""
+
+    @property
+    def length(self) -> int:
+        """Return how many instructions there are."""
+        return len(self.chain) + len(self.beside) + self.constants
+
+
+# {{{ which one
+
+
+def sequence_of(instruction: Instruction, capability: Capability = HOPPER) -> MachineSequence | None:
+    """Return what *instruction* is made of on devices of *capability*; None where it is one instruction, or unknown."""
+    if instruction.kind == "powi" and (exponent := exponent_of(instruction)) is not None:
+        return _power(instruction.dtype, exponent, capability)
+    name, dtype, table = _name(instruction), _type(instruction), _table(capability)
+    if name is None:
+        return None
+    return table.get(f"{name} {dtype}") or table.get(f"{name.removesuffix('f')} {dtype}")  # as in C, sqrtf
+
+
+def is_described(instruction: Instruction, described: Collection[str]) -> bool:
+    """Return whether *described*, e.g. ``"div f64"``, has *instruction*, a function or a division by a variable."""
+    name = _name(instruction) or ""
+    called = "div" if name in (*OPERATORS, *(f"{each} any sign" for each in OPERATORS)) else name
+    return f"{called} {instruction.dtype}" in described
+
+
+def _type(instruction: Instruction) -> str:
+    """Return the type that *instruction* computes in: of short integers, that of 32 bits."""
+    return re.sub(r"(?<=^[iu])(8|16)$", "32", instruction.dtype)
+
+
+def _name(instruction: Instruction) -> str | None:
+    """Return what the table calls *instruction*."""
+    match instruction.kind:
+        case "special":
+            return function_name(instruction)
+        case "div" | "mod":
+            return _division(instruction)
+        case "pow" | "powi":
+            return instruction.kind
+        case "min/max":
+            return "min/max" if instruction.dtype.startswith("f") else "min/max integer"
+        case "add" | "mul" | "shift" | "bitwise" if not instruction.is_index:
+            return instruction.kind
+        case _:
+            return None
+
+
+def function_name(instruction: Instruction) -> str:
+    """Return the function that *instruction* calls."""
+    return instruction.text.partition("(")[0]
+
+
+def _division(instruction: Instruction) -> str:
+    dividend, divisor = (
+        [each.known for each in instruction.operands] if len(instruction.operands) == 2 else (None, None)
+    )
+    is_size = instruction.is_index and any(each.is_integer for each in instruction.operands[1:])
+    is_constant = isinstance(divisor, (int, float)) and not is_size
+    if instruction.dtype.startswith("f"):
+        return RECIPROCAL if dividend in (1, -1) else "/constant" if is_constant else instruction.kind
+    operator = OPERATORS[instruction.kind != "div"]
+    if is_constant:
+        return f"{operator} {'power of 2' if _is_power_of_two(divisor) else 'constant'}"
+    is_positive = instruction.dtype.startswith("u") or (instruction.is_index and Affine.of(divisor) is not None)
+    return operator if is_positive else f"{operator} any sign"
+
+
+def _is_power_of_two(number: Any) -> bool:
+    return isinstance(number, int) and number > 0 and number.bit_count() == 1
+
+
+def exponent_of(instruction: Instruction) -> int | None:
+    """Return the integer that *instruction* raises to, if that is known."""
+    known = instruction.operands[1].known if len(instruction.operands) == 2 else None
+    return int(known) if isinstance(known, int) else None
+
+
+def _power(dtype: str, exponent: int, capability: Capability) -> MachineSequence:
+    """Return the products of an integer power, which the compiler writes out; a negative one begins with 1/x."""
+    products = abs(exponent).bit_length() + abs(exponent).bit_count() - 2
+    table, product = _table(capability), MachineSequence((("mul", dtype),))
+    multiplied = table.get(f"mul {dtype}", product).chain * products
+    inverse = table[f"{RECIPROCAL} f64"].chain if exponent < 0 else ()
+    return MachineSequence((*inverse, *multiplied) or (("move", dtype),))
+
+
+@cache
+def _table(capability: Capability) -> Mapping[str, MachineSequence]:
+    """Return the sequences of devices of *capability*, by function and type."""
+    tables = tomllib.loads(Path(__file__).with_name("sequences.toml").read_text())
+    own = {"sm_70": capability < TURING, "sm_100": capability >= BLACKWELL}
+    rows = tables["sm_80"] | {name: row for each, is_own in own.items() if is_own for name, row in tables[each].items()}
+    return {
+        name: MachineSequence(_read(chain), _read(beside), after if capability >= HOPPER else before)
+        for name, (chain, beside, before, after) in rows.items()
+    }
+
+
+def _read(words: str) -> tuple[tuple[str, str], ...]:
+    split = (word.partition("*") for word in words.split())
+    return tuple(WORDS[name] for name, _, number in split for _ in range(int(number or 1)))
 
 
 def length(instruction: Instruction) -> int:
     """Return about how many instructions of PTX *instruction* is: functions are written out before loops are."""
-    function = _function(instruction)
-    if instruction.kind not in ("special", "pow") or function in INSTRUCTIONS_OF_PTX:
+    if instruction.kind not in WRITTEN_OUT or function_name(instruction) in INSTRUCTIONS_OF_PTX:
         return 1
-    return len(PRECISE.get((function, instruction.dtype), (function,)))
+    sequence = sequence_of(instruction)
+    return 1 if sequence is None else sequence.length
+
+
+# }}}
 
 
 def with_squares(graph: Idg) -> Idg:
@@ -89,44 +182,67 @@ def with_squares(graph: Idg) -> Idg:
     return Idg(tuple(instructions), graph.edges, graph.body)
 
 
-def with_function_sequences(graph: Idg) -> Idg:
-    """Return *graph* with functions and divisions as sequences of instructions; those not known stay one."""
-    return _Expansion(graph).expanded()
+def with_function_sequences(
+    graph: Idg, capability: Capability = HOPPER, described: Collection[str] = frozenset()
+) -> Idg:
+    """Return *graph* with functions and divisions as sequences of instructions.
+
+    Those *described*, e.g. ``"div f64"``, stay one instruction each, and so do those that are not known.
+    """
+    return _Expansion(graph, capability, described).expanded()
 
 
 class _Expansion:
-    def __init__(self, graph: Idg) -> None:
-        self.graph = graph
+    def __init__(self, graph: Idg, capability: Capability, described: Collection[str]) -> None:
+        self.graph, self.capability, self.described = graph, capability, described
         self.instructions = list(graph.instructions)
         self.edges: list[Edge] = []
         self.after: dict[int, list[int]] = {}
         """of an instruction: those that follow it in its sequence"""
+        self.last: dict[int, int] = {}
+        """of an instruction: that with the result"""
+        self.constants: dict[MachineSequence, Instruction] = {}
+        """the sequences that there are, each with an instruction that it replaces"""
 
     def expanded(self) -> Idg:
         for place, each in enumerate(self.graph.instructions):
-            sequence = PRECISE.get((_function(each), each.dtype))
-            if sequence is not None:
+            sequence = sequence_of(each, self.capability)
+            if sequence is not None and not is_described(each, self.described):
                 self._expand(place, each, sequence)
-        last = {place: chain[-1] for place, chain in self.after.items() if chain}
-        moved = [replace(edge, source=last.get(edge.source, edge.source)) for edge in self.graph.edges]
-        return Idg(tuple(self.instructions), (*moved, *self.edges), tuple(self._items(self.graph.body)))
+                self.constants.setdefault(sequence, each)
+        moved = (self._moved(edge) for edge in self.graph.edges)
+        return Idg(self._all(), (*moved, *self.edges), (*self._moves(), *self._items(self.graph.body)))
 
-    def _expand(self, place: int, old: Instruction, sequence: Kinds) -> None:
-        loops = self.graph.loops_around[place]
-        same = tuple(prim.Variable(loop.name) for loop in loops)
-        chain = [place]
-        sequence = ["integer" if kind == CONSTANT else kind for kind in sequence if kind != CONSTANT or not loops]
-        for number, kind in enumerate(sequence):
-            name, _, dtype = kind.partition(" ")
-            new = replace(old, kind=name, dtype=dtype or old.dtype, subsystem=_subsystem(name, dtype or old.dtype))
+    def _expand(self, place: int, old: Instruction, sequence: MachineSequence) -> None:
+        same = tuple(prim.Variable(loop.name) for loop in self.graph.loops_around[place])
+        is_open = (function_name(old) in OPEN or old.kind in OPEN) and sequence.chain[-1][0] == "mul"
+        steps = list(_arranged(sequence))
+        places = [place, *range(len(self.instructions), len(self.instructions) + len(steps) - 1)]
+        for number, ((kind, dtype), sources) in enumerate(steps):
+            is_last = is_open and number + 1 == len(steps)
+            operands = old.operands if not number else (Operand(), Operand()) if is_last else ()
+            new = replace(old, kind=kind, dtype=dtype or old.dtype, operands=operands)
+            new = replace(new, subsystem=_subsystem(kind, new.dtype))
             if number:
-                is_open = kind == "mul" and number + 1 == len(sequence) and _function(old) in OPEN
-                chain.append(len(self.instructions))
-                self.instructions.append(replace(new, operands=(Operand(), Operand()) if is_open else ()))
-                self.edges.append(Edge(chain[-2], chain[-1], (0,) * len(loops), same, operand=0 if is_open else None))
+                self.instructions.append(new)
             else:
                 self.instructions[place] = new
-        self.after[place] = chain[1:]
+            slot = 0 if is_last else None
+            self.edges += [Edge(places[s], places[number], (0,) * len(same), same, operand=slot) for s in sources]
+        self.after[place], self.last[place] = places[1:], places[-1]
+
+    def _moved(self, edge: Edge) -> Edge:
+        """Return *edge* from the result of a sequence, and to its first instruction, of which it is no operand."""
+        slot = None if edge.target in self.last else edge.operand
+        return replace(edge, source=self.last.get(edge.source, edge.source), operand=slot)
+
+    def _moves(self) -> Sequence[int]:
+        """Return the places of the moves of constants: those of all calls of a function are the same."""
+        return range(len(self.instructions), len(self.instructions) + sum(each.constants for each in self.constants))
+
+    def _all(self) -> tuple[Instruction, ...]:
+        constant = Instruction("integer", "i32", "alu", text="a constant of a function")
+        return (*self.instructions, *[constant] * len(self._moves()))
 
     def _items(self, body: Sequence[Item]) -> Iterator[Item]:
         for item in body:
@@ -136,17 +252,28 @@ class _Expansion:
                 yield from (item, *self.after.get(item, ()))
 
 
-def _function(instruction: Instruction) -> str:
-    known = [operand.known for operand in instruction.operands]
-    if instruction.kind == "div" and instruction.dtype.startswith("f") and known and known[0] in (1, -1):
-        return RECIPROCAL
-    is_size = instruction.is_index and any(each.is_integer for each in instruction.operands[1:])
-    is_constant = any(isinstance(each, (int, float)) for each in known[1:]) and not is_size
-    if instruction.kind == "div" and instruction.dtype in ("i32", "f32") and is_constant:
-        return BY_CONSTANT
-    if instruction.kind == "div" and instruction.is_index and Affine.of(known[1]) is None:
-        return OF_ANY_SIGN
-    return instruction.text.partition("(")[0] if instruction.kind == "special" else instruction.kind
+def _arranged(sequence: MachineSequence) -> Iterator[tuple[tuple[str, str], tuple[int, ...]]]:
+    """Yield the instructions of *sequence* in the order of the program, each with those before that it waits for.
+
+    What is not in the chain stands beside one of its links, evenly spread; what takes long, beside all of them.
+    """
+    chain, beside = sequence.chain, sequence.beside
+    if len(chain) < 3:
+        yield from ((step, (number - 1,) if number else ()) for number, step in enumerate((*chain, *beside)))
+        return
+    places = [1 + number * (len(chain) - 2) // max(1, len(beside)) for number in range(len(beside))]
+    written, links, feeding = 0, list[int](), dict[int, list[int]]()
+    for link, step in enumerate(chain):
+        before = links[-1:]
+        yield step, (*before, *feeding.get(link, ()))
+        links.append(written)
+        written += 1
+        for number, place in enumerate(places):
+            if place == link:
+                target = len(chain) - 1 if beside[number][0] in SLOW else link + 1
+                yield beside[number], tuple(before)
+                feeding.setdefault(target, []).append(written)
+                written += 1
 
 
 def _subsystem(kind: str, dtype: str) -> str:

@@ -104,7 +104,7 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
         return 0
     if instruction.reference is not None:
         return 3 + (instruction.reference.space == "global") + private
-    return {"move": 0, "div": 4}.get(instruction.kind, 1) + private
+    return {"move": 0, "div": 4, "mod": 4}.get(instruction.kind, 1) + private
 
 
 def _power_of_two_in(number: int) -> int:

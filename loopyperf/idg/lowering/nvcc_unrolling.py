@@ -122,7 +122,7 @@ def _ptx_weight(body: Sequence[Instruction]) -> float:
 def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     """Return the instructions of LLVM in a pass of *loop*; what does not depend on the pass is hoisted before."""
     if instruction.reference is None:
-        return {"div": 4, "fma": 2, "barrier": 0, "move": 0}.get(instruction.kind, length(instruction))
+        return {"div": 4, "mod": 4, "fma": 2, "barrier": 0, "move": 0}.get(instruction.kind, length(instruction))
     address = Affine.of(instruction.address)
     if address is None or loop not in address.factors:
         return 2

@@ -19,7 +19,7 @@ SHORT_WITH_LOADS = 13
 """of one that loads from global memory"""
 AROUND = {"lanes": 3, "groups": 1}
 """instructions around a part that is not predicated: agree to meet, branch, meet; a group branches together"""
-LONG = ("div", "special", "pow", "barrier")
+LONG = ("div", "mod", "special", "pow", "powi", "barrier")
 """kinds with a slow path of their own, or what lanes cannot skip: they are not predicated"""
 
 

@@ -21,7 +21,7 @@ NAMED = 3
 """instructions that are named for each benefit, those that cost most"""
 TIE = 1e-3
 """of the time: no difference that the three digits of a time show"""
-DIVISIONS = ("div", "pow", "special", SPECIAL)
+DIVISIONS = ("div", "mod", "pow", "powi", "special", SPECIAL)
 """kinds of machine instructions of which special function units may do the work"""
 SMALL = 0.01
 """of the time: benefits below are not worth a word"""

@@ -4,17 +4,22 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from loopyperf.assumptions import SUBJECTS, Assumed, Assumption
-from loopyperf.device.description import Device
+from loopyperf.device.description import LATENCY_FIELDS, Device
 from loopyperf.device.occupancy import Occupancy, occupancy
-from loopyperf.errors import OccupancyError, UncountableError
+from loopyperf.device.quantity import Quantity, Substitute
+from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.idg.lowering.early_loads import with_early_loads
 from loopyperf.idg.lowering.entry import HOPPER, Capability
+from loopyperf.idg.lowering.functions import exponent_of, is_described, sequence_of
 from loopyperf.idg.lowering.reloading import with_reloads
 from loopyperf.idg.metrics.registers import NVIDIA, RegisterFile, Registers, estimated_registers
+from loopyperf.idg.program import Instruction
 from loopyperf.pipeline.execution import Execution, execution_on
+
+VOLTA: Capability = (7, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +58,11 @@ def compiled(
     def estimated(graph: Idg) -> Registers:
         return estimated_registers(graph, launch.work_items, file)
 
+    described = _described(device)
     leave_out = OF_GPUS if device.lanes == "in turn" else frozenset[str]()
     programs: dict[int, Idg] = {}
     for kind, each in enumerate(launch.kinds):
-        graph = lowered(each.graph, leave_out, capability, in_memory=in_memory)
+        graph = lowered(each.graph, leave_out, capability, in_memory=in_memory, described=described)
         programs[kind] = _with_spills(graph, estimated)
     found = {kind: estimated(graph) for kind, graph in programs.items()}
     registers = max(each.allocated for each in found.values())
@@ -67,8 +73,12 @@ def compiled(
         _check_room(room, concurrent_groups, launch.name, device)
         execution = replace(execution, concurrent_groups=concurrent_groups)
     machine = {kind: with_early_loads(graph, registers=found[kind].left) for kind, graph in programs.items()}
-    assumed = tuple(_assumed(unsure, in_memory, spilled))
-    return CompiledLaunch(machine, registers, spilled, unsure, room, execution, assumed)
+    assumed = list(_assumed(unsure, in_memory, spilled))
+    instructions = [each for kind in launch.kinds for each in kind.graph.instructions]
+    if not leave_out:
+        made = [each for each in instructions if not is_described(each, described)]
+        assumed += _of_sequences(device, made, capability)
+    return CompiledLaunch(machine, registers, spilled, unsure, room, execution, tuple(assumed))
 
 
 def _with_spills(graph: Idg, estimated: Callable[[Idg], Registers]) -> Idg:
@@ -83,6 +93,33 @@ def _assumed(unsure: Collection[str], in_memory: Collection[str], spilled: int) 
         yield Assumption(f"where the private array {SUBJECTS} is, is not sure: taken as in {home}", name, name)
     if spilled:
         yield f"{spilled} registers of a work-item may not fit: what they spill is not timed"
+
+
+def _of_sequences(device: Device, instructions: Collection[Instruction], capability: Capability) -> Iterator[str]:
+    """Yield what is assumed of functions and divisions, which are sequences of instructions."""
+    is_measured = device.vendor == "NVIDIA" and capability >= VOLTA
+    if not is_measured and any(sequence_of(each, capability) for each in instructions):
+        yield f"functions and divisions on {device.slug} are assumed to be the instructions that they are on Volta"
+    if any(each.kind == "powi" and exponent_of(each) is None for each in instructions):
+        yield "integer powers whose exponents are data are timed as with the exponent 5"
+
+
+def _described(device: Device) -> frozenset[str]:
+    """Return the instructions of whose latencies the description of *device* tells both, e.g. ``"div f64"``.
+
+    What takes less than a reciprocal, as a division with fast math may, is none of what nvcc makes without.
+    """
+    published = (
+        each
+        for each in device.instructions
+        if all(isinstance(each.stated(field), Quantity) for field in LATENCY_FIELDS)
+        and not any(isinstance(each.stated(field), Substitute) for field in LATENCY_FIELDS)
+    )
+    try:
+        least = device.issue_latency("special", "f32")
+    except MissingNumberError:
+        least = 0.0
+    return frozenset(each.name for each in published if each.issue >= least)
 
 
 def _check_room(room: Occupancy, concurrent_groups: int, name: str, device: Device) -> None:

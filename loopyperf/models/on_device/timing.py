@@ -40,6 +40,8 @@ INTEGER = frozenset({"integer", "move", "branch", "select", "logic", "fchk", "co
 """kinds of the graph that are timed as integer additions"""
 BY_ADDITIONS = frozenset({("compare", "f64"), ("min/max", "f64")})
 """done by the lanes that add in double precision"""
+COUNTED_AS = {"mod": "div", "powi": "pow"}
+"""kinds that counts do not tell from others"""
 MULTIPLICATIONS = frozenset({"mul", "fma"})
 """kinds of arithmetic of integers that the lanes of floats execute"""
 INTEGERS = "integer"
@@ -140,7 +142,8 @@ class Timing:
         """Return how long an instruction takes that accesses no memory, or that no lane takes part in."""
         if instruction.subsystem == "barrier":
             return self._barrier()
-        kind, dtype, pipeline = instruction.kind, instruction.dtype, instruction.subsystem
+        dtype, pipeline = instruction.dtype, instruction.subsystem
+        kind = COUNTED_AS.get(instruction.kind, instruction.kind)
         if instruction.is_idle or kind in INTEGER:
             # What no lane takes part in is issued, and looked at no further.
             kind, dtype = "add", "i32"
@@ -190,7 +193,15 @@ class Timing:
         """Return the function that *instruction* is, where the description tells of it by itself."""
         function = instruction.text.partition("(")[0]
         described = {each.name for each in self.device.instructions}
-        return function if f"{function} {instruction.dtype}" in described else instruction.kind
+        if f"{function} {instruction.dtype}" in described:
+            return function
+        if self.device.lanes == "together" and "(" in instruction.text:  # those that are known are sequences by now
+            of = instruction.dtype
+            raise MissingNumberError(
+                f"how long the function {function!r} of {of} takes on {self.device.slug} is not known; state what one "
+                f"call does, e.g. typical={{{function!r}: {{'{of} mul': 10, '{of} add': 10}}}}"
+            )
+        return instruction.kind
 
     def _is_split(self, issue: Cycles) -> bool:
         """Return whether a pipeline of that throughput can be one in each partition, no lane shared, none too many.

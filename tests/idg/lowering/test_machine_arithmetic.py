@@ -51,7 +51,12 @@ def test_a_constant_of_double_precision_is_moved_in_halves_on_hopper_alone() -> 
 
 
 @pytest.mark.parametrize(
-    ("divisor", "instructions"), [("7", {"integer": 6}), ("b[i]", {"convert": 2, "mufu": 1, "integer": 19})]
+    ("divisor", "instructions"),
+    [
+        ("8", {"integer": 6}),
+        ("7", {"integer": 6, "fma": 1}),  # a constant among them
+        ("b[i]", {"convert": 2, "mufu": 1, "integer": 29, "fma": 4}),  # whose sign Loopy does not know
+    ],
 )
 def test_an_integer_division_is_a_sequence(divisor: str, instructions: dict[str, int]) -> None:
     graph = folded(pointwise(f"out[i] = a[i] // {divisor}", np.int32))

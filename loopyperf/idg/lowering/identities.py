@@ -1,0 +1,209 @@
+"""What a compiler knows the result of: arithmetic of constants, and with constants that change nothing.
+
+Without fast math, nvcc does what is right of all floating-point numbers: x·1, x/1 and x - 0 are x, but x + 0, 0 - x,
+0·x, x - x and x/x are computed, and constants apart from each other stay apart (docs/compiler/arithmetic.md).
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import pymbolic.primitives as prim
+from pymbolic import evaluate
+
+from loopyperf.idg.graph import Idg
+from loopyperf.idg.lowering.folding import without_moves
+from loopyperf.idg.lowering.functions import function_name
+from loopyperf.idg.lowering.rewriting import rewritten
+from loopyperf.idg.program import Edge, Instruction, Operand
+from loopyperf.idg.unrolling import names_in
+
+Number = int | float
+Function = Callable[..., Any]
+KINDS = frozenset(
+    {"add", "mul", "div", "mod", "pow", "powi", "fma", "square", "special", "min/max", "select", "shift", "move"}
+)
+
+
+def _sum(one: Number, other: Number) -> Number:
+    return one + other
+
+
+def _product(one: Number, other: Number) -> Number:
+    return one * other
+
+
+def _quotient(dividend: Number, divisor: Number) -> float:
+    return dividend / divisor
+
+
+def _whole_quotient(dividend: int, divisor: int) -> int:
+    return dividend // divisor
+
+
+def _remainder(dividend: int, divisor: int) -> int:
+    return dividend % divisor
+
+
+def _multiply_add(one: Number, other: Number, addend: Number) -> Number:
+    return one * other + addend
+
+
+def _square(number: Number, *again: Number) -> Number:
+    return number * number
+
+
+def _inverse_root(number: Number) -> float:
+    return 1 / math.sqrt(number)
+
+
+OF_C = (
+    *("sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "floor", "ceil", "trunc", "hypot"),
+    *("fmod", "copysign"),
+)
+"""functions that Python calls as C does"""
+FUNCTIONS: Mapping[str, Function] = {
+    **{name: cast("Function", getattr(math, name)) for name in OF_C},
+    "tgamma": math.gamma,
+    "rsqrt": _inverse_root,
+}
+ANY: tuple[tuple[str, Function], ...] = (
+    ("add", _sum),
+    ("mul", _product),
+    ("fma", _multiply_add),
+    ("square", _square),
+)
+OF_FLOATS = dict[str, Function]((*ANY, ("div", _quotient), ("pow", math.pow), ("powi", math.pow)))
+OF_INTEGERS = dict[str, Function]((*ANY, ("div", _whole_quotient), ("mod", _remainder)))
+
+
+def without_identities(graph: Idg) -> Idg:
+    """Return *graph* without arithmetic whose result is a constant, or one of its operands."""
+    found = _Known(graph).moves()
+    if not found:
+        return graph
+    moves = {
+        place: replace(graph.instructions[place], kind="move", operands=(operand,))
+        for place, (operand, _) in found.items()
+    }
+    edges = [
+        replace(edge, operand=0) if edge.target in found else edge
+        for edge in graph.edges
+        if edge.target not in found or (edge.operand is not None and edge.operand == found[edge.target][1])
+    ]
+    return without_moves(rewritten(graph, range(len(graph.instructions)), edges, moves))
+
+
+class _Known:
+    def __init__(self, graph: Idg) -> None:
+        self.graph = graph
+        self.constants: dict[int, Number] = {}
+        """results that are"""
+
+    def moves(self) -> dict[int, tuple[Operand, int | None]]:
+        """Return the places whose result is a constant, or the operand in a slot: that operand, and its slot."""
+        found: dict[int, tuple[Operand, int | None]] = {}
+        for place in self.graph.order:
+            each = self.graph.instructions[place]
+            if each.kind not in KINDS:
+                continue
+            values = [self._value(place, slot) for slot in range(len(each.operands))]
+            constant = _constant(each, values)
+            if constant is not None:
+                self.constants[place] = constant
+            if each.kind == "move":
+                continue
+            if constant is not None:
+                found[place] = Operand(constant), None
+            elif (slot := self._unchanged(place, each, values)) is not None:
+                found[place] = each.operands[slot], slot
+        return found
+
+    def _value(self, place: int, slot: int) -> Number | None:
+        """Return the number that an operand is, with its sign; None where it is none, or not always the same."""
+        operand = self.graph.instructions[place].operands[slot]
+        before = self._sources(place, slot)
+        if operand.known is None:
+            is_sure = len(before) == 1 and before[0].condition is None and not before[0].is_carried
+            value = self.constants.get(before[0].source) if is_sure else None
+        else:
+            value = number_of(operand.known)
+        return None if value is None else _negative(value) if operand.is_negated else value
+
+    def _sources(self, place: int, slot: int) -> list[Edge]:
+        return [edge for edge in self.graph.definitions[place] if edge.operand == slot]
+
+    def _unchanged(self, place: int, each: Instruction, values: list[Number | None]) -> int | None:
+        """Return the slot of the operand that *each* only passes on; None where it does something."""
+        if each.kind in ("min/max", "select"):
+            first, second = len(each.operands) - 2, len(each.operands) - 1
+            return first if self._is_same(place, first, second) else None
+        if len(values) != 2:
+            return None
+        neutral = 1 if each.kind in ("mul", "div", "pow", "powi") else 0 if each.kind in ("add", "shift") else None
+        if neutral == 0 and each.dtype.startswith("f"):
+            neutral = -0.0  # to add 0 changes the sign of -0
+        slots = (0, 1) if each.kind in ("add", "mul") else (0,)
+        unchanged = (slot for slot in slots if neutral is not None and _is(values[1 - slot], neutral))
+        return next((slot for slot in unchanged if all(e.source != place for e in self._sources(place, slot))), None)
+
+    def _is_same(self, place: int, first: int, second: int) -> bool:
+        """Return whether two operands are one value, always and of one sign."""
+        one, other = (self.graph.instructions[place].operands[slot] for slot in (first, second))
+        before = [[replace(edge, operand=None) for edge in self._sources(place, slot)] for slot in (first, second)]
+        is_told = one.known is None and len(before[0]) == 1
+        return is_told and other.known is None and before[0] == before[1] and one.is_negated == other.is_negated
+
+
+def _is(value: Number | None, neutral: Number) -> bool:
+    return value is not None and value == neutral and math.copysign(1, value) == math.copysign(1, neutral)
+
+
+def _constant(instruction: Instruction, values: list[Number | None]) -> Number | None:
+    """Return what *instruction* makes of the constants among *values*; None where that depends on others, or fails."""
+    kind, dtype = instruction.kind, instruction.dtype
+    is_integral = dtype.startswith(("i", "u"))
+    if is_integral and ((kind == "mul" and 0 in values) or (kind == "mod" and values[1:] == [1])):
+        return 0
+    numbers = [value for value in values if value is not None]
+    if not numbers or len(numbers) < len(values):
+        return None
+    if kind == "move":
+        return numbers[0] if len(numbers) == 1 else None
+    numbers = numbers if is_integral else [float(number) for number in numbers]
+    known = OF_INTEGERS if is_integral else OF_FLOATS
+    function = FUNCTIONS.get(function_name(instruction)) if kind == "special" else known.get(kind)
+    if function is None:
+        return None
+    try:
+        return _rounded(function(*numbers), dtype)
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+
+
+def _rounded(result: Any, dtype: str) -> Number | None:
+    """Return *result* as a number of *dtype*; None where it is none."""
+    if not math.isfinite(result):
+        return None
+    if dtype.startswith("f"):
+        return float(np.float32(result)) if dtype == "f32" else float(result)
+    bits = int(dtype[1:])
+    return int(result) if result == int(result) and -(2 ** (bits - 1)) <= result < 2 ** (bits - 1) else None
+
+
+def number_of(known: Any) -> Number | None:
+    """Return the number that *known* is, or that an expression without variables is; None for all else."""
+    if isinstance(known, prim.ExpressionNode):
+        try:
+            return None if names_in((known,)) else number_of(evaluate(known, dict[str, Any]()))
+        except (ArithmeticError, NotImplementedError, TypeError, ValueError):
+            return None
+    number: object = cast("Any", known).item() if isinstance(known, np.number) else known
+    return number if isinstance(number, (int, float)) and not isinstance(number, bool) else None
+
+
+def _negative(value: Number) -> Number:
+    return -float(value) if value == 0 else -value
