@@ -45,6 +45,7 @@ RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
         "NAN": lambda a, b: np.isnan(a) | np.isnan(b),
     }
 )
+EXTREMA = ("MAX", "MIN")
 ROUNDED = MappingProxyType({"TRUNC": np.trunc, "FLOOR": np.floor, "CEIL": np.ceil, "RN": np.rint})
 
 
@@ -130,7 +131,10 @@ def comparison(*, double: bool) -> Operation:
         holds = holds | np.isnan(a) | np.isnan(b) if unordered else holds
         truth = Truth(lane_set(np.atleast_1d(holds)), known & known_too)
         table = TABLES[next(word for word in modifiers if word in TABLES)]
-        results = [looked_up(table, each, registers.truth(combined_with), FALSE) for each in (truth, ~truth)]
+        # A maximum or minimum tells besides whether the second is no number.
+        is_extremum, no_number = relation in EXTREMA, Truth(lane_set(np.atleast_1d(np.isnan(b))), known_too)
+        others = (truth, no_number if is_extremum else ~truth)
+        results = [looked_up(table, each, registers.truth(combined_with), FALSE) for each in others]
         for predicate, result in zip((first, second), results, strict=True):
             registers.decide(predicate, result)
 

@@ -324,6 +324,8 @@ SOURCES: Mapping[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = MappingP
         "% constant": ("mod_pos(a, T(7))", INTEGERS, WHOLE),
         "// power of 2": ("floor_div_pos(a, T(8))", INTEGERS, WHOLE),
         "% power of 2": ("mod_pos(a, T(8))", INTEGERS, WHOLE),
+        "pow by constant": ("pow(a, T(1.5))", FLOATS, ONE),
+        "pow of constant": ("pow(T(3), a)", FLOATS, ONE),
         "powi": ("int_pow(a, as_int(b))", (*FLOATS, *INTEGERS), (1.25, 5, 3)),
         "add": ("a + b", WIDE, WHOLE),
         "mul": ("a * b", WIDE, WHOLE),
@@ -359,27 +361,27 @@ def work(row: Row) -> Counter[str]:
 def table() -> str:
     """Return the table of all sequences, as ``loopyperf/idg/lowering/sequences.toml`` has it."""
     names = [(name, dtype) for name, (_, dtypes, _) in SOURCES.items() for dtype in dtypes]
-    found = {family: {each: derived(family, *each) for each in names} for family in (*FAMILIES, HOPPER)}
-    base = found[FAMILIES[0]]
-    lines = [HEAD]
-    for family in FAMILIES:
-        lines.append(f"\n[{family}]")
-        for (name, dtype), row in found[family].items():
-            if family == FAMILIES[0] or work(row) != work(base[name, dtype]):
-                chain, beside, constants = row
-                after = found[HOPPER if family == FAMILIES[0] else family][name, dtype][2]
-                lines.append(f'"{name} {dtype}" = ["{chain}", "{beside}", {constants}, {after}]')
+    found = {each: {key: derived(each, *key) for key in names} for each in ARCHITECTURES}
+    lines = [HEAD, f"\n[{BASE}]"]
+    for name, dtype in names:
+        chain, beside, constants = found[BASE][name, dtype]
+        lines.append(f'"{name} {dtype}" = ["{chain}", "{beside}", {constants}, {found[HOPPER][name, dtype][2]}]')
+    for architecture in (each for each in ARCHITECTURES if each != BASE):
+        rows = {key: row for key, row in found[architecture].items() if work(row) != work(found[BASE][key])}
+        lines += [f"\n[{architecture}]"] if rows else []
+        for (name, dtype), (chain, beside, constants) in rows.items():
+            before = found[BASE][name, dtype][2] if architecture == HOPPER else constants
+            lines.append(f'"{name} {dtype}" = ["{chain}", "{beside}", {before}, {constants}]')
     return "\n".join(lines) + "\n"
 
 
-FAMILIES, HOPPER = ("sm_80", "sm_70", "sm_100"), "sm_90"
-"""architectures whose sequences are written down; the others have those of the first one"""
+BASE, HOPPER = "sm_80", "sm_90"
+"""the architecture whose sequences are all written down; of the others, those that differ in more than integers"""
 HEAD = """# What functions and divisions are made of, derived from machine code: do not edit, but run in tests/
 #     python -m machine_code.sequences
 # Each row: the longest chain of instructions that wait for each other; those beside it; constants that are moved into
 # registers, before Hopper and from Hopper on. MUFU, FCHK, and arithmetic are SASS's; CONVERT is F2F, F2I, I2F and FRND;
-# IMAD an integer product, INT any other integer instruction, move or load of a table; BRA what branches and meets.
-# Volta and Blackwell have rows of their own where more differs than integers."""
+# IMAD an integer product, INT any other integer instruction, move or load of a table; BRA what branches and meets."""
 
 
 # }}}

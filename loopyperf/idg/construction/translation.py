@@ -13,6 +13,7 @@ from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
 from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
+from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
@@ -174,7 +175,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         words = self._written_for or self._texts.get(text) or self._texts.setdefault(text, str(text))
         node = self._add(operation.kind, scalar, subsystem, words, conditions, operands, operation)
         self.drafts[node].part = part
-        if isinstance(text, prim.ExpressionNode) and self.kernel.is_known(text):
+        if isinstance(text, prim.ExpressionNode) and self.kernel.is_known(text) and not _has_call(text):
             self.drafts[node].expression = text
         return Value(node)
 
@@ -219,10 +220,17 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         operands = operands[1:] if isinstance(expr, (prim.LogicalNot, prim.BitwiseNot)) else operands
         called = REAL_FUNCTIONS["pow"] if link.kind == "pow" and link.result.is_complex else ()
         value = self._in_stages(found, expr, operands, members, conditions, called)
-        kind = _machine_kind(expr, link)
+        kind = self._machine_kind(expr, link)
         for node in nodes_of(value, self.drafts) if kind is not None else ():
             self.drafts[node].kind = kind or ""
         return value
+
+    def _machine_kind(self, expression: Any, link: Link) -> str | None:
+        """Return the kind of the instruction that *link* of *expression* is, where counts call that by another name."""
+        if isinstance(expression, prim.Power) and link.kind == "pow" and not link.result.is_complex:
+            is_integer = self._code.inferred.number(expression.exponent).is_integral
+            return SQUARE if link.operand is None else INTEGER_POWER if is_integer else None
+        return REMAINDER if isinstance(expression, prim.Remainder) and link.kind == "div" else None
 
     def _in_stages(
         self,
@@ -412,8 +420,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         return Value(known=expr)
 
 
-def _machine_kind(expression: Any, link: Link) -> str | None:
-    """Return the kind of the instruction that *link* of *expression* is, where counts call that by another name."""
-    if link.kind == "pow" and not link.result.is_complex:
-        return SQUARE if link.operand is None else INTEGER_POWER if link.right.is_integral else None
-    return REMAINDER if isinstance(expression, prim.Remainder) and link.kind == "div" else None
+def _has_call(expression: prim.ExpressionNode) -> bool:
+    """Return whether there is a call of a function in *expression*, whose value nobody but the function knows."""
+    found = DependencyMapper(include_calls=True)(expression)
+    return any(isinstance(each, prim.Call) for each in found)

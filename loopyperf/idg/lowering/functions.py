@@ -19,8 +19,8 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
 
-BASE, BLACKWELL, TURING = (8, 0), (10, 0), (7, 5)
-"""capabilities: of the sequences that are all written down; from which on, and before which, some are others"""
+BASE: Capability = (8, 0)
+"""of the devices whose sequences are all written down; of others, those that differ in more than integers"""
 RECIPROCAL = "1/"
 """a division whose dividend is the number 1"""
 OPERATORS = ("//", "%")
@@ -42,6 +42,7 @@ INSTRUCTIONS_OF_PTX = ("sqrt", "rsqrt")
 """functions that PTX has an instruction for; what is called of the others is written out before"""
 WRITTEN_OUT = ("special", "pow", "powi")
 """kinds of which that is so"""
+BRANCH = "BRA"
 SLOW = ("mufu", "convert")
 """kinds whose results take long"""
 
@@ -95,11 +96,12 @@ def _name(instruction: Instruction) -> str | None:
             return function_name(instruction)
         case "div" | "mod":
             return _division(instruction)
-        case "pow" | "powi":
-            return instruction.kind
+        case "pow":
+            known = [isinstance(each.known, (int, float)) for each in instruction.operands]
+            return "pow of constant" if known[:1] == [True] else "pow by constant" if known[1:] == [True] else "pow"
         case "min/max":
             return "min/max" if instruction.dtype.startswith("f") else "min/max integer"
-        case "add" | "mul" | "shift" | "bitwise" if not instruction.is_index:
+        case "powi" | "add" | "mul" | "shift" | "bitwise" if not instruction.is_index:
             return instruction.kind
         case _:
             return None
@@ -148,12 +150,27 @@ def _power(dtype: str, exponent: int, capability: Capability) -> MachineSequence
 def _table(capability: Capability) -> Mapping[str, MachineSequence]:
     """Return the sequences of devices of *capability*, by function and type."""
     tables = tomllib.loads(Path(__file__).with_name("sequences.toml").read_text())
-    own = {"sm_70": capability < TURING, "sm_100": capability >= BLACKWELL}
-    rows = tables["sm_80"] | {name: row for each, is_own in own.items() if is_own for name, row in tables[each].items()}
-    return {
-        name: MachineSequence(_read(chain), _read(beside), after if capability >= HOPPER else before)
-        for name, (chain, beside, before, after) in rows.items()
-    }
+    known = {capability_of(name): rows for name, rows in tables.items()}
+    nearest = max((each for each in known if each <= capability), default=min(known))
+    rows = known[BASE] | known[nearest]
+    return {name: _sequence(*row, is_hopper=capability >= HOPPER) for name, row in rows.items()}
+
+
+def capability_of(architecture: str) -> Capability:
+    """Return the capability of an *architecture* as compilers call it, e.g. ``(8, 6)`` of ``"sm_86"``."""
+    number = architecture.removeprefix("sm_")
+    return int(number[:-1]), int(number[-1])
+
+
+def _sequence(chain: str, beside: str, before: int, after: int, *, is_hopper: bool) -> MachineSequence:
+    """Return the sequence of a row of the table: where it branches, constants are moved into registers each time.
+
+    The doubles that no instruction has room for, from Hopper on, are moved once.
+    """
+    constants = after if is_hopper else before
+    if BRANCH not in f"{chain} {beside}":
+        return MachineSequence(_read(chain), _read(beside), constants)
+    return MachineSequence(_read(chain), _read(f"{beside} INT*{before}"), max(0, constants - before))
 
 
 def _read(words: str) -> tuple[tuple[str, str], ...]:

@@ -22,9 +22,7 @@ from loopyperf.idg.unrolling import names_in
 
 Number = int | float
 Function = Callable[..., Any]
-KINDS = frozenset(
-    {"add", "mul", "div", "mod", "pow", "powi", "fma", "square", "special", "min/max", "select", "shift", "move"}
-)
+KINDS = frozenset({"add", "mul", "div", "mod", "pow", "powi", "fma", "square", "special", "shift", "move"})
 
 
 def _sum(one: Number, other: Number) -> Number:
@@ -82,6 +80,7 @@ OF_INTEGERS = dict[str, Function]((*ANY, ("div", _whole_quotient), ("mod", _rema
 
 def without_identities(graph: Idg) -> Idg:
     """Return *graph* without arithmetic whose result is a constant, or one of its operands."""
+    graph = Idg(tuple(map(_with_numbers, graph.instructions)), graph.edges, graph.body)
     found = _Known(graph).moves()
     if not found:
         return graph
@@ -130,7 +129,7 @@ class _Known:
             is_sure = len(before) == 1 and before[0].condition is None and not before[0].is_carried
             value = self.constants.get(before[0].source) if is_sure else None
         else:
-            value = number_of(operand.known)
+            value = operand.known if _is_number(operand.known) else None
         return None if value is None else _negative(value) if operand.is_negated else value
 
     def _sources(self, place: int, slot: int) -> list[Edge]:
@@ -138,9 +137,6 @@ class _Known:
 
     def _unchanged(self, place: int, each: Instruction, values: list[Number | None]) -> int | None:
         """Return the slot of the operand that *each* only passes on; None where it does something."""
-        if each.kind in ("min/max", "select"):
-            first, second = len(each.operands) - 2, len(each.operands) - 1
-            return first if self._is_same(place, first, second) else None
         if len(values) != 2:
             return None
         neutral = 1 if each.kind in ("mul", "div", "pow", "powi") else 0 if each.kind in ("add", "shift") else None
@@ -149,13 +145,6 @@ class _Known:
         slots = (0, 1) if each.kind in ("add", "mul") else (0,)
         unchanged = (slot for slot in slots if neutral is not None and _is(values[1 - slot], neutral))
         return next((slot for slot in unchanged if all(e.source != place for e in self._sources(place, slot))), None)
-
-    def _is_same(self, place: int, first: int, second: int) -> bool:
-        """Return whether two operands are one value, always and of one sign."""
-        one, other = (self.graph.instructions[place].operands[slot] for slot in (first, second))
-        before = [[replace(edge, operand=None) for edge in self._sources(place, slot)] for slot in (first, second)]
-        is_told = one.known is None and len(before[0]) == 1
-        return is_told and other.known is None and before[0] == before[1] and one.is_negated == other.is_negated
 
 
 def _is(value: Number | None, neutral: Number) -> bool:
@@ -166,6 +155,8 @@ def _constant(instruction: Instruction, values: list[Number | None]) -> Number |
     """Return what *instruction* makes of the constants among *values*; None where that depends on others, or fails."""
     kind, dtype = instruction.kind, instruction.dtype
     is_integral = dtype.startswith(("i", "u"))
+    if kind in ("pow", "powi") and values[1:] == [0]:
+        return 1
     if is_integral and ((kind == "mul" and 0 in values) or (kind == "mod" and values[1:] == [1])):
         return 0
     numbers = [value for value in values if value is not None]
@@ -194,15 +185,24 @@ def _rounded(result: Any, dtype: str) -> Number | None:
     return int(result) if result == int(result) and -(2 ** (bits - 1)) <= result < 2 ** (bits - 1) else None
 
 
-def number_of(known: Any) -> Number | None:
-    """Return the number that *known* is, or that an expression without variables is; None for all else."""
-    if isinstance(known, prim.ExpressionNode):
-        try:
-            return None if names_in((known,)) else number_of(evaluate(known, dict[str, Any]()))
-        except (ArithmeticError, NotImplementedError, TypeError, ValueError):
-            return None
-    number: object = cast("Any", known).item() if isinstance(known, np.number) else known
-    return number if isinstance(number, (int, float)) and not isinstance(number, bool) else None
+def _with_numbers(instruction: Instruction) -> Instruction:
+    """Return *instruction* with numbers for those operands that are expressions without variables."""
+    if instruction.is_index or not any(isinstance(each.known, prim.ExpressionNode) for each in instruction.operands):
+        return instruction
+    return replace(instruction, operands=tuple(map(_with_number, instruction.operands)))
+
+
+def _with_number(operand: Operand) -> Operand:
+    if not isinstance(operand.known, prim.ExpressionNode) or names_in((operand.known,)):
+        return operand
+    try:
+        return replace(operand, known=evaluate(operand.known, dict[str, Any]()), is_integer=False)
+    except (ArithmeticError, NotImplementedError, TypeError, ValueError):
+        return operand
+
+
+def _is_number(known: Any) -> bool:
+    return isinstance(known, (int, float, np.number)) and not isinstance(known, bool)
 
 
 def _negative(value: Number) -> Number:
