@@ -7,6 +7,7 @@ mapper for PyOpenCL, which handles operands from left to right and keeps those r
 from collections.abc import Mapping
 from typing import Any
 
+from loopyperf.counts.data_types.number_type import NumberType
 from loopyperf.counts.item import Kind
 from loopyperf.errors import UncountableError
 
@@ -86,3 +87,8 @@ def complex_function(name: str) -> RealOperations:
     if name not in FUNCTIONS:
         raise UncountableError(f"no count for {name} of a complex number")
     return FUNCTIONS[name]
+
+
+def real_functions(name: str, *types: NumberType) -> tuple[str, ...]:
+    """Return the special functions of real numbers that *name* calls where one of its *types* is complex."""
+    return REAL_FUNCTIONS.get(name, ()) if any(each.is_complex for each in types) else ()

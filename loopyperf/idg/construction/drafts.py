@@ -4,11 +4,20 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import pymbolic.primitives as prim
+from pymbolic.mapper.dependency import DependencyMapper
+
+from loopyperf.counts.data_types.chains import Link
+from loopyperf.counts.data_types.expression_types import ExpressionTypes
 from loopyperf.counts.item import Item
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.predicates.conditions import Conditions
 from loopyperf.idg.construction.values import Value
 from loopyperf.idg.warps.nest import Statement
+
+SQUARE, INTEGER_POWER, REMAINDER = "square", "powi", "mod"
+"""kinds of instructions that counts do not tell from others: a power of two, which is written as a product, one to an
+integer, which is written as a loop of products, and what is left of a division"""
 
 
 @dataclass(slots=True)
@@ -47,3 +56,16 @@ class Definition:
     node: int
     is_part: bool = False
     """that instruction computes it alone, without those beside it"""
+
+
+def machine_kind(expression: Any, link: Link, types: ExpressionTypes) -> str:
+    """Return the kind of the instruction that *link* of *expression* is, where counts call it by another; else empty."""
+    if link.kind == "pow" and not link.result.is_complex:
+        return SQUARE if link.operand is None else INTEGER_POWER if types.number(link.operand).is_integral else ""
+    return REMAINDER if isinstance(expression, prim.Remainder) and link.kind == "div" else ""
+
+
+def has_call(expression: prim.ExpressionNode) -> bool:
+    """Return whether there is a call of a function in *expression*, whose value nobody but the function knows."""
+    found = DependencyMapper(include_calls=True)(expression)
+    return any(isinstance(each, prim.Call) for each in found)

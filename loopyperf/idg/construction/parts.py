@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from loopyperf.counts.data_types.complex_arithmetic import MULTIPLY_COMPLEX
 from loopyperf.counts.item import Operation
@@ -26,6 +27,11 @@ def part(value: Value, place: int, number: int, drafts: Sequence[Draft]) -> Valu
         return replace(value, reads=(value.reads[place],))
     nodes = nodes_of(value, drafts)
     return replace(value, node=nodes[place], is_part=True) if len(nodes) == number > 1 else value
+
+
+def called_part(operation: Operation, called: Sequence[str], place: int, expression: Any) -> Any:
+    """Return what an *operation* of *expression* is called: one of the functions of real numbers that are *called*."""
+    return f"{called[place % len(called)]}({expression})" if called and operation.kind == "special" else expression
 
 
 Do = Callable[[Operation, Sequence[Value], int], Value]

@@ -13,12 +13,11 @@ from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
 from loopy.library.function import IndexOfCallable
 from loopy.library.reduction import ArgExtOpCallable, SegmentOpCallable
 from loopy.symbolic import LinearSubscript, ResolvedFunction, get_dependencies
-from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.counts.arithmetic import function_operations, link_operations
 from loopyperf.counts.data_types.chains import Link
-from loopyperf.counts.data_types.complex_arithmetic import REAL_FUNCTIONS
+from loopyperf.counts.data_types.complex_arithmetic import real_functions
 from loopyperf.counts.data_types.generated_code import GeneratedCode
 from loopyperf.counts.data_types.literals import INDEX, Context
 from loopyperf.counts.data_types.number_type import number_type
@@ -32,8 +31,8 @@ from loopyperf.counts.typical import Typical
 from loopyperf.counts.vectors import VectorLoop, vector_loop
 from loopyperf.counts.walk import combining, does_nothing, foreign_code
 from loopyperf.errors import UncountableError
-from loopyperf.idg.construction.drafts import Definition, Draft
-from loopyperf.idg.construction.parts import REAL_PARTS, beside_each_other, in_stages, nodes_of, part
+from loopyperf.idg.construction.drafts import Definition, Draft, has_call, machine_kind
+from loopyperf.idg.construction.parts import REAL_PARTS, beside_each_other, called_part, in_stages, nodes_of, part
 from loopyperf.idg.construction.values import Read, Value, product_with_sign
 from loopyperf.idg.warps.nest import Statement
 from loopyperf.kernel import Kernel
@@ -41,9 +40,6 @@ from loopyperf.launches import Barrier
 
 SUBSYSTEMS = {"special": "sfu", "div": "sfu", "pow": "sfu"}
 """of operations that single-precision and integer arithmetic units do not do"""
-SQUARE, INTEGER_POWER, REMAINDER = "square", "powi", "mod"
-"""kinds of instructions that counts do not tell from others: a power of two, which is written as a product, one to an
-integer, which is written as a loop of products, and what is left of a division"""
 
 
 class Translator(OperationMapper[Value, [Conditions, Context]]):
@@ -175,7 +171,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         words = self._written_for or self._texts.get(text) or self._texts.setdefault(text, str(text))
         node = self._add(operation.kind, scalar, subsystem, words, conditions, operands, operation)
         self.drafts[node].part = part
-        if isinstance(text, prim.ExpressionNode) and self.kernel.is_known(text) and not _has_call(text):
+        if isinstance(text, prim.ExpressionNode) and self.kernel.is_known(text) and not has_call(text):
             self.drafts[node].expression = text
         return Value(node)
 
@@ -218,19 +214,11 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         except UncountableError as refusal:
             return self._do_stated(str(expr), str(refusal), conditions, operands)
         operands = operands[1:] if isinstance(expr, (prim.LogicalNot, prim.BitwiseNot)) else operands
-        called = REAL_FUNCTIONS["pow"] if link.kind == "pow" and link.result.is_complex else ()
-        value = self._in_stages(found, expr, operands, members, conditions, called)
-        kind = self._machine_kind(expr, link)
-        for node in nodes_of(value, self.drafts) if kind is not None else ():
-            self.drafts[node].kind = kind or ""
+        value = self._in_stages(found, expr, operands, members, conditions, real_functions("pow", link.result))
+        if kind := machine_kind(expr, link, self._code.inferred):
+            for node in nodes_of(value, self.drafts):
+                self.drafts[node].kind = kind
         return value
-
-    def _machine_kind(self, expression: Any, link: Link) -> str | None:
-        """Return the kind of the instruction that *link* of *expression* is, where counts call that by another name."""
-        if isinstance(expression, prim.Power) and link.kind == "pow" and not link.result.is_complex:
-            is_integer = self._code.inferred.number(expression.exponent).is_integral
-            return SQUARE if link.operand is None else INTEGER_POWER if is_integer else None
-        return REMAINDER if isinstance(expression, prim.Remainder) and link.kind == "div" else None
 
     def _in_stages(
         self,
@@ -241,15 +229,10 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         conditions: Conditions,
         called: Sequence[str] = (),
     ) -> Value:
-        """Do all operations that were *found* of *expression*, for each of the *members* of a vector.
-
-        *called* are the functions of real numbers that one of complex numbers is made of.
-        """
+        """Do what was *found* of *expression*, whose parts are *called* so, for each of the *members* of a vector."""
 
         def do(operation: Operation, its: Sequence[Value], place: int) -> Value:
-            is_called = called and operation.kind == "special"
-            text = f"{called[place % len(called)]}({expression})" if is_called else expression
-            return self._do(operation, text, its, conditions, place)
+            return self._do(operation, called_part(operation, called, place, expression), its, conditions, place)
 
         values = in_stages(found, operands, members, self.drafts, do)
         return beside_each_other(values, self.drafts) if values else Value(known=expression)
@@ -372,8 +355,7 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             return self._do_stated(str(expr.function), construct, conditions, operands)
         callee = self.kernel.callables[expr.function.name]
         if isinstance(callee, IndexOfCallable):
-            element = cast("prim.Subscript", expr.parameters[0])
-            for index in element.index_tuple:
+            for index in cast("prim.Subscript", expr.parameters[0]).index_tuple:
                 self.rec(index, conditions, INDEX)
             return Value(known=expr)
         operands = [self.rec(parameter, conditions, wanted) for parameter, wanted in self._code.parameters(expr)]
@@ -392,11 +374,9 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         if isinstance(callee, (ArgExtOpCallable, SegmentOpCallable)):
             return self._do(Operation(combining(callee), results[-1].scalar), expr, operands, conditions)
         name = str(callee.name)
-        if len(results) != 1:
+        if len(results) != 1 or self.typical.has(name):
             construct = f"no count for {name}, a function of {len(results)} results"
             return self._do_stated(name, construct, conditions, operands)
-        if self.typical.has(name):
-            return self._do_stated(name, "", conditions, operands)
         result = self._code.number(expr, context)
         argument = self._code.inferred.number(expr.parameters[0]) if expr.parameters else result
         try:
@@ -405,8 +385,9 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             return self._do_stated(name, str(refusal), conditions, operands)
         if not found and operands:
             return part(operands[0], REAL_PARTS.index(name), 2, self.drafts) if name in REAL_PARTS else operands[0]
-        called = REAL_FUNCTIONS[name] if argument.is_complex or result.is_complex else ()
-        return self._in_stages(found, expr, operands, self._members(expr), conditions, called)
+        return self._in_stages(
+            found, expr, operands, self._members(expr), conditions, real_functions(name, argument, result)
+        )
 
     # }}}
 
@@ -418,9 +399,3 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
 
     def map_foreign(self, expr: Any, conditions: Conditions, context: Context) -> Value:
         return Value(known=expr)
-
-
-def _has_call(expression: prim.ExpressionNode) -> bool:
-    """Return whether there is a call of a function in *expression*, whose value nobody but the function knows."""
-    found = DependencyMapper(include_calls=True)(expression)
-    return any(isinstance(each, prim.Call) for each in found)

@@ -78,10 +78,8 @@ def sequence_of(instruction: Instruction, capability: Capability = HOPPER) -> Ma
 
 
 def is_described(instruction: Instruction, described: Collection[str]) -> bool:
-    """Return whether *described*, e.g. ``"div f64"``, has *instruction*, a function or a division by a variable."""
-    name = _name(instruction) or ""
-    called = "div" if name in (*OPERATORS, *(f"{each} any sign" for each in OPERATORS)) else name
-    return f"{called} {instruction.dtype}" in described
+    """Return whether *described*, e.g. ``"div f64"``, has *instruction*: integer divisions round in Loopy's own way."""
+    return f"{_name(instruction)} {instruction.dtype}" in described
 
 
 def _type(instruction: Instruction) -> str:
