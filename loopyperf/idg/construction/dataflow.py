@@ -15,7 +15,7 @@ from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.symbolic import guarded_pwaff_from_expr
 
 from loopyperf.idg.construction.cell_access import CellAccess
-from loopyperf.idg.construction.last_writes import LastWrite, last_writes
+from loopyperf.idg.construction.last_writes import LastWrite, Writes
 
 SET = isl.dim_type.set
 
@@ -46,8 +46,9 @@ def dependences(accesses: Sequence[CellAccess]) -> Iterator[LastWrite | Flow]:
 
 def _of_array(reads: Sequence[CellAccess], writes: Sequence[CellAccess]) -> Iterator[LastWrite | Flow]:
     hard: list[CellAccess] = []
+    arranged = Writes(writes)
     for read in reads if writes else ():
-        found = last_writes(read, writes)
+        found = arranged.last(read)
         if found is None:
             hard.append(read)
         else:

@@ -11,15 +11,18 @@ products, as those of tiles the last of which is not full, are looked at product
 left to isl.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, product, takewhile
+from itertools import islice, pairwise, product, takewhile
 from typing import Any
 
 from loopyperf.errors import LoopyperfError
 from loopyperf.idg.affine import Affine
 from loopyperf.idg.construction.cell_access import CellAccess
 from loopyperf.idg.warps.points import Box
+
+_Cell = tuple[int, ...]
 
 
 class _UndecidedError(LoopyperfError):
@@ -38,16 +41,45 @@ class LastWrite:
     """of the loops around the source, as functions of those"""
 
 
-def last_writes(read: CellAccess, writes: Sequence[CellAccess]) -> list[LastWrite] | None:
-    """Return what *read* reads of what *writes* wrote; None where intervals do not tell."""
-    if any(access.passes is None or access.cells is None for access in (read, *writes)):
-        return None
-    parts = [_Part(write, box, shared_loops(write, read)) for write in writes for box in write.passes or ()]
-    try:
-        boxes = [part for box in read.passes or () for part in _cut_up(box, parts)]
-        return _together(found for box in boxes for found in _Search(read, box, parts).found())
-    except _UndecidedError:
-        return None
+class Writes:
+    """The writes of one array, arranged so that a read looks at few of them."""
+
+    def __init__(self, writes: Sequence[CellAccess]) -> None:
+        """Take all *writes* of the array."""
+        self._known = all(write.passes is not None and write.cells is not None for write in writes)
+        self._of_nest: dict[tuple[int, ...], dict[_Cell | None, list[CellAccess]]] = {}
+        for write in writes if self._known else ():
+            of_cell = self._of_nest.setdefault(write.place[:-1], {})
+            of_cell.setdefault(_constant_cell(write), []).append(write)
+        self._seen_from: dict[tuple[tuple[int, ...], _Cell | None], _Seen] = {}
+
+    def last(self, read: CellAccess) -> list[LastWrite] | None:
+        """Return what *read* reads of what was written; None where intervals do not tell."""
+        if not self._known or read.passes is None or read.cells is None:
+            return None
+        key = read.place[:-1], _constant_cell(read)
+        seen = self._seen_from.get(key) or self._seen_from.setdefault(key, self._seen(read))
+        try:
+            boxes = [part for box in read.passes for part in seen.cut_up(box)]
+            return _together(found for box in boxes for found in _Search(read, box, seen).found())
+        except _UndecidedError:
+            return None
+
+    def _seen(self, read: CellAccess) -> "_Seen":
+        """Return the writes that may be of the cell that *read* reads, as they are seen from the loops around it."""
+        cell = _constant_cell(read)
+        parts: list[_Part] = []
+        for of_cell in self._of_nest.values():
+            cells = of_cell if cell is None else [each for each in (cell, None) if each in of_cell]
+            for write in (write for each in cells for write in of_cell[each]):
+                parts += (_Part(write, box, shared_loops(write, read)) for box in write.passes or ())
+        return _Seen(parts, len(read.variables))
+
+
+def _constant_cell(access: CellAccess) -> "_Cell | None":
+    """Return which cell *access* accesses; None where passes decide."""
+    assert access.cells is not None
+    return None if any(each.factors for each in access.cells) else tuple(each.constant for each in access.cells)
 
 
 def _together(found: Iterable[LastWrite]) -> list[LastWrite]:
@@ -75,32 +107,55 @@ class _Part:
     """loops around it and the read"""
 
 
-def _cut_up(passes: Box, writes: Sequence[_Part]) -> Iterator[Box]:
-    """Yield *passes* cut in the loops around both where *writes* begin or end, and where the pass before is there."""
-    runs: list[list[range]] = []
-    for place, interval in enumerate(passes):
-        there = [write.passes[place] for write in writes if write.shared > place]
-        inside = {end for each in there for end in (each.start, each.stop) if interval.start < end < interval.stop}
-        ends = sorted({interval.start, interval.stop, *inside, *(end + 1 for end in inside)} - {interval.stop + 1})
-        runs.append([range(first, end) for first, end in pairwise(ends)])
-    yield from product(*runs)
+class _Seen:
+    """Writes as they are seen from reads in the same loops, the latest first."""
+
+    def __init__(self, parts: Sequence[_Part], loops: int) -> None:
+        """Take the *parts* of writes; so many *loops* are around the reads."""
+        self.beside = [_by_place((part for part in parts if part.shared == depth), depth) for depth in range(loops + 1)]
+        """by depth: those in just so many of these loops, by their place in the innermost one"""
+        self.inside = [_by_place((part for part in parts if part.shared >= depth), depth) for depth in range(loops + 1)]
+        """by depth: those in at least so many of these loops"""
+        self._ends = [
+            {end for part in parts if part.shared > place for end in _ends(part.passes[place])}
+            for place in range(loops)
+        ]
+
+    def cut_up(self, passes: Box) -> Iterator[Box]:
+        """Yield *passes* cut in the loops around both where writes begin or end, and where the pass before is there."""
+        runs: list[list[range]] = []
+        for interval, known in zip(passes, self._ends, strict=True):
+            inside = {end for end in known if interval.start < end < interval.stop}
+            ends = sorted({interval.start, interval.stop, *inside, *(end + 1 for end in inside)} - {interval.stop + 1})
+            runs.append([range(first, end) for first, end in pairwise(ends)])
+        yield from product(*runs)
+
+
+def _by_place(parts: Iterable[_Part], depth: int) -> list[list[_Part]]:
+    """Return *parts* by their place among what stands in the loop at *depth*, the last place first."""
+    places: dict[int, list[_Part]] = {}
+    for part in parts:
+        places.setdefault(part.write.place[depth], []).append(part)
+    return [places[place] for place in sorted(places, reverse=True)]
+
+
+def _ends(interval: range) -> tuple[int, int]:
+    return interval.start, interval.stop
 
 
 class _Search:
     """Goes back in time from one read, in passes that are a product of intervals."""
 
-    def __init__(self, read: CellAccess, passes: Box, writes: Sequence[_Part]) -> None:
-        self.read, self.names, self.left, self.writes = read, read.variables, passes, writes
+    def __init__(self, read: CellAccess, passes: Box, seen: _Seen) -> None:
+        self.read, self.names, self.left, self.seen = read, read.variables, passes, seen
 
     def found(self) -> Iterator[LastWrite]:
         for depth in range(len(self.names), -1, -1):
-            before = [each for each in self.writes if each.shared == depth and self._precedes(each.write, depth)]
-            found = self._last(before, depth)
+            found = self._last_before(depth)
             if found is not None:
                 yield found
                 return
-            around = [each for each in self.writes if each.shared >= depth]
-            while depth and (found := self._last(around, depth - 1, is_carried=True)) is not None:
+            while depth and (found := self._last_carried(depth)) is not None:
                 yield found
                 # What is left are earlier passes of the loop that carries the value: the first ones that there are.
                 carrying = range(self.left[depth - 1].start, found.where[0][depth - 1].start)
@@ -108,24 +163,43 @@ class _Search:
                     return
                 self.left = (*self.left[: depth - 1], carrying, *self.left[depth:])
 
-    def _precedes(self, write: CellAccess, shared: int) -> bool:
-        return write.place[shared] < self.read.place[shared]
-
-    def _last(self, writes: Sequence[_Part], fixed: int, is_carried: bool = False) -> LastWrite | None:
-        """Return the last of *writes* in the same passes of so many *fixed* loops; None where there is none.
-
-        With *is_carried*, they are in an earlier pass of the loop inside these.
-        """
-        candidates = (_Candidate(self, write, fixed, is_carried).last() for write in writes)
-        found = [each for each in candidates if each is not None]
-        for one in found:
-            if all(one is other or self._is_later(one, other) for other in found):
-                if not one.source.is_certain:
-                    raise _UndecidedError
-                return one
-        if found:
-            raise _UndecidedError
+    def _last_before(self, depth: int) -> LastWrite | None:
+        """Return the last write before the read in the same passes of *depth* loops; None where there is none."""
+        places = self.seen.beside[depth]
+        first = bisect_right(places, -self.read.place[depth], key=lambda parts: -parts[0].write.place[depth])
+        # All are in the same passes of the loops around both: what stands later there is later.
+        for parts in islice(places, first, None):
+            found = self._latest(self._candidates(parts, depth))
+            if found is not None:
+                return found
         return None
+
+    def _last_carried(self, depth: int) -> LastWrite | None:
+        """Return the last write in an earlier pass of the innermost of *depth* loops; None where there is none."""
+        carrying, latest = depth - 1, list[LastWrite]()
+        before = Affine(-1, {self.names[carrying]: 1})
+        for parts in self.seen.inside[depth]:
+            found = self._latest(self._candidates(parts, carrying, is_carried=True))
+            latest += [] if found is None else [found]
+            # None is in a later pass than the one before, and what stands later there is later.
+            if found is not None and found.passes[carrying] == before:
+                break
+        return self._latest(latest)
+
+    def _candidates(self, parts: Iterable[_Part], fixed: int, is_carried: bool = False) -> list[LastWrite]:
+        found = (_Candidate(self, part, fixed, is_carried).last() for part in parts)
+        return [each for each in found if each is not None]
+
+    def _latest(self, found: Sequence[LastWrite]) -> LastWrite | None:
+        """Return the last of what was *found*; None where that is nothing."""
+        if not found:
+            return None
+        latest = found[0]
+        for other in found[1:]:
+            latest = latest if self._is_later(latest, other) else other
+        if not latest.source.is_certain or not all(one is latest or self._is_later(latest, one) for one in found):
+            raise _UndecidedError
+        return latest
 
     def _is_later(self, one: LastWrite, other: LastWrite) -> bool:
         """Return whether *one* is later than *other* wherever both are."""
