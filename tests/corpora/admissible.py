@@ -31,12 +31,25 @@ def admissible_sizes(kernel: Kernel) -> Iterator[Mapping[str, int]]:
         yield {name: smallest.get_coordinate_val(SET, place).to_python() for place, name in enumerate(names)}
 
 
+def admits(kernel: Kernel, sizes: Mapping[str, int]) -> bool:
+    """Return whether the assumptions of *kernel* admit *sizes*."""
+    return not _fixed(isl.Set.from_basic_set(kernel.assumptions), PARAM, sizes).is_empty()
+
+
 def enumeration_is_cheap(kernel: Kernel, sizes: Mapping[str, int]) -> bool:
     """Return whether the boxes around the loops of all instructions, which enumeration looks through, are small."""
+    return all(points <= MOST_POINTS for points in accumulate(_boxes(kernel, sizes)))
+
+
+def points(kernel: Kernel, sizes: Mapping[str, int]) -> float:
+    """Return how many points the boxes around the loops of all instructions have."""
+    return sum(_boxes(kernel, sizes))
+
+
+def _boxes(kernel: Kernel, sizes: Mapping[str, int]) -> Iterator[float]:
     instructions = (instruction for launch in kernel.launches for instruction in launch.instructions)
     loops = Counter(frozenset(instruction.within_inames) for instruction in instructions)
-    boxes = (number * _box(kernel, inames, sizes) for inames, number in loops.items())
-    return all(points <= MOST_POINTS for points in accumulate(boxes))
+    return (number * _box(kernel, inames, sizes) for inames, number in loops.items())
 
 
 def _box(kernel: Kernel, inames: frozenset[str], sizes: Mapping[str, int]) -> float:

@@ -1,7 +1,9 @@
 """One kernel of a corpus."""
 
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from loopy import TranslationUnit
 
@@ -14,6 +16,8 @@ class Specimen:
     pickled: bytes = field(repr=False)
     entry_point: str | None = None
     """of several"""
+    arguments: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    """of the recorded call: the shapes of arrays, the values of integers"""
 
     def unit(self) -> TranslationUnit:
         """Return the translation unit."""

@@ -1,0 +1,154 @@
+"""Asks for everything that a user asks of a kernel, in a process of its own, and says what became of it."""
+
+import ast
+import multiprocessing
+import signal
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import loopyperf as lpp
+from loopyperf.counts.execution import COUNTINGS
+from loopyperf.errors import LoopyperfError, UncountableError
+from loopyperf.kernel import Kernel, Program, load_kernel
+from loopyperf.properties.counted_kernel import count_properties
+
+from .check import checked
+from .outcome import Kind, Outcome
+from .realistic import realistic_sizes
+from .specimen import Specimen
+
+Typical = dict[str, Any]
+SECONDS = 60
+"""of processor time, for one question"""
+
+
+def _count(program: Program, sizes: Mapping[str, int], typical: Typical) -> object:
+    return lpp.count(program, typical=typical).properties().evaluate(**sizes)
+
+
+def _estimate(device: str, model: str) -> Callable[[Program, Mapping[str, int], Typical], object]:
+    def asked(program: Program, sizes: Mapping[str, int], typical: Typical) -> object:
+        return lpp.estimate(program, device=device, model=model, typical=typical, parameters=sizes)
+
+    return asked
+
+
+QUESTIONS = {
+    "count": _count,
+    "linear": _estimate("amd-r9-fury", "linear"),
+    "roofline": _estimate("nvidia-a100", "roofline"),
+    "pipeline": _estimate("nvidia-a100", "pipeline"),
+}
+
+
+@dataclass
+class Answers:
+    """What became of the questions about one kernel."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    """at which it was asked"""
+    outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+    """by question, after "load" and "sizes", and before "check", which compares with enumeration"""
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    """of processor time, by question"""
+
+    @property
+    def kind(self) -> Kind:
+        """Return what became of the kernel: the worst of its outcomes; that it was not checked is none."""
+        asked = [each for question, each in self.outcomes.items() if question != "check" or each.kind == "wrong"]
+        return max(asked, key=lambda each: WORSE.index(each.kind)).kind
+
+    @property
+    def slowest(self) -> float:
+        """Return how long the question took that took longest, Loopy's passes apart."""
+        return max((self.seconds.get(question, 0) for question in QUESTIONS), default=0)
+
+
+WORSE: tuple[Kind, ...] = ("counted", "settled", "refused", "too slow", "wrong", "crashed")
+
+
+def answers(specimen: Specimen) -> Answers:
+    """Return what becomes of *specimen*, asked in a forked process that an alarm ends."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_report, args=(specimen, sender))
+    process.start()
+    sender.close()
+    found, asked = Answers(), "load"
+    try:
+        while True:
+            match receiver.recv():
+                case str() as asked:
+                    pass
+                case (Outcome() as outcome, float() as seconds):
+                    found.outcomes[asked], found.seconds[asked] = outcome, seconds
+                case sizes:
+                    found.sizes = sizes
+    except EOFError:
+        process.join()
+        if process.exitcode == -signal.SIGPROF:
+            found.outcomes[asked] = Outcome("too slow", f"more than {SECONDS} s")
+        elif process.exitcode:
+            found.outcomes[asked] = Outcome("crashed", f"the process ended with status {process.exitcode}")
+    return found
+
+
+def _report(specimen: Specimen, sender: Connection) -> None:
+    """Send the name of each question before it is asked, and then its outcome and seconds; and the sizes once."""
+    warnings.simplefilter("ignore")
+
+    def timed(question: str, ask: Callable[[], Any]) -> Any:
+        sender.send(question)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        start = time.process_time()
+        outcome, found = _outcome(ask)
+        sender.send((outcome, time.process_time() - start))
+        return found
+
+    program = timed("load", specimen.unit)
+    kernel = program and timed("load", lambda: load_kernel(program))
+    sizes = kernel and timed("sizes", lambda: realistic_sizes(kernel, specimen.arguments))
+    if sizes is not None:
+        sender.send(dict(sizes))
+        for question, ask in QUESTIONS.items():
+            timed(question, lambda ask=ask: _settled(lambda typical: ask(program, sizes, typical)))
+        timed("check", lambda: _checked(kernel))
+
+
+def _outcome(ask: Callable[[], Any]) -> tuple[Outcome, Any]:
+    """Return what became of a question, and what it returned if that is no outcome itself."""
+    try:
+        found = ask()
+    except LoopyperfError as error:
+        return Outcome("refused", f"{type(error).__name__}: {error}"), None
+    except Exception as error:  # any other is a bug, and here is where they are found
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        return Outcome("crashed", f"{type(error).__name__} at {place}: {error}"), None
+    return (found, None) if isinstance(found, Outcome) else (Outcome("counted"), found)
+
+
+def _settled(ask: Callable[[Typical], object]) -> Outcome:
+    """Return whether *ask* answers, at once or once the examples that its refusals give are stated, copied."""
+    typical: Typical = {}
+    while True:
+        try:
+            ask(typical)
+        except UncountableError as error:
+            if error.keyword is None or error.keyword in typical:
+                raise
+            (value,) = ast.literal_eval(str(error).rsplit("typical=", 1)[1]).values()
+            typical[error.keyword] = value
+        else:
+            return Outcome("settled", f"typical={typical}") if typical else Outcome("counted")
+
+
+def _checked(kernel: Kernel) -> Outcome:
+    counts = {counting: count_properties(kernel, counting).properties() for counting in COUNTINGS}
+    return checked(kernel, counts)

@@ -1,0 +1,148 @@
+"""The kernels that the tests and examples of Loopy's users build, harvested from checkouts by running these.
+
+Nothing of these projects is part of this repository: a folder of checkouts is the caller's, each under the name of its
+project, and so is the environment in which they run (CONTRIBUTING.md).
+"""
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from loopy.kernel import KernelState
+
+from .specimen import Specimen
+
+STAND_INS = Path(__file__).parent / "stand_ins"
+"""what PyOP2 and TSFC import, and do not need to generate kernels"""
+SECONDS = 300
+"""for one file of tests, or one example"""
+MOST = 24
+"""of one test: some go through all operators and types"""
+DEVICE = re.compile(r"<context factory for .*?>>-?|<\w*ArrayContextFactory.*?>-?")
+"""in the name of a test; says nothing of the kernel"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """What is run of one project."""
+
+    name: str
+    files: tuple[str, ...]
+    """patterns below its checkout"""
+    results: str = ""
+    """functions whose results are recorded, for :mod:`recorder`"""
+
+
+TSFC = "tsfc.kernel_interface.firedrake_loopy"
+PROJECTS = (
+    Project("pytato", ("test/test_*.py", "examples/*.py")),
+    Project("arraycontext", ("test/test_*.py",)),
+    Project("meshmode", ("test/test_*.py", "examples/*.py")),
+    Project("grudge", ("test/test_*.py", "examples/*/*.py")),
+    Project("sumpy", ("sumpy/test/test_*.py", "examples/*.py")),
+    Project("pystella", ("test/test_*.py", "examples/*.py")),
+    Project("feinsum", ("test/test_*.py", "examples/*.py")),
+    Project(
+        "firedrake",
+        ("tests/tsfc/test_*.py", "tests/pyop2/test_*.py"),
+        "tsfc.kernel_interface.firedrake_loopy:generate_loopy",
+    ),
+)
+
+
+def harvest(checkouts: Path, kept: Path) -> dict[str, list[Specimen]]:
+    """Return the distinct kernels of each project among *checkouts*, run now or read from what is *kept* of a run."""
+    known: set[str] = set()
+    here = [project for project in PROJECTS if (checkouts / project.name).is_dir()]
+    for project in here:  # kernels refer to what test modules define
+        sys.path += sorted({str(file.parent) for file in _files(project, checkouts)})
+    return {project.name: distinct(_recorded(project, checkouts, kept), known) for project in here}
+
+
+def distinct(recorded: Path, known: set[str]) -> list[Specimen]:
+    """Return the kernels *recorded* that are not *known* yet, at most :data:`MOST` of each test."""
+    found: list[Specimen] = []
+    of_test: Counter[str] = Counter()
+    for specimen in _recordings(recorded):
+        test = specimen.name.partition("[")[0]
+        # Tests build one kernel at many sizes, and sizes are constants of it: numbers do not tell kernels apart.
+        text = re.sub(r"\d+", "#", _text(specimen)) if of_test[test] < MOST else ""
+        if text and text not in known:
+            known.add(text)
+            of_test[test] += 1
+            found.append(specimen)
+    return found
+
+
+def _recorded(project: Project, checkouts: Path, kept: Path) -> Path:
+    """Return the folder of what the recorder saw of *project*, each file run in a process of its own."""
+    recorded, partial = kept / project.name, kept / f"{project.name}.partial"
+    if recorded.exists():
+        return recorded
+    partial.mkdir(parents=True, exist_ok=True)
+    for file in _files(project, checkouts):
+        with (kept / f"{project.name}.{file.stem}.log").open("w") as log:
+            try:
+                # That some tests fail, and some modules need what is not installed, is no concern of ours.
+                subprocess.run(
+                    _command(file),
+                    cwd=file.parent,
+                    env=_environment(project, partial),
+                    stdout=log,
+                    stderr=log,
+                    check=False,
+                    timeout=SECONDS,
+                )
+            except subprocess.TimeoutExpired:
+                log.write(f"stopped after {SECONDS} s\n")
+    return partial.rename(recorded)
+
+
+def _files(project: Project, checkouts: Path) -> list[Path]:
+    checkout = (checkouts / project.name).resolve()
+    return sorted(file for pattern in project.files for file in checkout.glob(pattern))
+
+
+def _command(file: Path) -> list[str]:
+    if not file.name.startswith("test_"):
+        return [sys.executable, str(Path(__file__).with_name("recorder.py")), str(file)]
+    pytest = [sys.executable, "-m", "pytest", "-p", "recorder", "-p", "no:cacheprovider", "-c", os.devnull]
+    return [*pytest, "--rootdir", ".", "--tb=line", "-q", file.name]
+
+
+def _environment(project: Project, recorded: Path) -> dict[str, str]:
+    ours = {
+        "LOOPY_NO_CACHE": "1",
+        "MPLBACKEND": "Agg",
+        "POCL_MAX_PTHREAD_COUNT": "1",
+        "PYTHONHASHSEED": "0",
+        "PYOPENCL_CTX": "portable",
+        "PYOPENCL_TEST": "portable",
+        "PYTHONPATH": os.pathsep.join((str(Path(__file__).parent), str(STAND_INS), os.environ.get("PYTHONPATH", ""))),
+        "RECORDED_KERNELS": str(recorded.resolve()),
+        "RECORDED_RESULTS": project.results,
+    }
+    return {**os.environ, **ours}
+
+
+def _recordings(recorded: Path) -> Iterator[Specimen]:
+    """Yield what was recorded before Loopy preprocessed it, in the order of the tests, one for each entry point."""
+    for path in sorted(recorded.iterdir(), key=lambda path: path.stat().st_mtime_ns):
+        test, pickled, arguments = pickle.loads(path.read_bytes())
+        whole = Specimen(DEVICE.sub("", test).replace("[]", ""), pickled, arguments=arguments)
+        unit = whole.unit()
+        names = sorted(unit.entrypoints)
+        for name in names:
+            if unit[name].state < KernelState.PREPROCESSED and all(arg.dtype is not None for arg in unit[name].args):
+                yield Specimen(whole.name, pickled, name, arguments)
+
+
+def _text(specimen: Specimen) -> str:
+    unit = specimen.unit()
+    return "\n".join(str(kernel) for kernel in (unit.default_entrypoint, *unit.callables_table.values()))

@@ -1,0 +1,71 @@
+"""Sizes at which a recorded kernel has a realistic amount of work."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from loopy.kernel.array import ArrayBase
+from loopy.symbolic import get_dependencies
+from pymbolic import Variable, evaluate
+
+from loopyperf.kernel import Kernel
+
+from .admissible import admissible_sizes, admits, points
+
+MOST_POINTS = 10**8
+"""of the loops of all instructions"""
+DOUBLED = range(22, -1, -1)
+"""how often sizes may be doubled, what is tried first"""
+LARGE = 16
+"""the least recorded number that is taken for a problem size, which grows; a smaller one is a dimension or an order"""
+
+
+def realistic_sizes(kernel: Kernel, recorded: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return sizes for *kernel*: those of the *recorded* call, made larger together while the loops allow it."""
+    known = dict(_recorded_sizes(kernel, recorded))
+    first = next(admissible_sizes(kernel), dict.fromkeys(kernel.parameters, 1))
+    start = {name: known.get(name, first.get(name, 1)) for name in kernel.parameters}
+    if not admits(kernel, start):
+        start = {name: first.get(name, 1) for name in kernel.parameters}
+    laid_out = _laid_out(kernel)
+    growing = {name for name, size in start.items() if size >= LARGE or name not in known} - laid_out.keys()
+    doubled = ({name: size << (times if name in growing else 0) for name, size in start.items()} for times in DOUBLED)
+    grown = [sizes | {name: evaluate(value, sizes) for name, value in laid_out.items()} for sizes in doubled]
+    return next((sizes for sizes in grown if admits(kernel, sizes) and points(kernel, sizes) <= MOST_POINTS), grown[-1])
+
+
+def _laid_out(kernel: Kernel) -> dict[str, Any]:
+    """Return the parameters that say where arrays begin, and how far apart their rows are: as rows lie side by side."""
+    found: dict[str, Any] = {}
+    arrays: list[Any] = [each for each in kernel.loopy_kernel.args if isinstance(each, ArrayBase)]
+    for array in arrays:
+        if isinstance(array.offset, Variable):
+            found[array.offset.name] = 0
+        stride: Any = 1
+        strides: list[Any] = [getattr(tag, "stride", None) for tag in array.dim_tags or ()]
+        for length, stated in reversed(list(zip(_lengths(array), strides, strict=False))):
+            if isinstance(stated, Variable):
+                found[stated.name] = stride
+            stride = stride * (1 if length is None else length)
+    return {name: value for name, value in found.items() if name in kernel.parameters}
+
+
+def _lengths(array: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", array.shape if isinstance(array.shape, tuple) else ())
+
+
+def _recorded_sizes(kernel: Kernel, recorded: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the parameters that were passed, and those that one length of a passed array determines."""
+    for name in kernel.parameters & recorded.keys():
+        if isinstance(recorded[name], int):
+            yield name, recorded[name]
+    arguments: list[Any] = list(kernel.loopy_kernel.args)
+    for array in arguments:
+        shape = recorded.get(array.name)
+        if isinstance(array, ArrayBase) and isinstance(shape, tuple):
+            for length, actual in zip(_lengths(array), cast("Sequence[int]", shape), strict=False):
+                names = frozenset[str]() if length is None else get_dependencies(length)
+                if len(names) == 1 and names <= kernel.parameters:
+                    (name,) = names
+                    at: list[Any] = [evaluate(cast("Any", length), {name: value}) for value in (0, 1)]
+                    if at[1] != at[0] and (actual - at[0]) % (at[1] - at[0]) == 0:
+                        yield name, (actual - at[0]) // (at[1] - at[0])
