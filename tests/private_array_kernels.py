@@ -145,6 +145,7 @@ REGISTERS: Mapping[str, Build] = {
     "written out by Loopy": partial(written_out, 6),
     "a sum inside": partial(accumulated, "8", 64, 8),
     "4 or 8 passes": partial(in_tiles, 164, 8),
+    "more than all registers": partial(copied, 128),
 }
 PRIVATE_MEMORY: Mapping[str, Build] = {
     "a bound that is a size": partial(up_to_size, 4),
@@ -156,7 +157,6 @@ PRIVATE_MEMORY: Mapping[str, Build] = {
 UNSURE: Mapping[str, Build] = {
     "8 or 16 passes": partial(in_tiles, 328, 16),
     "3 or 9 passes": partial(in_tiles, 183, 9),
-    "more than all registers": partial(copied, 128),
     "a triangle": partial(in_triangle, 6),
     "long loops": partial(accumulated, "16", 64, 16),
 }

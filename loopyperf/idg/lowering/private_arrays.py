@@ -94,7 +94,7 @@ def private_arrays(
     for instruction, around in zip(graph.instructions, graph.loops_around, strict=True):
         for element in elements_of(instruction):
             elements[element.array] = element
-            found = verdicts.setdefault(element.array, [_of_size(element, most_registers)])
+            found = verdicts.setdefault(element.array, [_of_size(element, most_registers, capability)])
             found += _of_index(element, around, loops, None if capability >= TURING else bool(instruction.tests))
     return tuple(_array(elements[name], verdicts[name]) for name in sorted(elements))
 
@@ -126,9 +126,10 @@ def _array(element: Element, verdicts: list[Verdict]) -> PrivateArray:
     return PrivateArray(element.array, element.length, element.bits, decisive.home, decisive.reason, is_likely)
 
 
-def _of_size(element: Element, most_registers: int) -> Verdict:
+def _of_size(element: Element, most_registers: int, capability: Capability) -> Verdict:
+    """Return what the size of the array of *element* says: from Turing on nothing, as what has no room is spilled."""
     registers = element.length * element.bits // 32
-    if registers > most_registers:
+    if registers > most_registers and capability < TURING:
         return Verdict("unsure", f"it would take {registers} registers, of which there are {most_registers}")
     return CONSTANT
 

@@ -226,7 +226,7 @@ class _Spilled:
                     region = self._region(place, element)
                     store, inner = self._store(region, place, element), self.graph.loops_around[place]
                     same = tuple(prim.Variable(loop.name) for loop in region.loops)
-                    last = _last_passes(inner[len(region.loops) :])
+                    last = last_passes(inner[len(region.loops) :])
                     self.edges.append(Edge(place, store, (0,) * len(same), (*same, *last), operand=0))
 
     def _load_what_nothing_defines(self) -> None:
@@ -306,7 +306,7 @@ def _first_parts(instructions: Sequence[Instruction]) -> Iterator[int]:
         yield first
 
 
-def _last_passes(loops: Sequence[Loop]) -> tuple[Any, ...]:
+def last_passes(loops: Sequence[Loop]) -> tuple[Any, ...]:
     """Return the last pass of each of *loops*, of which the outermost comes first."""
     last: dict[str, Any] = {}
     for loop in loops:

@@ -3,11 +3,14 @@
 A value is alive from the instruction that defines it to the last one that uses it, in the order of the program: around
 the end of a loop where it is used in a later pass, and through the whole loop where it was defined before it. Values
 that meet in one operand, such as a sum before the loop and in it, have one register. Of a loop, one pass is looked at,
-but the elements of a private array that it defines pass by pass are all alive together.
+but the elements of a private array that it defines pass by pass are all alive together. A constant is moved into its
+register right before the first use, or before the loop that it is used in.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, takewhile
 from math import prod
 
 from loopyperf.idg.graph import Idg
@@ -16,6 +19,8 @@ from loopyperf.idg.program import Edge, Instruction
 
 REGISTER = 32
 """bits"""
+POINTERS = 32
+"""registers that pointers and counters of loops take at most: what is beyond is computed again in each pass"""
 WITHOUT = ("store", "barrier", "compare", "branch", "fchk")
 """kinds of instructions that define no register: predicates have files of their own"""
 
@@ -25,20 +30,47 @@ def live_registers(graph: Idg) -> int:
 
     What sizes and the addresses before the first pass take is not among them.
     """
-    text, webs = ProgramText(graph), _webs(graph)
-    intervals: dict[int, list[range]] = {}
-    for edge in graph.edges:
-        if edge.through == "data":
-            intervals.setdefault(webs[edge.source], []).extend(_alive(text, edge))
-    taken: dict[int, int] = {}
-    for place, width in enumerate(widths(graph)):
-        taken[webs[place]] = max(width * _copies(graph, place), taken.get(webs[place], 0))
-    change = [0] * (len(graph.instructions) + 1)
-    for web, alive in intervals.items():
-        for interval in _united(alive):
-            change[interval.start] += taken[web]
-            change[interval.stop] -= taken[web]
-    return max(accumulate(change), default=0)
+    with_pointers, without = (max(Lives(graph, each).pressure, default=0) for each in (True, False))
+    return min(with_pointers, without + POINTERS)
+
+
+class Lives:
+    """Where in the program of a graph each value is alive. A value is what several instructions may define."""
+
+    def __init__(self, graph: Idg, has_pointers: bool = True) -> None:
+        """Take the values of *graph*; those of pointers and counters take registers if *has_pointers* says so."""
+        self.text, self.web = ProgramText(graph), _webs(graph)
+        """of each instruction: the value that it defines, by one of the instructions that do"""
+        intervals: dict[int, list[range]] = {}
+        for edge in graph.edges:
+            if edge.through == "data":
+                intervals.setdefault(self.web[edge.source], []).extend(_alive(self.text, edge))
+        self._intervals = {web: list(_united(alive)) for web, alive in intervals.items()}
+        self.taken: dict[int, int] = {}
+        """of each value: the registers that it takes"""
+        self.defined: dict[int, list[int]] = {}
+        """of each value: the positions where it is defined"""
+        for place, width in enumerate(widths(graph)):
+            web = self.web[place]
+            width = width if has_pointers or graph.instructions[place].kind != "integer" else 0
+            self.taken[web] = max(width * _copies(graph, place), self.taken.get(web, 0))
+            self.defined.setdefault(web, []).append(self.text.position[place])
+
+    @cached_property
+    def pressure(self) -> list[int]:
+        """Return the registers that values take after the instruction at each position."""
+        change = [0] * (len(self.text.order) + 1)
+        for web, alive in self._intervals.items():
+            for interval in alive:
+                change[interval.start] += self.taken[web]
+                change[interval.stop] -= self.taken[web]
+        return list(accumulate(change))
+
+    def is_alive(self, web: int, position: int) -> bool:
+        """Return whether a value is used yet after the instruction at *position*."""
+        intervals = self._intervals.get(web, [])
+        after = bisect_right(intervals, position, key=lambda interval: interval.start)
+        return after > 0 and position < intervals[after - 1].stop
 
 
 def _alive(text: ProgramText, edge: Edge) -> Iterator[range]:
@@ -49,11 +81,24 @@ def _alive(text: ProgramText, edge: Edge) -> Iterator[range]:
     inner = within[len(edge.distance) :] if edge.condition is None else ()
     last = text.span(inner[0]).stop if inner else target
     if level is None:
-        yield range(source, max(last, source))
+        yield range(max(source, _before(text, edge)) if _is_constant(text.graph, edge.source) else source, last)
     else:
         span = text.span(text.graph.loops_around[edge.source][level])
         yield range(source, span.stop)
         yield range(span.start, last)
+
+
+def _is_constant(graph: Idg, place: int) -> bool:
+    """Return whether *place* moves a constant into a register."""
+    return graph.instructions[place].kind == "move" and not graph.definitions[place]
+
+
+def _before(text: ProgramText, edge: Edge) -> int:
+    """Return the position right before the target of *edge*, or before the loop around it that is not around both."""
+    around, within = (text.graph.loops_around[place] for place in (edge.source, edge.target))
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(around, within, strict=False)))
+    inner = within[shared:]
+    return (text.span(inner[0]).start if inner else text.position[edge.target]) - 1
 
 
 def _united(intervals: Sequence[range]) -> Iterator[range]:

@@ -1,6 +1,6 @@
 """What a compiler makes of a launch for a device: machine graphs, registers, and how many groups reside at once."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from loopyperf.assumptions import SUBJECTS, Assumed, Assumption
@@ -14,7 +14,8 @@ from loopyperf.idg.lowering import OF_GPUS, Placement, PrivateArray, lowered, pr
 from loopyperf.idg.lowering.early_loads import with_early_loads
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.functions import exponent_of, is_described, sequence_of
-from loopyperf.idg.lowering.reloading import with_reloads
+from loopyperf.idg.lowering.register_pressure import with_few_registers
+from loopyperf.idg.lowering.spilling import with_spills
 from loopyperf.idg.metrics.registers import NVIDIA, RegisterFile, Registers, estimated_registers
 from loopyperf.idg.program import Instruction
 from loopyperf.pipeline.execution import Execution, execution_on
@@ -60,20 +61,24 @@ def compiled(
 
     described = _described(device)
     leave_out = OF_GPUS if device.lanes == "in turn" else frozenset[str]()
-    programs: dict[int, Idg] = {}
-    for kind, each in enumerate(launch.kinds):
-        graph = lowered(each.graph, leave_out, capability, in_memory=in_memory, described=described)
-        programs[kind] = _with_spills(graph, estimated)
-    found = {kind: estimated(graph) for kind, graph in programs.items()}
-    registers = max(each.allocated for each in found.values())
-    spilled = max(0, max(each.needed for each in found.values()) - registers)
+    graphs = [
+        lowered(each.graph, leave_out, capability, in_memory=in_memory, described=described) for each in launch.kinds
+    ]
+    found = [estimated(with_few_registers(graph)) for graph in graphs]
+    # Instructions are moved where they do not fit otherwise; where fewer registers let more groups in, about as well.
+    graphs = [with_few_registers(graph) if estimated(graph).spilled else graph for graph in graphs]
+    with_stacks = [with_spills(graph, each.room) for graph, each in zip(graphs, found, strict=True)]
+    registers = max(each.allocated for each in found)
+    spilled = max(each.spilled for each in found)
     room = occupancy(device, launch.work_items, registers, launch.local_memory)
     execution = execution_on(room, launch.groups, device.cores)
     if concurrent_groups is not None:
         _check_room(room, concurrent_groups, launch.name, device)
         execution = replace(execution, concurrent_groups=concurrent_groups)
-    machine = {kind: with_early_loads(graph, registers=found[kind].left) for kind, graph in programs.items()}
-    assumed = list(_assumed(unsure, in_memory, spilled))
+    left = [min(estimated(graph).left, each.left) for graph, each in zip(graphs, found, strict=True)]
+    pairs = enumerate(zip(with_stacks, left, strict=True))
+    machine = {kind: with_early_loads(graph, registers=each) for kind, ((graph, _), each) in pairs}
+    assumed = list(_assumed(unsure, in_memory, max(nbytes for _, nbytes in with_stacks)))
     instructions = [each for kind in launch.kinds for each in kind.graph.instructions]
     if not leave_out:
         made = [each for each in instructions if not is_described(each, described)]
@@ -81,18 +86,12 @@ def compiled(
     return CompiledLaunch(machine, registers, spilled, unsure, room, execution, tuple(assumed))
 
 
-def _with_spills(graph: Idg, estimated: Callable[[Idg], Registers]) -> Idg:
-    """Return *graph* so that what it has no registers to keep, it loads again."""
-    registers = estimated(graph)
-    return with_reloads(graph, registers.room) if registers.spilled else graph
-
-
 def _assumed(unsure: Collection[str], in_memory: Collection[str], spilled: int) -> Iterator[Assumed]:
     for name in unsure:
         home = "memory" if name in in_memory else "registers"
         yield Assumption(f"where the private array {SUBJECTS} is, is not sure: taken as in {home}", name, name)
     if spilled:
-        yield f"{spilled} registers of a work-item may not fit: what they spill is not timed"
+        yield f"registers do not suffice: a work-item spills {spilled} bytes to local (stack) memory"
 
 
 def _of_sequences(device: Device, instructions: Collection[Instruction], capability: Capability) -> Iterator[str]:
