@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import pymbolic.primitives as prim
-from pymbolic.mapper.dependency import DependencyMapper
+from loopy.symbolic import WalkMapper
 
 from loopyperf.counts.data_types.chains import Link
 from loopyperf.counts.data_types.expression_types import ExpressionTypes
@@ -59,13 +59,25 @@ class Definition:
 
 
 def machine_kind(expression: Any, link: Link, types: ExpressionTypes) -> str:
-    """Return the kind of the instruction that *link* of *expression* is, where counts call it by another; else empty."""
+    """Return the kind of the instruction that *link* of *expression* is, empty where counts have no other."""
     if link.kind == "pow" and not link.result.is_complex:
         return SQUARE if link.operand is None else INTEGER_POWER if types.number(link.operand).is_integral else ""
     return REMAINDER if isinstance(expression, prim.Remainder) and link.kind == "div" else ""
 
 
+class _Calls(WalkMapper[[]]):
+    """Finds whether there is a call of a function in an expression."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    def map_call(self, expr: prim.Call) -> None:
+        self.found = True
+
+
 def has_call(expression: prim.ExpressionNode) -> bool:
     """Return whether there is a call of a function in *expression*, whose value nobody but the function knows."""
-    found = DependencyMapper(include_calls=True)(expression)
-    return any(isinstance(each, prim.Call) for each in found)
+    calls = _Calls()
+    calls(expression)
+    return calls.found

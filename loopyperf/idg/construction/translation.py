@@ -98,15 +98,9 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
             self._do_stated(*foreign, conditions, [])
             return
         assignment = cast("MultiAssignmentBase", instruction)
-        values = [self.rec(*each) for each in self._wanted(assignment, conditions)]
+        values = [self.rec(each, conditions, context) for each, context in self._code.evaluated(assignment)]
         for place, assignee in enumerate(assignment.assignees):
             self._assign(assignee, values[place if len(values) > 1 else 0], conditions)
-
-    def _wanted(
-        self, instruction: MultiAssignmentBase, conditions: Conditions
-    ) -> Iterator[tuple[Any, Conditions, Context]]:
-        for expression, context in self._code.evaluated(instruction):
-            yield expression, conditions, context
 
     def _assign(self, assignee: Any, value: Value, conditions: Conditions) -> None:
         match assignee:
