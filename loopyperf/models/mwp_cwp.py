@@ -9,8 +9,10 @@
 
 with CI = αcomp/αmem: to a roofline it adds that the pipelines fill and drain. The corrected model, MWP-CWP*, begins
 equation 28 with Λapp, in which computations have a latency too, and takes the greatest of the three (Lemeire,
-section 5.1). Each barrier of each group adds λmem·(MWP − 1), in which the group's requests drain (Hong and Kim,
-Fig. 11, with MWP ≤ ω).
+section 5.1), with the MWP of a core that has its equal part of memory: where few cores have groups, each has more of
+it, and by a greater MWP work that is added to idle cores would save time; its periods are those of the warps that ask
+for memory, which idle ones beside them do not prolong. Each barrier of each group adds
+λmem·(MWP − 1), in which the group's requests drain (Hong and Kim, Fig. 11, with MWP ≤ ω).
 
 S. Hong and H. Kim, An analytical model for a GPU architecture with memory-level and thread-level parallelism awareness,
 2009; Lemeire, section 2.3.
@@ -29,11 +31,11 @@ def cycles(warp: WarpDemand, occupancy: Floats, corrected: bool = False) -> Floa
         computing = occupancy * warp.compute.issue
         return np.maximum(computing, warp.latency) if corrected else computing
     request = warp.memory.completion / warp.memory.instructions
-    period = warp.compute.issue / warp.memory.instructions
-    mwp = warp.memory.completion / warp.memory.issue
+    asking, period = warp.asking if corrected else (1.0, warp.compute.issue / warp.memory.instructions)
+    mwp = warp.requests_at_once if corrected else warp.memory.completion / warp.memory.issue
     cwp = request / period + 1 if period else np.inf
     alone = warp.latency if corrected else warp.memory.completion + warp.compute.issue
-    few = alone + period * (occupancy - 1)
+    few = alone + period * np.maximum(asking * occupancy - 1, 0.0)
     memory_bound = warp.memory.issue * occupancy + period * mwp
     compute_bound = warp.compute.issue * occupancy + request
     if corrected:

@@ -6,17 +6,25 @@ A core executes as many groups as fall to it, each instruction with its latencie
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import gcd
+from functools import cache
+from math import ceil, gcd
 
+from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.unrolling import runs_of_all
+from loopyperf.models import roofline
+from loopyperf.models.analytic import launch_cycles
 from loopyperf.models.on_device.costs import busiest_and_rest
 from loopyperf.models.on_device.demand import LaunchDemand
+from loopyperf.models.on_device.last_core import LastCore, last_core
 from loopyperf.models.on_device.shortened import FEW, shortened
+from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timed_launch import TimedLaunch
+from loopyperf.models.on_device.timing import STEADY, partitions
 from loopyperf.models.result import Row
-from loopyperf.pipeline import Simulation, simulate
+from loopyperf.models.workload import busy_sides
+from loopyperf.pipeline import Execution, Simulation, simulate
 
 ISSUES = 3_000_000
 """instructions that are simulated, about, at most"""
@@ -28,13 +36,17 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
     There is a row for every instruction on its busiest pipeline, and one for the rest of its time, in which results are
     waited for. Some groups are simulated: all take no less than their busiest pipeline, nor than their longest warp.
     """
-    demand = launch.once(LaunchDemand)
-    busiest = max(demand.busy.values(), default=0.0) * launch.execution.total_warps
-    cycles = max(_Simulated(launch).cycles(), busiest)
+    return busiest_and_rest(launch, cycles_of(launch))
+
+
+def cycles_of(launch: TimedLaunch) -> float:
+    """Return how many cycles one execution of *launch* takes."""
+    busiest = launch_cycles(roofline.cycles, launch, busy_sides)
+    cycles = max(_simulated(launch).cycles(), busiest)
     if len(launch.graphs) > 1:
         with suppress(GraphError):  # a loop without a steady state: it is simulated alone
-            cycles = demand.longest(cycles)
-    return busiest_and_rest(launch, cycles)
+            cycles = launch.once(LaunchDemand).longest(cycles)
+    return max(cycles, cycles_of(launch.full_waves)) if launch.full_waves else cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +67,78 @@ def explicit_part(launch: TimedLaunch, issues: int) -> Explicit:
     These are groups as a whole, as many at least as reside on the core at once; if even they issue more, with fewer
     passes of their loops, though not less than :data:`loopyperf.models.on_device.shortened.FEW`.
     """
-    return _Simulated(launch).explicit_part(issues)
+    return _simulated(launch).explicit_part(issues)
+
+
+def _simulated(launch: TimedLaunch) -> "_Simulated":
+    """Return *launch* on the core that ends last: with its groups one by one, unless they are many of every kind."""
+    if launch.batches.are_alike:
+        return _Simulated(launch, launch.warps, launch.execution)
+    core = launch.once(last_core)
+    if core.is_even:
+        return _Simulated(launch, launch.warps, launch.execution)
+    return _Simulated(launch, warps_of(launch, core), replace(launch.execution, total_groups=core.number))
+
+
+def warps_of(launch: TimedLaunch, core: LastCore) -> tuple[TimedGraph, ...]:
+    """Return the graphs of the warps of *core*, group by group, each on the pipelines of its partition."""
+    parts, programs = partitions(launch.device), launch.batches.programs
+    is_one = len(core.groups) == 1
+    starts = (launch.start,) * 2 if is_one else _starts(launch, core.number)
+    place = cache(lambda graph, start, part: graph.starting(start).in_partition(part, parts))
+    between = cache(lambda low, high, share: _between(launch.graphs[low], launch.graphs[high], share))
+    found: list[TimedGraph] = []
+    for batch, number in core.groups:
+        lightest, heaviest = (
+            sorted(launch.batches.make_ups[each].items(), key=lambda one: programs[one[0]].example.number)
+            for each in (batch.lightest, batch.heaviest)
+        )
+        group: list[TimedGraph] = []
+        for (low, warps), (high, _) in zip(lightest, heaviest, strict=True):
+            group += [between(low, high, batch.share if low != high else 1.0)] * int(warps)
+        for _ in range(parts // gcd(len(group), parts) if is_one else number):
+            start = starts[bool(found)]
+            for graph in group:
+                found.append(place(graph, start, len(found) % parts))
+    return tuple(found)
+
+
+def _starts(launch: TimedLaunch, groups: int) -> tuple[Lambdas | None, Lambdas | None]:
+    """Return how long a warp takes to begin of the first of *groups* of a core, and of each further one.
+
+    All cores begin their first group before one begins its second.
+    """
+    if launch.start is None:
+        return None, None
+    every, cores = launch.batches.groups, launch.device.cores
+    first = min(every, cores) / every
+    shares = first * groups, (1 - first) * groups / max(1, groups - 1)
+    of_mean = launch.start.issue * launch.execution.total_groups / groups
+    return tuple(  # pyright: ignore[reportReturnType]
+        Lambdas(max(1, ceil(of_mean * share * STEADY)) / STEADY, launch.start.completion) for share in shares
+    )
+
+
+def _between(lightest: TimedGraph, heaviest: TimedGraph, share: float) -> TimedGraph:
+    """Return the graph of a warp that does a *share* of what the heaviest one does more than the lightest one."""
+    if share >= 1:
+        return heaviest
+    whole, least, one = (_runs(each) for each in (heaviest.graph, lightest.graph, shortened(heaviest.graph, 0.0, 1)))
+    passes = (least + share * (whole - least) - one) / (whole - one) if whole > one else 1.0
+    return replace(heaviest, graph=shortened(heaviest.graph, min(1.0, max(0.0, passes)), 1))
+
+
+def _runs(graph: Idg) -> float:
+    return sum(runs_of_all(graph.instructions, graph.loops_around))
 
 
 class _Simulated:
-    """A launch, simulated on the core with most groups."""
+    """A launch, simulated on the core that ends last."""
 
-    def __init__(self, launch: TimedLaunch) -> None:
-        self.launch, self.execution = launch, launch.execution
-        self.graphs = [each.graph for each in launch.warps]
-        self.lambdas = {place: each for graph in launch.warps for place, each in graph.lambdas.items()}
+    def __init__(self, launch: TimedLaunch, warps: Sequence[TimedGraph], execution: Execution) -> None:
+        self.launch, self.execution = launch, execution
+        self.graphs = [each.graph for each in warps]
+        self.lambdas = {place: each for graph in set(warps) for place, each in graph.lambdas.items()}
 
     def cycles(self) -> float:
         """Return how long the core takes, in cycles.
@@ -100,8 +174,7 @@ class _Simulated:
 
     def _executed_by_group(self) -> float:
         """Return how many instructions a group has, on average."""
-        distinct = {id(graph): graph for graph in self.graphs}
-        issued = {key: sum(runs_of_all(graph.instructions, graph.loops_around)) for key, graph in distinct.items()}
+        issued = {key: _runs(graph) for key, graph in {id(graph): graph for graph in self.graphs}.items()}
         return sum(issued[id(graph)] for graph in self.graphs) / len(self.graphs) * self.execution.warps_per_group
 
     def _shortened(self, share: float, fewest: int) -> tuple[float, float]:

@@ -17,8 +17,10 @@ from loopyperf.idg.construction.instruction_access import checked_access, copied
 from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.warps.dispatch import Dispatch, Grid, dispatched, hosts_of
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind
+from loopyperf.idg.warps.points import Points
 from loopyperf.idg.warps.warp import grid_extent, warps_of_group
 from loopyperf.kernel import Kernel
 from loopyperf.sheet import Table
@@ -42,6 +44,11 @@ class WarpKind:
     def graph(self) -> Idg:
         """Return the graph of the example."""
         return warp_graph(self._executed)
+
+    @cached_property
+    def accesses(self) -> int | Fraction:
+        """Return how often one of them loads from arrays or stores to them."""
+        return sum((each.executions for each in self.graph.instructions if each.origin is not None), 0)
 
     @property
     def _origin(self) -> tuple[LaunchProgram, LaunchExecutions, Kind]:
@@ -92,6 +99,10 @@ class LaunchGraphs:
     """work-groups along each axis"""
     local_memory: int | None
     """bytes of a work-group; None where they depend on a parameter"""
+    dispatch: Dispatch
+    """the groups in the order in which they are dispatched, by what warps they are made of"""
+    extremes: Mapping[int, tuple[WarpKind, WarpKind]] = field(default_factory=dict[int, tuple[WarpKind, WarpKind]])
+    """class of warps of unequal work -> its lightest and its heaviest warp, each as a class of its own"""
 
     @property
     def groups(self) -> int:
@@ -119,6 +130,11 @@ class LaunchGraphs:
     def representative(self) -> WarpKind:
         """Return the kind of most warps, which is that of the interior."""
         return self.kinds[0]
+
+    @cached_property
+    def accessing(self) -> WarpKind:
+        """Return the kind whose warps together access arrays most often: where most warps are idle, not their kind."""
+        return max(self.kinds, key=lambda kind: kind.warps * kind.accesses)
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,14 +185,30 @@ def _graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_siz
         executions = LaunchExecutions(program.counter, launch, sizes, warp_size)
         for draft in program.drafts:  # what is stated is asked for, whether the representative warp executes it or not
             executions.weight(draft.statement, draft.conditions)
-        kinds = (WarpKind(kind, executions, program) for kind in kinds_of_warps(program, executions))
+        kinds = kinds_of_warps(program, executions)
         grid = {axis: grid_extent(launch, axis, sizes) for axis in sorted(launch.group_axes)}
-        launches.append(LaunchGraphs(launch.name, tuple(kinds), grid, launch.local_memory))
+        dispatch = dispatched(kinds, _groups(executions, tuple(grid.values())))
+        extremes = {
+            kind: (
+                WarpKind(kinds[kind].at(low), executions, program),
+                WarpKind(kinds[kind].at(high), executions, program),
+            )
+            for kind, (low, high) in dispatch.extremes.items()
+        }
+        of_warps = tuple(WarpKind(kind, executions, program) for kind in kinds)
+        launches.append(LaunchGraphs(launch.name, of_warps, grid, launch.local_memory, dispatch, extremes))
     longest = max(launches, key=_executed)
     graph = longest.representative.graph if longest.kinds else Idg((), (), ())
     return KernelIdg(
         graph.instructions, graph.edges, graph.body, graph.idle, kernel.name, longest.name, tuple(launches), dict(sizes)
     )
+
+
+def _groups(executions: LaunchExecutions, extents: tuple[int, ...]) -> Grid:
+    """Return where the groups of a launch are."""
+    placement = executions.placement
+    hosts = hosts_of(Points(executions.warps), len(placement.host))
+    return Grid(hosts, extents, warps_of_group(placement.shape, placement.size))
 
 
 def _executed(launch: LaunchGraphs) -> int | Fraction:

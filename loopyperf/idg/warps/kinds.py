@@ -51,14 +51,28 @@ class Placement:
 class Kind:
     """Warps that execute each statement equally often, or nearly so."""
 
-    places: isl.Set | None
-    """where they are, if they are not uniform"""
+    places: isl.Set
+    """where they are, and with :attr:`values` maybe others"""
     warps: int
     """how many there are"""
     example: tuple[int, ...]
     """the place of one of them, in their middle"""
     is_uniform: bool
     """they execute each statement equally often"""
+    axes: tuple[int, ...] = ()
+    """where :attr:`values` are listed, the axes that these are on"""
+    values: tuple[tuple[int, ...], ...] = ()
+    """of :attr:`places` only those with one of these on :attr:`axes`; all of them where none are listed"""
+    numbers: tuple[Number, ...] = ()
+    """of executions, if they are not uniform: each a function of the place"""
+
+    def at(self, place: tuple[int, ...]) -> "Kind":
+        """Return the class of the warp at *place* alone."""
+        return Kind(fixed(self.places, dict(enumerate(place))), 1, place, is_uniform=True)
+
+    def work(self, place: Sequence[int]) -> int:
+        """Return how often the warp at *place* executes what the warps of this class do not execute equally often."""
+        return sum(number.at(dict(enumerate(place))) for number in self.numbers)
 
 
 def kinds_of(warps: isl.Set, executions: Sequence[isl.Set]) -> list[Kind]:
@@ -145,14 +159,14 @@ def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[Kind]:
     deciding = without(piece, [axis for axis in range(piece.dim(SET)) if axis not in axes])
     warps, listed = Points(piece).number, Points(deciding).number if axes else 0
     if not axes or listed > LISTED:
-        yield Kind(piece if axes else None, warps, _middle(piece), is_uniform=not axes)
+        yield Kind(piece, warps, _middle(piece), is_uniform=not axes, numbers=tuple(varying) if axes else ())
         return
     alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for place in sorted(tuple(map(int, row)) for row in points_listed(deciding)):
         found = tuple(number.at(dict(zip(axes, place, strict=True))) for number in varying)
         alike.setdefault(found, []).append(place)
     if len(alike) > MOST:
-        yield Kind(piece, warps, _middle(piece), is_uniform=False)
+        yield Kind(piece, warps, _middle(piece), is_uniform=False, numbers=tuple(varying))
         return
     beside = Points(without(piece, axes)).number
     is_product = warps == listed * beside
@@ -160,7 +174,7 @@ def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[Kind]:
         here = (fixed(piece, dict(zip(axes, place, strict=True))) for place in places)
         number = len(places) * beside if is_product else sum(Points(each).number for each in here)
         middle = fixed(piece, dict(zip(axes, places[len(places) // 2], strict=True)))
-        yield Kind(None, number, _middle(middle), is_uniform=True)
+        yield Kind(piece, number, _middle(middle), is_uniform=True, axes=tuple(axes), values=tuple(places))
 
 
 def _middle(places: isl.Set) -> tuple[int, ...]:

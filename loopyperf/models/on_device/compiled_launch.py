@@ -13,6 +13,7 @@ from loopyperf.idg.lowering.early_loads import with_early_loads
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.reloading import with_reloads
 from loopyperf.idg.metrics.registers import NVIDIA, RegisterFile, Registers, estimated_registers
+from loopyperf.models.on_device.batches import Batches
 from loopyperf.pipeline.execution import Execution, execution_on
 
 
@@ -21,7 +22,7 @@ class CompiledLaunch:
     """A launch as the compiler is expected to leave it."""
 
     machine: Mapping[int, Idg]
-    """kind of warps -> what the compiler makes of its graph"""
+    """program (:class:`Batches`) -> what the compiler makes of its graph"""
     registers: int
     """of 32 bits, that a work-item is expected to have"""
     spilled: int
@@ -55,12 +56,13 @@ def compiled(
 
     leave_out = OF_GPUS if device.lanes == "in turn" else frozenset[str]()
     programs: dict[int, Idg] = {}
-    for kind, each in enumerate(launch.kinds):
+    for kind, each in enumerate(Batches(launch).programs):
         graph = lowered(each.graph, leave_out, capability, in_memory=in_memory)
         programs[kind] = _with_spills(graph, estimated)
     found = {kind: estimated(graph) for kind, graph in programs.items()}
-    registers = max(each.allocated for each in found.values())
-    spilled = max(0, max(each.needed for each in found.values()) - registers)
+    of_classes = [found[kind] for kind in range(len(launch.kinds))]
+    registers = max(each.allocated for each in of_classes)
+    spilled = max(0, max(each.needed for each in of_classes) - registers)
     room = occupancy(device, launch.work_items, registers, launch.local_memory)
     execution = execution_on(room, launch.groups, device.cores)
     if concurrent_groups is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from loopyperf.models.exact_sum import adding_up
+from loopyperf.models.on_device.last_core import executed_by_core
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
 from loopyperf.models.pipeline_names import LATENCY, LAUNCHES, START
 from loopyperf.models.result import Breakdown, ModelTime, Row
@@ -63,13 +64,14 @@ def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
 
 
 def busy_cycles(launch: TimedLaunch) -> dict[str, dict[tuple[str, float], float]]:
-    """Return pipeline -> source and its λ, in cycles -> how often the core with most groups executes it."""
+    """Return pipeline -> source and its λ, in cycles -> how often the core that ends last executes it."""
     busy: dict[str, dict[tuple[str, float], float]] = {}
-    for executions, instruction, times in launch.executed():
+    shares, warps = executed_by_core(launch)
+    for executions, instruction, times in launch.executed(shares):
         for time in times:
             costs = busy.setdefault(time.pipeline, {})
             key = (instruction.label, float(time.issue))
-            costs[key] = costs.get(key, 0.0) + executions * launch.warps_of_core
+            costs[key] = costs.get(key, 0.0) + executions * warps
     if launch.start is not None:
-        busy[START] = {("the begin of a group", float(launch.start.issue)): launch.warps_of_core}
+        busy[START] = {("the begin of a group", float(launch.start.issue)): warps}
     return busy

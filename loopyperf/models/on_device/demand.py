@@ -5,8 +5,8 @@ as MWP-CWP and the WFG model have it. Where warps are of several kinds, sums are
 mean, over the groups, of the warp that takes longest.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from statistics import fmean
 
 from loopyperf.device.throughput import ARITHMETIC
@@ -15,9 +15,10 @@ from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.metrics import Interval, Lambdas, intervals, waited_for, warp_latency, work_flow_graph
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
+from loopyperf.models.on_device.batches import MakeUp
 from loopyperf.models.on_device.timed_graph import TimedGraph
-from loopyperf.models.on_device.timed_launch import TimedLaunch
-from loopyperf.models.on_device.timing import Timed
+from loopyperf.models.on_device.timed_launch import Programs, TimedLaunch
+from loopyperf.models.on_device.timing import Timed, partitions
 from loopyperf.models.pipeline_names import ISSUE, START
 from loopyperf.models.work_flow import FlowNode, WorkFlow
 from loopyperf.models.workload import Share, WarpDemand
@@ -29,9 +30,15 @@ MEMORY = ("global", SPACE)
 class LaunchDemand(WarpDemand):
     """What one warp of a launch asks of a core, on average over all of them (a :class:`WarpDemand`)."""
 
-    def __init__(self, launch: TimedLaunch) -> None:
-        """Take the launch; what is asked for is found then."""
-        self.launch = launch
+    def __init__(self, launch: TimedLaunch, group: MakeUp | None = None) -> None:
+        """Take the launch, or the warps of one *group* of it alone; what is asked for is found then."""
+        self.launch, self.group = launch, group
+        warps = sum(group.values()) if group else 0
+        self.shares = {program: each / warps for program, each in group.items()} if group else launch.shares
+
+    def executed(self) -> Iterator[tuple[float, Instruction, tuple[Timed, ...]]]:
+        """Yield how often a warp executes each instruction, on average over all warps, it, and how long it takes."""
+        return self.launch.executed(self.shares)
 
     @cached_property
     def warps_per_group(self) -> int:
@@ -52,14 +59,14 @@ class LaunchDemand(WarpDemand):
         if self.launch.start is not None:
             found[START] = float(self.launch.start.issue)
         if self.launch.device.stated("issue_limit"):
-            instructions = sum(executions for executions, _, _ in self.launch.executed())
+            instructions = sum(executions for executions, _, _ in self.executed())
             found[ISSUE] = instructions / self.launch.device.issue_limit
         return found
 
-    def _busy(self, is_counted: Callable[[Instruction], bool]) -> dict[str, float]:
+    def _busy(self, is_counted: Callable[[Instruction], bool], timed: Programs | None = None) -> dict[str, float]:
         """Return pipeline -> the cycles that some instructions of a warp keep it busy."""
         found: dict[str, float] = {}
-        for executions, instruction, times in self.launch.executed():
+        for executions, instruction, times in self.launch.executed(self.shares, timed):
             for time in times if is_counted(instruction) else ():
                 found[time.pipeline] = found.get(time.pipeline, 0.0) + executions * float(time.issue)
         return found
@@ -74,7 +81,7 @@ class LaunchDemand(WarpDemand):
         """Return all instructions but barriers and those of :attr:`memory`, as if one pipeline executed them."""
         counted = [
             (executions, instruction, times)
-            for executions, instruction, times in self.launch.executed()
+            for executions, instruction, times in self.executed()
             if not is_memory(instruction) and instruction.kind != "barrier"
         ]
         issue = sum(executions * _issue(times) for executions, _, times in counted)
@@ -83,14 +90,43 @@ class LaunchDemand(WarpDemand):
     @cached_property
     def memory(self) -> Share:
         """Return the accesses of global and private memory; their Σλ are those of the busiest of its levels."""
-        counted = [each for each in self.launch.executed() if is_memory(each[1])]
+        counted = [each for each in self.executed() if is_memory(each[1])]
         busiest = max(self._busy(is_memory).values(), default=0.0)
         return Share(sum(executions for executions, _, _ in counted), busiest, lambda: _waited(counted))
+
+    @property
+    def asking(self) -> tuple[float, float]:
+        """Return the share of warps that ask for memory at all, and the cycles that these compute for each request."""
+        programs = self.launch.machine
+        shares = {
+            each: share for each, share in self.shares.items() if any(map(is_memory, programs[each].instructions))
+        }
+        computing = sum(executions * _issue(times) for executions, times in self._computing(shares))
+        return sum(shares.values()), computing / self.memory.instructions
+
+    def _computing(self, shares: Mapping[int, float]) -> Iterator[tuple[float, Sequence[Timed]]]:
+        """Yield the executions of what is in :attr:`compute`, by *shares* of warps."""
+        for executions, instruction, times in self.launch.executed(shares):
+            if not is_memory(instruction) and instruction.kind != "barrier":
+                yield executions, times
+
+    @property
+    def requests_at_once(self) -> float:
+        """Return MWP = Λmem/λmem, with the λmem of a core that has its equal part of memory."""
+        busy = self._busy(is_memory, self.launch.with_equal_parts)
+        return self.memory.completion / max(busy.values())
+
+    @cached_property
+    def equal_parts(self) -> Mapping[str, float]:
+        """Return :attr:`busy` of the levels that all cores share, with equal parts of them."""
+        busy, timing = self._busy(is_memory, self.launch.with_equal_parts), self.launch.timing
+        shared = {timing.pipeline_of(level.name) for level in self.launch.device.memory if level.per == "device"}
+        return {pipeline: cycles for pipeline, cycles in busy.items() if pipeline in shared}
 
     @cached_property
     def barriers(self) -> float:
         """Return αsync."""
-        return sum(executions for executions, each, _ in self.launch.executed() if each.kind == "barrier")
+        return sum(executions for executions, each, _ in self.executed() if each.kind == "barrier")
 
     # }}}
 
@@ -99,11 +135,13 @@ class LaunchDemand(WarpDemand):
     @cached_property
     def latency(self) -> float:
         """Return Λapp, in cycles: that of a warp alone in its partition of the core."""
-        alone: dict[int, float] = {}
-        for warp in self.launch.warps:
-            if id(warp) not in alone:
-                alone[id(warp)] = _alone(warp)
-        every = [alone[id(warp)] for warp in self.launch.warps]
+        if self.group:
+            return max(self.launch.once(_latencies)(program) for program in self.group)
+        if not self.launch.batches.are_alike:
+            return self.launch.once(_mean_latency)
+        warps = self.launch.placed(self.launch.alone)
+        alone = {id(warp): _alone(warp) for warp in {id(warp): warp for warp in warps}.values()}
+        every = [alone[id(warp)] for warp in warps]
         size = self.warps_per_group
         return fmean(max(every[first : first + size]) for first in range(0, len(every), size))
 
@@ -122,13 +160,13 @@ class LaunchDemand(WarpDemand):
     def work_flows(self) -> Sequence[tuple[float, WorkFlow]]:
         """Return the work flow of each kind of warps, with its share of them."""
         launch = self.launch
-        return [(share, _work_flow(launch.machine[kind], launch.timed[kind])) for kind, share in launch.shares.items()]
+        return [(share, _work_flow(launch.machine[kind], launch.timed[kind])) for kind, share in self.shares.items()]
 
     @cached_property
     def intervals(self) -> Sequence[Interval]:
         """Return the intervals of GPUMech, of all kinds of warps, each with its share."""
         found: list[Interval] = []
-        for kind, share in self.launch.shares.items():
+        for kind, share in self.shares.items():
             graph, timed = self.launch.machine[kind], self.launch.timed[kind]
             times = {id(each): every for each, every in zip(graph.instructions, timed, strict=True)}
             own = intervals(graph, lambda each, times=times: _single(each, times[id(each)]), memory=MEMORY)
@@ -136,6 +174,30 @@ class LaunchDemand(WarpDemand):
         return found
 
     # }}}
+
+
+def of_groups(launch: TimedLaunch) -> tuple[LaunchDemand, ...]:
+    """Return what the warps of a group ask of a core, for each make-up of groups of *launch*."""
+    return tuple(LaunchDemand(launch, each) for each in launch.batches.make_ups)
+
+
+def _latencies(launch: TimedLaunch) -> Callable[[int], float]:
+    """Return what tells how long a warp takes alone in its partition that executes a program."""
+    parts = partitions(launch.device)
+
+    @cache
+    def latency(program: int) -> float:
+        return _alone(launch.alone[program].in_partition(0, parts))
+
+    return latency
+
+
+def _mean_latency(launch: TimedLaunch) -> float:
+    """Return Λapp of the mean group, of those that differ."""
+    alone = [each.latency for each in launch.once(of_groups)]
+    orders = launch.batches.orders
+    longest = sum(times * batch.groups * batch.most(alone) for times, order in orders for batch in order)
+    return longest / sum(times * batch.groups for times, order in orders for batch in order)
 
 
 def is_floating_point(instruction: Instruction) -> bool:

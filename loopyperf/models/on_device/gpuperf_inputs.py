@@ -4,7 +4,7 @@ Of what the paper took from profilers, an emulator and disassembly: instructions
 graphs, transactions from the addresses of the lanes, how far accesses go from the layer conditions.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -12,10 +12,12 @@ from statistics import fmean
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, global_levels
 from loopyperf.idg.access.sectors import LINE, SECTOR
+from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics import ilp, mlp
 from loopyperf.idg.program import Instruction
 from loopyperf.models.gpuperf import Analysis, Inputs, Parameters, analyse
 from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
+from loopyperf.models.on_device.last_core import executed_by_core, last_core
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timed
 from loopyperf.models.on_device.traffic import Served, sectors_touched
@@ -73,6 +75,8 @@ class LaunchInputs:
     def __init__(self, launch: TimedLaunch) -> None:
         """Take the launch; what is asked for is found then."""
         self.launch = launch
+        self.shares, self.warps = executed_by_core(launch)
+        """program -> its share of the warps of the core that ends last, and how many these are"""
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -85,7 +89,7 @@ class LaunchInputs:
     def requests(self) -> Sequence[Request]:
         """Return the accesses of global and private memory."""
         launch, found = self.launch, list[Request]()
-        for kind, share in launch.shares.items():
+        for kind, share in self.shares.items():
             accesses = launch.accesses[kind]
             for number, each in enumerate(launch.machine[kind].instructions):
                 if is_memory(each):
@@ -99,7 +103,7 @@ class LaunchInputs:
         """Return all other instructions."""
         return [
             self._executed(executions, instruction, times[0])
-            for executions, instruction, times in self.launch.executed()
+            for executions, instruction, times in self.launch.executed(self.shares)
             if not is_memory(instruction)
         ]
 
@@ -116,7 +120,7 @@ class LaunchInputs:
     @property
     def every(self) -> Iterator[tuple[float, Instruction]]:
         """Yield how often a warp executes each instruction, and it."""
-        yield from ((executions, instruction) for executions, instruction, _ in self.launch.executed())
+        yield from ((executions, instruction) for executions, instruction, _ in self.launch.executed(self.shares))
 
     @cached_property
     def computing(self) -> Sequence[Executed]:
@@ -174,7 +178,8 @@ class LaunchInputs:
         level = self.launch.device.level(DRAM)
         if level.stated("departure_delay"):
             return level.departure_delay
-        return LINE / bytes_per_cycle(self.launch.device, level) * self.launch.balance
+        balance = self.launch.timing.moved.get(DRAM, self.launch.balance)
+        return LINE / bytes_per_cycle(self.launch.device, level) * balance
 
     @cached_property
     def inputs(self) -> Inputs:
@@ -184,6 +189,8 @@ class LaunchInputs:
         special = self._number(lambda each: each.kind == SPECIAL)
         computing = self.computing
         active = min(launch.device.cores, launch.launch.groups)
+        if not launch.batches.are_alike:
+            active = launch.once(last_core).cores
         touched = sectors_touched(launch.launch) * SECTOR / self._moved
         return Inputs(
             insts=sum(each.executions for each in self.others) - special + requests,
@@ -191,16 +198,16 @@ class LaunchInputs:
             sync_insts=self._number(lambda each: each.kind == "barrier"),
             sfu_insts=special,
             fp_insts=self._number(is_floating_point),
-            total_warps=launch.warps_of_core * active,
+            total_warps=self.warps * active,
             active_sms=active,
-            n=launch.execution.concurrent_warps,
+            n=min(launch.execution.concurrent_warps, self.warps / launch.launch.times),
             avg_trans_warp=self._mean([(each.executions, each.transactions) for each in self.requests], 1.0),
             size_of_data=launch.launch.times * touched / active,
-            ilp=self._over_kinds({kind: float(ilp(graph)) for kind, graph in launch.machine.items()}),
-            mlp=self._over_kinds({kind: float(mlp(graph, MEMORY)) for kind, graph in launch.machine.items()}),
+            ilp=self._over_programs(lambda graph: float(ilp(graph))),
+            mlp=self._over_programs(lambda graph: float(mlp(graph, MEMORY))),
             avg_inst_lat=self._mean([(each.executions, each.completion) for each in computing], 1.0),
             amat=self._amat,
-            o_bank=sum(each.executions * each.conflicts for each in self.others) * launch.warps_of_core,
+            o_bank=sum(each.executions * each.conflicts for each in self.others) * self.warps,
         )
 
     @property
@@ -243,13 +250,14 @@ class LaunchInputs:
         """Return the cycles of all executions of a request in a warp."""
         return request.executions * self.latency(request)
 
-    # {{{ over kinds of warps
+    # {{{ over programs of warps
 
     def _number(self, is_counted: Callable[[Instruction], bool]) -> float:
         return sum(each.executions for each in self.others if is_counted(each.instruction))
 
-    def _over_kinds(self, values: Mapping[int, float]) -> float:
-        return fmean(values.values(), weights=[self.launch.shares[kind] for kind in values])
+    def _over_programs(self, value: Callable[[Idg], float]) -> float:
+        programs = self.launch.machine
+        return fmean([value(programs[each]) for each in self.shares], weights=list(self.shares.values()))
 
     # }}}
 

@@ -12,8 +12,10 @@ Costs = dict[tuple[str, str], tuple[float, float]]
 
 def rows(launch: TimedLaunch) -> Iterator[Row]:
     """Yield what *launch* costs by GPUPerf, in seconds: computation, serialization, memory that nothing hides."""
-    clock = launch.device.clock
-    for (name, source), (number, cycles) in _costs(launch).items():
+    clock, costs = launch.device.clock, _costs(launch)
+    if launch.full_waves:
+        costs = max(costs, _costs(launch.full_waves), key=lambda each: sum(cycles for _, cycles in each.values()))
+    for (name, source), (number, cycles) in costs.items():
         seconds = float(cycles / clock)  # GPUPerf's are NumPy's
         yield Row(name, source, number, seconds / number, seconds)
 
@@ -27,7 +29,7 @@ def notes(launch: TimedLaunch) -> Iterator[str]:
 def _costs(launch: TimedLaunch) -> Costs:
     seen = launch.once(LaunchInputs)
     found = seen.analysis
-    warps = launch.warps_of_core
+    warps = seen.warps
     each_instruction = found.w_parallel / (seen.inputs.insts * warps)
     each_barrier = found.o_sync / (seen.inputs.sync_insts * warps) if seen.inputs.sync_insts else 0.0
     each_special = found.o_sfu / (seen.inputs.sfu_insts * warps) if seen.inputs.sfu_insts else 0.0

@@ -100,13 +100,14 @@ class Timed:
 class Timing:
     """Times instructions on a device."""
 
-    def __init__(self, device: Device, balance: float = 1.0) -> None:
+    def __init__(self, device: Device, balance: float = 1.0, moved: Mapping[str, float] | None = None) -> None:
         """Take the *device*, and the groups of its mean core over those of the core with most, which is timed.
 
         What all cores share waits for no more than all of them ask for: a core that has more groups than others, as
-        where there are fewer groups than cores, has more than its equal part of it.
+        where there are fewer groups than cores, has more than its equal part of it. Where groups move unlike amounts,
+        *moved* is for each level of memory what the mean core moves over what the core moves that moves most.
         """
-        self.device, self.balance = device, balance
+        self.device, self.balance, self.moved = device, balance, moved or {}
         self.missing: dict[str, None] = {}
         """sentences on numbers that are not stated, and what was taken for them"""
 
@@ -223,18 +224,19 @@ class Timing:
         """Return for how many cycles that takes what a core has of a level."""
         moved = max(asked.sectors, 1e-3) * SECTOR
         if level.name == DRAM:
-            return self._of_shared(float(level_issue(self.device, DRAM, moved)), moved)
+            return self._of_shared(level, float(level_issue(self.device, DRAM, moved)), moved)
         if not any(map(level.stated, ("bandwidth_per_core", "sustained_bandwidth", "bandwidth"))):
             self.missing[f"the bandwidth of {level.name}{NO_LIMIT}"] = None
             return 0.0
         cycles = moved / bytes_per_cycle(self.device, level)
         if level.per == "core":
             return max(cycles, asked.lines / LINES_A_CYCLE, 1.0)
-        return self._of_shared(cycles, moved)
+        return self._of_shared(level, cycles, moved)
 
-    def _of_shared(self, cycles: float, moved: float) -> float:
+    def _of_shared(self, level: MemoryLevel, cycles: float, moved: float) -> float:
         """Return for how many cycles a core takes a level that all share, for which it is *cycles* with equal parts."""
-        return max(cycles * self.balance, min(cycles, moved / (LINE * LINES_A_CYCLE)))
+        balance = self.moved.get(level.name, self.balance)
+        return max(cycles * balance, min(cycles, moved / (LINE * LINES_A_CYCLE)))
 
     def latency(self, name: str) -> float:
         """Return the latency of a level, in cycles; where none is described, that of the level before it (less)."""
