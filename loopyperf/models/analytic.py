@@ -80,7 +80,7 @@ def _by_model(model: CyclesOfRun, demands: Sequence[WarpDemand], size: int) -> R
     return lambda make_up, groups: model(demands[make_up], groups * size)
 
 
-def _by_sides(sides: Sides, demands: Sequence[WarpDemand], size: int) -> list[Run]:
+def _by_sides(sides: Sides, demands: Sequence[LaunchDemand], size: int) -> list[Run]:
     """Return the sides but those that another one exceeds whatever the group."""
     found = [sides(demand) for demand in demands]
     lines = {
@@ -111,10 +111,10 @@ class _Dealt:
 
     def starts(self, order: Sequence[Batch]) -> tuple[Floats, Floats]:
         """Return S and E of the last group of each batch."""
-        places, cores = Machines(self.cores * self.at_once), Machines(self.cores)
+        places, cores = Machines[Batch](self.cores * self.at_once), Machines[Batch](self.cores)
         full = [batch.mean(self.full) for batch in order]
-        starts = [places.deal(each, batch.groups) for each, batch in zip(full, order, strict=True)]
-        loads = [cores.deal(each / self.at_once, batch.groups) for each, batch in zip(full, order, strict=True)]
+        starts = [places.deal(each, batch.groups, batch) for each, batch in zip(full, order, strict=True)]
+        loads = [cores.deal(each / self.at_once, batch.groups, batch) for each, batch in zip(full, order, strict=True)]
         return np.array(starts), np.array(loads)
 
     def ends(self, order: Sequence[Batch], starts: Floats, loads: Floats) -> Floats:

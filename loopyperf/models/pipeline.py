@@ -3,31 +3,33 @@
 A core executes as many groups as fall to it, each instruction with its latencies on the device. Launches add up.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
-from math import ceil, gcd
+from itertools import repeat
+from math import gcd
 
-from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models import roofline
 from loopyperf.models.analytic import launch_cycles
+from loopyperf.models.on_device.batches import Batch
 from loopyperf.models.on_device.costs import busiest_and_rest
 from loopyperf.models.on_device.demand import LaunchDemand
 from loopyperf.models.on_device.last_core import LastCore, last_core
 from loopyperf.models.on_device.shortened import FEW, shortened
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timed_launch import TimedLaunch
-from loopyperf.models.on_device.timing import STEADY, partitions
+from loopyperf.models.on_device.timing import partitions
 from loopyperf.models.result import Row
 from loopyperf.models.workload import busy_sides
 from loopyperf.pipeline import Execution, Simulation, simulate
 
 ISSUES = 3_000_000
 """instructions that are simulated, about, at most"""
+FEW_WAVES = 32
+"""waves of groups, of which a last one that is not full matters"""
 
 
 def rows(launch: TimedLaunch) -> Iterator[Row]:
@@ -40,13 +42,33 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
 
 
 def cycles_of(launch: TimedLaunch) -> float:
-    """Return how many cycles one execution of *launch* takes."""
-    busiest = launch_cycles(roofline.cycles, launch, busy_sides)
-    cycles = max(_simulated(launch).cycles(), busiest)
+    """Return how many cycles one execution of *launch* takes.
+
+    A simulation of few groups is another one where they begin a cycle later. So where the last wave is not full, and
+    there are few, it is not simulated with what a core then has of what all cores share, but between two simulations
+    that do not depend on that: of the full waves, and of the core that ends last if all cores had as much to do. It is
+    as far from one to the other as the busiest pipeline is.
+    """
+    before = launch.full_waves if launch.execution.total_groups <= FEW_WAVES else None
+    if before is None:
+        cycles = _simulated(launch, launch.graphs).cycles()
+    else:
+        lowest, highest = cycles_of(before), _simulated(launch, launch.alone).cycles()
+        low, here = (launch_cycles(roofline.cycles, each, busy_sides) for each in (before, launch))
+        high = _busy(launch, launch.once(last_core))
+        part = min(1.0, max(0.0, (here - low) / (high - low))) if high > low else 1.0
+        cycles = lowest + part * max(0.0, highest - lowest)
+    cycles = max(cycles, launch_cycles(roofline.cycles, launch, busy_sides))
     if len(launch.graphs) > 1:
         with suppress(GraphError):  # a loop without a steady state: it is simulated alone
             cycles = launch.once(LaunchDemand).longest(cycles)
-    return max(cycles, cycles_of(launch.full_waves)) if launch.full_waves else cycles
+    return cycles
+
+
+def _busy(launch: TimedLaunch, core: LastCore) -> float:
+    """Return for how many cycles *core* is busy, if it has its equal part of what all cores share."""
+    busy = LaunchDemand(launch, core.warps).busy_with_equal_parts
+    return max(busy.values(), default=0.0) * sum(core.warps.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,56 +89,52 @@ def explicit_part(launch: TimedLaunch, issues: int) -> Explicit:
     These are groups as a whole, as many at least as reside on the core at once; if even they issue more, with fewer
     passes of their loops, though not less than :data:`loopyperf.models.on_device.shortened.FEW`.
     """
-    return _simulated(launch).explicit_part(issues)
+    return _simulated(launch, launch.graphs).explicit_part(issues)
 
 
-def _simulated(launch: TimedLaunch) -> "_Simulated":
+def _simulated(launch: TimedLaunch, graphs: Mapping[int, TimedGraph]) -> "_Simulated":
     """Return *launch* on the core that ends last: with its groups one by one, unless they are many of every kind."""
     if launch.batches.are_alike:
-        return _Simulated(launch, launch.warps, launch.execution)
+        return _Simulated(launch, launch.placed(graphs), launch.execution)
     core = launch.once(last_core)
     if core.is_even:
-        return _Simulated(launch, launch.warps, launch.execution)
-    return _Simulated(launch, warps_of(launch, core), replace(launch.execution, total_groups=core.number))
+        return _Simulated(launch, launch.placed(graphs), launch.execution)
+    return _Simulated(launch, warps_of(launch, graphs, core), replace(launch.execution, total_groups=core.number))
 
 
-def warps_of(launch: TimedLaunch, core: LastCore) -> tuple[TimedGraph, ...]:
-    """Return the graphs of the warps of *core*, group by group, each on the pipelines of its partition."""
-    parts, programs = partitions(launch.device), launch.batches.programs
-    is_one = len(core.groups) == 1
-    starts = (launch.start,) * 2 if is_one else _starts(launch, core.number)
-    place = cache(lambda graph, start, part: graph.starting(start).in_partition(part, parts))
-    between = cache(lambda low, high, share: _between(launch.graphs[low], launch.graphs[high], share))
+def warps_of(launch: TimedLaunch, graphs: Mapping[int, TimedGraph], core: LastCore) -> tuple[TimedGraph, ...]:
+    """Return the *graphs* of the warps of *core*, group by group, each on the pipelines of its partition.
+
+    Of groups that all do the same, they are those of so many that the next ones begin in the first partition again.
+    """
+    parts = partitions(launch.device)
+    between: dict[tuple[int, int, float], TimedGraph] = {}
+    placed: dict[tuple[int, int, float, int], TimedGraph] = {}
     found: list[TimedGraph] = []
     for batch, number in core.groups:
-        lightest, heaviest = (
-            sorted(launch.batches.make_ups[each].items(), key=lambda one: programs[one[0]].example.number)
-            for each in (batch.lightest, batch.heaviest)
-        )
-        group: list[TimedGraph] = []
-        for (low, warps), (high, _) in zip(lightest, heaviest, strict=True):
-            group += [between(low, high, batch.share if low != high else 1.0)] * int(warps)
-        for _ in range(parts // gcd(len(group), parts) if is_one else number):
-            start = starts[bool(found)]
-            for graph in group:
-                found.append(place(graph, start, len(found) % parts))
+        group = list(_programs(launch, batch))
+        if len(core.groups) == 1:
+            number = min(number, parts // gcd(len(group), parts))
+        for each in group * number:
+            place = (*each, len(found) % parts)
+            if each not in between:
+                low, high, share = each
+                between[each] = _between(graphs[low], graphs[high], share)
+            if place not in placed:
+                placed[place] = between[each].in_partition(place[-1], parts)
+            found.append(placed[place])
     return tuple(found)
 
 
-def _starts(launch: TimedLaunch, groups: int) -> tuple[Lambdas | None, Lambdas | None]:
-    """Return how long a warp takes to begin of the first of *groups* of a core, and of each further one.
-
-    All cores begin their first group before one begins its second.
-    """
-    if launch.start is None:
-        return None, None
-    every, cores = launch.batches.groups, launch.device.cores
-    first = min(every, cores) / every
-    shares = first * groups, (1 - first) * groups / max(1, groups - 1)
-    of_mean = launch.start.issue * launch.execution.total_groups / groups
-    return tuple(  # pyright: ignore[reportReturnType]
-        Lambdas(max(1, ceil(of_mean * share * STEADY)) / STEADY, launch.start.completion) for share in shares
+def _programs(launch: TimedLaunch, batch: Batch) -> Iterator[tuple[int, int, float]]:
+    """Yield the programs of the warps of a group: the lightest, the heaviest, and where between them."""
+    programs = launch.batches.programs
+    ends = (
+        sorted(launch.batches.make_ups[each].items(), key=lambda one: programs[one[0]].example.number)
+        for each in (batch.lightest, batch.heaviest)
     )
+    for (low, warps), (high, _) in zip(*ends, strict=True):
+        yield from repeat((low, high, batch.share if low != high else 1.0), int(warps))
 
 
 def _between(lightest: TimedGraph, heaviest: TimedGraph, share: float) -> TimedGraph:

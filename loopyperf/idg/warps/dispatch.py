@@ -29,6 +29,8 @@ MOST_EXECUTIONS = 16
 """of a launch in a loop on the host, that are looked at where they differ"""
 LOOKED_AT = 4
 """warps of a group whose work is compared, at most"""
+Place = tuple[int, ...]
+"""of a warp: the host's loops, the axes of the grid, its number in its group"""
 Composition = tuple[tuple[int, int], ...]
 """class of warps, and how many of them a group has, in ascending order"""
 
@@ -58,7 +60,7 @@ class Dispatch:
     """of groups: what warps each is made of"""
     executions: tuple[tuple[float, Order], ...]
     """how many executions of the launch each order stands for"""
-    extremes: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    extremes: Mapping[int, tuple[Place, Place]] = field(default_factory=dict[int, tuple[Place, Place]])
     """class of warps of unequal work -> the places of its lightest and of its heaviest warp"""
 
     @property
@@ -280,7 +282,7 @@ class _Places:
             if kind.values:
                 values = dict.fromkeys(kind.values)
                 at = np.flatnonzero(here)
-                mine = [tuple(row) in values for row in rows[np.ix_(at, kind.axes)].tolist()]
+                mine = [tuple(row) in values for row in rows[at][:, list(kind.axes)].tolist()]
                 found[at[np.array(mine, dtype=np.bool_)]] = number
             else:
                 found[here] = number

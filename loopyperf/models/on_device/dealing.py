@@ -12,52 +12,62 @@ R. L. Graham, Bounds on multiprocessing timing anomalies, 1969: without preceden
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from math import ceil, inf
+from typing import Generic, TypeVar
 
+Job = TypeVar("Job")
 ALIKE = 1e-12
 """relative difference of loads that are equal but for rounding"""
 
 
 @dataclass(slots=True)
-class Level:
+class Dealt(Generic[Job]):
+    """The last jobs of a machine."""
+
+    job: Job
+    times: int
+    before: "Dealt[Job] | None"
+
+
+@dataclass(slots=True)
+class Level(Generic[Job]):
     """Machines that are loaded alike."""
 
     load: float
     machines: int
-    jobs: "tuple[object, int, object] | None" = None
-    """what they got last, how many of it, and what they had got before"""
+    last: Dealt[Job] | None = None
 
-    def dealt(self, load: float, job: object, times: int = 1) -> "Level":
+    def dealt(self, load: float, job: Job, times: int = 1) -> "Level[Job]":
         """Return machines that got *job* on top, so many *times*; together these take *load*."""
-        return Level(self.load + load, self.machines, (job, times, self.jobs))
+        return Level(self.load + load, self.machines, Dealt(job, times, self.last))
 
-    def history(self) -> list[tuple[object, int]]:
+    def history(self) -> list[tuple[Job, int]]:
         """Return the jobs that they got, in this order, and how many of each."""
-        found: list[tuple[object, int]] = []
-        jobs = self.jobs
-        while jobs is not None:
-            found.append((jobs[0], jobs[1]))
-            jobs = jobs[2]  # pyright: ignore[reportAssignmentType]
+        found: list[tuple[Job, int]] = []
+        last = self.last
+        while last is not None:
+            found.append((last.job, last.times))
+            last = last.before
         return found[::-1]
 
 
 @dataclass(slots=True)
-class Machines:
+class Machines(Generic[Job]):
     """Machines that jobs are dealt to, each to the least loaded."""
 
     number: int
-    levels: list[Level] = field(default_factory=list[Level])
+    levels: list[Level[Job]] = field(init=False)
     """by ascending load"""
 
     def __post_init__(self) -> None:
-        self.levels.append(Level(0.0, self.number))
+        self.levels = [Level(0.0, self.number)]
 
     @property
     def most(self) -> float:
         """Return the load of the machine that is loaded most."""
         return self.levels[-1].load
 
-    def deal(self, load: float, jobs: int, job: object = None) -> float:
-        """Deal so many *jobs* that each take *load*; return when the last one begins.
+    def deal(self, load: float, jobs: int, job: Job) -> float:
+        """Deal so many *jobs* that each take *load* and are this *job*; return when the last one begins.
 
         A job that takes nothing changes nothing.
         """
@@ -68,17 +78,17 @@ class Machines:
             begin, jobs = self._in_turn(load, jobs, job)
         return begin
 
-    def _to_some(self, load: float, jobs: int, job: object) -> float:
+    def _to_some(self, load: float, jobs: int, job: Job) -> float:
         """Deal *jobs* to some of the machines that are loaded least."""
         least = self.levels.pop(0)
         for level in (
-            Level(least.load, least.machines - jobs, least.jobs),
-            Level(least.load, jobs, least.jobs).dealt(load, job),
+            Level(least.load, least.machines - jobs, least.last),
+            Level(least.load, jobs, least.last).dealt(load, job),
         ):
             self._insert(level)
         return least.load
 
-    def _in_turn(self, load: float, jobs: int, job: object) -> tuple[float, int]:
+    def _in_turn(self, load: float, jobs: int, job: Job) -> tuple[float, int]:
         """Deal to those machines in turn that get a second job after all of them got a first; return what is left."""
         low = self.levels[0].load
         together, machines = 0, 0
@@ -99,7 +109,7 @@ class Machines:
             self._insert(level.dealt(rounds * load, job, rounds))
         return begin, jobs - rounds * machines
 
-    def _insert(self, level: Level) -> None:
+    def _insert(self, level: Level[Job]) -> None:
         at = bisect_left(self.levels, level.load * (1 - ALIKE), key=lambda each: each.load)
         if at < len(self.levels) and self.levels[at].load <= level.load * (1 + ALIKE):
             self.levels[at].machines += level.machines

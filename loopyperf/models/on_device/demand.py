@@ -18,7 +18,7 @@ from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.on_device.batches import MakeUp
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timed_launch import Programs, TimedLaunch
-from loopyperf.models.on_device.timing import Timed, partitions
+from loopyperf.models.on_device.timing import Timed, Timing, partitions
 from loopyperf.models.pipeline_names import ISSUE, START
 from loopyperf.models.work_flow import FlowNode, WorkFlow
 from loopyperf.models.workload import Share, WarpDemand
@@ -55,9 +55,18 @@ class LaunchDemand(WarpDemand):
     @cached_property
     def busy(self) -> Mapping[str, float]:
         """Return pipeline -> the cycles that a warp keeps it busy, Σλ, and those in which its instructions issue."""
-        found = self._busy(lambda _: True)
-        if self.launch.start is not None:
-            found[START] = float(self.launch.start.issue)
+        return self._with_issues(self._busy(lambda _: True), self.launch.start)
+
+    @property
+    def busy_with_equal_parts(self) -> Mapping[str, float]:
+        """Return :attr:`busy` on a core that has its equal part of all that cores share."""
+        launch = self.launch
+        start = Timing(launch.device).start(self.warps_per_group)
+        return self._with_issues(self._busy(lambda _: True, launch.with_equal_parts), start)
+
+    def _with_issues(self, found: dict[str, float], start: Lambdas | None) -> Mapping[str, float]:
+        if start is not None:
+            found[START] = float(start.issue)
         if self.launch.device.stated("issue_limit"):
             instructions = sum(executions for executions, _, _ in self.executed())
             found[ISSUE] = instructions / self.launch.device.issue_limit

@@ -13,7 +13,7 @@ Costs = dict[tuple[str, str], tuple[float, float]]
 def rows(launch: TimedLaunch) -> Iterator[Row]:
     """Yield what *launch* costs by GPUPerf, in seconds: computation, serialization, memory that nothing hides."""
     clock, costs = launch.device.clock, _costs(launch)
-    if launch.full_waves:
+    if launch.full_waves and not launch.batches.are_alike:
         costs = max(costs, _costs(launch.full_waves), key=lambda each: sum(cycles for _, cycles in each.values()))
     for (name, source), (number, cycles) in costs.items():
         seconds = float(cycles / clock)  # GPUPerf's are NumPy's

@@ -1,8 +1,8 @@
 """The core that ends last of those that the groups of a launch are dealt to, and what it executes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from loopyperf.errors import GraphError, MissingNumberError
@@ -61,9 +61,9 @@ def last_core(launch: TimedLaunch) -> LastCore:
     busy = [launch.launch.warps_per_group * max(each.busy.values(), default=0.0) for each in demands]
     latency = [_latency(each) for each in demands]
     taken = [max(here, waited / at_once) for here, waited in zip(busy, latency, strict=True)]
-    found: list[tuple[float, Level, int]] = []
+    found: list[tuple[float, Level[Batch], int]] = []
     for _, order in batches.orders:
-        cores = Machines(launch.device.cores)
+        cores = Machines[Batch](launch.device.cores)
         for batch in order:
             cores.deal(batch.mean(taken), batch.groups, batch)
         last = max(cores.levels, key=lambda level: (_end(level, latency), level.load))
@@ -71,7 +71,7 @@ def last_core(launch: TimedLaunch) -> LastCore:
         found.append((_end(last, latency), last, busy_cores))
     end, last, busy_cores = max(found, key=lambda each: each[0])
     longest = max(max(batch.mean(busy), batch.most(latency)) for batch in batches.every)
-    return LastCore(list(_groups(last)), batches.make_ups, busy_cores, longest <= EVEN * end)
+    return LastCore(_groups(last), batches.make_ups, busy_cores, longest <= EVEN * end)
 
 
 def most_of_a_core(launch: TimedLaunch, of_make_ups: Sequence[float]) -> float:
@@ -81,9 +81,9 @@ def most_of_a_core(launch: TimedLaunch, of_make_ups: Sequence[float]) -> float:
     """
     found = every = 0.0
     for times, order in launch.batches.orders:
-        cores = Machines(launch.device.cores)
+        cores = Machines[Batch](launch.device.cores)
         for batch in order:
-            cores.deal(batch.mean(of_make_ups), batch.groups)
+            cores.deal(batch.mean(of_make_ups), batch.groups, batch)
         found, every = found + times * cores.most, every + times
     return found / every * launch.launch.times
 
@@ -106,10 +106,18 @@ def _latency(demand: LaunchDemand) -> float:
     return 0.0
 
 
-def _end(level: Level, latency: Sequence[float]) -> float:
+def _end(level: Level[Batch], latency: Sequence[float]) -> float:
     """Return when machines loaded like this end, which takes as long as the longest of their groups at least."""
     return max([level.load, *(batch.most(latency) for batch, _ in _groups(level))])
 
 
-def _groups(level: Level) -> Iterator[tuple[Batch, int]]:
-    yield from ((batch, number) for batch, number in level.history() if isinstance(batch, Batch))
+def _groups(level: Level[Batch]) -> list[tuple[Batch, int]]:
+    """Return the groups of machines loaded like this; neighbours that do the same are one."""
+    found: list[tuple[Batch, int]] = []
+    for batch, number in level.history():
+        same = replace(batch, groups=1)
+        if found and found[-1][0] == same:
+            found[-1] = same, found[-1][1] + number
+        else:
+            found.append((same, number))
+    return found

@@ -50,13 +50,6 @@ class TimedGraph:
         split = frozenset(time.pipeline for times in timed for time in times if time.is_split)
         return cls(Idg(tuple(instructions), tuple(edges), body), by_identity, split)
 
-    def starting(self, start: Lambdas | None) -> "TimedGraph":
-        """Return the graph of a warp that takes *start* to begin, if that is known."""
-        first = self.graph.instructions[-1]
-        if start is None or first.kind != START:
-            return self
-        return replace(self, lambdas={**self.lambdas, id(first): start})
-
     def in_partition(self, number: int, partitions: int) -> "TimedGraph":
         """Return the graph of a warp in partition *number*, whose part of split pipelines is so many times slower."""
         changed: list[tuple[Instruction, Lambdas]] = []

@@ -22,7 +22,7 @@ from loopyperf.idg.lowering import Placement, PrivateArray
 from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
-from loopyperf.models.on_device.batches import Batches
+from loopyperf.models.on_device.batches import Batch, Batches
 from loopyperf.models.on_device.cached_groups import Residence, Way
 from loopyperf.models.on_device.compiled_launch import compiled
 from loopyperf.models.on_device.dealing import Machines
@@ -182,9 +182,9 @@ class TimedLaunch:
         ]
         every = most = 0.0
         for times, order in self.batches.orders:
-            cores = Machines(self.device.cores)
+            cores = Machines[Batch](self.device.cores)
             for batch in order:
-                cores.deal(batch.mean(make_ups), batch.groups)
+                cores.deal(batch.mean(make_ups), batch.groups, batch)
             every += times * sum(batch.groups * batch.mean(make_ups) for batch in order)
             most += times * cores.most
         return every / (self.device.cores * most) if most else self.balance
@@ -277,11 +277,11 @@ class TimedLaunch:
         """Return the groups that are dispatched before the last wave, if that is no full one, as a launch of their own.
 
         The last wave has more of what all cores share for each of its groups, and where groups differ it may be of
-        less work; but those before it do not end sooner for that. None where all groups do the same.
+        less work; but those before it do not end sooner for that. None where all waves are full.
         """
         cores, groups = self.device.cores, self.batches.groups
         whole = groups - groups % cores
-        if self.batches.are_alike or not 0 < whole < groups:
+        if not 0 < whole < groups:
             return None
         found = copy(self)
         for name in ("graphs", "with_equal_parts", "alone", "warps", "full_waves"):
