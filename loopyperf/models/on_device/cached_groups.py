@@ -66,7 +66,9 @@ class CachedGroups:
             places = [None] if len(self.launch.kinds) == 1 else self._places(1)
             room = self.room / self.residence.on_core
             moved = _mean([neighbours(self.launch, 1, place).moved(room, ways) for place in places])
-            return {way: each * self.mean_of.get(way, 1.0) for way, each in moved.items()} if None in places else moved
+            return (
+                {way: each * self.mean_of.get(way, 1.0) for way, each in moved.items()} if len(places) == 1 else moved
+            )
         everything = Groups.all_of(self.launch)
         if everything.lines * LINE <= self.level.size:
             return everything.moved(self.level.size, ways)
@@ -80,8 +82,9 @@ class CachedGroups:
         triangle.
         """
         here, *there = (neighbours(self.launch, at_once, place).lines for place in (None, *SIDES))
-        if not any(there):
-            return (None,)
+        touching = tuple(place for place, lines in zip(SIDES, there, strict=True) if lines)
+        if len(touching) < len(SIDES):  # groups on a side are idle
+            return touching or (None,)
         return SIDES if max(sum(there), 2 * here) > MORE * min(sum(there), 2 * here) else (None,)
 
     def _moved_in_rounds(self, place: float | None, ways: Collection[Way]) -> dict[Way, float]:
