@@ -70,8 +70,18 @@ notebooks: env
 accuracy: env
 	$(BIN)/python -m cogapp -r -P -I benchmarks -p "from parts.printed import printed" docs/accuracy/*.md
 
+# With FRAMEWORKS, a folder of checkouts, also what these build: in an environment of their own.
 corpora: env
+ifdef FRAMEWORKS
+	$(MAKE) env VENV=.venv-frameworks
+	.venv-frameworks/bin/python -m pip --quiet install -c $(CONSTRAINTS) -r tests/corpora/frameworks.txt
+	.venv-frameworks/bin/python -m pip --quiet install --no-deps --ignore-requires-python \
+		$(foreach NAME,arraycontext boxtree modepy pytato sumpy meshmode grudge pystella feinsum,$(wildcard $(FRAMEWORKS)/$(NAME)))
+	PYTHONPATH=tests:benchmarks:tests/corpora/stand_ins:$(FRAMEWORKS)/firedrake \
+		.venv-frameworks/bin/python -W ignore -m corpora $(FRAMEWORKS)
+else
 	PYTHONPATH=tests:benchmarks $(BIN)/python -W ignore -m corpora
+endif
 
 test-oldest:
 	$(MAKE) env VENV=.venv-oldest CONSTRAINTS=constraints-oldest.txt BARVINOK=islpy-barvinok==2025.2.5

@@ -145,4 +145,5 @@ def _recordings(recorded: Path) -> Iterator[Specimen]:
 
 def _text(specimen: Specimen) -> str:
     unit = specimen.unit()
-    return "\n".join(str(kernel) for kernel in (unit.default_entrypoint, *unit.callables_table.values()))
+    called = (getattr(each, "subkernel", None) for each in unit.callables_table.values())
+    return "\n".join(str(kernel) for kernel in (unit.default_entrypoint, *called))

@@ -38,8 +38,7 @@ def _laid_out(kernel: Kernel) -> dict[str, Any]:
     found: dict[str, Any] = {}
     arrays: list[Any] = [each for each in kernel.loopy_kernel.args if isinstance(each, ArrayBase)]
     for array in arrays:
-        if isinstance(array.offset, Variable):
-            found[array.offset.name] = 0
+        found[str(array.offset)] = 0
         stride: Any = 1
         strides: list[Any] = [getattr(tag, "stride", None) for tag in array.dim_tags or ()]
         for length, stated in reversed(list(zip(_lengths(array), strides, strict=False))):

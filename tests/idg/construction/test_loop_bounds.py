@@ -1,5 +1,6 @@
 """What the code says of the number of passes of loops, whatever the size and the warp."""
 
+import sys
 from typing import Any
 
 import loopy as lp
@@ -119,3 +120,29 @@ def test_in_the_bulk_of_the_groups_nothing_is_tested() -> None:
         (tests[slabs],) = {each.tests for each in graph.instructions if each.kind == "store"}
     assert tests[0, 0]
     assert not tests[0, 1]
+
+
+def calls_in_graphs(statements: int, in_loop: str) -> int:
+    """Return how many functions the construction of a graph calls for a chain of so many *statements*."""
+    chain = "\n".join(f"<> x{k} = x{k - 1}*a[i]\ny = y + x{k}" for k in range(1, statements))
+    code = f"<> y = 0.5f\n{in_loop}\n<> x0 = y\n{chain}\n{'end' if in_loop else ''}\nb[i] = y"
+    domains = ["{[i]: 0<=i<32}", *(["{[j]: 0<=j<9}"] if in_loop else [])]
+    unit = lp.make_kernel(domains, code, seq_dependencies=True, lang_version=(2018, 2))
+    kernel = load_kernel(lp.tag_inames(lp.add_dtypes(unit, {"a": np.float32}), {"i": "l.0"}))
+    calls = 0
+
+    def count(frame: Any, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and "loopyperf" in frame.f_code.co_filename
+
+    sys.setprofile(count)
+    try:
+        kernel_graphs(kernel, {}, Typical({}))
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("in_loop", ["", "for j"])
+def test_chains_twice_as_long_take_twice_the_steps(in_loop: str) -> None:
+    assert calls_in_graphs(80, in_loop) < 2.3 * calls_in_graphs(40, in_loop)
