@@ -111,7 +111,7 @@ def test_a_copied_or_constant_vector_has_each_member_for_itself() -> None:
     temporaries = [lp.TemporaryVariable(name, np.float32, shape=(2, 4), dim_tags="N0,vec") for name in "pq"]
     domain = "{[i,m,n,v,w,x]: 0<=i<32 and 0<=m,n<2 and 0<=v,w,x<4}"
     tags = {"i": "l.0", "m": "unr", "n": "unr", "v": "vec", "w": "vec", "x": "vec"}
-    code = "p[m,v] = 0\nq[n,w] = -p[n,w]\nout[i,x] = q[1,x] + a[i,x]"
+    code = "p[m,v] = 1\nq[n,w] = -p[n,w]\nout[i,x] = q[1,x] + a[i,x]"
     graph = lowered(source(domain, code, QUADS, *temporaries, tags=tags))
     assert graph.mix()["add", "f32"] == 4
     assert graph.mix()["store", "b128"] == 1
