@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from invoked import run
-from kernels import doubled
+from kernels import FREE, doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
@@ -26,14 +26,14 @@ def test_compare_prints_a_line_for_each_model_that_is_asked():
 
 
 def test_where_no_model_has_an_answer_the_status_says_so_and_the_reason_is_whole(tmp_path: Path):
-    (tmp_path / "wide.py").write_text("from kernels import doubled\n\nknl = doubled(group=2048)\n")
+    (tmp_path / "wide.py").write_text("from kernels import FREE, doubled\n\nknl = doubled(group=2048)\n")
     printed = run("compare", tmp_path / "wide.py:knl", "--set", "n=4096", "--device", "nvidia-v100")
     assert (printed.exit_code, printed.stderr) == (1, "")
     assert "2,048 work-items where there may be 1,024; take smaller groups" in " ".join(printed.stdout.split())
 
 
 def test_the_model_of_a_fit_answers_by_it(tmp_path: Path):
-    fit = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights={"launches": 2.0})
+    fit = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights=FREE | {"launches": 2.0})
     save_fit(fit, tmp_path / "fit.json")
     asked = ("--set", "n=4096", "--model", "linear", "--model", "roofline", "--fit", str(tmp_path / "fit.json"))
     said = json.loads(run("compare", DOUBLED, *asked, "--json").stdout)

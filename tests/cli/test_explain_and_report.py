@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from invoked import run
+from kernels import FREE
 from reports.questions import DEVICES, two_launches
 
 import loopyperf as lpp
@@ -65,7 +66,7 @@ knl = lp.split_iname(lp.add_dtypes(knl, {"a": "float32"}), "i", 32, outer_tag="g
 
 
 def test_a_fit_by_which_nothing_costs_anything_is_explained_too(tmp_path: Path):
-    free = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights={"launches": 0.0})
+    free = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights=FREE | {"launches": 0.0})
     save_fit(free, tmp_path / "free.json")
     printed = run("explain", CHAIN, "--set", "n=4096", "--fit", tmp_path / "free.json", "--only", "linear")
     assert printed.exit_code == 0
@@ -135,7 +136,7 @@ def test_report_prints_json_that_is_the_explanation_with_the_path_of_the_page(tm
 
 @pytest.mark.parametrize("command", ["explain", "report"])
 def test_the_model_of_a_fit_answers_by_it_and_is_shown_first(command: str, tmp_path: Path):
-    fit = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights={"launches": 2.0})
+    fit = Fit(model="linear", device="V", slug="nvidia-v100", counting="executed", weights=FREE | {"launches": 2.0})
     save_fit(fit, tmp_path / "fit.json")
     output = ("-o", tmp_path / "page.html") if command == "report" else ()
     asked = ("--set", "n=4096", "--only", "linear", "--only", "roofline", "--fit", tmp_path / "fit.json")

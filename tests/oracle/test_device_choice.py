@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from kernels import doubled
+from kernels import FREE, doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
@@ -290,7 +290,7 @@ def test_who_names_a_backend_means_a_fit():
 def two_backends(own_data: Path, make_fit) -> None:
     """Fits of one device through CUDA and through OpenCL, which takes a tenth longer."""
     for backend, weight in (("cuda", 1.0), ("opencl", 1.1)):
-        fit = make_fit(backend=backend, weights={"launches": weight})
+        fit = make_fit(backend=backend, weights={**FREE, "launches": weight})
         save_fit(fit, own_path(fit))
 
 

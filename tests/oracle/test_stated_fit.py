@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from kernels import doubled
+from kernels import FREE, doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
@@ -19,7 +19,7 @@ MODELS = ("linear", "overlap", "roofline")
 
 def fit_of(model: str, seconds: float, slug: str = V100) -> Fit:
     """Return a fit by which a launch takes so many *seconds*, and everything else nothing."""
-    return Fit(model=model, device=slug, slug=slug, counting="executed", weights={"launches": seconds})
+    return Fit(model=model, device=slug, slug=slug, counting="executed", weights={**FREE, "launches": seconds})
 
 
 STATED = fit_of("linear", 2.0)

@@ -96,10 +96,10 @@ def test_nothing_to_choose_from_is_refused():
 
 def test_errors_are_deviations_over_half_an_interval(make_fit):
     # Of four scores the 80 % quantile is the fourth, 0.4.
-    known = Uncertainty((0.1, 0.2, 0.3, 0.4), (), (), deviations=(-0.2, 0.0, 0.2))
+    known = Uncertainty((0.1, 0.2, 0.3, 0.4), (), ((0.0,),), deviations=(-0.2, 0.0, 0.2))
     assert errors_of(make_fit(uncertainty=known)) == pytest.approx((-0.5, 0.0, 0.5))
     assert errors_of(make_fit()) == ()
-    assert errors_of(make_fit(uncertainty=Uncertainty((0.1,), (), ()))) == ()
+    assert errors_of(make_fit(uncertainty=Uncertainty((0.1,), (), ((0.0,),)))) == ()
 
 
 def test_a_fit_knows_how_kernels_of_a_class_differ():
