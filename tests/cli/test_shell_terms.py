@@ -93,10 +93,6 @@ REFUSED: dict[str, tuple[list[object], str]] = {
         ["estimate", "doubled", "--set", "n=64", "--device", "nvidia-v100", "--model", "linear"],
         "--model pipeline",
     ),
-    "a number that is missing": (
-        ["estimate", "doubled", "--set", "n=64", "--device", "nvidia-gtx-280"],
-        "--model roofline needs fewer numbers",
-    ),
     "bounds without a number": (
         ["rank", "variants", "--set", "n=64", "--device", "nvidia-v100", "--bounds", "roofline"],
         "say how many, --top ...",

@@ -6,7 +6,7 @@ from pathlib import Path
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import doubled
+from kernels import FREE, doubled
 from reports.questions import DEVICES, MODELS, two_launches
 
 import loopyperf as lpp
@@ -54,7 +54,7 @@ def test_who_has_no_answer_is_listed_with_the_reason(own_data: Path):
     assert [on.device for on in found.devices] == list(DEVICES[:3])
     assert "no device called 'nobodys-device' is described" in found.refusals["nobodys-device"]
     save_fit(
-        Fit(model="linear", device="Mine", slug="mine", counting="paper", weights={"launches": 1.0}),
+        Fit(model="linear", device="Mine", slug="mine", counting="paper", weights={**FREE, "launches": 1.0}),
         own_data / "fits" / "mine" / "linear.json",
     )
     (own_data / "devices").mkdir()
