@@ -107,7 +107,7 @@ FACTS: dict[str, Words | None] = {
     "devices.roofline.launches.bound": str,
     "devices.roofline.notes": str,
     "devices.advice": _advice,
-    "devices.gaps.*": str,
+    "devices.gaps": lambda reasons: list(reasons.values()),  # what they are of, the reasons say
 }
 """where it is in an explanation -> how it is in words; None for what is not a fact of its own, with the reason"""
 
@@ -197,6 +197,7 @@ def test_every_fact_of_the_page_is_in_the_terminal(
     show_explanation(answer)
     printed, page = plain(capsys.readouterr().out), page_text(answer)
     below = [on.roofline.below_all_roofs for on in answer.devices if on.roofline is not None]
+    below += [OF_ALL_LANES] if any(below) else []
     facts = [
         plain(words)
         for words in (*said(answer.to_dict()), *summaries_and_parts(answer), *below, *([OF_ALL_LANES] if below else []))
