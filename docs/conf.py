@@ -55,6 +55,8 @@ nitpick_ignore = [
     ("py:class", "datetime.Annotated"),
     ("py:class", "collections.abc.Annotated"),
 ]
+# The bounds of an annotated number are floats, and Sphinx takes what it does not parse as an integer for a name.
+nitpick_ignore_regex = [("py:class", r"[\d.e+-]+")]
 is_online = os.environ.get("LOOPYPERF_DOCS_INVENTORIES") == "1"
 intersphinx_mapping = {name: (place, None) for name, place in INVENTORIES.items()} if is_online else {}
 
