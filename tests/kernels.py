@@ -3,12 +3,6 @@
 import loopy as lp
 import numpy as np
 
-FREE = {
-    **dict.fromkeys(("f32 add", "f32 mul", "local load 32-bit", "local store 32-bit"), 0.0),
-    **{f"global {way} 32-bit stride 1": 0.0 for way in ("load", "store")},
-}
-"""weights of a fit by which these kernels' work costs nothing: without any weight for it, an estimate is refused"""
-
 
 def doubled(size: str = "n", group: int = 16) -> lp.TranslationUnit:
     """b[i] = 2 a[i] for *size* elements: a multiplication, a load and a store each; ⌈size/group⌉ work-groups."""

@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
+from fitted import FREE
 from invoked import run
-from kernels import FREE, doubled
+from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
@@ -26,7 +27,7 @@ def test_compare_prints_a_line_for_each_model_that_is_asked():
 
 
 def test_where_no_model_has_an_answer_the_status_says_so_and_the_reason_is_whole(tmp_path: Path):
-    (tmp_path / "wide.py").write_text("from kernels import FREE, doubled\n\nknl = doubled(group=2048)\n")
+    (tmp_path / "wide.py").write_text("from kernels import doubled\n\nknl = doubled(group=2048)\n")
     printed = run("compare", tmp_path / "wide.py:knl", "--set", "n=4096", "--device", "nvidia-v100")
     assert (printed.exit_code, printed.stderr) == (1, "")
     assert "2,048 work-items where there may be 1,024; take smaller groups" in " ".join(printed.stdout.split())

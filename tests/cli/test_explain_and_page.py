@@ -11,7 +11,8 @@ from html import unescape
 from typing import Any
 
 import pytest
-from kernels import FREE, doubled
+from fitted import FREE
+from kernels import doubled
 from private_array_kernels import UNSURE
 from reports.questions import DEVICES, two_launches
 from reports.questions import MODELS as ASKED

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from fitted import FREE
 from invoked import run
-from kernels import FREE
 from reports.questions import DEVICES, two_launches
 
 import loopyperf as lpp

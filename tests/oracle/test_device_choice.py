@@ -6,7 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from kernels import FREE, doubled
+from fitted import FREE
+from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit

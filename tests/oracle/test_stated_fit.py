@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from kernels import FREE, doubled
+from fitted import FREE
+from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit

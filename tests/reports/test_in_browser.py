@@ -72,18 +72,24 @@ def test_a_model_and_a_device_are_chosen_and_everything_follows(watched: Watched
 
 def test_where_the_model_has_no_answer_the_devices_own_is_shown_until_another_device_has_one(watched: Watched):
     watched.page.select_option("#device", label="AMD Radeon R9 Fury")
+    watched.page.select_option("#model", "linear")
     assert "by linear" in headline(watched)
-    assert watched.page.locator("#model option:not([disabled])").all_inner_texts() == ["linear", "roofline"]
-    assert pictures(watched) == 1
     watched.page.select_option("#device", "0")
     assert "by pipeline" in headline(watched)
+    enabled = watched.page.locator("#model option:not([disabled])").all_inner_texts()
+    assert enabled == ["roofline", "volkov", "pipeline"]
+    watched.page.select_option("#device", label="AMD Radeon R9 Fury")
+    assert "by linear" in headline(watched)
 
 
 def test_devices_are_told_by_the_model_that_is_shown_and_the_unknown_one_is_among_them(watched: Watched):
     names = ["NVIDIA Tesla V100 PCIe", "NVIDIA A100 80GB SXM4", "AMD Radeon R9 Fury", "nobodys-device"]
     assert watched.texts("#devices tbody th") == names
     watched.page.select_option("#model", "volkov")
-    assert watched.texts("#devices tbody td:nth-child(3)") == ["volkov", "volkov", "linear", ""]
+    assert watched.texts("#devices tbody td:nth-child(3)") == ["volkov", "volkov", "volkov", ""]
+    watched.page.select_option("#device", label="AMD Radeon R9 Fury")
+    watched.page.select_option("#model", "linear")
+    assert watched.texts("#devices tbody td:nth-child(3)") == ["pipeline", "pipeline", "linear", ""]
 
 
 def sorted_by(watched: Watched, column: str) -> list[str]:
@@ -306,8 +312,8 @@ def luminance(colour: str) -> float:
 
 def test_without_scripts_everything_is_below_each_other(browser: Any, address: str):
     with watching(browser, address, java_script_enabled=False) as watched:
-        # Three models on two devices, the fit's and the roofline on one.
-        assert len(watched.texts(".headline p:first-child")) == 8
+        # Three models on each of three devices, and a fit's on one.
+        assert len(watched.texts(".headline p:first-child")) == 3 * 3 + 1
         assert pictures(watched) == 3
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import FREE, doubled
+from fitted import FREE
+from kernels import doubled
 from reports.questions import DEVICES, MODELS, two_launches
 
 import loopyperf as lpp

@@ -5,7 +5,8 @@ from functools import partial
 import loopy as lp
 import numpy as np
 import pytest
-from kernels import FREE, doubled
+from fitted import FREE
+from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.group_resources import Group

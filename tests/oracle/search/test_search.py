@@ -15,7 +15,8 @@ from typing import Any
 
 import optuna
 import pytest
-from kernels import FREE, doubled, summed
+from fitted import FREE
+from kernels import doubled, summed
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError, UnknownModelError
