@@ -171,7 +171,7 @@ def _write_over(path: str | PathLike[str], content: bytes) -> None:
 
 
 def why_unwritable(path: Path, is_folder: bool = False, makes_folders: bool = False) -> str:
-    """Return why *path* cannot be written, as far as that is told without writing; empty where it can.
+    """Return why *path* cannot be written, empty if it probably can; nothing is written to find out.
 
     It is a file unless *is_folder*; with *makes_folders*, those that it is in need not exist.
     """

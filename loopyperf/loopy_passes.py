@@ -133,15 +133,11 @@ def _check_nesting(kernel: LoopKernel) -> None:
             instruction = kernel.id_to_insn.get(item.insn_id)
             if instruction is None:
                 raise UnscheduledInstructionError(f"the linearization runs {item.insn_id!r}, which is no instruction")
-            inames = {name for name in instruction.within_inames if not _has_no_loop(kernel, name)}
+            inames = {name for name in instruction.within_inames if hardware_axis(kernel, name) is None}
             if inames != set(entered):
                 raise UnscheduledInstructionError(
                     f"the linearization runs {item.insn_id!r} in the loops {sorted(entered)}, it is in {sorted(inames)}"
                 )
-
-
-def _has_no_loop(kernel: LoopKernel, iname: str) -> bool:
-    return hardware_axis(kernel, iname) is not None
 
 
 def _refusal(kernel: LoopKernel, error: Exception) -> LoopyperfError:

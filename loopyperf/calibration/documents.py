@@ -39,7 +39,7 @@ class Written:
 def write_document(document: Document, target: Path, what: str) -> None:
     """Write *document* to *target*, making its folder; *what* it holds is said in errors.
 
-    Whoever reads meanwhile finds the old file or the new one, whole. Raises :class:`FitFileError` for a number in it
+    Concurrent readers see the old file or the new one, whole. Raises :class:`FitFileError` for a number in it
     that is not finite, or beyond :data:`LARGEST`, and for a file that cannot be written.
     """
     # JSON has no such numbers, and msgspec would write null for them.

@@ -29,7 +29,7 @@ PLAIN = {"µ": "u", "×": "x", "·": "*", "−": "-", "–": "-", "²": "^2", "�
 
 
 class Terminated(KeyboardInterrupt):
-    """Somebody has ended the command by another signal than that of Ctrl-C."""
+    """The command was ended by a signal other than SIGINT."""
 
     def __init__(self, number: int) -> None:
         """Take the signal's *number*."""
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _end_as_by_interruption() -> None:
-    """Have :data:`ENDING` raise what ends a command in order; what nobody is to be ended by, as with nohup, is not."""
+    """Let signals in :data:`ENDING` raise :class:`Terminated`; ignored ones, as under nohup, stay ignored."""
 
     def end(number: int, _: FrameType | None) -> NoReturn:
         raise Terminated(number)

@@ -1,7 +1,5 @@
 """Asks for everything that a user asks of a kernel, in a process of its own, and says what became of it."""
 
-import ast
-import multiprocessing
 import signal
 import time
 import traceback
@@ -14,12 +12,12 @@ from typing import Any
 
 import loopyperf as lpp
 from loopyperf.counts.execution import COUNTINGS
-from loopyperf.errors import LoopyperfError, UncountableError
+from loopyperf.errors import LoopyperfError
 from loopyperf.kernel import Kernel, Program, load_kernel
 from loopyperf.properties.counted_kernel import count_properties
 
 from .check import checked
-from .outcome import Kind, Outcome
+from .outcome import Kind, Outcome, started, stated_for
 from .realistic import realistic_sizes
 from .specimen import Specimen
 
@@ -75,11 +73,7 @@ WORSE: tuple[Kind, ...] = ("counted", "settled", "refused", "too slow", "wrong",
 
 def answers(specimen: Specimen) -> Answers:
     """Return what becomes of *specimen*, asked in a forked process that an alarm ends."""
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_report, args=(specimen, sender))
-    process.start()
-    sender.close()
+    process, receiver = started(_report, specimen)
     found, asked = Answers(), "load"
     try:
         while True:
@@ -136,17 +130,8 @@ def _outcome(ask: Callable[[], Any]) -> tuple[Outcome, Any]:
 
 def _settled(ask: Callable[[Typical], object]) -> Outcome:
     """Return whether *ask* answers, at once or once the examples that its refusals give are stated, copied."""
-    typical: Typical = {}
-    while True:
-        try:
-            ask(typical)
-        except UncountableError as error:
-            if error.keyword is None or error.keyword in typical:
-                raise
-            (value,) = ast.literal_eval(str(error).rsplit("typical=", 1)[1]).values()
-            typical[error.keyword] = value
-        else:
-            return Outcome("settled", f"typical={typical}") if typical else Outcome("counted")
+    typical = stated_for(ask)
+    return Outcome("settled", f"typical={typical}") if typical else Outcome("counted")
 
 
 def _checked(kernel: Kernel) -> Outcome:

@@ -1,7 +1,5 @@
 """Counts one kernel and says what became of it, in a process of its own: isl can hang, and can abort."""
 
-import ast
-import multiprocessing
 import signal
 import traceback
 import warnings
@@ -11,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from loopyperf.counts.execution import COUNTINGS
-from loopyperf.errors import LoopyperfError, UncountableError
+from loopyperf.errors import LoopyperfError
 from loopyperf.kernel import Kernel, load_kernel
 from loopyperf.properties.counted_kernel import count_properties
 
 from .check import checked
-from .outcome import Outcome
+from .outcome import Outcome, started, stated_for
 from .specimen import Specimen
 
 SECONDS = 60
@@ -30,11 +28,7 @@ def census(specimens: Iterable[Specimen]) -> Iterator[tuple[Specimen, Outcome]]:
 
 def outcome(specimen: Specimen) -> Outcome:
     """Return what becomes of *specimen*, counted in a forked process that an alarm ends."""
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_report, args=(specimen, sender))
-    process.start()
-    sender.close()
+    process, receiver = started(_report, specimen)
     try:
         return receiver.recv()
     except EOFError:
@@ -68,16 +62,10 @@ def _counted(specimen: Specimen) -> Outcome:
 
 
 def _answers(kernel: Kernel) -> dict[str, Any]:
-    """Return the typical values with which *kernel* is counted: the examples that its refusals give, copied."""
-    typical: dict[str, Any] = {}
-    while True:
-        try:
-            for counting in COUNTINGS:
-                count_properties(kernel, counting, typical=typical).properties()
-        except UncountableError as error:
-            if error.keyword is None or error.keyword in typical:
-                raise
-            (value,) = ast.literal_eval(str(error).rsplit("typical=", 1)[1]).values()
-            typical[error.keyword] = value
-        else:
-            return typical
+    """Return the typical values with which *kernel* is counted both ways."""
+
+    def count(typical: dict[str, Any]) -> None:
+        for counting in COUNTINGS:
+            count_properties(kernel, counting, typical=typical).properties()
+
+    return stated_for(count)

@@ -1,8 +1,17 @@
 """What became of one kernel: counted, settled by what its refusal asks for, refused, crashed, too slow, or wrong."""
 
+import ast
+import multiprocessing
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
+from typing import Any, Literal
+
+from loopyperf.errors import UncountableError
+
+from .specimen import Specimen
 
 Kind = Literal["counted", "settled", "refused", "crashed", "too slow", "wrong"]
 
@@ -35,3 +44,28 @@ PARTICULARS = (
     (r"'[^']*'", "'...'"),
 )
 """pattern and replacement, in this order"""
+
+
+def started(report: Callable[[Specimen, Connection], None], specimen: Specimen) -> tuple[ForkProcess, Connection]:
+    """Return a forked process that reports on *specimen*, and the end of the pipe at which its reports arrive."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=report, args=(specimen, sender))
+    process.start()
+    sender.close()
+    return process, receiver
+
+
+def stated_for(ask: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """Return the typical values with which *ask* answers: the examples that its refusals give, copied."""
+    typical: dict[str, Any] = {}
+    while True:
+        try:
+            ask(typical)
+        except UncountableError as error:
+            if error.keyword is None or error.keyword in typical:
+                raise
+            (value,) = ast.literal_eval(str(error).rsplit("typical=", 1)[1]).values()
+            typical[error.keyword] = value
+        else:
+            return typical

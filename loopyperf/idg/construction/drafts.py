@@ -77,7 +77,7 @@ class _Calls(WalkMapper[[]]):
 
 
 def has_call(expression: prim.ExpressionNode) -> bool:
-    """Return whether there is a call of a function in *expression*, whose value nobody but the function knows."""
+    """Return whether *expression* calls a function, so that its value is unknown here."""
     calls = _Calls()
     calls(expression)
     return calls.found

@@ -1,6 +1,6 @@
 """What a compiler makes of a launch for a device: machine graphs, registers, and how many groups reside at once."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from loopyperf.assumptions import SUBJECTS, Assumed, Assumption
@@ -64,10 +64,9 @@ def compiled(
     graphs = [
         lowered(each.graph, leave_out, capability, in_memory=in_memory, described=described) for each in launch.kinds
     ]
-    found = [estimated(with_few_registers(graph)) for graph in graphs]
-    # Instructions are moved where they do not fit otherwise; where fewer registers let more groups in, about as well.
-    graphs = [with_few_registers(graph) if estimated(graph).spilled else graph for graph in graphs]
-    with_stacks = [with_spills(graph, each.room) for graph, each in zip(graphs, found, strict=True)]
+    ordered = [_ordered(graph, estimated) for graph in graphs]
+    found = [each for _, each, _ in ordered]
+    with_stacks = [with_spills(graph, each.room) for graph, each, _ in ordered]
     registers = max(each.allocated for each in found)
     spilled = max(each.spilled for each in found)
     room = occupancy(device, launch.work_items, registers, launch.local_memory)
@@ -75,15 +74,25 @@ def compiled(
     if concurrent_groups is not None:
         _check_room(room, concurrent_groups, launch.name, device)
         execution = replace(execution, concurrent_groups=concurrent_groups)
-    left = [min(estimated(graph).left, each.left) for graph, each in zip(graphs, found, strict=True)]
-    pairs = enumerate(zip(with_stacks, left, strict=True))
-    machine = {kind: with_early_loads(graph, registers=each) for kind, ((graph, _), each) in pairs}
+    pairs = enumerate(zip(with_stacks, ordered, strict=True))
+    machine = {kind: with_early_loads(graph, registers=left) for kind, ((graph, _), (_, _, left)) in pairs}
     assumed = list(_assumed(unsure, in_memory, max(nbytes for _, nbytes in with_stacks)))
     instructions = [each for kind in launch.kinds for each in kind.graph.instructions]
     if not leave_out:
         made = [each for each in instructions if not is_described(each, described)]
         assumed += _of_sequences(device, made, capability)
     return CompiledLaunch(machine, registers, spilled, unsure, room, execution, tuple(assumed))
+
+
+def _ordered(graph: Idg, estimated: Callable[[Idg], Registers]) -> tuple[Idg, Registers, int]:
+    """Return *graph* in the order of its execution, the registers that it takes, and those left for early loads.
+
+    Instructions are moved where they do not fit otherwise; where fewer registers let more groups in, about as well.
+    """
+    reordered = with_few_registers(graph)
+    found = estimated(reordered)
+    own = found if reordered is graph else estimated(graph)
+    return (reordered, found, found.left) if own.spilled else (graph, found, min(own.left, found.left))
 
 
 def _assumed(unsure: Collection[str], in_memory: Collection[str], spilled: int) -> Iterator[Assumed]:

@@ -23,6 +23,8 @@ from loopyperf.properties.unified import work_of_one
 from loopyperf.units import in_percent, listed
 
 BELOW_ZERO = "the run time is below 0: the fit's weights, some of them negative, do not apply to such a kernel"
+MOST_UNPRICED = 0.5
+"""of a kernel's work: where a fit lacks weights for more, its answer says nothing of the kernel"""
 
 
 def estimate_counted(
@@ -41,10 +43,6 @@ def estimate_counted(
     return Estimate.explained_later(
         name, dict(sizes), fit.slug, fit.model, counted.counting, seconds, asked.explained, typical, columns
     )
-
-
-MOST_UNPRICED = 0.5
-"""of a kernel's work: an answer of which a fit has no weights for more would say nothing of the kernel"""
 
 
 def _check_priced(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> None:
