@@ -14,11 +14,11 @@ from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 
 
 def main() -> None:
-    """Launch the smallest size of each configuration of the bundled test kernels."""
+    """Launch a moderate size of each configuration of the bundled test kernels."""
     backend = open_backend("cuda")
     for file in load_kernel_files(bundled_folder("test_kernels")):
         for form in file.configurations(backend.limits):
-            sizes = form.sizes[0]
+            sizes = form.sizes[len(form.sizes) // 3]
             try:
                 backend.time(Case(file.name, form, sizes), 1)
                 print(file.name, form.label, sizes, form.build().default_entrypoint.name, file=sys.stderr, flush=True)
