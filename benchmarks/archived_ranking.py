@@ -1,0 +1,63 @@
+"""How good is the order of variants in a recorded archive? Predicted by fits and by models of a description.
+
+    .venv/bin/python benchmarks/archived_ranking.py fits/nvidia-h200/raw/ranking.jsonl.xz nvidia-h200
+
+Prints, for each set of variants (one computation at one size) and each model: the rank correlation, what the variant
+predicted to be fastest costs over the fastest, and the median factor by which times are off, launches left out where
+the model has none.
+"""
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+import loopyperf as lpp
+from loopyperf.errors import LoopyperfError
+from loopyperf.measurement.archive import read_archive
+from loopyperf.measurement.kernel_files import load_kernel_files
+from loopyperf.models.metrics import median_log_error, regret, spearman
+from loopyperf.oracle.archived import measured_kernels
+from loopyperf.oracle.validate import with_empty_kernel
+
+MODELS = ("overlap", "linear", "pipeline", "roofline", "volkov")
+FEWEST = 5
+"""variants of a set that is worth an order; launches of empty kernels are no set"""
+RANKING_SETS = Path(__file__).parent / "ranking_sets"
+
+
+def main(archive: str, device: str) -> None:
+    """Print a table of the sets of *archive*."""
+    sets: dict[tuple[str, str], list[lpp.Measured]] = defaultdict(list)
+    files = with_empty_kernel(load_kernel_files(RANKING_SETS))
+    for each in measured_kernels(read_archive(archive), files):
+        sets[each.kernel_class, str(dict(each.sizes))].append(each)
+    table = Table("set", "variants", "model", "rank correlation", "regret", "median factor")
+    overall: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for (name, sizes), rows in sets.items():
+        if len(rows) < FEWEST:
+            continue
+        for model in MODELS:
+            try:
+                predicted = [
+                    float(lpp.estimate(row.kernel, device=device, model=model, parameters=row.sizes)) for row in rows
+                ]
+            except LoopyperfError as error:
+                table.add_row(f"{name} {sizes}", str(len(rows)), model, str(error)[:40])
+                continue
+            measured = [row.seconds for row in rows]
+            order, cost = spearman(predicted, measured), regret(predicted, measured)
+            overall[model].append((order, cost))
+            factor = 2.718281828 ** median_log_error(predicted, measured)
+            table.add_row(f"{name} {sizes}", str(len(rows)), model, f"{order:.2f}", f"{cost:.2f}", f"{factor:.2f}")
+    Console(width=140).print(table)
+    for model, found in overall.items():
+        order, cost = (median(each) for each in zip(*found, strict=True))
+        print(f"{model}: median rank correlation {order:.2f}, median regret {cost:.2f}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
