@@ -32,7 +32,7 @@ def test_devices_lists_what_is_described_and_what_there_is_a_fit_for(own_data: P
         "fits": [{"model": "linear", "backend": "", "origin": "user", "path": str(own), "error": None}],
     }
     assert [(fit["model"], fit["origin"]) for fit in listed["amd-r9-fury"]["fits"]] == [("linear", "bundled")]
-    assert (listed["nvidia-h200"]["description"]["origin"], listed["nvidia-h200"]["fits"]) == ("bundled", [])
+    assert (listed["nvidia-a100"]["description"]["origin"], listed["nvidia-a100"]["fits"]) == ("bundled", [])
     assert re.search(
         r"amd-r9-fury +AMD Radeon R9 Fury +GCN 3 \(Fiji\) +bundled +12 assumed \(\d+ numbers\) +linear \(bundled\)",
         run("devices").stdout,
