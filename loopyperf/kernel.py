@@ -97,6 +97,12 @@ class Kernel:
         """Return those of :attr:`parameters` whose values matter: loops, conditions, addresses or lengths have them."""
         return self.parameters - plain_scalars(self.loopy_kernel, self.parameters)
 
+    @cached_property
+    def function_names(self) -> Mapping[str, str]:
+        """Return the names of functions that Loopy calls otherwise in this kernel: it numbers the types of one."""
+        names = {str(called): str(each.name) for called, each in self.callables.items()}
+        return {called: name for called, name in names.items() if called != name}
+
     def is_known(self, expression: Any) -> bool:
         """Return whether *expression* depends on nothing but loop variables and sizes."""
         return get_dependencies(expression) <= self._known_names

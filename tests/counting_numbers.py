@@ -200,9 +200,12 @@ def number(dtype: np.dtype[Any], tally: Tally) -> Number:
 
 
 def common(left: np.dtype[Any], right: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type to which C converts operands of two types: the larger float if there is one."""
+    """Return the type to which C converts operands of two types: the larger one, of floats if there are any.
+
+    NumPy makes floats of integers of two signs.
+    """
     floats = [dtype for dtype in (left, right) if dtype.kind == "f"]
-    return max(floats, key=lambda dtype: dtype.itemsize) if floats else np.result_type(left, right)
+    return max(floats or (left, right), key=lambda dtype: dtype.itemsize)
 
 
 def real_type(dtype: np.dtype[Any]) -> np.dtype[Any]:

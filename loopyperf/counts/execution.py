@@ -182,7 +182,7 @@ class ExecutionCounter:
         by_name = site.source if len(expressions) == 1 else None
         shares: dict[Any, Fraction] = {}
         for expression in sorted(expressions, key=plain_text):
-            text = plain_text(expression)
+            text = plain_text(expression, self.kernel.function_names)
             shares[expression] = self.typical.share(
                 text, by_name, f"how often {text} holds is not known from the source"
             )

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from math import prod
 from typing import Any, cast
 
 import pymbolic
@@ -13,10 +14,13 @@ from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.errors import GraphError
 from loopyperf.idg.affine import Affine
+from loopyperf.idg.pass_ranges import truth
 from loopyperf.idg.program import Edge, Element, Instruction, Item, Loop, Operand
 
 LIMIT = 100_000
 """instructions of a flat graph, unless another limit is asked for"""
+WALKED = 8
+"""passes that are looked at one by one"""
 
 Passes = Mapping[str, int]
 """loop -> number of the pass that it is in"""
@@ -100,7 +104,8 @@ def _source(edge: Edge, passes: Passes) -> Execution | None:
 def number_of_runs(condition: Any, loops: Sequence[Loop]) -> int:
     """Return in how many passes of *loops*, the outermost first, *condition* holds.
 
-    Loops that nothing depends on are multiplied, the others walked through.
+    Loops that nothing depends on are multiplied. The passes of the others are halved until it is certain for a part of
+    them whether the condition holds in it.
     """
     return _runs(condition, loops, {})
 
@@ -123,7 +128,27 @@ def _runs(condition: Any, loops: Sequence[Loop], passes: Passes) -> int:
     (outer, *inner), trips = loops, valued(loops[0].trips, passes)
     if outer.name not in names_in([condition, *(loop.trips for loop in inner)]):
         return trips * _runs(condition, inner, passes)
-    return sum(_runs(condition, inner, {**passes, outer.name: number}) for number in range(trips))
+    if all(isinstance(loop.trips, int) for loop in inner):
+        return _runs_in(range(trips), condition, loops, passes)
+    return _walked(range(trips), condition, loops, passes)
+
+
+def _runs_in(part: range, condition: Any, loops: Sequence[Loop], passes: Passes) -> int:
+    """Return in how many passes *condition* holds while the outermost of *loops* is in *part*; the others are boxes."""
+    if len(part) <= WALKED:
+        return _walked(part, condition, loops, passes)
+    outer, *inner = loops
+    box = {name: (number, number) for name, number in passes.items()}
+    box |= {loop.name: (0, valued(loop.trips, passes) - 1) for loop in inner} | {outer.name: (part[0], part[-1])}
+    known = truth(condition)(box)
+    if known is not None:
+        return known * len(part) * prod(valued(loop.trips, passes) for loop in inner)
+    middle = len(part) // 2
+    return sum(_runs_in(half, condition, loops, passes) for half in (part[:middle], part[middle:]))
+
+
+def _walked(part: range, condition: Any, loops: Sequence[Loop], passes: Passes) -> int:
+    return sum(_runs(condition, loops[1:], {**passes, loops[0].name: number}) for number in part)
 
 
 def names_in(expressions: Sequence[Any]) -> set[str]:

@@ -39,7 +39,7 @@ def _estimate(device: str, model: str) -> Callable[[Program, Mapping[str, int], 
 
 QUESTIONS = {
     "count": _count,
-    "linear": _estimate("amd-r9-fury", "linear"),
+    "linear": _estimate("nvidia-h200", "linear"),
     "roofline": _estimate("nvidia-a100", "roofline"),
     "pipeline": _estimate("nvidia-a100", "pipeline"),
 }

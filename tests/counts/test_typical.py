@@ -48,6 +48,18 @@ def test_the_body_of_a_condition_on_data_runs_as_often_as_stated(keyword: str) -
     }
 
 
+def test_a_condition_on_a_function_of_two_types_is_asked_for_as_it_is_written() -> None:
+    # Loopy calls isnan of one of the types isnan_0 or isnan_1.
+    unit = lp.make_kernel(
+        "{[i]: 0<=i<n}",
+        "c[i] = (2*a[i] if isnan(a[i]) else 0) + (3*b[i] if isnan(b[i]) else 0)",
+        [lp.GlobalArg("a", np.float32), lp.GlobalArg("b", np.float64), lp.GlobalArg("c", np.float64), ...],
+        lang_version=(2018, 2),
+    )
+    counts = counted(unit, typical={"isnan(a[i])": 0.25, "isnan(b[i])": 0.5})
+    assert counts["f64 mul"] == 25 + 50
+
+
 def test_the_other_side_of_a_choice_runs_the_rest_of_the_time() -> None:
     # out = if(a > 0, 2 a, a/3): the condition loads a, and so does either side.
     counts = counted(data_dependent_choice(), typical={"some": 0.25})

@@ -8,10 +8,12 @@ Conditions of several ways each to hold multiply them. Where that gets many, tho
 often they hold together is found where the shares of their parts are known.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,9 +31,21 @@ class Condition:
     holds: bool = True
 
 
-def plain_text(expression: Any) -> str:
-    """Return *expression* as people write it: Loopy underlines the names of the functions that it knows."""
-    return str(expression).replace("\N{COMBINING LOW LINE}", "")
+UNDERLINED = re.compile(".(?:\N{COMBINING LOW LINE}.)+")
+"""the name of a function, as Loopy writes it"""
+
+
+def plain_text(expression: Any, function_names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return *expression* as people write it: Loopy underlines the names of the functions that it knows.
+
+    It also numbers functions that are called with several types: *function_names* are those that have other names.
+    """
+
+    def written(found: re.Match[str]) -> str:
+        name = found[0].replace("\N{COMBINING LOW LINE}", "")
+        return function_names.get(name, name)
+
+    return UNDERLINED.sub(written, str(expression))
 
 
 def has_fractions(expression: Any) -> bool:

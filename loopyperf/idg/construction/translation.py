@@ -151,7 +151,8 @@ class Translator(OperationMapper[Value, [Conditions, Context]]):
         operands: Sequence[Value] = (),
         item: Item | None = None,
     ) -> int:
-        draft = Draft(kind, dtype, subsystem, plain_text(text), self._statement, conditions, list(operands))
+        text = plain_text(text, self.kernel.function_names)
+        draft = Draft(kind, dtype, subsystem, text, self._statement, conditions, list(operands))
         draft.item, draft.controls = item, self._controls
         self.drafts.append(draft)
         return len(self.drafts) - 1

@@ -20,6 +20,7 @@ TYPES = {
     **dict.fromkeys("de", np.float64),
     **dict.fromkeys("qr", np.int32),
     "s": np.int64,
+    "u": np.uint64,
     **dict.fromkeys("wz", np.complex64),
     **dict.fromkeys("xy", np.complex128),
 }
@@ -29,7 +30,7 @@ Operations = dict[str, int]
 
 def over_n(code: Any, domain: str = "0<=i<n", target: Any = TARGETS[0]) -> lp.TranslationUnit:
     """Return a kernel that runs *code* for each i, on arrays whose types their names tell."""
-    names = sorted(set(re.findall(r"\b[a-eqrswxyz]\b", code if isinstance(code, str) else str(*code))))
+    names = sorted(set(re.findall(r"\b[a-eqrsuwxyz]\b", code if isinstance(code, str) else str(*code))))
     arrays = [lp.GlobalArg(name, TYPES[name], shape=("n + 1",)) for name in names]
     return lp.make_kernel(
         f"{{[i]: {domain}}}",
@@ -91,6 +92,8 @@ INTEGERS = (
     ("d[i] = q[i]/3", "d[i] = (double) (q[i]) / (double) (3.0);", {"f64 div": 1}),
     ("b[i] = a[i]*(i/7)", "b[i] = (float) (a[i] * ((float) (i) / (float) (7.0f)));", {"f32 div": 1, "f32 mul": 1}),
     ("b[i] = a[i]*(i//7)", "b[i] = a[i] * (i / 7);", {"f32 mul": 1}),
+    # NumPy takes the product of a signed and an unsigned integer for double; in C it is an integer.
+    ("e[i] = s[i]*u[i] + a[i]", "e[i] = s[i] * u[i] + a[i];", {"f32 add": 1}),
 )
 CHAINS = (
     # Products of products have no parentheses: C multiplies from left to right.

@@ -12,6 +12,7 @@ from constantdict import constantdict
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfError
+from loopyperf.idg.lowering.functions import function_name
 
 TARGETS = {"OpenCL": lp.PyOpenCLTarget(), "CUDA": lp.CudaTarget(), "C": lp.ExecutableCTarget()}
 DEVICES: Mapping[str, tuple[type, ...]] = {
@@ -103,6 +104,18 @@ def test_a_function_that_nobody_knows_is_settled_by_what_its_refusal_asks_for() 
         for stated in ({"bessel": {"f64 mul": each}} for each in (100, 1000))
     ]
     assert 8 < times[1] / times[0] < 12
+
+
+def test_a_function_of_two_types_is_priced_in_each_by_its_own_name() -> None:
+    # Loopy calls one of the two floor_0.
+    kernel = lp.make_kernel("{[i]: 0 <= i < n}", "y[i] = floor(x[i]) + floor(z[i])", lang_version=(2018, 2))
+    kernel = lp.add_dtypes(kernel, {"x": np.float32, "z": np.float64})
+    kernel = lp.split_iname(kernel, "i", 128, outer_tag="g.0", inner_tag="l.0")
+    assert answer(kernel, "nvidia-a100") == ""
+    graph = lpp.instruction_graph(kernel, n=2**12)
+    assert sorted(
+        each.dtype for each in graph.instructions if function_name(each) == "floor" and each.kind == "special"
+    ) == ["f32", "f64"]
 
 
 def test_what_is_stated_of_a_function_is_taken_for_it() -> None:
