@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import loopyperf as lpp
-from loopyperf.counts.execution import COUNTINGS
 from loopyperf.errors import LoopyperfError
-from loopyperf.kernel import Kernel, Program, load_kernel
-from loopyperf.properties.counted_kernel import count_properties
+from loopyperf.kernel import Program, load_kernel
 
-from .check import checked
+from .check import stated_and_checked
 from .outcome import Kind, Outcome, started, stated_for
 from .realistic import realistic_sizes
 from .specimen import Specimen
@@ -112,7 +110,7 @@ def _report(specimen: Specimen, sender: Connection) -> None:
         sender.send(dict(sizes))
         for question, ask in QUESTIONS.items():
             timed(question, lambda ask=ask: _settled(lambda typical: ask(program, sizes, typical)))
-        timed("check", lambda: _checked(kernel))
+        timed("check", lambda: stated_and_checked(kernel)[1])
 
 
 def _outcome(ask: Callable[[], Any]) -> tuple[Outcome, Any]:
@@ -132,8 +130,3 @@ def _settled(ask: Callable[[Typical], object]) -> Outcome:
     """Return whether *ask* answers, at once or once the examples that its refusals give are stated, copied."""
     typical = stated_for(ask)
     return Outcome("settled", f"typical={typical}") if typical else Outcome("counted")
-
-
-def _checked(kernel: Kernel) -> Outcome:
-    counts = {counting: count_properties(kernel, counting).properties() for counting in COUNTINGS}
-    return checked(kernel, counts)

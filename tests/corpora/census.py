@@ -6,15 +6,12 @@ import warnings
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
-from loopyperf.counts.execution import COUNTINGS
 from loopyperf.errors import LoopyperfError
-from loopyperf.kernel import Kernel, load_kernel
-from loopyperf.properties.counted_kernel import count_properties
+from loopyperf.kernel import load_kernel
 
-from .check import checked
-from .outcome import Outcome, started, stated_for
+from .check import stated_and_checked
+from .outcome import Outcome, started
 from .specimen import Specimen
 
 SECONDS = 60
@@ -49,23 +46,12 @@ def _report(specimen: Specimen, sender: Connection) -> None:
 def _counted(specimen: Specimen) -> Outcome:
     try:
         kernel = load_kernel(specimen.unit())
-        typical = _answers(kernel)
-        if typical:
+        typical, found = stated_and_checked(kernel)
+        if typical and found.kind == "counted":
             return Outcome("settled", "counted once the values are stated that the refusals ask for")
-        counts = {counting: count_properties(kernel, counting).properties() for counting in COUNTINGS}
-        return checked(kernel, counts)
+        return found
     except LoopyperfError as error:
         return Outcome("refused", f"{type(error).__name__}: {error}")
     except Exception as error:  # any other is a bug, and here is where they are found
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome("crashed", f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}: {error}")
-
-
-def _answers(kernel: Kernel) -> dict[str, Any]:
-    """Return the typical values with which *kernel* is counted both ways."""
-
-    def count(typical: dict[str, Any]) -> None:
-        for counting in COUNTINGS:
-            count_properties(kernel, counting, typical=typical).properties()
-
-    return stated_for(count)

@@ -20,7 +20,7 @@ from .specimen import Specimen
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 """what PyOP2 and TSFC import, and do not need to generate kernels"""
-SECONDS = 300
+SECONDS = 600
 """for one file of tests, or one example"""
 MOST = 24
 """of one test: some go through all operators and types"""
@@ -126,6 +126,7 @@ def _environment(project: Project, recorded: Path) -> dict[str, str]:
         "PYOPENCL_TEST": "portable",
         "PYTHONPATH": os.pathsep.join((str(Path(__file__).parent), str(STAND_INS), os.environ.get("PYTHONPATH", ""))),
         "RECORDED_KERNELS": str(recorded.resolve()),
+        "RECORDED_PARAMETERS": str(MOST),
         "RECORDED_RESULTS": project.results,
     }
     return {**os.environ, **ours}

@@ -116,6 +116,15 @@ def compared_without_running(reference: Any, context: Any, test: Any = None, **_
         record(unit)
 
 
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Keep ``RECORDED_PARAMETERS`` of each test, evenly spread: some go through all operators and types."""
+    most = int(os.environ.get("RECORDED_PARAMETERS", len(items)))
+    of_test: dict[str, list[Any]] = {}
+    for item in items:
+        of_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    items[:] = [item for each in of_test.values() for item in each[:: -(-len(each) // most)]]
+
+
 def pytest_configure() -> None:
     """Record from now on."""
     for module, name in SCHEDULING:

@@ -1,6 +1,7 @@
 """The recorder keeps what a call generates code for, with the sizes of that call."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,24 @@ def test_a_recorded_kernel_is_answered(recorded: list[Specimen]) -> None:
     found = answers(recorded[0])
     assert found.kind == "counted"
     assert found.outcomes.keys() > QUESTIONS.keys()
+
+
+@pytest.mark.parametrize(("most", "kept"), [("3", [0, 4, 8]), ("10", list(range(10))), ("1", [0])])
+def test_parameters_of_a_test_are_recorded_evenly_spread(tmp_path: Path, most: str, kept: list[int]) -> None:
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('n', range(10))\ndef test_n(n): print(f'<{n}>')\ndef test_x(): pass"
+    )
+    ours = {
+        "RECORDED_KERNELS": str(tmp_path),
+        "RECORDED_PARAMETERS": most,
+        "PYTHONPATH": str(Path(__file__).parent),
+    }
+    command = [sys.executable, "-m", "pytest", "-p", "recorder", "-p", "no:cacheprovider", "-c", os.devnull, "-sq"]
+    told = subprocess.run(
+        [*command, "test_one.py"], cwd=tmp_path, env={**os.environ, **ours}, check=True, capture_output=True
+    )
+    assert re.findall(r"<(\d)>", told.stdout.decode()) == [str(n) for n in kept]
+    assert f"{len(kept) + 1} passed" in told.stdout.decode()
 
 
 def test_realistic_sizes_are_recorded_ones_made_larger() -> None:
