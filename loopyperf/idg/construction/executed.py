@@ -1,9 +1,10 @@
 """What one warp executes of the program of its launch."""
 
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import islpy as isl
+import numpy as np
 import pymbolic.primitives as prim
 from pymbolic.mapper.substitutor import SubstitutionMapper
 
@@ -92,9 +93,12 @@ class Executed:
         return values | {name: int(each[0]) for name, each in lanes.items()}
 
     def in_passes(self, expression: Any, statement: Statement) -> Any:
-        """Return *expression* of loop variables and sizes as one of the passes of the loops around *statement*."""
+        """Return *expression* of loop variables and sizes as one of the passes of the loops around *statement*.
+
+        NumPy's numbers become Python's: what is done with these is known elsewhere.
+        """
         if not isinstance(expression, prim.ExpressionNode):
-            return expression
+            return _plain(expression)
         known = self._in_passes.setdefault((statement.loops, statement.inames), {})
         if expression not in known:
             written = self.launch.lockstep(statement.inames).in_passes(expression)
@@ -104,7 +108,7 @@ class Executed:
     def _substitution(self, loops: tuple[Nest, ...]) -> SubstitutionMapper:
         if loops not in self._substitutions:
             values = dict(self.launch.sizes) | self.warp.host | self.values_in_passes(loops)
-            self._substitutions[loops] = SubstitutionMapper(
+            self._substitutions[loops] = _Substitution(
                 lambda leaf: values.get(leaf.name) if isinstance(leaf, prim.Variable) else None
             )
         return self._substitutions[loops]
@@ -115,3 +119,12 @@ class Executed:
             nest.iname: prim.Variable(nest.iname) + self.warp.first(loops[:depth])
             for depth, nest in enumerate(loops, 1)
         }
+
+
+class _Substitution(SubstitutionMapper):
+    def map_constant(self, expr: Any) -> Any:
+        return _plain(expr)
+
+
+def _plain(number: Any) -> Any:
+    return cast("np.generic", number).item() if isinstance(number, np.generic) else number
