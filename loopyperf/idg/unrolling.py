@@ -1,9 +1,10 @@
 """The executions of a rolled program one by one, each with what it waits for."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
+from math import inf
 from typing import Any, cast
 
 import pymbolic
@@ -14,13 +15,13 @@ from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.errors import GraphError
 from loopyperf.idg.affine import Affine
-from loopyperf.idg.pass_ranges import truth
+from loopyperf.idg.pass_ranges import Box, mentions, truth
 from loopyperf.idg.program import Edge, Element, Instruction, Item, Loop, Operand
 
 LIMIT = 100_000
 """instructions of a flat graph, unless another limit is asked for"""
 WALKED = 8
-"""passes that are looked at one by one"""
+"""passes of an innermost loop that are looked at one by one"""
 
 Passes = Mapping[str, int]
 """loop -> number of the pass that it is in"""
@@ -104,8 +105,8 @@ def _source(edge: Edge, passes: Passes) -> Execution | None:
 def number_of_runs(condition: Any, loops: Sequence[Loop]) -> int:
     """Return in how many passes of *loops*, the outermost first, *condition* holds.
 
-    Loops that nothing depends on are multiplied. The passes of the others are halved until it is certain for a part of
-    them whether the condition holds in it.
+    The passes of a loop are halved until it is certain for a part of them which tests of the condition hold in it.
+    Parts in which the same tests are left are taken together, so that tests of different loops are multiplied.
     """
     return _runs(condition, loops, {})
 
@@ -123,32 +124,54 @@ def runs_of_all(instructions: Sequence[Instruction], around: Sequence[Sequence[L
 
 
 def _runs(condition: Any, loops: Sequence[Loop], passes: Passes) -> int:
+    """Return in how many passes of *loops* what is left of a *condition* holds, *passes* being those around them."""
     if not loops:
-        return int(holds(condition, passes))
+        return int(holds(condition, {}))
     (outer, *inner), trips = loops, valued(loops[0].trips, passes)
-    if outer.name not in names_in([condition, *(loop.trips for loop in inner)]):
-        return trips * _runs(condition, inner, passes)
-    if all(isinstance(loop.trips, int) for loop in inner):
-        return _runs_in(range(trips), condition, loops, passes)
-    return _walked(range(trips), condition, loops, passes)
+    if outer.name in names_in([loop.trips for loop in inner]):
+        each = ({outer.name: number} for number in range(trips))
+        return sum(_runs(in_terms_of(condition, one), inner, {**passes, **one}) for one in each)
+    box = {loop.name: (0, loop.trips - 1 if isinstance(loop.trips, int) else inf) for loop in inner}
+    rests = Counter[Any]()
+    for rest, number in _rests(condition, outer.name, range(trips), box):
+        rests[rest] += number
+    return sum(number * _runs(rest, inner, passes) for rest, number in rests.items())
 
 
-def _runs_in(part: range, condition: Any, loops: Sequence[Loop], passes: Passes) -> int:
-    """Return in how many passes *condition* holds while the outermost of *loops* is in *part*; the others are boxes."""
-    if len(part) <= WALKED:
-        return _walked(part, condition, loops, passes)
-    outer, *inner = loops
-    box = {name: (number, number) for name, number in passes.items()}
-    box |= {loop.name: (0, valued(loop.trips, passes) - 1) for loop in inner} | {outer.name: (part[0], part[-1])}
+def _rests(condition: Any, name: str, part: range, box: Box) -> Iterator[tuple[Any, int]]:
+    """Yield what is left of *condition* in *part* of the passes of a loop, each with the number of passes.
+
+    The loops inside are in *box*. Where the condition does not hold, nothing is left.
+    """
+    if not part:
+        return
+    rest = _undecided(condition, {**box, name: (part[0], part[-1])})
+    if not mentions(rest, name):
+        if rest is not False:
+            yield rest, len(part)
+    elif len(part) <= WALKED and not box:
+        yield True, sum(holds(rest, {name: number}) for number in part)
+    elif len(part) == 1:
+        yield in_terms_of(rest, {name: part[0]}), 1
+    else:
+        middle = len(part) // 2
+        for half in (part[:middle], part[middle:]):
+            yield from _rests(rest, name, half, box)
+
+
+def _undecided(condition: Any, box: Box) -> Any:
+    """Return what of *condition* is not certain in *box*; True or False where all of it is."""
     known = truth(condition)(box)
     if known is not None:
-        return known * len(part) * prod(valued(loop.trips, passes) for loop in inner)
-    middle = len(part) // 2
-    return sum(_runs_in(half, condition, loops, passes) for half in (part[:middle], part[middle:]))
-
-
-def _walked(part: range, condition: Any, loops: Sequence[Loop], passes: Passes) -> int:
-    return sum(_runs(condition, loops[1:], {**passes, loops[0].name: number}) for number in part)
+        return known
+    match condition:
+        case prim.LogicalAnd(children=children) | prim.LogicalOr(children=children):
+            left = [each for each in (_undecided(child, box) for child in children) if not isinstance(each, bool)]
+            return type(condition)(tuple(left)) if len(left) > 1 else left[0]
+        case prim.LogicalNot(child=child):
+            return prim.LogicalNot(_undecided(child, box))
+        case _:
+            return condition
 
 
 def names_in(expressions: Sequence[Any]) -> set[str]:

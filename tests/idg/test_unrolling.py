@@ -29,3 +29,13 @@ def test_the_ends_of_long_loops_are_found_at_once(text: str, runs: int) -> None:
     start = process_time()
     assert number_of_runs(parse(text), [Loop("i", 10**9, ()), Loop("j", 10**9, ())][: 1 + ("j" in text)]) == runs
     assert process_time() - start < 5
+
+
+def test_tests_of_different_loops_are_multiplied() -> None:
+    # Seven axes of ten, each padded by one at both ends, as pytato writes it.
+    loops = [Loop(f"i{axis}", 10, ()) for axis in range(7)]
+    inside = parse(" and ".join(f"i{axis} >= 1 and i{axis} < 9" for axis in range(7)))
+    start = process_time()
+    assert number_of_runs(inside, loops) == 8**7
+    assert number_of_runs(parse(" or ".join(f"i{axis} == 5" for axis in range(7))), loops) == 10**7 - 9**7
+    assert process_time() - start < 5
