@@ -5,7 +5,7 @@ from functools import partial
 
 from loopyperf.errors import UnknownModelError
 from loopyperf.models import gpumech, mwp_cwp, pipeline, roofline, transit, volkov, wfg
-from loopyperf.models.analytic import rows_by
+from loopyperf.models.analytic import on_last_core, rows_by
 from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.interface import DeviceModel, FittedModel, LearnedModel, Model, SampledModel
 from loopyperf.models.learned import corrected
@@ -13,6 +13,7 @@ from loopyperf.models.linear import linear_time
 from loopyperf.models.on_device import gpuperf_rows
 from loopyperf.models.overlap import overlap_time
 from loopyperf.models.sampling import sampled_time
+from loopyperf.models.workload import busy_sides
 
 ROOFLINE_SEES: frozenset[Aspect] = frozenset({"more than two subsystems", "issue limit", "divergent warps"})
 LATENCIES_AND_ILP: frozenset[Aspect] = frozenset({"ILP", "latency of computation", "latency of memory"})
@@ -40,19 +41,19 @@ MODELS: Mapping[str, Model] = {
         DeviceModel(
             name="roofline",
             summary="the busiest pipeline decides, everything else overlaps (Williams)",
-            rows=rows_by(roofline.cycles),
+            rows=rows_by(roofline.cycles, busy_sides),
             sees=ROOFLINE_SEES,
         ),
         DeviceModel(
             name="volkov",
             summary="the roofline over the occupancy: one warp's latency hides all others (Volkov)",
-            rows=rows_by(volkov.cycles),
+            rows=rows_by(volkov.cycles, volkov.sides),
             sees=VOLKOV_SEES,
         ),
         DeviceModel(
             name="transit",
             summary="warps that compute ask, memory serves those that wait (Li)",
-            rows=rows_by(transit.cycles),
+            rows=rows_by(transit.cycles, transit.sides),
             sees=frozenset({*ROOFLINE_SEES, "latency of computation", "latency of memory"}),
         ),
         DeviceModel(
@@ -100,7 +101,7 @@ MODELS: Mapping[str, Model] = {
         DeviceModel(
             name="gpuperf",
             summary="computation, serialization and memory, and what overlaps of them (Sim)",
-            rows=gpuperf_rows.rows,
+            rows=on_last_core(gpuperf_rows.rows),
             notes=gpuperf_rows.notes,
             sees=frozenset({*LATENCIES_AND_ILP, "divergent warps"}),
         ),

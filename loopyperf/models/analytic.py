@@ -1,32 +1,284 @@
-"""The time of a launch by a model of runs: the core with most groups executes its warps run after run.
+"""The time of a launch by a model of runs, whose groups are dealt to cores: it ends when the last core does.
 
-A run is as many warps as reside on the core at once; the last one may have fewer.
+A run is as many warps as reside on a core at once. Where all groups do the same, the core with most of them executes
+its warps run after run, the last run with what is left. Otherwise each group g has its own cycles: c_g(ω) for a run of
+ω warps like its own, D_g for a full run. The time is
+
+    max over g of  max(E_g + D_g/γ,  S_g + c_g(ω_g)),      ω_g/|γ| = 1 + γ·(E_g − S_g)/D_g, from 1 to γ
+
+γ groups of |γ| warps reside on a core at once. S_g is when g finds a place, if all groups before it are dealt to the
+places of all cores (each takes D). E_g is what the least loaded core has to do then, if they are dealt to cores (each
+takes D/γ). Both only grow when work is added (:mod:`loopyperf.models.on_device.dealing`). So does the time, if the
+cycles of a run do: no more work takes less time. Equal groups take what they take run after run.
+
+A model that is the greatest of several sides, such as pipelines that overlap with each other, has its groups dealt by
+each side on its own: groups that are busy with different things share a core as the mean group would.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import floor
 
 import numpy as np
 
+from loopyperf.models import volkov
+from loopyperf.models.on_device.batches import Batch
 from loopyperf.models.on_device.costs import Rows, busiest_and_rest
-from loopyperf.models.on_device.demand import LaunchDemand
+from loopyperf.models.on_device.dealing import Machines
+from loopyperf.models.on_device.demand import LaunchDemand, of_groups
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.result import Row
-from loopyperf.models.workload import CyclesOfRun
+from loopyperf.models.workload import CyclesOfRun, Floats, Sides
+
+LITTLE = 0.1
+"""share of the work: groups with less are taken as the others are"""
+SOME = 8
+"""groups of a core: beyond that, a part of another one takes as long as by Volkov's model"""
+MANY = 16
+"""groups of a core: beyond that, they take about as long with equal parts of what all cores share or with other ones"""
+ALIKE = 1e-6
+"""relative difference of numbers of groups that are the same"""
+Run = Callable[[int, Floats], Floats]
+"""the cycles of a run of so many groups, which need not be whole numbers, of a make-up"""
 
 
-def rows_by(model: CyclesOfRun) -> Rows:
-    """Return the function that gives the rows of a launch by *model*."""
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The last group of a batch."""
+
+    batch: Batch
+    cycles: float
+    """when it ends"""
+    start: float
+    """S: when it finds a place"""
+    load: float
+    """what its core has to do then, with it"""
+    longest: float
+    """when it ends if it is alone on its core from its start"""
+
+
+def rows_by(model: CyclesOfRun, sides: Sides | None = None) -> Rows:
+    """Return the function that gives the rows of a launch by *model*, which may be the greatest of several *sides*."""
 
     def rows(launch: TimedLaunch) -> Iterator[Row]:
-        yield from busiest_and_rest(launch, launch_cycles(model, launch))
+        yield from explained(launch, launch_cycles(model, launch, sides))
 
     return rows
 
 
-def launch_cycles(model: CyclesOfRun, launch: TimedLaunch) -> float:
-    """Return by *model* how many cycles the core with most groups takes for one execution of *launch*."""
+def launch_cycles(model: CyclesOfRun, launch: TimedLaunch, sides: Sides | None = None) -> float:
+    """Return by *model* how many cycles one execution of *launch* takes, until the last core ends."""
+    if launch.are_alike:
+        return _run_after_run(model, launch)
+    if sides is None:
+        return UnlikeGroups(launch, lambda alike: _run_after_run(model, alike)).cycles()
+    demands, size = launch.once(of_groups), launch.launch.warps_per_group
+    dealt = [Dealt(side, launch) for side in _by_sides(sides, demands, size)]
+    found = [times * max(each.ending(order).cycles for each in dealt) for times, order in launch.batches.orders]
+    return sum(found) / launch.batches.executions
+
+
+def _run_after_run(model: CyclesOfRun, launch: TimedLaunch) -> float:
+    """Return how many cycles the core with most groups takes, which are alike."""
     at_once, every = launch.execution.concurrent_warps, launch.execution.total_warps
     full, last = divmod(every, at_once)
     runs = [warps for warps in (at_once, last) if warps]
     cycles = model(launch.once(LaunchDemand), np.array(runs, dtype=np.float64))
     return full * float(cycles[0]) + (float(cycles[1]) if last else 0.0)
+
+
+# {{{ sides of a model
+
+
+def _by_sides(sides: Sides, demands: Sequence[LaunchDemand], size: int) -> list[Run]:
+    """Return the sides but those that another one exceeds whatever the group."""
+    found = [sides(demand) for demand in demands]
+    lines = {
+        tuple(each.get(name, (0.0, 0.0)) for each in found): None
+        for name in dict.fromkeys(n for each in found for n in each)
+    }
+    kept = [line for line in lines if not any(_is_below(line, other) for other in lines if other is not line)]
+    return [lambda make_up, groups, line=line: line[make_up][0] * size * groups + line[make_up][1] for line in kept]
+
+
+def _is_below(line: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]) -> bool:
+    return all(mine[0] <= its[0] and mine[1] <= its[1] for mine, its in zip(line, other, strict=True))
+
+
+# }}}
+
+# {{{ groups dealt to cores
+
+
+class Dealt:
+    """The groups of a launch, dealt by what the runs of a model, or of one side of it, take."""
+
+    def __init__(self, run: Run, launch: TimedLaunch) -> None:
+        """Deal the groups of *launch*, whose runs take what *run* tells."""
+        self.run, self.batches = run, launch.batches
+        self.cores, self.at_once = launch.device.cores, launch.execution.concurrent_groups
+        every = [run(make_up, np.array([1.0, self.at_once])) for make_up in range(len(self.batches.make_ups))]
+        self.alone = [float(each[0]) for each in every]
+        """make-up -> cycles of one group"""
+        self.loads = [float(each[1]) / self.at_once for each in every]
+        """make-up -> cycles of a group on a core that has as many as find a place: D/γ"""
+
+    def endings(self, order: Sequence[Batch]) -> list[Ending]:
+        """Return when the last group of each batch ends."""
+        places, cores = Machines(self.cores * self.at_once), Machines(self.cores)
+        own = np.array([batch.value(self.loads) for batch in order])
+        of_places = zip((self.at_once * own).tolist(), order, strict=True)
+        starts = np.array([places.deal(each, batch.groups) for each, batch in of_places])
+        loads = np.array([cores.deal(each, batch.groups) for each, batch in zip(own.tolist(), order, strict=True)])
+        beside = np.divide(loads - starts, own, out=np.zeros_like(own), where=own > 0)
+        longest = starts + [batch.most(self.alone) for batch in order]
+        ends = np.maximum(loads + own, starts + self._cycles(order, np.clip(1 + beside, 1, self.at_once)))
+        every = (np.maximum(ends, longest), starts, loads + own, longest)
+        columns = (each.tolist() for each in every)
+        return [Ending(batch, *each) for batch, *each in zip(order, *columns, strict=True)]
+
+    def ending(self, order: Sequence[Batch]) -> Ending:
+        """Return the group that ends last."""
+        return max(self.endings(order), key=lambda each: each.cycles)
+
+    @property
+    def last(self) -> Ending:
+        """Return the group that ends last in the execution that takes longest."""
+        return max((self.ending(order) for _, order in self.batches.orders), key=lambda each: each.cycles)
+
+    def _cycles(self, order: Sequence[Batch], groups: Floats) -> Floats:
+        """Return c of a group of each batch, beside whom so many reside on its core."""
+        every = {make_up: self.run(make_up, groups) for make_up in {m for b in order for m in (b.light, b.mean)}}
+        low, high = (
+            np.array([every[make_up][at] for at, make_up in enumerate(make_ups)])
+            for make_ups in ([b.light for b in order], [b.mean for b in order])
+        )
+        return low + np.array([batch.share for batch in order]) * (high - low)
+
+
+# }}}
+
+
+# {{{ models that are told of groups that are alike
+
+
+class UnlikeGroups:
+    """The groups of a launch that differ, by a model that tells how long a core takes with groups that are alike.
+
+    They are dealt to cores as by Volkov's model. A core that has to do L by that model, of which L_i in groups like i,
+    takes the mean of what it takes with groups like i alone, as many as are to do L, weighted by L_i. So work that is
+    added anywhere adds to the time.
+    """
+
+    def __init__(self, launch: TimedLaunch, cycles: Callable[[TimedLaunch], float]) -> None:
+        """Take the *launch*, and the *cycles* of one execution of a launch of groups that are alike."""
+        self.launch, self.cycles_of = launch, cycles
+        self.dealt = launch.evenly.once(_dealt_by_volkov)
+        self._known: dict[tuple[float, int, int], float] = {}
+        totals: dict[int, float] = {}
+        for times, batch in launch.batches.every:
+            load = times * batch.groups * batch.value(self.dealt.loads)
+            totals[batch.mean] = totals.get(batch.mean, 0.0) + load
+        self.mean = sum(totals.values()) / launch.batches.executions / launch.device.cores
+        much = {make_up: total for make_up, total in totals.items() if total >= LITTLE * sum(totals.values())}
+        self.shares = {make_up: total / sum(much.values()) for make_up, total in much.items()}
+
+    def cycles(self) -> float:
+        """Return how many cycles an execution of the launch takes.
+
+        That is no less than with its work spread evenly over all cores, nor than its longest group alone.
+        """
+        orders, every = self.launch.batches.orders, self.launch.batches.executions
+        endings = [(times, self.dealt.endings(order)) for times, order in orders]
+        most = sum(times * max(each.load for each in found) for times, found in endings) / every
+        is_even = self.mean >= (1 - ALIKE) * most
+        here = self.launch.evenly if is_even else self.launch.with_balance(self.mean / most)
+        busy = self._busy(here, most)
+        loads = [self.dealt.loads[make_up] for make_up in self.shares]
+        if not is_even and min(loads) <= self.mean and most <= MANY * max(loads):
+            busy = max(busy, self._busy(self.launch.evenly, self.mean))
+        pace = min(1.0, busy / most) if most else 1.0
+        last = [(times, max(found, key=lambda each: each.longest)) for times, found in endings]
+        return max(busy, sum(times * self._alone(here, each, pace) for times, each in last) / every)
+
+    def _alone(self, launch: TimedLaunch, last: Ending, pace: float) -> float:
+        """Return when the longest warp of the group ends that is the last of a batch.
+
+        *pace* is how long the model takes for what is before it, over how long Volkov's model does.
+        """
+        if 2 * last.longest < self.mean:  # others decide
+            return 0.0
+        alone = [0.0] * len(self.dealt.loads)
+        for make_up in (last.batch.light, last.batch.mean):
+            alone[make_up] = self._of(launch, make_up, 1.0)
+        return pace * last.start + last.batch.most(alone)
+
+    def _busy(self, launch: TimedLaunch, load: float) -> float:
+        """Return how long a core takes that has to do that much."""
+        return sum(
+            share * self._of(launch, make_up, load / self.dealt.loads[make_up])
+            for make_up, share in self.shares.items()
+        )
+
+    def _of(self, launch: TimedLaunch, make_up: int, groups: float) -> float:
+        """Return how long so many groups of a make-up take, which need not be a whole number."""
+        low = floor(groups * (1 + ALIKE))
+        part = max(0.0, groups - low)
+        found = self._of_whole(launch, make_up, low)
+        if part < ALIKE * groups:
+            return found
+        if groups > SOME:
+            return found + part * self.dealt.loads[make_up]
+        return found + part * max(0.0, self._of_whole(launch, make_up, low + 1) - found)
+
+    def _of_whole(self, launch: TimedLaunch, make_up: int, groups: int) -> float:
+        if groups == 0:
+            return 0.0
+        key = launch.timing.balance, make_up, groups
+        if key not in self._known:
+            self._known[key] = self.cycles_of(launch.like(self.launch.batches.make_ups[make_up], groups))
+        return self._known[key]
+
+
+def _dealt_by_volkov(launch: TimedLaunch) -> Dealt:
+    demands, size = launch.once(of_groups), launch.launch.warps_per_group
+    return Dealt(lambda make_up, groups: volkov.cycles(demands[make_up], groups * size), launch)
+
+
+# }}}
+
+# {{{ the core that ends last
+
+
+def on_last_core(rows: Rows) -> Rows:
+    """Return the function that gives the *rows* of a launch for the core that ends last."""
+    return lambda launch: rows(last_core(launch))
+
+
+def last_core(launch: TimedLaunch) -> TimedLaunch:
+    """Return *launch* as the core that ends last sees it: with as many groups like its last one as keep it as busy.
+
+    Where all groups do the same, that is the launch itself.
+    """
+    return launch if launch.are_alike else launch.once(_last_core)
+
+
+def explained(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
+    """Yield what a launch of so many *cycles* costs: each instruction on the busiest pipeline, and the rest."""
+    core = last_core(launch)
+    if core is not launch:
+        busy = max(core.once(LaunchDemand).busy.values(), default=0.0) * launch.launch.warps_per_group
+        core = core.like(core.group, min(core.groups, cycles / busy if busy else core.groups))
+    yield from busiest_and_rest(core, cycles)
+
+
+def _last_core(launch: TimedLaunch) -> TimedLaunch:
+    dealt = launch.evenly.once(_dealt_by_volkov)
+    last = dealt.last
+    groups = last.load / (last.batch.value(dealt.loads) or 1.0)
+    work = launch.batches.total(dealt.loads) / launch.batches.executions
+    cores = max(1, min(launch.device.cores, round(work / last.load if last.load else 1)))
+    return launch.like(last.batch.mixed(launch.batches.make_ups), groups, cores)
+
+
+# }}}

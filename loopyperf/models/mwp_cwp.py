@@ -9,8 +9,8 @@
 
 with CI = αcomp/αmem: to a roofline it adds that the pipelines fill and drain. The corrected model, MWP-CWP*, begins
 equation 28 with Λapp, in which computations have a latency too, and takes the greatest of the three (Lemeire,
-section 5.1). Each barrier of each group adds λmem·(MWP − 1), in which the group's requests drain (Hong and Kim,
-Fig. 11, with MWP ≤ ω).
+section 5.1), with MWP ≤ ω as Hong and Kim have it: few warps that have all of memory are fewer than MWP. Each barrier
+of each group adds λmem·(MWP − 1), in which the group's requests drain (Hong and Kim, Fig. 11, with MWP ≤ ω).
 
 S. Hong and H. Kim, An analytical model for a GPU architecture with memory-level and thread-level parallelism awareness,
 2009; Lemeire, section 2.3.
@@ -34,7 +34,7 @@ def cycles(warp: WarpDemand, occupancy: Floats, corrected: bool = False) -> Floa
     cwp = request / period + 1 if period else np.inf
     alone = warp.latency if corrected else warp.memory.completion + warp.compute.issue
     few = alone + period * (occupancy - 1)
-    memory_bound = warp.memory.issue * occupancy + period * mwp
+    memory_bound = warp.memory.issue * occupancy + period * (np.minimum(mwp, occupancy) if corrected else mwp)
     compute_bound = warp.compute.issue * occupancy + request
     if corrected:
         found = np.maximum(few, np.maximum(memory_bound, compute_bound))

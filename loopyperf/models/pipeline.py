@@ -11,11 +11,13 @@ from math import gcd
 from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.unrolling import runs_of_all
-from loopyperf.models.on_device.costs import busiest_and_rest
+from loopyperf.models import analytic, roofline
+from loopyperf.models.analytic import UnlikeGroups, explained, last_core
 from loopyperf.models.on_device.demand import LaunchDemand
 from loopyperf.models.on_device.shortened import FEW, shortened
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.result import Row
+from loopyperf.models.workload import busy_sides
 from loopyperf.pipeline import Simulation, simulate
 
 ISSUES = 3_000_000
@@ -26,15 +28,26 @@ def rows(launch: TimedLaunch) -> Iterator[Row]:
     """Yield what *launch* costs, in seconds, by simulating the core that has most to do.
 
     There is a row for every instruction on its busiest pipeline, and one for the rest of its time, in which results are
-    waited for. Some groups are simulated: all take no less than their busiest pipeline, nor than their longest warp.
+    waited for.
     """
+    return explained(launch, launch_cycles(launch))
+
+
+def launch_cycles(launch: TimedLaunch) -> float:
+    """Return how many cycles one execution of *launch* takes.
+
+    Some groups are simulated: all take no less than their busiest pipeline, nor than their longest warp.
+    """
+    if not launch.are_alike:
+        busiest = analytic.launch_cycles(roofline.cycles, launch, busy_sides)
+        return max(UnlikeGroups(launch, launch_cycles).cycles(), busiest)
     demand = launch.once(LaunchDemand)
     busiest = max(demand.busy.values(), default=0.0) * launch.execution.total_warps
     cycles = max(_Simulated(launch).cycles(), busiest)
-    if len(launch.graphs) > 1:
+    if len(launch.shares) > 1:
         with suppress(GraphError):  # a loop without a steady state: it is simulated alone
             cycles = demand.longest(cycles)
-    return busiest_and_rest(launch, cycles)
+    return cycles
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +68,7 @@ def explicit_part(launch: TimedLaunch, issues: int) -> Explicit:
     These are groups as a whole, as many at least as reside on the core at once; if even they issue more, with fewer
     passes of their loops, though not less than :data:`loopyperf.models.on_device.shortened.FEW`.
     """
-    return _Simulated(launch).explicit_part(issues)
+    return _Simulated(last_core(launch)).explicit_part(issues)
 
 
 class _Simulated:

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loopyperf.models.workload import Floats, Occupancy, TwoPipelines, WarpDemand, Workload, on_plain_numbers
+from loopyperf.models.workload import (
+    Floats,
+    Occupancy,
+    TwoPipelines,
+    WarpDemand,
+    Workload,
+    busy_sides,
+    on_plain_numbers,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,11 @@ def cycles(warp: WarpDemand, occupancy: Floats) -> Floats:
     demand, supply = curves
     throughput = [crossing(demand, supply, float(warps)) for warps in occupancy.flat]
     return occupancy / np.array(throughput).reshape(occupancy.shape)
+
+
+def sides(warp: WarpDemand) -> dict[str, tuple[float, float]]:
+    """Return the sides that :func:`cycles` is the greatest of: each subsystem, and ΣΛ (Lemeire, Theorem 1)."""
+    return {**busy_sides(warp), "latency": (0.0, sum(curve.latency for curve in _curves(warp)))}
 
 
 def cycles_per_run(workload: Workload, pipelines: TwoPipelines, occupancy: Occupancy) -> float | Floats:

@@ -10,12 +10,26 @@ V. Volkov, Understanding Latency Hiding on GPUs, 2016; Lemeire, section 2.2.
 
 import numpy as np
 
-from loopyperf.models.workload import Floats, Occupancy, TwoPipelines, WarpDemand, Workload, busiest, on_plain_numbers
+from loopyperf.models.workload import (
+    Floats,
+    Occupancy,
+    TwoPipelines,
+    WarpDemand,
+    Workload,
+    busiest,
+    busy_sides,
+    on_plain_numbers,
+)
 
 
 def cycles(warp: WarpDemand, occupancy: Floats) -> Floats:
     """Return the cycles of a run of *occupancy* warps."""
     return np.maximum(occupancy * busiest(warp), warp.latency)
+
+
+def sides(warp: WarpDemand) -> dict[str, tuple[float, float]]:
+    """Return the sides that :func:`cycles` is the greatest of: each subsystem, and the latency."""
+    return {**busy_sides(warp), "latency": (0.0, warp.latency)}
 
 
 def cycles_per_run(workload: Workload, pipelines: TwoPipelines, occupancy: Occupancy) -> float | Floats:

@@ -31,6 +31,8 @@ Occupancy = float | NDArray[Any]
 Floats = NDArray[np.float64]
 CyclesOfRun = Callable[["WarpDemand", Floats], Floats]
 """a model: the cycles of a run of ω warps of some demand, over an array of ω"""
+Sides = Callable[["WarpDemand"], Mapping[str, tuple[float, float]]]
+"""the sides of a model that is the greatest of them: name -> a and b, for a run of ω warps takes a·ω + b cycles"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,11 @@ class WarpDemand:
     def intervals(self) -> Sequence[Interval]:
         """Return the intervals of GPUMech (Lemeire, section 2.5)."""
         raise NotImplementedError
+
+
+def busy_sides(warp: WarpDemand) -> dict[str, tuple[float, float]]:
+    """Return a side for each subsystem, which a run of ω warps keeps busy ω times as long as one warp."""
+    return {name: (cycles, 0.0) for name, cycles in warp.busy.items()}
 
 
 def busiest(warp: WarpDemand) -> float:

@@ -28,8 +28,6 @@ workloads = st.builds(Workload, compute=st.integers(1, 300), memory=st.integers(
 ANOMALIES: dict[tuple[str, str], tuple[Workload, TwoPipelines, float, int]] = {
     # MWP falls from 1.5 to 1, below CWP = 1.015: computation bound, 1000·10 + 15, becomes memory bound, 15·10 + 1000.
     ("mwp-cwp", "memory.issue"): (Workload(1000, 1), TwoPipelines(Lambdas(1, 1), Lambdas(10, 15)), 1.5, 10),
-    # MWP = Λ/λ falls, and with it the time that the computation of MWP warps takes to fill.
-    ("mwp-cwp-corrected", "memory.issue"): (Workload(40, 1), TwoPipelines(Lambdas(1, 1), Lambdas(0.5, 100)), 1.5, 3),
     # Computation that takes longer hides more of the latency, and the latency counts for each warp.
     ("wfg", "compute.issue"): (Workload(20, 1), TwoPipelines(Lambdas(1, 1), Lambdas(1, 400)), 2, 30),
     ("wfg", "compute.completion"): (Workload(20, 1), TwoPipelines(Lambdas(0.1, 10), Lambdas(0.1, 400)), 2, 30),

@@ -42,7 +42,6 @@ class Executed:
 
     def of_all(self, place: int) -> isl.Set:
         """Return what all warps of a kind that is not uniform execute of a draft."""
-        assert self.kind.places is not None
         draft = self.program.drafts[place]
         found = self.launch.by_place(draft.statement, draft.conditions)
         return found & self.kind.places.insert_dims(SET, self.kind.places.dim(SET), len(draft.statement.loops))

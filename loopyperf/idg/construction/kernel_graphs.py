@@ -18,8 +18,10 @@ from loopyperf.idg.construction.instruction_access import checked_access, copied
 from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.warps.dispatch import Dispatch, Grid, dispatched, hosts_of
 from loopyperf.idg.warps.executions import LaunchExecutions
-from loopyperf.idg.warps.kinds import Kind
+from loopyperf.idg.warps.kinds import Kind, loops_by_place
+from loopyperf.idg.warps.points import Points
 from loopyperf.idg.warps.warp import grid_extent, warps_of_group
 from loopyperf.kernel import Kernel
 from loopyperf.sheet import Table
@@ -38,11 +40,18 @@ class WarpKind:
         self.example, self.host = executions.placement.warp(kind.example)
         """one of them, and the values of the host's loops around its launch"""
         self._made_of: tuple[LaunchProgram, LaunchExecutions, Kind] | None = (program, executions, kind)
+        self.unequal_loops = frozenset[str]() if kind.is_uniform else _loops_by_place(program, executions)
+        """loops whose passes are not the same in all of them"""
 
     @cached_property
     def graph(self) -> Idg:
         """Return the graph of the example."""
         return warp_graph(self._executed)
+
+    @cached_property
+    def accesses(self) -> int | Fraction:
+        """Return how often one of them loads from arrays or stores to them."""
+        return sum((each.executions for each in self.graph.instructions if each.origin is not None), 0)
 
     @property
     def _origin(self) -> tuple[LaunchProgram, LaunchExecutions, Kind]:
@@ -93,6 +102,8 @@ class LaunchGraphs:
     """work-groups along each axis"""
     local_memory: int | None
     """bytes of a work-group; None where they depend on a parameter"""
+    dispatch: Dispatch
+    """the groups in the order in which the hardware starts them"""
     assumed: tuple[Assumption, ...] = ()
     """which hardware axes were added"""
 
@@ -122,6 +133,31 @@ class LaunchGraphs:
     def representative(self) -> WarpKind:
         """Return the kind of most warps, which is that of the interior."""
         return self.kinds[0]
+
+    @property
+    def shares(self) -> Mapping[int, float]:
+        """Return kind of warps -> its share of all warps."""
+        every = sum(kind.warps for kind in self.kinds)
+        return {number: kind.warps / every for number, kind in enumerate(self.kinds)}
+
+    @property
+    def middle(self) -> Mapping[int, int]:
+        """Return the kinds of the warps of a group that accesses most, of the most frequent class of such groups."""
+        kind = self.kinds.index(self.accessing)
+        groups = {group: 0.0 for group, warps in enumerate(self.dispatch.classes) if kind in dict(warps)}
+        for times, order in self.dispatch.executions:
+            for run in order:
+                if run.group in groups:
+                    groups[run.group] += times * run.number
+        return dict(self.dispatch.classes[max(groups, key=lambda group: groups[group])])
+
+    @cached_property
+    def accessing(self) -> WarpKind:
+        """Return the kind of most warps of those that access much: if groups differ, most warps may be idle."""
+        if self.dispatch.is_uniform:
+            return self.representative
+        accesses = [kind.warps * kind.accesses for kind in self.kinds]
+        return next(kind for kind, number in zip(self.kinds, accesses, strict=True) if 2 * number >= max(accesses))
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,13 +209,31 @@ def _graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_siz
         for draft in program.drafts:  # what is stated is asked for, whether the representative warp executes it or not
             executions.weight(draft.statement, draft.conditions)
             stated_stride(program, draft)
-        kinds = (WarpKind(kind, executions, program) for kind in kinds_of_warps(program, executions))
+        kinds = kinds_of_warps(program, executions)
         grid = {axis: grid_extent(launch, axis, sizes) for axis in sorted(launch.group_axes)}
-        launches.append(LaunchGraphs(launch.name, tuple(kinds), grid, launch.local_memory, launch.assumptions))
+        dispatch = dispatched(kinds, _groups(executions, tuple(grid.values())))
+        of_warps = tuple(WarpKind(kind, executions, program) for kind in kinds)
+        launches.append(LaunchGraphs(launch.name, of_warps, grid, launch.local_memory, dispatch, launch.assumptions))
     longest = max(launches, key=_executed)
     graph = longest.representative.graph if longest.kinds else Idg((), (), ())
     return KernelIdg(
         graph.instructions, graph.edges, graph.body, graph.idle, kernel.name, longest.name, tuple(launches), dict(sizes)
+    )
+
+
+def _groups(executions: LaunchExecutions, extents: tuple[int, ...]) -> Grid:
+    """Return where the groups of a launch are."""
+    placement = executions.placement
+    hosts = hosts_of(Points(executions.warps), len(placement.host))
+    return Grid(hosts, extents, warps_of_group(placement.shape, placement.size))
+
+
+def _loops_by_place(program: LaunchProgram, executions: LaunchExecutions) -> frozenset[str]:
+    """Return the loops whose passes depend on where a warp is."""
+    return frozenset(
+        draft.statement.loops[place].iname
+        for draft in program.drafts
+        for place in loops_by_place(executions.by_place(draft.statement, draft.conditions), executions.placement.axes)
     )
 
 

@@ -51,14 +51,24 @@ class Placement:
 class Kind:
     """Warps that execute each statement equally often, or nearly so."""
 
-    places: isl.Set | None
-    """where they are, if they are not uniform"""
+    places: isl.Set
+    """where they are; with :attr:`values`, others may be there too"""
     warps: int
     """how many there are"""
     example: tuple[int, ...]
     """the place of one of them, in their middle"""
     is_uniform: bool
     """they execute each statement equally often"""
+    axes: tuple[int, ...] = ()
+    """the axes of :attr:`values`"""
+    values: tuple[tuple[int, ...], ...] = ()
+    """if any are listed: only the :attr:`places` with one of these values on :attr:`axes` are meant"""
+    numbers: tuple[Number, ...] = ()
+    """if they are not uniform: how often they execute something, each as a function of the place"""
+
+    def work(self, place: Sequence[int]) -> int:
+        """Return how often the warp at *place* executes those statements that these warps execute unequally often."""
+        return sum(number.at(dict(enumerate(place))) for number in self.numbers)
 
 
 def kinds_of(warps: isl.Set, executions: Sequence[isl.Set]) -> list[Kind]:
@@ -126,17 +136,29 @@ def _apart(executions: isl.Set, axes: int) -> _Part:
     parts = executions.get_basic_sets()
     if len(parts) != 1:
         return _Part(where, executions if parts else None)
-    loops = range(axes, executions.dim(SET))
-    tied = frozenset[int]().union(
-        *(group for group in groups(parts[0]) if min(group) < axes and not group.isdisjoint(loops))
-    )
+    tied = _tied(parts[0], axes)
     if not tied:
         return _Part(where, None)
     depending = parts[0]
     for place in range(axes):
         if place not in tied:
             depending = depending.drop_constraints_involving_dims(SET, place, 1)
-    return _Part(where, without(isl.Set.from_basic_set(depending), [place for place in loops if place not in tied]))
+    untied = [place for place in range(axes, executions.dim(SET)) if place not in tied]
+    return _Part(where, without(isl.Set.from_basic_set(depending), untied))
+
+
+def _tied(part: isl.BasicSet, axes: int) -> frozenset[int]:
+    """Return the dimensions of *part* that constraints tie to each other, where some are *axes* and some are loops."""
+    loops = range(axes, part.dim(SET))
+    return frozenset[int]().union(
+        *(group for group in groups(part) if min(group) < axes and not group.isdisjoint(loops))
+    )
+
+
+def loops_by_place(executions: isl.Set, axes: int) -> frozenset[int]:
+    """Return the loops of *executions*, numbered from the outermost, whose passes may depend on the *axes* before."""
+    tied = frozenset[int]().union(*(_tied(part, axes) for part in executions.get_basic_sets()))
+    return frozenset(place - axes for place in range(axes, executions.dim(SET)) if place in tied)
 
 
 def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[Kind]:
@@ -145,14 +167,14 @@ def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[Kind]:
     deciding = without(piece, [axis for axis in range(piece.dim(SET)) if axis not in axes])
     warps, listed = Points(piece).number, Points(deciding).number if axes else 0
     if not axes or listed > LISTED:
-        yield Kind(piece if axes else None, warps, _middle(piece), is_uniform=not axes)
+        yield Kind(piece, warps, _middle(piece), is_uniform=not axes, numbers=tuple(varying) if axes else ())
         return
     alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for place in sorted(tuple(map(int, row)) for row in points_listed(deciding)):
         found = tuple(number.at(dict(zip(axes, place, strict=True))) for number in varying)
         alike.setdefault(found, []).append(place)
     if len(alike) > MOST:
-        yield Kind(piece, warps, _middle(piece), is_uniform=False)
+        yield Kind(piece, warps, _middle(piece), is_uniform=False, numbers=tuple(varying))
         return
     beside = Points(without(piece, axes)).number
     is_product = warps == listed * beside
@@ -160,7 +182,7 @@ def _kinds_in(piece: isl.Set, varying: Sequence[Number]) -> Iterator[Kind]:
         here = (fixed(piece, dict(zip(axes, place, strict=True))) for place in places)
         number = len(places) * beside if is_product else sum(Points(each).number for each in here)
         middle = fixed(piece, dict(zip(axes, places[len(places) // 2], strict=True)))
-        yield Kind(None, number, _middle(middle), is_uniform=True)
+        yield Kind(piece, number, _middle(middle), is_uniform=True, axes=tuple(axes), values=tuple(places))
 
 
 def _middle(places: isl.Set) -> tuple[int, ...]:

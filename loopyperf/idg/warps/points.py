@@ -16,6 +16,7 @@ from loopyperf.errors import LoopyperfError, ParameterError
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
+DIV = isl.dim_type.div
 Box = tuple[range, ...]
 """intervals, one for each dimension; none is empty"""
 MOST_BOXES = 6
@@ -192,6 +193,41 @@ def linear_map(coordinates: Sequence[Linear], dimensions: int) -> isl.Map:
         values = values.add(each.on(space))
     to = isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, dimensions, len(coordinates))
     return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(to, values))
+
+
+# }}}
+
+
+# {{{ membership
+
+
+def contained(points: isl.Set, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of *rows*, each the coordinates of a point, are among *points*."""
+    found = np.zeros(len(rows), dtype=np.bool_)
+    for part in points.compute_divs().get_basic_sets():
+        known = [*rows.T]
+        for place in range(part.dim(DIV)):
+            floor = part.get_div(place)
+            known.append(_scaled(floor, known) // floor.get_denominator_val().to_python())
+        here = np.ones(len(rows), dtype=np.bool_)
+        for constraint in part.get_constraints():
+            value = _scaled(constraint.get_aff(), known)
+            here &= value == 0 if constraint.is_equality() else value >= 0
+        found |= here
+    return found
+
+
+def _scaled(expression: isl.Aff, known: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return *expression* times its denominator, given its dimensions and its divisions as far as it has them."""
+    denominator = expression.get_denominator_val()
+    places = [(isl.dim_type.in_, at) for at in range(expression.dim(isl.dim_type.in_))]
+    places += [(DIV, at) for at in range(expression.dim(DIV))]
+    value = np.full(len(known[0]), expression.get_constant_val().mul(denominator).to_python(), dtype=np.int64)
+    for (kind, at), each in zip(places, known, strict=False):
+        factor = expression.get_coefficient_val(kind, at).mul(denominator).to_python()
+        if factor:
+            value += factor * each
+    return value
 
 
 # }}}

@@ -7,7 +7,7 @@ round fetches stays for the next one if there is room for what both touch. Withi
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
@@ -51,6 +51,8 @@ class CachedGroups:
     launch: LaunchGraphs
     level: MemoryLevel
     residence: Residence
+    mean_of: Mapping[Way, float] = field(default_factory=dict[Way, float])
+    """what the mean group asks for, over what the one in the middle does"""
 
     @property
     def room(self) -> float:
@@ -63,7 +65,10 @@ class CachedGroups:
         if self.level.per == "core":
             places = [None] if len(self.launch.kinds) == 1 else self._places(1)
             room = self.room / self.residence.on_core
-            return _mean([neighbours(self.launch, 1, place).moved(room, ways) for place in places])
+            moved = _mean([neighbours(self.launch, 1, place).moved(room, ways) for place in places])
+            return (
+                {way: each * self.mean_of.get(way, 1.0) for way, each in moved.items()} if len(places) == 1 else moved
+            )
         everything = Groups.all_of(self.launch)
         if everything.lines * LINE <= self.level.size:
             return everything.moved(self.level.size, ways)
@@ -77,6 +82,9 @@ class CachedGroups:
         triangle.
         """
         here, *there = (neighbours(self.launch, at_once, place).lines for place in (None, *SIDES))
+        touching = tuple(place for place, lines in zip(SIDES, there, strict=True) if lines)
+        if len(touching) < len(SIDES):  # groups on a side are idle
+            return touching or (None,)
         return SIDES if max(sum(there), 2 * here) > MORE * min(sum(there), 2 * here) else (None,)
 
     def _moved_in_rounds(self, place: float | None, ways: Collection[Way]) -> dict[Way, float]:
@@ -119,7 +127,7 @@ class Groups:
     @cached_property
     def window(self) -> Window:
         """Return what is looked at of the launch."""
-        return self._sets.window(self.along, self.launch.representative.host)
+        return self._sets.window(self.along, self.launch.accessing.host)
 
     @cached_property
     def lines(self) -> Fraction:
@@ -167,7 +175,7 @@ def neighbours(launch: LaunchGraphs, number: int, place: float | None = None) ->
     found: dict[int, range] = {}
     for axis, length in sorted(launch.grid.items()):
         here = min(length, max(1, number))
-        about = launch.representative.example.groups.get(axis, 0) if place is None else int(place * length)
+        about = launch.accessing.example.groups.get(axis, 0) if place is None else int(place * (length - 1))
         first = min(max(0, about - here // 2), length - here)
         found[axis] = range(first, first + here)
         number = -(-number // here)

@@ -6,7 +6,7 @@ mean, over the groups, of the warp that takes longest.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from statistics import fmean
 
 from loopyperf.device.throughput import ARITHMETIC
@@ -15,9 +15,10 @@ from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.metrics import Interval, Lambdas, intervals, waited_for, warp_latency, work_flow_graph
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
+from loopyperf.models.on_device.batches import MakeUp
 from loopyperf.models.on_device.timed_graph import TimedGraph
 from loopyperf.models.on_device.timed_launch import TimedLaunch
-from loopyperf.models.on_device.timing import Timed
+from loopyperf.models.on_device.timing import Timed, partitions
 from loopyperf.models.pipeline_names import ISSUE, START
 from loopyperf.models.work_flow import FlowNode, WorkFlow
 from loopyperf.models.workload import Share, WarpDemand
@@ -29,9 +30,11 @@ MEMORY = ("global", SPACE)
 class LaunchDemand(WarpDemand):
     """What one warp of a launch asks of a core, on average over all of them (a :class:`WarpDemand`)."""
 
-    def __init__(self, launch: TimedLaunch) -> None:
-        """Take the launch; what is asked for is found then."""
-        self.launch = launch
+    def __init__(self, launch: TimedLaunch, group: MakeUp | None = None) -> None:
+        """Take the launch, or the warps of one *group* of it alone; what is asked for is found then."""
+        self.launch, self.group = launch, group
+        size = launch.launch.warps_per_group
+        self.shares = launch.shares if group is None else {program: each / size for program, each in group.items()}
 
     @cached_property
     def warps_per_group(self) -> int:
@@ -52,14 +55,14 @@ class LaunchDemand(WarpDemand):
         if self.launch.start is not None:
             found[START] = float(self.launch.start.issue)
         if self.launch.device.stated("issue_limit"):
-            instructions = sum(executions for executions, _, _ in self.launch.executed())
+            instructions = sum(executions for executions, _, _ in self.launch.executed(self.shares))
             found[ISSUE] = instructions / self.launch.device.issue_limit
         return found
 
     def _busy(self, is_counted: Callable[[Instruction], bool]) -> dict[str, float]:
         """Return pipeline -> the cycles that some instructions of a warp keep it busy."""
         found: dict[str, float] = {}
-        for executions, instruction, times in self.launch.executed():
+        for executions, instruction, times in self.launch.executed(self.shares):
             for time in times if is_counted(instruction) else ():
                 found[time.pipeline] = found.get(time.pipeline, 0.0) + executions * float(time.issue)
         return found
@@ -74,7 +77,7 @@ class LaunchDemand(WarpDemand):
         """Return all instructions but barriers and those of :attr:`memory`, as if one pipeline executed them."""
         counted = [
             (executions, instruction, times)
-            for executions, instruction, times in self.launch.executed()
+            for executions, instruction, times in self.launch.executed(self.shares)
             if not is_memory(instruction) and instruction.kind != "barrier"
         ]
         issue = sum(executions * _issue(times) for executions, _, times in counted)
@@ -83,14 +86,14 @@ class LaunchDemand(WarpDemand):
     @cached_property
     def memory(self) -> Share:
         """Return the accesses of global and private memory; their Σλ are those of the busiest of its levels."""
-        counted = [each for each in self.launch.executed() if is_memory(each[1])]
+        counted = [each for each in self.launch.executed(self.shares) if is_memory(each[1])]
         busiest = max(self._busy(is_memory).values(), default=0.0)
         return Share(sum(executions for executions, _, _ in counted), busiest, lambda: _waited(counted))
 
     @cached_property
     def barriers(self) -> float:
         """Return αsync."""
-        return sum(executions for executions, each, _ in self.launch.executed() if each.kind == "barrier")
+        return sum(executions for executions, each, _ in self.launch.executed(self.shares) if each.kind == "barrier")
 
     # }}}
 
@@ -99,11 +102,11 @@ class LaunchDemand(WarpDemand):
     @cached_property
     def latency(self) -> float:
         """Return Λapp, in cycles: that of a warp alone in its partition of the core."""
-        alone: dict[int, float] = {}
-        for warp in self.launch.warps:
-            if id(warp) not in alone:
-                alone[id(warp)] = _alone(warp)
-        every = [alone[id(warp)] for warp in self.launch.warps]
+        if self.group is not None:
+            return max(self.launch.once(_latencies)(program) for program in self.group)
+        warps = self.launch.placed(self.launch.alone)
+        alone = {id(warp): _alone(warp) for warp in {id(warp): warp for warp in warps}.values()}
+        every = [alone[id(warp)] for warp in warps]
         size = self.warps_per_group
         return fmean(max(every[first : first + size]) for first in range(0, len(every), size))
 
@@ -113,7 +116,7 @@ class LaunchDemand(WarpDemand):
         The launch takes no less. Raises :class:`GraphError` as
         :func:`loopyperf.idg.metrics.latency.warp_latency` does.
         """
-        for warp in self.launch.graphs.values():
+        for warp in (self.launch.graphs[program] for program in self.shares):
             if _one_after_the_other(warp) > least:
                 least = max(least, _alone(warp))
         return least
@@ -122,13 +125,13 @@ class LaunchDemand(WarpDemand):
     def work_flows(self) -> Sequence[tuple[float, WorkFlow]]:
         """Return the work flow of each kind of warps, with its share of them."""
         launch = self.launch
-        return [(share, _work_flow(launch.machine[kind], launch.timed[kind])) for kind, share in launch.shares.items()]
+        return [(share, _work_flow(launch.machine[kind], launch.timed[kind])) for kind, share in self.shares.items()]
 
     @cached_property
     def intervals(self) -> Sequence[Interval]:
         """Return the intervals of GPUMech, of all kinds of warps, each with its share."""
         found: list[Interval] = []
-        for kind, share in self.launch.shares.items():
+        for kind, share in self.shares.items():
             graph, timed = self.launch.machine[kind], self.launch.timed[kind]
             times = {id(each): every for each, every in zip(graph.instructions, timed, strict=True)}
             own = intervals(graph, lambda each, times=times: _single(each, times[id(each)]), memory=MEMORY)
@@ -136,6 +139,22 @@ class LaunchDemand(WarpDemand):
         return found
 
     # }}}
+
+
+def of_groups(launch: TimedLaunch) -> tuple[LaunchDemand, ...]:
+    """Return what a warp asks of a core, on average over a group, for each make-up of the groups of *launch*."""
+    return tuple(LaunchDemand(launch, each) for each in launch.batches.make_ups)
+
+
+def _latencies(launch: TimedLaunch) -> Callable[[int], float]:
+    """Return what tells how long a warp takes alone in its partition that executes a program."""
+    parts = partitions(launch.device)
+
+    @cache
+    def latency(program: int) -> float:
+        return _alone(launch.alone[program].in_partition(0, parts))
+
+    return latency
 
 
 def is_floating_point(instruction: Instruction) -> bool:

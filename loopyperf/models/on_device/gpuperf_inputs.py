@@ -4,7 +4,7 @@ Of what the paper took from profilers, an emulator and disassembly: instructions
 graphs, transactions from the addresses of the lanes, how far accesses go from the layer conditions.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -12,6 +12,7 @@ from statistics import fmean
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, global_levels
 from loopyperf.idg.access.sectors import LINE, SECTOR
+from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics import ilp, mlp
 from loopyperf.idg.program import Instruction
 from loopyperf.models.gpuperf import Analysis, Inputs, Parameters, analyse
@@ -174,7 +175,7 @@ class LaunchInputs:
         level = self.launch.device.level(DRAM)
         if level.stated("departure_delay"):
             return level.departure_delay
-        return LINE / bytes_per_cycle(self.launch.device, level) * self.launch.balance
+        return LINE / bytes_per_cycle(self.launch.device, level) * self.launch.balance_of(DRAM)
 
     @cached_property
     def inputs(self) -> Inputs:
@@ -183,7 +184,7 @@ class LaunchInputs:
         requests = sum(each.executions for each in self.requests)
         special = self._number(lambda each: each.kind == SPECIAL)
         computing = self.computing
-        active = min(launch.device.cores, launch.launch.groups)
+        active = launch.active_cores
         touched = sectors_touched(launch.launch) * SECTOR / self._moved
         return Inputs(
             insts=sum(each.executions for each in self.others) - special + requests,
@@ -193,11 +194,11 @@ class LaunchInputs:
             fp_insts=self._number(is_floating_point),
             total_warps=launch.warps_of_core * active,
             active_sms=active,
-            n=launch.execution.concurrent_warps,
+            n=min(launch.execution.concurrent_warps, launch.warps_of_core / launch.launch.times),
             avg_trans_warp=self._mean([(each.executions, each.transactions) for each in self.requests], 1.0),
             size_of_data=launch.launch.times * touched / active,
-            ilp=self._over_kinds({kind: float(ilp(graph)) for kind, graph in launch.machine.items()}),
-            mlp=self._over_kinds({kind: float(mlp(graph, MEMORY)) for kind, graph in launch.machine.items()}),
+            ilp=self._over_programs(lambda graph: float(ilp(graph))),
+            mlp=self._over_programs(lambda graph: float(mlp(graph, MEMORY))),
             avg_inst_lat=self._mean([(each.executions, each.completion) for each in computing], 1.0),
             amat=self._amat,
             o_bank=sum(each.executions * each.conflicts for each in self.others) * launch.warps_of_core,
@@ -243,13 +244,14 @@ class LaunchInputs:
         """Return the cycles of all executions of a request in a warp."""
         return request.executions * self.latency(request)
 
-    # {{{ over kinds of warps
+    # {{{ over programs of warps
 
     def _number(self, is_counted: Callable[[Instruction], bool]) -> float:
         return sum(each.executions for each in self.others if is_counted(each.instruction))
 
-    def _over_kinds(self, values: Mapping[int, float]) -> float:
-        return fmean(values.values(), weights=[self.launch.shares[kind] for kind in values])
+    def _over_programs(self, value: Callable[[Idg], float]) -> float:
+        shares, programs = self.launch.shares, self.launch.machine
+        return fmean([value(programs[each]) for each in shares], weights=list(shares.values()))
 
     # }}}
 

@@ -6,16 +6,18 @@ by the device's description. Pipelines that serve the accesses of several memori
 ``"local: private"``. ``"launches"`` are as many as there are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from loopyperf.models.on_device.columns import column_of
-from loopyperf.models.on_device.demand import LaunchDemand
+from loopyperf.models.on_device.demand import LaunchDemand, of_groups
 from loopyperf.models.on_device.processor_shares import cycles_of_work_items
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
 from loopyperf.models.pipeline_names import ISSUE, LATENCY, LAUNCHES, START
 
 Busy = dict[str, dict[str, float]]
 """column -> source -> seconds; of launches, their number"""
+OfWarp = Callable[[TimedLaunch, LaunchDemand], Iterator[tuple[str, str, float]]]
+"""columns of a warp, each with a source and its cycles"""
 
 
 def pipeline_shares(kernel: TimedKernel) -> Busy:
@@ -24,9 +26,9 @@ def pipeline_shares(kernel: TimedKernel) -> Busy:
     Raises :class:`MissingNumberError` and :class:`OccupancyError` as :attr:`TimedKernel.launches` does.
     """
     found: Busy = {}
-    cycles = cycles_of_warps if kernel.device.lanes == "together" else cycles_of_work_items
+    of_warp = cycles_of_warp if kernel.device.lanes == "together" else cycles_of_work_items
     for launch in kernel.launches:
-        for column, source, busy in cycles(launch):
+        for column, source, busy in _of_core(launch, of_warp):
             sources = found.setdefault(column, {})
             sources[source] = sources.get(source, 0.0) + busy / kernel.device.clock
     found[LAUNCHES] = {f"launch of {each.name}": float(each.times) for each in kernel.graphs.launches}
@@ -38,15 +40,50 @@ def busy_seconds(kernel: TimedKernel) -> dict[str, float]:
     return {column: sum(sources.values()) for column, sources in pipeline_shares(kernel).items()}
 
 
-def cycles_of_warps(launch: TimedLaunch) -> Iterator[tuple[str, str, float]]:
-    """Yield the columns of *launch* on a core whose warps execute together, each with a source and its cycles."""
-    demand, warps, name = launch.once(LaunchDemand), launch.warps_of_core, f"launch of {launch.launch.name}"
-    for executions, instruction, times in launch.executed():
+def cycles_of_warp(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[tuple[str, str, float]]:
+    """Yield the columns of a warp on a core whose warps execute together, each with a source and its cycles."""
+    name = f"launch of {launch.launch.name}"
+    for executions, instruction, times in launch.executed(demand.shares):
         for time in times:
             column = column_of(time.pipeline, instruction, launch)
-            yield column, instruction.label, executions * float(time.issue) * warps
+            yield column, instruction.label, executions * float(time.issue)
     for column in (START, ISSUE):
         if column in demand.busy:
-            yield column, name, demand.busy[column] * warps
-    at_once = min(launch.execution.concurrent_warps, launch.execution.total_warps)
-    yield LATENCY, name, demand.latency * warps / at_once
+            yield column, name, demand.busy[column]
+    yield LATENCY, name, demand.latency / min(launch.execution.concurrent_warps, launch.execution.total_warps)
+
+
+def _of_core(launch: TimedLaunch, of_warp: OfWarp) -> Iterator[tuple[str, str, float]]:
+    """Yield the columns of *launch*, each with a source and the cycles of the core that has most of it.
+
+    Where groups differ, each column is dealt to cores on its own, and grows with any work that is added to it.
+    """
+    rows = list(of_warp(launch, launch.once(LaunchDemand)))
+    if launch.are_alike:
+        yield from ((column, source, cycles * launch.warps_of_core) for column, source, cycles in rows)
+        return
+    means, most = _columns(rows), _most(launch, of_warp)
+    for column, source, cycles in rows:
+        yield column, source, cycles / means[column] * most[column] if means[column] else 0.0
+
+
+def _most(launch: TimedLaunch, of_warp: OfWarp) -> dict[str, float]:
+    """Return column -> the cycles of the core with most of it, in all executions of a launch whose groups differ."""
+    size, demands = launch.launch.warps_per_group, launch.once(of_groups)
+    groups = [_columns(of_warp(launch, demand)) for demand in demands]
+    names = dict.fromkeys(name for each in groups for name in each)
+    most = {
+        name: size * launch.batches.most([each.get(name, 0.0) for each in groups], launch.device.cores)
+        for name in names
+    }
+    if LATENCY in most:
+        latency = [demand.latency for demand in demands]
+        most[LATENCY] = max(most[LATENCY], *(batch.most(latency) for _, batch in launch.batches.every))
+    return {name: cycles * launch.launch.times for name, cycles in most.items()}
+
+
+def _columns(rows: Iterable[tuple[str, str, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for column, _, cycles in rows:
+        found[column] = found.get(column, 0.0) + cycles
+    return found

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from loopyperf.idg.metrics import executed_one_by_one, slowest_recurrence
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.columns import column_of, is_of_device
+from loopyperf.models.on_device.demand import LaunchDemand
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.on_device.timing import Timed
 from loopyperf.models.pipeline_names import ISSUE, START, in_files
@@ -19,15 +20,15 @@ RECURRENCES = "recurrences"
 ONE_BY_ONE = "one by one"
 
 
-def cycles_of_work_items(launch: TimedLaunch) -> Iterator[tuple[str, str, float]]:
-    """Yield the columns of *launch* on a core that loops over work-items, each with a source and its cycles."""
-    name, warps = f"launch of {launch.launch.name}", launch.warps_of_core
+def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[tuple[str, str, float]]:
+    """Yield the columns of a warp on a core that loops over work-items, each with a source and its cycles."""
+    name = f"launch of {launch.launch.name}"
     work_items = launch.launch.work_items / launch.launch.warps_per_group
-    for kind, share in launch.shares.items():
+    for kind, share in demand.shares.items():
         graph, timed = launch.machine[kind], launch.timed[kind]
         alone = executed_one_by_one(graph)
         for place, (instruction, times) in enumerate(zip(graph.instructions, timed, strict=True)):
-            executed = share * float(instruction.executions) * warps
+            executed = share * float(instruction.executions)
             source = instruction.label
             if place not in alone:
                 yield ISSUE, name, executed / launch.device.issue_limit
@@ -48,9 +49,9 @@ def cycles_of_work_items(launch: TimedLaunch) -> Iterator[tuple[str, str, float]
         waited = slowest_recurrence(graph, [_completion(times) for times in timed], alone)
         for place, cycles in waited.items():
             each = graph.instructions[place]
-            yield f"{RECURRENCES}: {_kind(each)}", each.label, cycles * work_items * share * warps
+            yield f"{RECURRENCES}: {_kind(each)}", each.label, cycles * work_items * share
     if launch.device.stated("group_start"):
-        yield START, name, launch.device.group_start * warps / launch.launch.warps_per_group
+        yield START, name, launch.device.group_start / launch.launch.warps_per_group
 
 
 def _of_one(launch: TimedLaunch, instruction: Instruction, time: Timed) -> float:

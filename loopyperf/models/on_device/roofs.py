@@ -26,6 +26,7 @@ from loopyperf.models.on_device.demand import LaunchDemand, is_memory
 from loopyperf.models.on_device.timed_launch import TimedKernel, TimedLaunch
 from loopyperf.models.on_device.timing import WAVEFRONT, Timing, reaching
 from loopyperf.models.pipeline_names import ISSUE
+from loopyperf.models.workload import busy_sides
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration, number_of, prefixed
 
@@ -228,7 +229,7 @@ def _under_roofs(launch: TimedLaunch, roofs: _Roofs, bandwidths: Mapping[str, fl
         moved[memory] = moved.get(memory, 0.0) + of_warp * warps
     busy = launch.once(LaunchDemand).busy
     bound = max(busy, key=lambda name: busy[name])
-    seconds = launch_cycles(roofline.cycles, launch) * graphs.times / launch.device.clock
+    seconds = launch_cycles(roofline.cycles, launch, busy_sides) * graphs.times / launch.device.clock
     slopes = [moved[memory] / bandwidth for memory, bandwidth in bandwidths.items() if memory in moved]
     return LaunchUnderRoofs(
         name=graphs.name,

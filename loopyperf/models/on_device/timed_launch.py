@@ -6,14 +6,17 @@ device (:mod:`loopyperf.models.on_device.timing`). What a core then makes of it 
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import repeat
 from math import gcd
 from typing import Any, TypeVar
 
 from loopyperf.assumptions import Assumed, sentences
 from loopyperf.counts.magnitude import numbered
 from loopyperf.device.description import Device
+from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.substitutes import completed
 from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
@@ -23,16 +26,20 @@ from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.aspects import ASPECTS, Aspect
+from loopyperf.models.on_device.batches import Batches, MakeUp
 from loopyperf.models.on_device.cached_groups import Residence, Way
 from loopyperf.models.on_device.compiled_launch import compiled
 from loopyperf.models.on_device.representative_groups import dealt_out
+from loopyperf.models.on_device.shortened import Light, light
 from loopyperf.models.on_device.substitutions import Substitution, limit_substitutions, substitution_notes
 from loopyperf.models.on_device.timed_graph import TimedGraph
-from loopyperf.models.on_device.timing import Timed, Timing, partitions, steady
+from loopyperf.models.on_device.timing import Timed, Timing, partitions, reaching, steady
 from loopyperf.models.on_device.traffic import Served, levels_that_serve, levels_that_serve_stacks
 from loopyperf.models.on_device.warp_accesses import WarpAccesses
 
 Made = TypeVar("Made")
+Programs = Mapping[int, tuple[tuple[Timed, ...], ...]]
+"""program -> for each instruction, how long it takes on each pipeline that it needs"""
 PLACES: Mapping[Placement, bool] = {"registers": False, "private memory": True}
 """where all arrays may live of which that is unsure, and whether that is in memory"""
 
@@ -99,11 +106,23 @@ class TimedLaunch:
         """Time *launch*; see :class:`TimedKernel`."""
         self.launch, self.device = launch, completed(device)
         self._made: dict[Any, Any] = {}
-        self._times: dict[Hashable, tuple[Timed, ...]] = {}
         self.order = tuple(dealt_out(launch))
         """the kinds of the warps of one or more groups one after the other; one alone where all are of one kind"""
         self.compiled = compiled(launch, self.device, placement, concurrent_groups)
-        self.machine, self.execution = self.compiled.machine, self.compiled.execution
+        self.execution = self.compiled.execution
+        self.groups: float = self.execution.total_groups
+        """of the core that ends last"""
+        self.active_cores = min(self.device.cores, launch.groups)
+        """about so many cores have as much to do as that one"""
+        light = dict(self._light())
+        self.machine = {**self.compiled.machine, **{each.program: each.graph for each in light.values()}}
+        """program -> its machine graph: those of the kinds of warps, then light ones of kinds of unequal work"""
+        self.are_alike = launch.dispatch.is_uniform
+        """all groups do the same work"""
+        self.batches = Batches.of(launch, light)
+        """the groups in the order in which they start"""
+        self.shares = launch.shares
+        """program -> its share of all warps"""
         self._serve()
         self.assumed: tuple[Assumed, ...] = (
             *launch.assumed,
@@ -114,13 +133,29 @@ class TimedLaunch:
 
     # {{{ how far accesses go, and how long instructions take
 
-    def _sectors(self) -> dict[Way, float]:
-        """Return the sectors that the loads of each array, and the stores to it, ask for in a group, on average."""
+    def _light(self) -> Iterator[tuple[int, Light]]:
+        """Yield the kinds of warps of unequal work, each with its light program, if groups differ."""
+        kinds = self.launch.kinds
+        for kind, each in enumerate(kinds if not self.launch.dispatch.is_uniform else ()):
+            found = light(self.compiled.machine[kind], len(kinds) + kind, each.unequal_loops)
+            if found is not None:
+                yield kind, found
+
+    def _sectors(self, warps: Mapping[int, float]) -> dict[Way, float]:
+        """Return the sectors that the loads of each array, and the stores to it, ask for in so many *warps*."""
         found: defaultdict[Way, float] = defaultdict(float)
-        for kind, share in self.shares.items():
-            for way, number in self.accesses[kind].sectors_by_way.items():
-                found[way] += share * self.launch.warps_per_group * number
+        for kind, number in warps.items():
+            for way, sectors in self.accesses[kind].sectors_by_way.items():
+                found[way] += number * sectors
         return found
+
+    def _serving(self) -> dict[Way, Served]:
+        """Return how far accesses go: those of the mean group, by the one in the middle of those that access most."""
+        launch = self.launch
+        sectors = self._sectors({kind: share * launch.warps_per_group for kind, share in self.shares.items()})
+        middle = sectors if self.are_alike else self._sectors(launch.middle)
+        mean_of = {way: number / middle[way] for way, number in sectors.items() if middle.get(way)}
+        return levels_that_serve(launch, self.device, self.residence, sectors, mean_of)
 
     @cached_property
     def stacks_served(self) -> Mapping[str, Served]:
@@ -135,39 +170,90 @@ class TimedLaunch:
         launch, device = self.launch, self.device
         at_once = min(self.execution.concurrent_groups, self.execution.total_groups)
         self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
-        self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.machine.items()}
-        """kind of warps -> what its loads and stores ask of memory"""
-        self.timing = Timing(device, self.balance)
-        self.served = levels_that_serve(launch, device, self.residence, self._sectors())
+        kinds = len(launch.kinds)
+        self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.compiled.machine.items()}
+        self.accesses |= {program: self.accesses[program - kinds] for program in self.machine if program >= kinds}
+        """program -> what each of its loads and stores asks of memory"""
+        self.served = self._serving()
         """how far the loads and the stores of each array go"""
-        self.timed: Mapping[int, tuple[tuple[Timed, ...], ...]] = {kind: self._timed(kind) for kind in self.machine}
-        """kind of warps -> for each instruction of its graph, how long it takes on each pipeline that it needs"""
+        self.timing = Timing(device, self.balance, dict(self._balances()))
+        self.timed = self._all_timed(self.timing)
+        """program -> for each instruction of its graph, how long it takes on each pipeline that it needs"""
         self.start = self.timing.start(launch.warps_per_group)
         """how long a warp takes to begin; None if nothing is known"""
 
-    def _timed(self, kind: int) -> tuple[tuple[Timed, ...], ...]:
-        graph = self.machine[kind]
-        accesses = self.accesses[kind]
-        return tuple(self._of(accesses, number, each) for number, each in enumerate(graph.instructions))
+    def _all_timed(self, timing: Timing) -> Programs:
+        times: dict[Hashable, tuple[Timed, ...]] = {}
+        found: dict[int, tuple[tuple[Timed, ...], ...]] = {}
+        kinds = len(self.launch.kinds)
+        for program, graph in self.machine.items():
+            accesses, instructions = self.accesses[program], enumerate(graph.instructions)
+            found[program] = (
+                found[program - kinds]
+                if program >= kinds
+                else tuple(self._once_timed(times, self._of(timing, accesses, *each)) for each in instructions)
+            )
+        return found
 
-    def _of(self, accesses: WarpAccesses, number: int, instruction: Instruction) -> tuple[Timed, ...]:
-        """Return how long an instruction takes. Most are copies of others, which are not timed again."""
+    def _of(
+        self, timing: Timing, accesses: WarpAccesses, number: int, instruction: Instruction
+    ) -> tuple[Hashable, Callable[[], Iterable[Timed]]]:
+        """Return what decides how long an instruction takes, and what tells it."""
         kind, subsystem = instruction.kind, instruction.subsystem
         if instruction.reference is None or instruction.is_idle:
             what = kind, instruction.dtype, subsystem, instruction.is_idle, instruction.text
-            return self._once_timed(what, lambda: [self.timing.arithmetic(instruction)])
+            return what, lambda: [timing.arithmetic(instruction)]
         if subsystem == "local":
             wavefronts = accesses.wavefronts(number)
-            return self._once_timed((subsystem, wavefronts), lambda: [self.timing.local_memory(wavefronts)])
+            return (subsystem, wavefronts), lambda: [timing.local_memory(wavefronts)]
         asked, array = accesses.asked(number), "" if subsystem == SPACE else instruction.reference.array
-        return self._once_timed(
-            (kind, subsystem, array, asked), lambda: self.timing.memory(kind, self.serving(instruction), asked)
-        )
+        return (kind, subsystem, array, asked), lambda: timing.memory(kind, self.serving(instruction), asked)
 
-    def _once_timed(self, what: Hashable, find: Callable[[], Iterable[Timed]]) -> tuple[Timed, ...]:
-        if what not in self._times:
-            self._times[what] = tuple(map(steady, find()))
-        return self._times[what]
+    @staticmethod
+    def _once_timed(
+        times: dict[Hashable, tuple[Timed, ...]], question: tuple[Hashable, Callable[[], Iterable[Timed]]]
+    ) -> tuple[Timed, ...]:
+        """Return how long an instruction takes. Most are copies of others, which are not timed again."""
+        what, find = question
+        if what not in times:
+            times[what] = tuple(map(steady, find()))
+        return times[what]
+
+    def _balances(self, *, one_group: bool = False) -> Iterator[tuple[str, float]]:
+        """Yield each level that all cores share, and what the mean core moves over what the core moves with most.
+
+        With *one_group*, a core has no more than one group. Nothing is yielded where all groups do the same work.
+        """
+        if self.launch.dispatch.is_uniform:
+            return
+        cores = self.device.cores
+        for level in self.device.memory:
+            if level.per == "device":
+                moved = [
+                    sum(number * self._moved[program].get(level.name, 0.0) for program, number in each.items())
+                    for each in self.batches.make_ups
+                ]
+                most = (
+                    max(batch.value(moved) for _, batch in self.batches.every)
+                    if one_group
+                    else self.batches.most(moved, cores)
+                )
+                every = self.batches.total(moved) / self.batches.executions
+                yield level.name, min(1.0, every / (cores * most)) if most else 1.0
+
+    @cached_property
+    def _moved(self) -> Mapping[int, Mapping[str, float]]:
+        """Return program -> level of memory -> the sectors that it moves."""
+        found: dict[int, dict[str, float]] = {}
+        for program, graph in self.machine.items():
+            moved: defaultdict[str, float] = defaultdict(float)
+            for number, each in enumerate(graph.instructions):
+                if each.reference is not None and each.subsystem != "local" and not each.is_idle:
+                    sectors = self.accesses[program].asked(number).sectors * float(each.executions)
+                    for level, share in reaching(each.kind, self.serving(each)).items():
+                        moved[level] += sectors * share
+            found[program] = moved
+        return found
 
     def serving(self, instruction: Instruction) -> Served:
         """Return how far an access of global or private memory goes."""
@@ -177,20 +263,40 @@ class TimedLaunch:
 
     @cached_property
     def graphs(self) -> Mapping[int, TimedGraph]:
-        """Return kind of warps -> its machine graph with latencies, on the pipelines of a core as a whole.
+        """Return program -> its machine graph with latencies, on the pipelines of a core as a whole.
 
         What is executed in a share of the passes takes so much less in each of them.
         """
+        return self._with_latencies(self.timed, self.start)
+
+    @cached_property
+    def alone(self) -> Mapping[int, TimedGraph]:
+        """Return :attr:`graphs` of warps whose core has one group, and whose group has no more of a level than that.
+
+        How long a warp takes alone then does not fall when a core gets another group.
+        """
+        balance = min(1.0, self.launch.groups / self.device.cores)
+        balances = dict(self._balances(one_group=True))
+        if (balance, balances) == (self.timing.balance, self.timing.balances):
+            return self.graphs
+        timing = Timing(self.device, balance, balances)
+        return self._with_latencies(self._all_timed(timing), timing.start(self.launch.warps_per_group))
+
+    def _with_latencies(self, programs: Programs, start: Lambdas | None) -> Mapping[int, TimedGraph]:
         found: dict[int, TimedGraph] = {}
-        for kind, graph in self.machine.items():
-            pairs = zip(self.timed[kind], shares_of_runs(graph), strict=True)
+        for program, graph in self.machine.items():
+            pairs = zip(programs[program], shares_of_runs(graph), strict=True)
             timed = [[steady(time.times(share)) for time in times] for times, share in pairs]
-            found[kind] = TimedGraph.of(graph, timed, self.start)
+            found[program] = TimedGraph.of(graph, timed, start)
         return found
 
     @cached_property
     def warps(self) -> tuple[TimedGraph, ...]:
-        """Return the graphs of the warps of some groups one after the other, each on the pipelines of its partition.
+        """Return the graphs of the warps of some groups one after the other, each on the pipelines of its partition."""
+        return self.placed(self.graphs)
+
+    def placed(self, graphs: Mapping[int, TimedGraph]) -> tuple[TimedGraph, ...]:
+        """Return the *graphs* of the warps of some groups one after the other, each in its partition.
 
         They are those of so many groups that the next ones begin in the first partition again.
         """
@@ -198,7 +304,7 @@ class TimedLaunch:
         order = list(self.order) * (self.launch.warps_per_group if len(self.order) == 1 else 1)
         order *= parts // gcd(len(order), parts)
         placed = [(kind, number % parts) for number, kind in enumerate(order)]
-        found = {(kind, part): self.graphs[kind].in_partition(part, parts) for kind, part in set(placed)}
+        found = {(kind, part): graphs[kind].in_partition(part, parts) for kind, part in set(placed)}
         return tuple(found[each] for each in placed)
 
     # }}}
@@ -215,16 +321,55 @@ class TimedLaunch:
             self._made[make] = make(self)
         return self._made[make]
 
-    @property
-    def shares(self) -> Mapping[int, float]:
-        """Return kind of warps -> its share of all warps."""
-        every = sum(kind.warps for kind in self.launch.kinds)
-        return {number: kind.warps / every for number, kind in enumerate(self.launch.kinds)}
+    def like(self, group: MakeUp, groups: float, active_cores: int = 1) -> "TimedLaunch":
+        """Return a launch of which the core that ends last has so many *groups*, all with the warps of *group*."""
+        found = copy(self)
+        found.__dict__.pop("warps", None)
+        size = self.launch.warps_per_group
+        found._made, found.are_alike, found.groups, found.active_cores = {}, True, groups, active_cores
+        found.shares = {program: number / size for program, number in group.items()}
+        found.order = tuple(self._in_place(group))
+        found.execution = replace(self.execution, total_groups=max(1, round(groups)))
+        return found
 
-    def executed(self) -> Iterator[tuple[float, Instruction, tuple[Timed, ...]]]:
-        """Yield how often a warp executes each instruction, on average over all kinds, it, and how long it takes."""
-        for kind, share in self.shares.items():
-            for instruction, times in zip(self.machine[kind].instructions, self.timed[kind], strict=True):
+    @property
+    def group(self) -> MakeUp:
+        """Return the warps of the mean group."""
+        return {program: share * self.launch.warps_per_group for program, share in self.shares.items()}
+
+    @cached_property
+    def evenly(self) -> "TimedLaunch":
+        """Return the launch with equal parts for all cores of what they share."""
+        return self.with_balance(1.0)
+
+    def with_balance(self, balance: float) -> "TimedLaunch":
+        """Return the launch as if its mean core had so much of what the core with most work has."""
+        found = copy(self)
+        for name in ("warps", "graphs", "evenly"):
+            found.__dict__.pop(name, None)
+        found._made, found.timing = {}, Timing(self.device, balance)
+        found.timed = found._all_timed(found.timing)
+        found.start = found.timing.start(self.launch.warps_per_group)
+        return found
+
+    def _in_place(self, group: MakeUp) -> Iterator[int]:
+        """Yield the programs of the warps of *group*, in the order of their numbers."""
+        kinds = self.launch.kinds
+        numbers: defaultdict[int, float] = defaultdict(float)
+        for program, number in group.items():
+            numbers[program % len(kinds)] += number
+        for kind in sorted(numbers, key=lambda kind: kinds[kind].example.number):
+            yield from repeat(kind if kind in group else kind + len(kinds), round(numbers[kind]))
+
+    def executed(
+        self, shares: Mapping[int, float] | None = None
+    ) -> Iterator[tuple[float, Instruction, tuple[Timed, ...]]]:
+        """Yield how often a warp executes each instruction, on average, it, and how long it takes.
+
+        The average is over all warps, or over those whose programs have these *shares*.
+        """
+        for program, share in (self.shares if shares is None else shares).items():
+            for instruction, times in zip(self.machine[program].instructions, self.timed[program], strict=True):
                 yield share * float(instruction.executions), instruction, times
 
     @property
@@ -232,10 +377,14 @@ class TimedLaunch:
         """Return the groups of the mean core over those of the core with most: 1 where all have as many."""
         return self.launch.groups / (self.device.cores * self.execution.total_groups)
 
+    def balance_of(self, level: str) -> float:
+        """Return :attr:`balance` of what groups move of a level that all cores share."""
+        return self.timing.balances.get(level, self.timing.balance)
+
     @property
-    def warps_of_core(self) -> int:
-        """Return how many warps the core with most groups executes, in all executions of the launch."""
-        return self.execution.total_warps * self.launch.times
+    def warps_of_core(self) -> float:
+        """Return how many warps the core that ends last executes, in all executions of the launch."""
+        return self.groups * self.launch.warps_per_group * self.launch.times
 
 
 def shares_of_runs(graph: Idg) -> list[float]:

@@ -111,13 +111,14 @@ class Timed:
 class Timing:
     """Times instructions on a device."""
 
-    def __init__(self, device: Device, balance: float = 1.0) -> None:
+    def __init__(self, device: Device, balance: float = 1.0, balances: Mapping[str, float] | None = None) -> None:
         """Take the *device*, and the groups of its mean core over those of the core with most, which is timed.
 
         What all cores share waits for no more than all of them ask for: a core that has more groups than others, as
-        where there are fewer groups than cores, has more than its equal part of it.
+        where there are fewer groups than cores, has more than its equal part of it. *balances* is the same for what
+        these groups ask of each level of memory, where groups do not all ask for the same.
         """
-        self.device, self.balance = completed(device), balance
+        self.device, self.balance, self.balances = completed(device), balance, balances or {}
         self.substituted: dict[Substitution, None] = {}
         """what was assumed of the instructions that were timed"""
         # What others are assumed by is asked for first, so that it is what a refusal names.
@@ -263,15 +264,16 @@ class Timing:
         """Return for how many cycles that takes what a core has of a level."""
         moved = max(asked.sectors, 1e-3) * SECTOR
         if level.name == DRAM:
-            return self._of_shared(float(level_issue(self.device, DRAM, moved)), moved)
+            return self._of_shared(level, float(level_issue(self.device, DRAM, moved)), moved)
         cycles = moved / bytes_per_cycle(self.device, level)
         if level.per == "core":
             return max(cycles, asked.lines / LINES_A_CYCLE, 1.0)
-        return self._of_shared(cycles, moved)
+        return self._of_shared(level, cycles, moved)
 
-    def _of_shared(self, cycles: float, moved: float) -> float:
+    def _of_shared(self, level: MemoryLevel, cycles: float, moved: float) -> float:
         """Return for how many cycles a core takes a level that all share, for which it is *cycles* with equal parts."""
-        return max(cycles * self.balance, min(cycles, moved / (LINE * LINES_A_CYCLE)))
+        balance = self.balances.get(level.name, self.balance)
+        return max(cycles * balance, min(cycles, moved / (LINE * LINES_A_CYCLE)))
 
     def latency(self, name: str) -> float:
         """Return the latency of a level, in cycles."""

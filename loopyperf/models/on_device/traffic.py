@@ -29,9 +29,15 @@ class Served:
 
 
 def levels_that_serve(
-    launch: LaunchGraphs, device: Device, residence: Residence, sectors: Mapping[Way, float]
+    launch: LaunchGraphs,
+    device: Device,
+    residence: Residence,
+    sectors: Mapping[Way, float],
+    mean_of: Mapping[Way, float] | None = None,
 ) -> dict[Way, Served]:
-    """Return how far the loads and the stores of each array go; *sectors* are those that a group asks for.
+    """Return how far the loads and the stores of each array go; *sectors* are those that the mean group asks for.
+
+    *mean_of* is what that is, over what the group in the middle asks for: 1 unless it is there.
 
     A core's cache writes each store on at once, so that a farther one whose size is stated gathers them on its own.
     """
@@ -43,12 +49,13 @@ def levels_that_serve(
     left = dict(sectors)
     for level, farther in pairwise(global_levels(device)):
         # A cache whose size is not stated is taken to pass on all that it is asked for.
-        moved = CachedGroups(launch, level, residence).moved(sectors.keys()) if level.stated("size") else {}
+        cached = CachedGroups(launch, level, residence, mean_of or {})
+        moved = cached.moved(sectors.keys()) if level.stated("size") else {}
         for way, number in sectors.items():
             if way in moved:
                 left[way] = min(left[way] if way.kind == "load" else number, moved[way])
             touched = at_once[way.kind].get(way.array)
-            distinct = min(number, float(touched.sectors) if touched else 0.0) or number
+            distinct = min(number, float(touched.sectors) * (mean_of or {}).get(way, 1.0) if touched else 0.0) or number
             asked[way][farther.name] = left[way] / number if number else 0.0
             waited[way][farther.name] = min(1.0, left[way] / distinct) if distinct else 0.0
     return {way: Served(asked[way], waited[way]) for way in sectors}

@@ -1,0 +1,372 @@
+"""The work-groups of a launch in the order in which the hardware starts them, and the warps that each group has.
+
+The hardware starts groups along the first axis of the grid first. Groups with the same warps form a class; groups of a
+class that follow each other form a run, so that a grid of millions of groups with a boundary has few runs. Where the
+warps of a class of warps do unequal work, as in a triangle, each run also says how much of the mean work its warps do.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import isclose, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loopyperf.idg.warps.kinds import Kind
+from loopyperf.idg.warps.listed_number import LISTED
+from loopyperf.idg.warps.points import Box, Points, contained, points_listed
+
+MOST_RUNS = 512
+"""runs of an execution of a launch, about; neighboring runs are merged beyond that"""
+MOST_CELLS = 2**16
+"""boxes that the places of warps are cut into; beyond that, warps are looked at one by one"""
+MOST_PLACES = 2**20
+"""warps that are looked at one by one; of more, some groups stand for their neighbors"""
+MOST_EXECUTIONS = 16
+"""executions of a launch in a loop on the host that are looked at, where they differ"""
+LOOKED_AT = 4
+"""warps of a group whose work is compared, at most"""
+SPREAD = (5**0.5 - 1) / 2
+"""multiples of this, modulo 1, are spread evenly and follow no period"""
+Composition = tuple[tuple[int, int], ...]
+"""(class of warps, how many of them a group has), in ascending order"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Groups of a class that start one after the other."""
+
+    group: int
+    """their class"""
+    number: int
+    work: float = 1.0
+    """work of their warps that do unequal work, relative to the mean of the class of warps"""
+    longest: float = 1.0
+    """the same for the warp with most work in a group"""
+
+
+Order = tuple[Run, ...]
+"""the groups of an execution of a launch, in the order in which they start"""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """The groups of a launch in the order in which they start."""
+
+    classes: tuple[Composition, ...]
+    """of groups: the warps that each has"""
+    executions: tuple[tuple[float, Order], ...]
+    """(how many executions of the launch it stands for, an order)"""
+
+    @property
+    def is_uniform(self) -> bool:
+        """Return whether all groups do the same work."""
+        every = (run for _, order in self.executions for run in order)
+        return len(self.classes) <= 1 and all(isclose(run.work, 1) for run in every)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The places of the groups of a launch."""
+
+    hosts: tuple[tuple[float, tuple[int, ...]], ...]
+    """values of the host's loops, each with the number of executions that it stands for"""
+    extents: tuple[int, ...]
+    """groups along each axis of the grid"""
+    warps: int
+    """of a group"""
+
+    @property
+    def groups(self) -> int:
+        """Return the groups of an execution."""
+        return prod(self.extents)
+
+    def place(self, number: int) -> tuple[int, ...]:
+        """Return where the group of this *number* in the order of dispatch is."""
+        found: list[int] = []
+        for extent in self.extents:
+            number, at = divmod(number, extent)
+            found.append(at)
+        return tuple(found)
+
+
+def hosts_of(places: Points, axes: int) -> tuple[tuple[float, tuple[int, ...]], ...]:
+    """Return values of the host's loops, the first so many *axes* of *places*, of executions that stand for all."""
+    if not axes:
+        return ((1.0, ()),)
+    outer = places.outer(axes)
+    if outer.box is not None and outer.number > LISTED:
+        every = [tuple(each[int(part * len(each))] for each in outer.box) for part in _middles(MOST_EXECUTIONS)]
+        return tuple((outer.number / len(every), each) for each in every)
+    listed = sorted(tuple(map(int, row)) for row in points_listed(outer.set))
+    chosen = min(len(listed), MOST_EXECUTIONS)
+    return tuple((len(listed) / chosen, listed[int(part * len(listed))]) for part in _middles(chosen))
+
+
+def _middles(number: int) -> Iterator[float]:
+    """Yield the middles of so many equal parts of 1."""
+    yield from ((each + 0.5) / number for each in range(number))
+
+
+def dispatched(kinds: Sequence[Kind], grid: Grid) -> Dispatch:
+    """Return the groups of *grid* in the order of dispatch, whose warps are of *kinds*."""
+    if len(kinds) == 1 and kinds[0].is_uniform:
+        every = sum(times for times, _ in grid.hosts)
+        return Dispatch((((0, grid.warps),),), ((every, (Run(0, grid.groups),)),))
+    places = _Places(kinds, grid)
+    classes: dict[Composition, int] = {}
+    orders: dict[Order, float] = {}
+    found: list[tuple[float, list[_Counted]]] = []
+    for times, host in grid.hosts:
+        order = [(classes.setdefault(made_of, len(classes)), number) for made_of, number in places.order(host)]
+        found.append((times, list(_at_work(order, classes, kinds, grid, host, places))))
+    means = _means(found)
+    for times, counted in found:
+        merged = _merged([each.run(means) for each in counted])
+        orders[merged] = orders.get(merged, 0.0) + times
+    return Dispatch(tuple(classes), tuple((times, order) for order, times in orders.items()))
+
+
+# {{{ unequal work
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A run, with the work of some of its warps that are of classes of unequal work."""
+
+    group: int
+    number: int
+    works: tuple[tuple[int, int], ...] = ()
+    """(class of warps, work)"""
+
+    def run(self, means: Mapping[int, float]) -> Run:
+        """Return it, with the work of its warps relative to the *means* of their classes."""
+        found = [work / means[kind] if means[kind] else 1.0 for kind, work in self.works] or [1.0]
+        return Run(self.group, self.number, sum(found) / len(found), max(found))
+
+
+def _at_work(
+    order: Sequence[tuple[int, int]],
+    classes: Mapping[Composition, int],
+    kinds: Sequence[Kind],
+    grid: Grid,
+    host: tuple[int, ...],
+    places: "_Places",
+) -> Iterator[_Counted]:
+    """Yield the runs of *order*, those of unequal work cut into parts, with the work of a group in the middle."""
+    made_of = list(classes)
+    unequal = [any(not kinds[kind].is_uniform for kind, _ in each) for each in made_of]
+    every = sum(number for group, number in order if unequal[group])
+    first = parts_before = 0
+    for group, number in order:
+        parts = min(number, max(1, MOST_RUNS * number // every)) if unequal[group] else 1
+        bounds = [number * part // parts for part in range(parts + 1)]
+        for part, (begin, end) in enumerate(pairwise(bounds), parts_before):
+            # Evenly spaced groups would follow the period of work that has one.
+            at = begin + int((0.5 + part * SPREAD) % 1 * (end - begin))
+            works = tuple(places.works((*host, *grid.place(first + at)))) if unequal[group] else ()
+            yield _Counted(group, end - begin, works)
+        first, parts_before = first + number, parts_before + parts
+
+
+def _means(found: Iterable[tuple[float, Iterable[_Counted]]]) -> dict[int, float]:
+    """Return class of warps -> mean work of those that were looked at, weighted by the groups that they stand for."""
+    works: dict[int, float] = {}
+    weights: dict[int, float] = {}
+    for times, counted in found:
+        for each in counted:
+            weight = times * each.number / max(1, len(each.works))
+            for kind, work in each.works:
+                works[kind] = works.get(kind, 0.0) + weight * work
+                weights[kind] = weights.get(kind, 0.0) + weight
+    return {kind: works[kind] / weights[kind] for kind in works}
+
+
+# }}}
+
+# {{{ where groups are
+
+
+class _Places:
+    """Where the warps of each class are."""
+
+    def __init__(self, kinds: Sequence[Kind], grid: Grid) -> None:
+        self.kinds, self.grid = kinds, grid
+        self._boxes = {id(kind.places): Points(kind.places).boxes for kind in kinds}
+        self._works: dict[tuple[int, ...], int] = {}
+        self._deciding = [
+            [axis for axis in range(len(kind.example)) if any(each.depends_on(axis) for each in kind.numbers)]
+            for kind in kinds
+        ]
+        """class of warps -> the axes that their work depends on"""
+
+    def order(self, host: tuple[int, ...]) -> list[tuple[Composition, int]]:
+        """Return what groups are made of in the order of dispatch, and how many of them follow each other."""
+        cells = self._cells(host)
+        found = [*_along(*cells)] if cells is not None else [*self._listed(host)]
+        return _joined(found)
+
+    # {{{ boxes
+
+    def _cells(self, host: tuple[int, ...]) -> tuple[NDArray[np.int64], list[NDArray[np.int64]], int] | None:
+        """Return the class of warps in each cell of the grid and the warps, and the cells' lengths along each axis.
+
+        None where the warps of a class are in no few boxes, or where there are too many cells.
+        """
+        if any(boxes is None for boxes in self._boxes.values()):
+            return None
+        parts = [part for kind in range(len(self.kinds)) for part in self._parts(kind, host)]
+        extents = (*self.grid.extents, self.grid.warps)
+        cuts: list[NDArray[np.int64]] = []
+        for axis, extent in enumerate(extents):
+            ends = {0, extent, *(end for _, box in parts for end in (box[axis].start, box[axis].stop))}
+            cuts.append(np.array(sorted(ends), dtype=np.int64))
+        if prod(len(each) for each in cuts) > MOST_CELLS:
+            return None
+        cells = np.full([len(each) - 1 for each in cuts], -1, dtype=np.int64)
+        for kind, box in parts:
+            where = tuple(
+                slice(int(np.searchsorted(cut, along.start)), int(np.searchsorted(cut, along.stop)))
+                for cut, along in zip(cuts, box, strict=True)
+            )
+            cells[where] = kind
+        return cells, [np.diff(each) for each in cuts], len(self.kinds)
+
+    def _parts(self, number: int, host: tuple[int, ...]) -> Iterator[tuple[int, Box]]:
+        """Yield the boxes of the warps of a class, without the host's axes."""
+        kind, hosts = self.kinds[number], len(host)
+        for box in self._boxes[id(kind.places)] or ():
+            for values in kind.values or ((),):
+                here = list(box)
+                for axis, value in zip(kind.axes, values, strict=bool(kind.values)):
+                    here[axis] = range(value, value + 1) if value in here[axis] else range(0)
+                if all(map(len, here)) and all(value in along for value, along in zip(host, here, strict=False)):
+                    yield number, tuple(here[hosts:])
+
+    # }}}
+
+    # {{{ one by one
+
+    def _listed(self, host: tuple[int, ...]) -> Iterator[tuple[Composition, int]]:
+        """Yield what groups are made of, one after the other, or some that stand for their neighbors."""
+        every, extents = self.grid.groups, self.grid.extents
+        looked_at = min(every, max(1, MOST_PLACES // self.grid.warps))
+        ends = np.arange(looked_at + 1) * every // looked_at
+        groups = np.stack(np.unravel_index((ends[:-1] + ends[1:]) // 2, extents, order="F"), axis=-1)
+        kinds = self._kinds_in(host, groups)
+        numbers = np.stack([(kinds == kind).sum(axis=1) for kind in range(len(self.kinds))], axis=-1)
+        distinct, inverse = np.unique(numbers, axis=0, return_inverse=True)
+        made_of = [_composition(row) for row in distinct.tolist()]
+        for at, number in zip(inverse.ravel().tolist(), np.diff(ends).tolist(), strict=True):
+            yield made_of[at], number
+
+    def _kinds_in(self, host: tuple[int, ...], groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the class of each warp (columns) of *groups* (rows)."""
+        size = self.grid.warps
+        rows = np.empty((len(groups) * size, len(host) + groups.shape[1] + 1), dtype=np.int64)
+        rows[:, : len(host)] = host
+        rows[:, len(host) : -1] = np.repeat(groups, size, axis=0)
+        rows[:, -1] = np.tile(np.arange(size), len(groups))
+        found = np.full(len(rows), -1, dtype=np.int64)
+        inside: dict[int, NDArray[np.bool_]] = {}
+        for number, kind in enumerate(self.kinds):
+            here = inside.get(id(kind.places))
+            if here is None:
+                here = inside[id(kind.places)] = contained(kind.places, rows)
+            if kind.values:
+                values = dict.fromkeys(kind.values)
+                at = np.flatnonzero(here)
+                mine = [tuple(row) in values for row in rows[at][:, list(kind.axes)].tolist()]
+                found[at[np.array(mine, dtype=np.bool_)]] = number
+            else:
+                found[here] = number
+        return found.reshape(len(groups), size)
+
+    # }}}
+
+    def works(self, group: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+        """Yield class and work of some warps of *group* that are of classes of unequal work."""
+        (kinds,) = self._kinds_in((), np.array([group], dtype=np.int64)).tolist()
+        unequal = [(warp, kind) for warp, kind in enumerate(kinds) if not self.kinds[kind].is_uniform]
+        last = len(unequal) - 1
+        chosen = {last * part // (LOOKED_AT - 1) for part in range(LOOKED_AT)} if last >= 0 else set[int]()
+        for warp, kind in (unequal[at] for at in sorted(chosen)):
+            yield kind, self._work(kind, (*group, warp))
+
+    def _work(self, number: int, place: tuple[int, ...]) -> int:
+        kind = self.kinds[number]
+        key = (number, *(place[axis] for axis in self._deciding[number]))
+        if key not in self._works:
+            self._works[key] = kind.work(place)
+        return self._works[key]
+
+
+def _along(
+    cells: NDArray[np.int64], lengths: Sequence[NDArray[np.int64]], kinds: int
+) -> Iterator[tuple[Composition, int]]:
+    """Yield what groups are made of in the order of dispatch: along the first axis first."""
+    numbers = np.stack([(cells == kind) @ lengths[-1] for kind in range(kinds)], axis=-1)
+    grid = numbers.shape[:-1]
+    rows: list[list[int]] = numbers.reshape(-1, kinds).tolist()
+    made_of = [_composition(row) for row in rows]
+
+    def slab(axis: int, inner: tuple[int, ...]) -> list[tuple[Composition, int]]:
+        """Return the groups along the axes before *axis*, at the cells *inner* along it and those behind it."""
+        if axis < 0:
+            return [(made_of[int(np.ravel_multi_index(inner, grid)) if inner else 0], 1)]
+        found: list[tuple[Composition, int]] = []
+        for at, length in enumerate(lengths[axis].tolist()):
+            found += _repeated(slab(axis - 1, (at, *inner)), length)
+        return _joined(found)
+
+    yield from slab(len(grid) - 1, ())
+
+
+def _composition(numbers: Iterable[int]) -> Composition:
+    """Return what a group is made of that has these *numbers* of warps of each class."""
+    return tuple((kind, number) for kind, number in enumerate(numbers) if number)
+
+
+def _repeated(order: list[tuple[Composition, int]], times: int) -> list[tuple[Composition, int]]:
+    """Return *order* so many times; where that has too many runs, some repetitions at a time as if they were one."""
+    if len(order) == 1:
+        return [(order[0][0], order[0][1] * times)]
+    blocks = max(1, min(times, MOST_RUNS // len(order)))
+    sizes = [times * (block + 1) // blocks - times * block // blocks for block in range(blocks)]
+    return [(made_of, number * size) for size in sizes for made_of, number in order]
+
+
+def _joined(order: Iterable[tuple[Composition, int]]) -> list[tuple[Composition, int]]:
+    """Return *order* with neighbors that are made of the same as one."""
+    found: list[tuple[Composition, int]] = []
+    for made_of, number in order:
+        if found and found[-1][0] == made_of:
+            found[-1] = made_of, found[-1][1] + number
+        else:
+            found.append((made_of, number))
+    return found
+
+
+# }}}
+
+
+def _merged(runs: Sequence[Run]) -> Order:
+    """Return *runs*, those of a class and in neighbourhood as one where they are too many."""
+    at_once = -(-len(runs) // MOST_RUNS)
+    if at_once == 1:
+        return tuple(runs)
+    found: list[Run] = []
+    for begin in range(0, len(runs), at_once):
+        by_class: dict[int, Run] = {}
+        for each in runs[begin : begin + at_once]:
+            before = by_class.get(each.group)
+            by_class[each.group] = each if before is None else _together(before, each)
+        found += by_class.values()
+    return tuple(found)
+
+
+def _together(one: Run, other: Run) -> Run:
+    number = one.number + other.number
+    work = (one.work * one.number + other.work * other.number) / number
+    return replace(one, number=number, work=work, longest=max(one.longest, other.longest))

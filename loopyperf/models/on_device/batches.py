@@ -1,0 +1,119 @@
+"""The groups of a launch as models deal them to cores: in batches of groups that do the same work.
+
+The make-up of a group is the programs that its warps execute. Where the warps of a kind do unequal work, a group of
+them lies on the line through two make-ups: the mean one, and a light one whose loops make a single pass. How far a
+group is along that line is its share: 0 is the light make-up, 1 the mean one. What a group does grows linearly with the
+passes of its loops, so that the line is exact for all sums over instructions.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
+from loopyperf.models.on_device.dealing import Machines
+from loopyperf.models.on_device.shortened import Light
+
+MakeUp = Mapping[int, float]
+"""program -> number of warps of a group that execute it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Groups that start one after the other, and do the same work."""
+
+    groups: int
+    light: int
+    """number of a make-up"""
+    mean: int
+    """number of a make-up; the same one where the warps of each kind do equal work"""
+    share: float
+    longest: float
+    """the share of the warp with most work in a group"""
+
+    def value(self, values: Sequence[float]) -> float:
+        """Return the value for a group, given the *values* for all make-ups."""
+        return self._between(values, self.share)
+
+    def most(self, values: Sequence[float]) -> float:
+        """Return the value for the longest warp of a group, given the *values* for all make-ups."""
+        return self._between(values, self.longest)
+
+    def _between(self, values: Sequence[float], share: float) -> float:
+        low, high = values[self.light], values[self.mean]
+        return max(0.0, low + share * (high - low))
+
+    def mixed(self, make_ups: Sequence[MakeUp]) -> MakeUp:
+        """Return what the warps of a group execute; what is less than the light make-up has negative numbers."""
+        found: dict[int, float] = {}
+        for make_up, share in ((self.light, 1 - self.share), (self.mean, self.share)):
+            for program, number in make_ups[make_up].items() if share else ():
+                found[program] = found.get(program, 0.0) + share * number
+        return found
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The groups of a launch in the order in which they start."""
+
+    make_ups: tuple[MakeUp, ...]
+    orders: tuple[tuple[float, tuple[Batch, ...]], ...]
+    """(how many executions of the launch start their groups so, the batches)"""
+
+    @classmethod
+    def of(cls, launch: LaunchGraphs, light: Mapping[int, Light]) -> "Batches":
+        """Return the groups of *launch*; *light* are kinds of warps of unequal work -> their light programs."""
+        make_ups: list[MakeUp] = []
+        ends: list[tuple[int, int, float]] = []
+        for composition in launch.dispatch.classes:
+            mean = {kind: float(number) for kind, number in composition}
+            lighter = [(light[kind], number) for kind, number in composition if kind in light]
+            make_ups.append(mean)
+            first = len(make_ups) - 1
+            if lighter:
+                rest = {kind: number for kind, number in mean.items() if kind not in light}
+                make_ups.append({**rest, **{each.program: float(number) for each, number in lighter}})
+            part = sum(each.part * number for each, number in lighter) / max(1, sum(number for _, number in lighter))
+            ends.append((len(make_ups) - 1, first, part))
+        executions = launch.dispatch.executions
+        return cls(
+            tuple(make_ups),
+            tuple(
+                (times, tuple(_batch(run.number, ends[run.group], run.work, run.longest) for run in order))
+                for times, order in executions
+            ),
+        )
+
+    @property
+    def executions(self) -> float:
+        """Return the number of executions of the launch."""
+        return sum(times for times, _ in self.orders)
+
+    @property
+    def every(self) -> Iterator[tuple[float, Batch]]:
+        """Yield the batches of all orders, and the number of executions that each stands for."""
+        yield from ((times, batch) for times, order in self.orders for batch in order)
+
+    def total(self, values: Sequence[float]) -> float:
+        """Return the sum over all groups of all executions, given the *values* for all make-ups."""
+        return sum(times * batch.groups * batch.value(values) for times, batch in self.every)
+
+    def most(self, values: Sequence[float], cores: int) -> float:
+        """Return the most that one of the *cores* has to do, given the *values* for all make-ups.
+
+        It is the mean over all executions.
+        """
+        found = 0.0
+        for times, order in self.orders:
+            machines = Machines(cores)
+            for batch in order:
+                machines.deal(batch.value(values), batch.groups)
+            found += times * machines.most
+        return found / self.executions
+
+
+def _batch(groups: int, ends: tuple[int, int, float], work: float, longest: float) -> Batch:
+    """Return a batch; the light make-up does the *part* of the mean work that is last of *ends*."""
+    light, mean, part = ends
+    if light == mean:
+        return Batch(groups, mean, mean, 1.0, 1.0)
+    return Batch(groups, light, mean, (work - part) / (1 - part), (longest - part) / (1 - part))

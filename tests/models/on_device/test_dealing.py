@@ -1,0 +1,63 @@
+"""Jobs dealt to the least loaded machine: as one by one, and never less by more work (Graham, 1969)."""
+
+import heapq
+from random import Random
+
+from loopyperf.models.on_device.dealing import Machines
+
+Jobs = list[tuple[int, int]]
+"""what a job takes, and how many of them follow each other"""
+
+
+def one_by_one(machines: int, jobs: Jobs) -> tuple[list[int], list[int]]:
+    """Return the loads of the machines in ascending order, and when the last of each row of jobs begins."""
+    loads, begins = [0] * machines, list[int]()
+    for load, number in jobs:
+        begin = loads[0]
+        for _ in range(number if load else 0):
+            begin = loads[0]
+            heapq.heapreplace(loads, begin + load)
+        begins.append(begin)
+    return sorted(loads), begins
+
+
+def dealt(machines: int, jobs: Jobs) -> Machines:
+    found = Machines(machines)
+    for load, number in jobs:
+        found.deal(float(load), number)
+    return found
+
+
+def drawn(random: Random) -> tuple[int, Jobs]:
+    jobs = [(random.choice([0, 1, 2, 3, 5, 8, 50]), random.randint(1, 40)) for _ in range(random.randint(1, 8))]
+    return random.randint(1, 12), jobs
+
+
+def test_rows_of_jobs_are_dealt_as_if_one_by_one() -> None:
+    for seed in range(300):
+        machines, jobs = drawn(Random(seed))
+        loads, begins = one_by_one(machines, jobs)
+        found = Machines(machines)
+        assert [found.deal(float(load), number) for load, number in jobs] == begins
+        assert [level.load for level in found.levels for _ in range(level.machines)] == loads
+
+
+def test_a_job_that_is_added_or_grows_lowers_no_load_once_they_are_sorted() -> None:
+    for seed in range(300):
+        random = Random(seed)
+        machines, jobs = drawn(random)
+        place = random.randrange(len(jobs))
+        load, number = jobs[place]
+        grows = [(load + random.randint(1, 20), 1), (load, number - 1)] if number > 1 else [(load + 1, 1)]
+        more = random.choice([grows, [(load, number), (7, 1)]])
+        before, after = (dealt(machines, each) for each in (jobs, [*jobs[:place], *more, *jobs[place + 1 :]]))
+        assert all(one <= other for one, other in zip(loads_of(before), loads_of(after), strict=True))
+
+
+def loads_of(machines: Machines) -> list[float]:
+    return [level.load for level in machines.levels for _ in range(level.machines)]
+
+
+def test_millions_of_jobs_take_a_few_steps() -> None:
+    found = dealt(80, [(3, 10**7), (100_000, 1), (2, 10**7)])
+    assert [(level.load, level.machines) for level in found.levels] == [((3 * 10**7 + 10**5 + 2 * 10**7) / 80, 80)]

@@ -1,0 +1,188 @@
+"""Groups of unlike work: dealt to cores in the order of dispatch, and no more work takes less time.
+
+Arrays are aligned, and no two groups touch the same elements: what groups share, one finds in a cache that another one
+has fetched, and may be sooner for it.
+"""
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import loopy as lp
+import numpy as np
+import pytest
+
+import loopyperf as lpp
+from loopyperf.models import DEVICE_MODELS
+from loopyperf.models.on_device.pipeline_shares import busy_seconds
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.oracle.instruction_graph import timed_kernel
+
+DEVICE = lpp.load_device("nvidia-titan-v")
+CORES = 80
+LAWFUL = (
+    "roofline",
+    "volkov",
+    "transit",
+    "mwp-cwp-corrected",
+    "wfg-corrected",
+    "gpumech-rr-corrected",
+    "pipeline",
+)
+SLACK = 0.005
+
+
+def timed(kernel: lp.TranslationUnit, **sizes: int) -> TimedKernel:
+    return timed_kernel(kernel, DEVICE, None, sizes)
+
+
+def seconds(kernel: lp.TranslationUnit, model: str, **sizes: int) -> float:
+    return float(DEVICE_MODELS[model].time(timed(kernel, **sizes)).seconds)
+
+
+def grouped(domain: str, loops: str, instruction: str) -> lp.TranslationUnit:
+    """Return a kernel whose groups are numbered by g, and their work-items by i."""
+    kernel = lp.make_kernel([domain, loops], instruction, name="groups", lang_version=(2018, 2))
+    return lp.tag_inames(lp.add_dtypes(kernel, {"a": np.float32}), {"g": "g.0", "i": "l.0"})
+
+
+HEAVY = grouped("{[g,i]: 0<=g<n and 0<=i<256}", "{[j]: 0<=j<2000}", "b[g,i] = sum(j, a[g,i]*j + 0.5f) {if=g==0}")
+TRIANGLE = grouped("{[g,i]: 0<=g<n and 0<=i<256}", "{[j]: 0<=j<100*(g+1)}", "b[g,i] = sum(j, a[g,i]*j + 0.5f)")
+SQUARE = grouped("{[g,i]: 0<=g<n and 0<=i<256}", "{[j]: 0<=j<m}", "b[g,i] = sum(j, a[g,i]*j + 0.5f)")
+
+
+def partly_filled() -> lp.TranslationUnit:
+    kernel = lp.make_kernel(
+        ["{[i]: 0<=i<n}", "{[j]: 0<=j<2000}"], "b[i] = sum(j, a[i]*j + 0.5f)", lang_version=(2018, 2)
+    )
+    return lp.split_iname(lp.add_dtypes(kernel, {"a": np.float32}), "i", 1024, outer_tag="g.0", inner_tag="l.0")
+
+
+@pytest.mark.parametrize("model", DEVICE_MODELS)
+def test_a_heavy_group_beside_idle_ones_takes_what_it_takes_alone(model: str) -> None:
+    alone = seconds(HEAVY, model, n=2)  # of two, one of them is idle
+    for groups in (79, 80, 81, 1000, 10_000):
+        assert seconds(HEAVY, model, n=groups) == pytest.approx(alone, rel=0.01)
+
+
+@pytest.mark.parametrize("model", DEVICE_MODELS)
+def test_an_element_more_does_not_halve_the_time(model: str) -> None:
+    kernel = partly_filled()
+    assert seconds(kernel, model, n=1025) >= (1 - SLACK) * seconds(kernel, model, n=1024)
+
+
+def test_a_triangle_takes_as_long_as_the_core_that_ends_last_when_groups_are_dealt_one_by_one() -> None:
+    each = [seconds(SQUARE, "roofline", n=1, m=100 * (group + 1)) for group in range(300)]
+    for groups in (5, 80, 81, 200, 300):
+        cores = [0.0] * CORES
+        for duration in each[:groups]:
+            heapq.heapreplace(cores, cores[0] + duration)
+        assert seconds(TRIANGLE, "roofline", n=groups) == pytest.approx(max(cores), rel=0.01)
+
+
+@pytest.mark.parametrize("model", ["volkov", "pipeline"])
+def test_a_triangle_with_a_core_for_each_group_takes_what_its_heaviest_group_takes(model: str) -> None:
+    heaviest = seconds(SQUARE, model, n=1, m=100 * 60)
+    assert seconds(TRIANGLE, model, n=60) == pytest.approx(heaviest, rel=0.02)
+
+
+def test_many_groups_of_every_kind_take_what_the_mean_group_does() -> None:
+    half = grouped("{[g,i]: 0<=g<n and 0<=i<256}", "{[j]: 0<=j<m}", "b[g,i] = sum(j, a[g,i]*j + 0.5f) {if=g % 2 == 0}")
+    for model in ("roofline", "volkov", "transit", "pipeline"):
+        expected = seconds(SQUARE, model, n=400 * CORES, m=2000) / 2
+        assert seconds(half, model, n=400 * CORES, m=2000) == pytest.approx(expected, rel=0.03)
+
+
+# {{{ the law
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A kernel of groups that do unlike work."""
+
+    groups: int
+    warps: int
+    """of a group"""
+    iterations: int
+    further: int
+    """iterations that a group has more than the one before it"""
+    left: int
+    """warps of the last group that are idle"""
+    active: int
+    """groups of every four that do something"""
+    instruction: str
+
+    @property
+    def kernel(self) -> lp.TranslationUnit:
+        trips = f"{self.iterations} + {self.further}*g"
+        condition = f" {{if=g % 4 < {self.active}}}" if self.active < 4 else ""
+        domain = f"{{[g,i]: 0<=g<groups and 0<=i<{32 * self.warps} and {32 * self.warps}*g + i < lanes}}"
+        return grouped(domain, f"{{[j]: 0<=j<{trips}}}", self.instruction + condition)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"groups": self.groups, "lanes": 32 * (self.groups * self.warps - self.left)}
+
+    def with_more(self, random: Random) -> "Drawn":
+        """Return it with a group, or with work, more."""
+        more = [
+            lambda: replace(self, groups=self.groups + random.choice([1, 1, 2, 40]), left=0),
+            lambda: replace(self, groups=self.groups + 1),
+            lambda: replace(self, iterations=self.iterations + random.choice([1, 8, 100])),
+            lambda: replace(self, further=self.further + 1) if self.further else replace(self, iterations=500),
+            lambda: replace(self, left=random.randrange(self.left)) if self.left else replace(self, iterations=500),
+            lambda: replace(self, active=min(3, self.active + 1)) if self.active < 4 else replace(self, iterations=500),
+        ]
+        return random.choice(more)()
+
+
+def drawn(random: Random) -> Drawn:
+    warps = random.choice([1, 2, 4, 8, 16])
+    shape = random.choice(["left", "further", "active", "left and active"])
+    return Drawn(
+        groups=random.choice([1, 2, 5, 40, 79, 80, 81, 100, 159, 160, 161, 320, 640, 641, 1000]),
+        warps=warps,
+        iterations=random.choice([1, 4, 20, 100, 400]),
+        further=random.choice([1, 2, 8]) if "further" in shape else 0,
+        left=random.randrange(warps) if "left" in shape else 0,
+        active=random.choice([1, 2, 3]) if "active" in shape else 4,
+        instruction=random.choice(
+            [
+                "b[g,i] = sum(j, a[g,i]*j + 0.5f)",
+                "b[g,i] = sum(j, a[g,j,i])",
+                "b[g,i] = sum(j, a[g,j,i]*a[g,j,i] + 1.5f*a[g,j,i])",
+                "b[g,i] = sum(j, sin(a[g,j,i]))",
+            ]
+        ),
+    )
+
+
+def times(kernel: TimedKernel) -> Mapping[str, float]:
+    """Return the seconds of each model that has the law, and of each pipeline that fits know."""
+    found = {model: float(DEVICE_MODELS[model].time(kernel).seconds) for model in LAWFUL}
+    return {**found, **{f"column {name}": each for name, each in busy_seconds(kernel).items()}}
+
+
+def broken(seed: int) -> dict[str, Any]:
+    """Return the model -> by how much it takes less for more work, of the random kernel *seed*; nothing by the law."""
+    random = Random(seed)
+    before = drawn(random)
+    after = before.with_more(random)
+    here, more = (times(timed(each.kernel, **each.sizes)) for each in (before, after))
+    changes = {name: more.get(name, 0.0) / each - 1 for name, each in here.items() if each}
+    return {name: (before, after, change) for name, change in changes.items() if change < -SLACK}
+
+
+def test_no_more_work_takes_less_time() -> None:
+    for seed in range(12):
+        assert not broken(seed)
+
+
+@pytest.mark.slow
+def test_no_more_work_takes_less_time_of_two_hundred_kernels() -> None:
+    assert {seed: found for seed in range(200) if (found := broken(seed))} == {}
+
+
+# }}}
