@@ -114,6 +114,8 @@ def dispatched(kinds: Sequence[Kind], grid: Grid) -> Dispatch:
     if len(kinds) == 1 and kinds[0].is_uniform:
         every = sum(times for times, _ in grid.hosts)
         return Dispatch((((0, grid.warps),),), ((every, (Run(0, grid.groups),)),))
+    if not kinds:
+        return Dispatch((), ())
     places = _Places(kinds, grid)
     classes: dict[Composition, int] = {}
     orders: dict[Order, float] = {}
