@@ -7,31 +7,37 @@ and their local memory.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
 import islpy as isl
+import numpy as np
 import pymbolic.primitives as prim
 from loopy.diagnostic import CannotBranchDomainTree, ExpressionToAffineConversionError
 from loopy.kernel import LoopKernel
 from loopy.kernel.array import ArrayBase
-from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag, ValueArg
+from loopy.kernel.data import AddressSpace, GroupInameTag, LocalInameTag
 from loopy.kernel.instruction import InstructionBase, MultiAssignmentBase
 from loopy.symbolic import get_dependencies, isl_set_from_expr
 from loopy.target.opencl import VolatileMemOpenCLTarget
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
+from pymbolic import evaluate
 
 from loopyperf.integer_temporaries import values_of_temporaries
 from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
+from loopyperf.layouts import Layout, contiguous_layout, integer_arguments, with_layout
 from loopyperf.loopy_passes import Program, as_translation_unit, linearized
 from loopyperf.plain_scalars import plain_scalars
 from loopyperf.set_products import between_ends, interval, names_involved
+from loopyperf.units import listed
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 VOLATILE = (VolatileMemOpenCLTarget, VolatileMemPyOpenCLTarget)
 """targets of Loopy whose accesses of memory are volatile"""
+NAMED = 4
+"""strides and offsets that a sentence names, at most"""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,10 @@ class Kernel:
     loopy_kernel: LoopKernel
     callables: Mapping[Any, Any]
     launches: tuple[Launch, ...]
+    contiguous: Layout = field(default_factory=dict[str, Any])
+    """strides and offsets that are arguments and were given no value -> their values in contiguous arrays"""
+    written: LoopKernel | None = field(default=None, repr=False, compare=False)
+    """:attr:`loopy_kernel` where its arguments still have all strides and offsets by name"""
     _domains: dict[frozenset[str], isl.Set] = field(
         default_factory=dict[frozenset[str], isl.Set], init=False, repr=False, compare=False
     )
@@ -86,11 +96,7 @@ class Kernel:
     @cached_property
     def parameters(self) -> frozenset[str]:
         """Return the names of the integer arguments: the only ones whose values can matter for a count."""
-        return frozenset(
-            arg.name
-            for arg in self.loopy_kernel.args
-            if isinstance(arg, ValueArg) and arg.dtype is not None and arg.dtype.is_integral()
-        )
+        return integer_arguments(self.loopy_kernel) - self.contiguous.keys()
 
     @cached_property
     def sizes(self) -> frozenset[str]:
@@ -102,6 +108,32 @@ class Kernel:
         """Return the names of functions that Loopy calls otherwise in this kernel: it numbers the types of one."""
         names = {str(called): str(each.name) for called, each in self.callables.items()}
         return {called: name for called, name in names.items() if called != name}
+
+    def laid_out(self, given: Mapping[str, Any]) -> "Kernel":
+        """Return the kernel whose strides and offsets are *given*, those of :attr:`contiguous` that are.
+
+        They are sizes of it; what is no integer, as an array of sizes, goes on by name.
+        """
+        named = self.contiguous.keys() & given.keys()
+        if self.written is None or not named:
+            return self
+        left = {name: value for name, value in self.contiguous.items() if name not in named}
+        values = {name: int(given[name]) for name in named if isinstance(given[name], (int, np.integer))}
+        changed = with_layout(self.written, {**left, **values}, left)
+        return replace(self, loopy_kernel=changed, launches=tuple(launches_of(changed)), contiguous=left)
+
+    def with_contiguous(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return *sizes*, all that the kernel has, and the strides and offsets of :attr:`contiguous` at these."""
+        return {**sizes, **{name: int(evaluate(value, dict(sizes))) for name, value in self.contiguous.items()}}
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """Return what is assumed of the layout of arrays, in a sentence, if anything is."""
+        if not self.contiguous:
+            return ()
+        first = next(iter(self.contiguous))
+        stated = listed((f"{name} = {value}" for name, value in self.contiguous.items()), NAMED)
+        return (f"arrays are assumed contiguous: {stated}; {first}=... states another",)
 
     def is_known(self, expression: Any) -> bool:
         """Return whether *expression* depends on nothing but loop variables and sizes."""
@@ -276,7 +308,9 @@ def load_kernel(program: Program) -> Kernel:
     """
     unit = linearized(as_translation_unit(program))
     kernel = unit.default_entrypoint
-    return Kernel(kernel, unit.callables_table, tuple(launches_of(kernel)))
+    contiguous = contiguous_layout(kernel)
+    laid_out = with_layout(kernel, contiguous, contiguous)
+    return Kernel(laid_out, unit.callables_table, tuple(launches_of(laid_out)), contiguous, kernel)
 
 
 def _not_negative(space: isl.Space, length: Any) -> isl.BasicSet:

@@ -1,6 +1,6 @@
 """Integer arguments that a kernel only computes with: no loop, condition, address or length depends on their values."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, cast
 
 import islpy as isl
@@ -39,7 +39,7 @@ def _names_that_decide(kernel: LoopKernel) -> Iterator[str]:
                 yield name
     for variable in (*kernel.args, *kernel.temporary_variables.values()):
         if isinstance(variable, ArrayBase):
-            yield from _names_in_array(variable)
+            yield from frozenset[str]().union(*names_in_array(variable))
     for instruction in kernel.instructions:
         for predicate in instruction.predicates:
             yield from get_dependencies(predicate)
@@ -52,15 +52,18 @@ def _names_that_decide(kernel: LoopKernel) -> Iterator[str]:
             yield from instruction.read_dependency_names()
 
 
-def _names_in_array(array: ArrayBase) -> Iterator[str]:
+def names_in_array(array: ArrayBase) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names in the lengths of *array*, and those in its strides and its offset."""
     stated: Any = array
     shape: Any = stated.shape
     lengths = cast("tuple[Any, ...]", shape if isinstance(shape, tuple) else ())
     strides: Any = [getattr(tag, "stride", None) for tag in stated.dim_tags or ()]
-    found: list[Any] = [*lengths, *strides, stated.offset]
-    for each in found:
-        if each is not None and not isinstance(each, (str, type)):
-            yield from get_dependencies(each)
+    return _names_in(lengths), _names_in((*strides, stated.offset))
+
+
+def _names_in(expressions: Iterable[Any]) -> frozenset[str]:
+    stated = (each for each in expressions if each is not None and not isinstance(each, (str, type)))
+    return frozenset[str]().union(*map(get_dependencies, stated))
 
 
 class _Deciding(WalkMapper[[]]):

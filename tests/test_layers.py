@@ -34,6 +34,7 @@ LAYERS = (
         "called_kernels",
         "integer_temporaries",
         "plain_scalars",
+        "layouts",
         "loopy_passes",
         "kernel",
         "device",

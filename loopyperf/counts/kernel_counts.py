@@ -168,11 +168,13 @@ class _Pass:
         tallies += [tally for launch in self.kernel.launches for tally in self._overheads(launch)]
         added = (assumption for launch in self.kernel.launches for assumption in launch.assumptions)
         return KernelTallies(
-            kernel=Signature(self.kernel.name, self.kernel.assumptions, group_of(self.kernel)),
+            kernel=Signature(
+                self.kernel.name, self.kernel.assumptions, group_of(self.kernel), frozenset(self.kernel.contiguous)
+            ),
             counting=self.counting,
             tallies=tuple(tally for tally in tallies if tally.source not in self.left_out),
             sub_group_size=self.sub_group_size,
-            assumed=sentences((*added, *self.walker.assumed, *classifier.assumed)),
+            assumed=sentences((*self.kernel.assumed, *added, *self.walker.assumed, *classifier.assumed)),
             left_out=tuple(self.left_out.values()),
             runs=self._runs() if self.left_out else {},
         )

@@ -17,3 +17,5 @@ class Signature:
     """a set of parameters: those that the kernel takes, where their values are admitted"""
     group: Group
     """what a group takes of a core, at least"""
+    contiguous: frozenset[str] = frozenset()
+    """strides and offsets that it takes too, and that were given no value: its arrays are contiguous"""

@@ -20,7 +20,7 @@ from loopyperf.counts.signature import Signature
 from loopyperf.errors import LoopyperfError
 from loopyperf.group_resources import Group
 
-SCHEMA = 2
+SCHEMA = 3
 """of what is written; nothing else is read"""
 LONGEST = 2**20
 """letters of a set or a polynomial in isl's notation"""
@@ -64,6 +64,7 @@ class _Transcript(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kernel: str
     assumptions: Annotated[str, msgspec.Meta(max_length=LONGEST)]
     group: Group
+    contiguous: tuple[str, ...]
     counting: Counting
     sub_group_size: int | None
     assumed: tuple[str, ...]
@@ -114,6 +115,7 @@ def _written(counted: KernelTallies) -> _Transcript:
         kernel=counted.kernel.name,
         assumptions=str(counted.kernel.assumptions),
         group=counted.kernel.group,
+        contiguous=tuple(sorted(counted.kernel.contiguous)),
         counting=counted.counting,
         sub_group_size=counted.sub_group_size,
         assumed=counted.assumed,
@@ -154,7 +156,7 @@ def _restored(transcript: _Transcript) -> KernelTallies:
     assumptions = isl.BasicSet(transcript.assumptions)
     counts = [_count(text, assumptions) for text in transcript.polynomials]
     return KernelTallies(
-        kernel=Signature(transcript.kernel, assumptions, transcript.group),
+        kernel=Signature(transcript.kernel, assumptions, transcript.group, frozenset(transcript.contiguous)),
         counting=transcript.counting,
         tallies=tuple(
             Tally(names[t.launch], names[t.source], items[t.item], _number(t.number), counts[t.executions])

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import islpy as isl
 import loopy as lp
 import msgspec
+import numpy as np
 
 from loopyperf.counts.closed_forms.evaluation import integer_size, missing_sizes, not_admitted
 from loopyperf.counts.execution import Counting
@@ -40,6 +41,8 @@ class CountingOptions:
     typical: Mapping[str, Any] | None = None
     sub_group_size: int | None = None
     on_unknown: OnUnknown = "refuse"
+    layout: tuple[tuple[str, int | None], ...] = ()
+    """strides and offsets that were given, by name, with their values; None where they are arrays of sizes"""
 
     def __post_init__(self) -> None:
         check_options(self.counting, self.sub_group_size, self.on_unknown)
@@ -50,12 +53,12 @@ class CountingOptions:
     def key(self) -> Hashable:
         """Return what tells these options from others."""
         stated = repr(sorted(self.typical.items())) if self.typical else ""
-        return self.counting, stated, self.sub_group_size, self.on_unknown
+        return self.counting, stated, self.sub_group_size, self.on_unknown, self.layout
 
     def count(self, kernel: Kernel) -> KernelCounts:
         """Return *kernel* counted so; see :func:`count`."""
         return count_properties(
-            kernel,
+            kernel.laid_out(dict(self.layout)),
             self.counting,
             typical=self.typical,
             sub_group_size=self.sub_group_size,
@@ -107,14 +110,20 @@ def count_at(program: Program, options: CountingOptions, sizes: Mapping[str, Any
     then, and :class:`ParameterError` for sizes that are missing, not integers or outside the kernel's assumptions.
     """
     if engine_is_exact() or has_arrays(sizes):
-        return _counted(program, options)
-    kernel = prepared(program)
+        counted = _counted(program, options)
+        named = counted.kernel.contiguous & sizes.keys()
+        layout = {name: None if isinstance(sizes[name], np.ndarray) else sizes[name] for name in sorted(named)}
+        return _counted(program, replace(options, layout=tuple(layout.items()))) if named else counted
+    kernel = prepared(program, sizes)
     return options.count(_assuming(kernel, _integers(kernel, sizes)))
 
 
-def prepared(program: Program) -> Kernel:
-    """Return *program* prepared by Loopy's passes, which run once; raises :class:`KernelError`."""
-    return _remembered(program).kernel_of(program)
+def prepared(program: Program, sizes: Mapping[str, Any] | None = None) -> Kernel:
+    """Return *program* prepared by Loopy's passes, which run once; raises :class:`KernelError`.
+
+    Strides and offsets of arrays that are arguments are contiguous, but for those among *sizes*.
+    """
+    return _remembered(program).kernel_of(program).laid_out(sizes or {})
 
 
 def prepared_group(program: Program) -> Group:

@@ -44,7 +44,7 @@ def instruction_graph(
     """
     lanes = _lanes(device, warp_size)
     merged = merged_sizes(parameters, sizes)
-    kernel = prepared(program)
+    kernel = prepared(program, merged)
     stated = Typical(typical or {}, item_named)
     graphs = kernel_graphs(kernel, admitted_sizes(kernel, merged), stated, lanes)
     stated.check_all_asked(kernel.name)

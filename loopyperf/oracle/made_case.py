@@ -31,8 +31,8 @@ def made_case(
     Raises :class:`ParameterError` for sizes and arguments that the kernel does not take, and :class:`KernelError` for
     one that Loopy cannot prepare.
     """
-    kernel = prepared(program)
-    admitted = admitted_sizes(kernel, sizes)
+    kernel = prepared(program, sizes)
+    admitted = kernel.with_contiguous(admitted_sizes(kernel, sizes))
     made = cache(lambda: made_arguments(kernel.loopy_kernel, admitted, arguments or {}))
     made()  # refused before anything is compiled
     unit = _typed(as_translation_unit(program), kernel)

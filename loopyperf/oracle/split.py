@@ -126,7 +126,7 @@ def split(
     if isinstance(devices, str) or not isinstance(cast("object", devices), Sequence) or not devices:
         raise ParameterError(f"devices is a list of one device or more; received {devices!r}")
     merged = merged_sizes(parameters, sizes)
-    kernel = prepared(program)
+    kernel = prepared(program, merged)
     admitted = admitted_sizes(kernel, merged)
     grid = _grid(kernel, admitted)
     estimates = [_estimate(program, each, model, arguments, typical, admitted) for each in devices]

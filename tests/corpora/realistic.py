@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from loopy.kernel.array import ArrayBase
 from loopy.symbolic import get_dependencies
-from pymbolic import Variable, evaluate
+from pymbolic import evaluate
 
 from loopyperf.kernel import Kernel
 
@@ -26,26 +26,9 @@ def realistic_sizes(kernel: Kernel, recorded: Mapping[str, Any]) -> Mapping[str,
     start = {name: known.get(name, first.get(name, 1)) for name in kernel.parameters}
     if not admits(kernel, start):
         start = {name: first.get(name, 1) for name in kernel.parameters}
-    laid_out = _laid_out(kernel)
-    growing = {name for name, size in start.items() if size >= LARGE or name not in known} - laid_out.keys()
-    doubled = ({name: size << (times if name in growing else 0) for name, size in start.items()} for times in DOUBLED)
-    grown = [sizes | {name: evaluate(value, sizes) for name, value in laid_out.items()} for sizes in doubled]
+    growing = {name for name, size in start.items() if size >= LARGE or name not in known}
+    grown = [{name: size << (times if name in growing else 0) for name, size in start.items()} for times in DOUBLED]
     return next((sizes for sizes in grown if admits(kernel, sizes) and points(kernel, sizes) <= MOST_POINTS), grown[-1])
-
-
-def _laid_out(kernel: Kernel) -> dict[str, Any]:
-    """Return the parameters that say where arrays begin, and how far apart their rows are: as rows lie side by side."""
-    found: dict[str, Any] = {}
-    arrays: list[Any] = [each for each in kernel.loopy_kernel.args if isinstance(each, ArrayBase)]
-    for array in arrays:
-        found[str(array.offset)] = 0
-        stride: Any = 1
-        strides: list[Any] = [getattr(tag, "stride", None) for tag in array.dim_tags or ()]
-        for length, stated in reversed(list(zip(_lengths(array), strides, strict=False))):
-            if isinstance(stated, Variable):
-                found[stated.name] = stride
-            stride = stride * (1 if length is None else length)
-    return {name: value for name, value in found.items() if name in kernel.parameters}
 
 
 def _lengths(array: Any) -> tuple[Any, ...]:

@@ -165,7 +165,7 @@ def _offset(ref: Reference, passes: WarpPasses) -> tuple[Any, tuple[Assumption, 
     """Return where the array begins in its buffer, in elements, and what had to be assumed."""
     array = passes.kernel.array(ref.array)
     assert array is not None, f"a reference to what lives in memory: {ref}"
-    offset: Any = prim.Variable(array.offset) if isinstance(array.offset, str) else array.offset or 0
+    offset: Any = array.offset or 0
     if offset is not auto and get_dependencies(offset) <= passes.sizes.keys():
         return offset, ()
     return 0, (

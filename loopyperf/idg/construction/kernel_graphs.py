@@ -7,7 +7,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from loopyperf.assumptions import Assumption
+from loopyperf.assumptions import Assumed
 from loopyperf.counts.magnitude import numbered
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import GraphError
@@ -104,7 +104,7 @@ class LaunchGraphs:
     """bytes of a work-group; None where they depend on a parameter"""
     dispatch: Dispatch
     """the groups in the order in which the hardware starts them"""
-    assumed: tuple[Assumption, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
     """which hardware axes were added"""
 
     @property
@@ -213,7 +213,8 @@ def _graphs(kernel: Kernel, sizes: Mapping[str, int], typical: Typical, warp_siz
         grid = {axis: grid_extent(launch, axis, sizes) for axis in sorted(launch.group_axes)}
         dispatch = dispatched(kinds, _groups(executions, tuple(grid.values())))
         of_warps = tuple(WarpKind(kind, executions, program) for kind in kinds)
-        launches.append(LaunchGraphs(launch.name, of_warps, grid, launch.local_memory, dispatch, launch.assumptions))
+        assumed = (*kernel.assumed, *launch.assumptions)
+        launches.append(LaunchGraphs(launch.name, of_warps, grid, launch.local_memory, dispatch, assumed))
     longest = max(launches, key=_executed)
     graph = longest.representative.graph if longest.kinds else Idg((), (), ())
     return KernelIdg(

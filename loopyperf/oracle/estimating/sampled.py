@@ -66,14 +66,15 @@ def samples_of(
     Raises :class:`ParameterError` for sizes and arguments that the kernel does not take, :class:`MeasurementError` for
     a kernel that cannot be run, or launches nothing, and :class:`KernelError` for one that Loopy cannot prepare.
     """
-    kernel, case = prepared(program), made_case(program, sizes, arguments)
+    case = made_case(program, sizes, arguments)
+    kernel = prepared(program, case.sizes)
     task = SamplingTask(backend, case, kernel, case.sizes, Typical(typical or {}, item_named))
     found = take_samples(task, described=described_saturations(program, backend, typical, case.sizes))
     if not found.programs:
         raise ParameterError(f"at {dict(case.sizes)} {kernel.name} launches no groups: there is nothing to sample")
     zeros = indices_made_up(kernel.loopy_kernel, arguments or {})
     made_up = (f"no arguments were given for {', '.join(zeros)}: taken as zeros",) if zeros else ()
-    return replace(found, doubts=(*found.doubts, *made_up))
+    return replace(found, doubts=(*prepared(program, sizes).assumed, *found.doubts, *made_up))
 
 
 def _answer(

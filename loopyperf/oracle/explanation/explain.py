@@ -59,7 +59,7 @@ def explain(
     nobody knows, and :class:`LoopyperfError` where no model has an answer on any device.
     """
     merged = one_size(parameters, sizes)
-    kernel = prepared(program)
+    kernel = prepared(program, merged)
     admitted_sizes(kernel, merged)
     first = None if model is None else find_model(model).name
     names = asked_models(models)

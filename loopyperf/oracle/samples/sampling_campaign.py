@@ -114,8 +114,8 @@ def made_once(configuration: Configuration) -> Configuration:
 
 def sampling_task(machine: RunsParts, case: Case) -> SamplingTask:
     """Return what is asked of the *case* of a kernel file: its integer parameters are those among its arguments."""
-    kernel = prepared(case.configuration.build())
     arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
+    kernel = prepared(case.configuration.build(), arguments)
     sizes = {name: int(arguments[name]) for name in sorted(kernel.parameters)}
     return SamplingTask(machine, case, kernel, sizes, Typical({}))
 

@@ -114,10 +114,11 @@ def test_an_array_may_begin_inside_its_buffer() -> None:
 def test_where_an_array_begins_is_assumed_unless_stated() -> None:
     array = lp.GlobalArg("a", np.float32, shape=(32,), offset=lp.auto)
     kernel = written("{[i]: 0<=i<32}", "out[i] = a[i]", array, tags=LANES)
-    (name,) = kernel.parameters
-    unknown, known = pattern(kernel, "a", WARP), pattern(kernel, "a", WARP, {name: 1})
+    given = dict.fromkeys(kernel.contiguous, 1)
+    stated = kernel.laid_out(given)
+    unknown, known = pattern(kernel, "a", WARP), pattern(stated, "a", WARP, given)
     assert (unknown.at({}).sectors, known.at({}).sectors) == (4, 5)
-    assert (len(unknown.assumed), known.assumed) == (1, ())
+    assert (len(kernel.assumed), stated.assumed) == (1, ())
 
 
 def test_lanes_that_each_make_one_pass_of_their_own_make_it_together() -> None:

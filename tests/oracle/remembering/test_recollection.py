@@ -189,7 +189,7 @@ def test_a_file_of_another_schema_is_a_miss(folder, prepared, monkeypatch):
     lpp.count(doubled())
     (path,) = files(folder)
     _, _, transcript = path.read_bytes().partition(b"\n")
-    other = transcript.replace(b'"schema":2', b'"schema":3')
+    other = transcript.replace(b'"schema":3', b'"schema":2')
     path.write_bytes(analysis_files._digest(path, other) + b"\n" + other)
     recollection.forget()
     lpp.count(doubled())
