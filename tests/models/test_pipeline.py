@@ -66,6 +66,28 @@ def test_polynomials_take_what_arithmetic_takes() -> None:
     assert estimate.bound.startswith("alu")
 
 
+def test_loops_within_loops_are_shortened_until_few_instructions_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 7^5 passes of a reduction of 8 by one work-item; 20,000 instructions have room for few of the outer levels.
+    domain = "{[i,c,d,e,f,g,k]: 0 <= i < 32 and 0 <= c,d,e,f,g < 7 and 0 <= k < 8}"
+    unit = kernel(domain, "b[i,c,d,e,f,g] = sum(k, a[k,c,d]*a[e,f,k])", group=32)
+    made: list[int] = []
+    monkeypatch.setattr(pipeline, "simulate", counting_issues(pipeline.simulate, made))
+    whole = seconds(unit)
+    everything = sum(made)
+    simulate_less(monkeypatch, 20_000)
+    made.clear()
+    assert seconds(unit) == pytest.approx(whole, rel=0.015)
+    assert sum(made) < 0.25 * everything
+
+
+def counting_issues(simulate: Any, made: list[int]) -> Any:
+    def counted(*arguments: Any, **options: Any) -> Any:
+        made.append((found := simulate(*arguments, **options)).instructions)
+        return found
+
+    return counted
+
+
 def test_one_warp_waits_for_each_load() -> None:
     # A chain of 100 loads, each of a line of its own: 100 latencies of memory.
     code = "<> t = 0 {id=start}\n for k\n t = m[32*t + k] {id=chase,dep=start}\n end\n b[i] = t {dep=chase}"

@@ -15,8 +15,10 @@ FEW = 4
 def shortened(graph: Idg, share: float, fewest: int) -> Idg:
     """Return *graph* with a *share* of the passes of its outermost loops, but not less than the *fewest*.
 
-    Loops lose passes on one level alone, so that times grow linearly with the share. How often instructions say that
-    they are executed stays what it was.
+    Where that is more than the share, loops within keep so much less, but :data:`FEW` passes: those that are innermost,
+    in which nearly all instructions are, keep theirs longest. Of two shares with as many times the fewest passes, these
+    loops have the same, so that times grow linearly with the share. How often instructions say that they are executed
+    stays what it was.
     """
     return replace(graph, body=_body(graph.body, share, fewest))
 
@@ -26,9 +28,12 @@ def _body(body: Sequence[Item], share: float, fewest: int) -> tuple[Item, ...]:
 
 
 def _loop(loop: Loop, share: float, fewest: int) -> Loop:
-    if isinstance(loop.trips, int) and loop.trips > FEW:
-        return replace(loop, trips=min(loop.trips, max(fewest, round(share * loop.trips))))
-    return replace(loop, body=_body(loop.body, share, fewest))
+    if not isinstance(loop.trips, int) or loop.trips <= FEW:
+        return replace(loop, body=_body(loop.body, share, fewest))
+    wanted = share * loop.trips
+    trips = min(loop.trips, max(fewest, round(wanted)))
+    within = _body(loop.body, wanted / fewest, FEW) if wanted < fewest else loop.body
+    return replace(loop, trips=trips, body=within)
 
 
 @dataclass(frozen=True, slots=True)
