@@ -1,7 +1,7 @@
 """Finding out about a kernel once, however often it is asked about: its counts, and what others want to know."""
 
 import weakref
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
@@ -112,10 +112,17 @@ def count_at(program: Program, options: CountingOptions, sizes: Mapping[str, Any
     if engine_is_exact() or has_arrays(sizes):
         counted = _counted(program, options)
         named = counted.kernel.contiguous & sizes.keys()
-        layout = {name: None if isinstance(sizes[name], np.ndarray) else sizes[name] for name in sorted(named)}
-        return _counted(program, replace(options, layout=tuple(layout.items()))) if named else counted
+        return _counted(program, replace(options, layout=_layout(named, sizes))) if named else counted
     kernel = prepared(program, sizes)
     return options.count(_assuming(kernel, _integers(kernel, sizes)))
+
+
+def _layout(names: Iterable[str], sizes: Mapping[str, Any]) -> tuple[tuple[str, int | None], ...]:
+    """Return the strides and offsets called *names* with what they are among *sizes*, for options."""
+    stated = {name: sizes[name] for name in sorted(names)}
+    return tuple(
+        (each, None if isinstance(size, np.ndarray) else integer_size(each, size)) for each, size in stated.items()
+    )
 
 
 def prepared(program: Program, sizes: Mapping[str, Any] | None = None) -> Kernel:
