@@ -6,12 +6,14 @@ Where they lie apart, as a diagonal does, or the members of records that are loo
 sectors themselves are counted in that way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import islpy as isl
+import numpy as np
+from numpy.typing import NDArray
 
 from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.idg.access.blocks import Touched, touched
@@ -22,6 +24,8 @@ NEARLY_ALL = Fraction(9, 10)
 """of a box: cells that fill as much of it lie together"""
 LONG = 4
 """blocks: of rows that are longer, what is touched at their ends does not count for much"""
+FEW = 10**5
+"""elements of a box that are looked at one by one, rather than to count a union of sets by formulas"""
 
 
 class _Box(NamedTuple):
@@ -29,10 +33,14 @@ class _Box(NamedTuple):
 
     whole: Touched
     """what all of it touches"""
-    elements: int
-    """in it"""
+    values: Sequence[range]
+    """along each axis"""
     cells: int
-    """those of them that there are"""
+    """that there are in it"""
+
+    @property
+    def elements(self) -> int:
+        return prod(map(len, self.values))
 
     @property
     def filled(self) -> Fraction:
@@ -65,13 +73,52 @@ def values_along(points: isl.Set, place: int) -> range:
 
 
 def _box(cells: isl.Set, axes: Sequence[int], width: int) -> _Box:
-    first, steps = 0, list[tuple[int, int]]()
-    for place, distance in enumerate(axes):
-        values = values_along(cells, place)
-        first += distance * (values[0] if distance > 0 else values[-1])
-        steps.append((distance * values.step, len(values)))
-    elements = prod(number for _, number in steps)
-    return _Box(touched(first, steps, width), elements, elements if cells.is_box() else number_of_points(cells))
+    values = [values_along(cells, place) for place in range(len(axes))]
+    first = sum(
+        distance * (along[0] if distance > 0 else along[-1]) for distance, along in zip(axes, values, strict=True)
+    )
+    steps = [(distance * along.step, len(along)) for distance, along in zip(axes, values, strict=True)]
+    return _Box(touched(first, steps, width), values, _number(cells, values))
+
+
+def _number(cells: isl.Set, values: Sequence[range]) -> int:
+    """Return how many *cells* there are in a box of *values* along each axis."""
+    elements = prod(map(len, values))
+    if cells.is_box():
+        return elements
+    if cells.n_basic_set() == 1 or elements > FEW or not values:
+        return number_of_points(cells)
+    axes = np.meshgrid(*values, indexing="ij", sparse=True)
+    found = np.zeros([len(along) for along in values], bool)
+    for part in cells.compute_divs().get_basic_sets():
+        found |= _is_inside(part, axes)
+    return int(found.sum())
+
+
+def _is_inside(part: isl.BasicSet, axes: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return which elements *part* has, where each is at one place of all *axes*."""
+    floors: list[Any] = []
+
+    def valued(constant: isl.Val, coefficient: Callable[[isl.dim_type, int], isl.Val], kind: isl.dim_type) -> Any:
+        terms = [(coefficient(kind, place), axis) for place, axis in enumerate(axes)]
+        terms += [(coefficient(DIV, place), floor) for place, floor in enumerate(floors)]
+        return sum(
+            (factor.to_python() * value for factor, value in terms if not factor.is_zero()), constant.to_python()
+        )
+
+    for place in range(part.dim(DIV)):
+        floor = part.get_div(place)
+        times = floor.get_denominator_val()
+        whole = floor.scale_val(times)
+        inside = valued(whole.get_constant_val(), whole.get_coefficient_val, isl.dim_type.in_)
+        floors.append(inside // times.to_python())
+    values = (
+        (valued(each.get_constant_val(), each.get_coefficient_val, SET), each.is_equality())
+        for each in part.get_constraints()
+    )
+    return np.logical_and.reduce(
+        np.broadcast_arrays(*(value == 0 if is_equal else value >= 0 for value, is_equal in values))
+    )
 
 
 def _by_blocks(cells: isl.Set, axes: Sequence[int], box: _Box, size: int) -> Touched:
@@ -92,4 +139,5 @@ def _are_rows(cells: isl.Set, place: int, length: float, box: _Box) -> bool:
     """Return whether *cells* are rows without holes along the axis at *place*, at least of that *length* on average."""
     if any(part.dim(DIV) for part in cells.get_basic_sets()):
         return False
-    return box.cells >= length * number_of_points(cells.project_out(SET, place, 1))
+    others = [values for other, values in enumerate(box.values) if other != place]
+    return box.cells >= length * _number(cells.project_out(SET, place, 1), others)

@@ -113,6 +113,20 @@ def test_cells_of_a_matrix_touch_the_sectors_that_they_are_in(where: str) -> Non
         assert near == pytest.approx(len({(256 * i + 4 * j) // size for i, j in points}), rel=0.01)
 
 
+ELEMENT_MATRIX = """{ [i, j] : (exists (e, f, g: 0 <= e, f, g <= 4 and 0 <= i - 25e - 5f <= 4 and i = j - 5g)) or
+    (0 <= i <= 124 and -24 + j <= 25*floor(i/25) <= j) or (exists (e, f, g: 0 <= e, f, g <= 4 and
+    5g >= -4 + i - 25e and -4 + j - 25f <= 5g <= j - 25f and 5g <= i - 25e)) or
+    ((i - j) mod 25 = 0 and 0 <= j <= 124 and -i + j <= 25*floor(j/25) <= 100 - i + j) }"""
+"""the elements of the matrix of a cube of order 4 that share two of their three indices, as TSFC stores them"""
+
+
+@pytest.mark.parametrize("cells", [ELEMENT_MATRIX, "{ [i, j]: 0 <= i, j < 90 and (i = j or i + j = 50 or 5i = 2j) }"])
+def test_elements_looked_at_one_by_one_are_as_many_as_counted(monkeypatch: pytest.MonkeyPatch, cells: str) -> None:
+    found = touched_by(isl.Set(cells), [1000, 8], 8)
+    monkeypatch.setattr("loopyperf.idg.access.cells.FEW", 0)
+    assert touched_by(isl.Set(cells), [1000, 8], 8) == found
+
+
 def test_a_triangle_is_half_of_its_square() -> None:
     cells = isl.Set("{[i, j]: 0 <= i < 256 and 0 <= j <= i}")
     truth = sum(-(-(i + 1) // 8) for i in range(256))
