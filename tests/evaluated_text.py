@@ -160,7 +160,8 @@ class TextEvaluator:
             return Real(INTEGER, self.tally)
         if FREE.fullmatch(function):
             return _like(*values)
-        if self.writer.is_plain_c and DOUBLE.fullmatch(function) and values[0].dtype.kind == "f":
+        is_integer = isinstance(values[0], Real) and values[0].dtype.kind != "f"
+        if self.writer.is_plain_c and DOUBLE.fullmatch(function) and not is_integer:
             values = [value.converted(FLOAT64) for value in values]
         if found := POWER.fullmatch(function):
             width = next((FLOAT32 if name == "f" or "32" in name else FLOAT64 for name in found.groups() if name), None)

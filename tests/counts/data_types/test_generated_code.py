@@ -168,6 +168,12 @@ def test_a_power_works_in_the_type_of_the_function_that_a_target_calls(
     assert operations(unit) == enumerated(unit) == {expected: 1}
 
 
+def test_complex_functions_of_plain_c_work_in_its_types() -> None:
+    unit = over_n("x[i] = conj(y[i])*y[i]", target=TARGETS[3])
+    assert "x[i] = conj(y[i]) * y[i];" in generated(unit)
+    assert operations(unit) == enumerated(unit) == {"f64 mul": 4, "f64 add": 2}
+
+
 def test_a_condition_works_in_the_type_of_what_it_compares() -> None:
     # if (a[i] * 0.1 > 0.3)
     #   b[i] = (float) (a[i] * 0.1f);
