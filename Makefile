@@ -76,9 +76,9 @@ ifdef FRAMEWORKS
 	$(MAKE) env VENV=.venv-frameworks
 	.venv-frameworks/bin/python -m pip --quiet install -c $(CONSTRAINTS) -r tests/corpora/frameworks.txt
 	.venv-frameworks/bin/python -m pip --quiet install --no-deps --ignore-requires-python \
-		$(foreach NAME,arraycontext boxtree modepy pytato sumpy meshmode grudge pystella feinsum,$(wildcard $(FRAMEWORKS)/$(NAME)))
-	PYTHONPATH=tests:benchmarks:tests/corpora/stand_ins:$(FRAMEWORKS)/firedrake \
-		.venv-frameworks/bin/python -W ignore -m corpora $(FRAMEWORKS)
+		$(foreach NAME,arraycontext boxtree modepy pytato sumpy meshmode grudge pystella feinsum,$(wildcard $(abspath $(FRAMEWORKS))/$(NAME)))
+	PYTHONPATH=tests:benchmarks:tests/corpora/stand_ins:$(abspath $(FRAMEWORKS))/firedrake \
+		.venv-frameworks/bin/python -W ignore -m corpora $(abspath $(FRAMEWORKS))
 else
 	PYTHONPATH=tests:benchmarks $(BIN)/python -W ignore -m corpora
 endif

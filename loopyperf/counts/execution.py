@@ -81,6 +81,7 @@ class ExecutionCounter:
         self.sub_group_size = sub_group_size
         self._points: dict[tuple[frozenset[str], Conditions], _Points] = {}
         self._loops: dict[frozenset[str], LoopPoints] = {}
+        self._allowed: dict[tuple[frozenset[str], Any], isl.Set | None] = {}
         self._everywhere: dict[tuple[int, frozenset[str]], tuple[frozenset[str], tuple[tuple[str, int], ...]]] = {}
         self._counts: dict[Any, QuasiPolynomial] = {}
         self._numbers = SetMemory[QuasiPolynomial]()
@@ -145,17 +146,30 @@ class ExecutionCounter:
         points = loops.points.align_params(self.kernel.assumptions.get_space())
         selecting: set[Condition] = set()
         for condition in sorted(site.conditions, key=str):
-            allowed = self._affine_set(points, condition.expression, loops, site)
+            allowed = self._allowed_by(condition.expression, points, loops, site)
             if allowed is not None:
                 selecting.add(condition)
                 points = points & allowed if condition.holds else points - allowed
         return _Points(points, frozenset(selecting), site.conditions - selecting)
 
-    def _affine_set(self, points: isl.Set, expression: Any, loops: LoopPoints, site: Site) -> isl.Set | None:
+    def _allowed_by(self, expression: Any, points: isl.Set, loops: LoopPoints, site: Site) -> isl.Set | None:
         """Return where *expression* is true, None where it is no affine function of loop variables and sizes.
 
-        One that is affine in each pass of a short loop over *points* counts as such.
+        One that is affine in each pass of a short loop over *points* counts as such; others are looked at once.
         """
+        key = (site.inames, expression)
+        if key not in self._allowed:
+            asked: list[str] = []
+            found = self._affine_set(expression, points, loops, site, asked)
+            if asked:
+                return found
+            self._allowed[key] = found
+        return self._allowed[key]
+
+    def _affine_set(
+        self, expression: Any, points: isl.Set, loops: LoopPoints, site: Site, asked: list[str]
+    ) -> isl.Set | None:
+        """Return where *expression* is true; what variables were *asked* for that are in *points*."""
         expression = substituted(expression, self.kernel.known_temporaries)
         if not get_dependencies(expression) <= self.kernel.parameters | site.inames - loops.shifted:
             return None
@@ -163,6 +177,7 @@ class ExecutionCounter:
             return None
 
         def values(name: str) -> range | None:
+            asked.append(name)
             return between_ends(points.intersect_params(self.kernel.assumptions), name) if name in site.inames else None
 
         return points_where(points.get_space(), expression, values)

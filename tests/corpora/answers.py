@@ -109,8 +109,9 @@ def _report(specimen: Specimen, sender: Connection) -> None:
     sizes = kernel and timed("sizes", lambda: realistic_sizes(kernel, specimen.arguments))
     if sizes is not None:
         sender.send(dict(sizes))
+        typical: Typical = {}
         for question, ask in QUESTIONS.items():
-            timed(question, lambda ask=ask: _settled(lambda typical: ask(program, sizes, typical)))
+            timed(question, lambda ask=ask: _settled(lambda stated: ask(program, sizes, stated), typical))
         timed("check", lambda: stated_and_checked(kernel)[1])
 
 
@@ -127,7 +128,10 @@ def _outcome(ask: Callable[[], Any]) -> tuple[Outcome, Any]:
     return (found, None) if isinstance(found, Outcome) else (Outcome("counted"), found)
 
 
-def _settled(ask: Callable[[Typical], object]) -> Outcome:
-    """Return whether *ask* answers, at once or once the examples that its refusals give are stated, copied."""
-    typical = stated_for(ask)
+def _settled(ask: Callable[[Typical], object], typical: Typical) -> Outcome:
+    """Return whether *ask* answers, at once or once the examples that its refusals give are stated, copied.
+
+    They are added to *typical*, what is stated already.
+    """
+    stated_for(ask, typical)
     return Outcome("settled", f"typical={typical}") if typical else Outcome("counted")

@@ -56,9 +56,9 @@ def started(report: Callable[[Specimen, Connection], None], specimen: Specimen) 
     return process, receiver
 
 
-def stated_for(ask: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    """Return the typical values with which *ask* answers: the examples that its refusals give, copied."""
-    typical: dict[str, Any] = {}
+def stated_for(ask: Callable[[dict[str, Any]], object], typical: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the typical values with which *ask* answers: the examples that its refusals give, added to *typical*."""
+    typical = {} if typical is None else typical
     while True:
         try:
             ask(typical)

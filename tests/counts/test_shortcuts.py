@@ -1,5 +1,7 @@
 """What makes counting fast leaves it what it was; how fast it is, ``make benchmark`` says."""
 
+from typing import Any
+
 import islpy as isl
 import loopy as lp
 import pytest
@@ -10,6 +12,7 @@ from counts.small_schedules import prefetched_tiles
 from loopy.symbolic import pw_aff_to_pw_aff_implemented_by_expr
 from parts.multipole_expansion import multipole_expansion
 
+from loopyperf.counts.predicates.affine_cases import points_where
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.kernel import load_kernel
 from loopyperf.properties.counted_kernel import count_properties
@@ -50,6 +53,22 @@ def test_each_distinct_domain_is_counted_once(
     count(linearized)
     # Two fetches with inames of their own; the update, the assignments around it; the barriers; the launch.
     assert len(set(counted)) == len(counted) == 6
+
+
+def test_each_condition_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ten pieces side by side, each chosen inside the choices before it, as pytato writes them.
+    asked: list[str] = []
+
+    def where(space: isl.Space, condition: Any, *values: Any) -> isl.Set | None:
+        asked.append(str(condition))
+        return points_where(space, condition, *values)
+
+    monkeypatch.setattr("loopyperf.counts.execution.points_where", where)
+    pieces = " else (".join(f"a[i] + {piece} if i < {4 * piece}" for piece in range(1, 11))
+    unit = kernel("{[i]: 0<=i<n}", f"b[i] = {pieces} else a[i]{')' * 9}", array("a,b", "n"))
+    counts = count_properties(load_kernel(unit)).properties().evaluate(n=48)
+    assert counts["f32 add"] == 40
+    assert sorted(asked) == sorted(f"i < {4 * piece}" for piece in range(1, 11))
 
 
 @pytest.mark.parametrize("case", SMALL_KERNELS, ids=lambda case: case.name)
