@@ -1,15 +1,20 @@
 """At which size does another subsystem decide? Bounds of throughput, symbolic in the sizes of a kernel."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import pymbolic.primitives as prim
+from loopy.symbolic import IdentityMapper
+
+from loopyperf.counts.kernel_counts import KernelTallies
 from loopyperf.counts.touched_cells import touched_cells
 from loopyperf.counts.typical import Typical
 from loopyperf.device.library import DeviceChoice
 from loopyperf.device.substitutes import completed
-from loopyperf.kernel import Program
+from loopyperf.kernel import Kernel, Program
 from loopyperf.models.throughput import Crossover, ThroughputBounds
-from loopyperf.oracle.analysis import count, prepared
+from loopyperf.oracle.analysis import CountingOptions, count, prepared
 from loopyperf.oracle.choice import chosen_device
 from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.properties.unified import item_named
@@ -29,9 +34,32 @@ def throughput_bounds(
     :class:`MissingNumberError` for a throughput that its description does not state. Source: Lemeire, section 2.1.
     """
     described = completed(chosen_device(device))
-    counted = count(program, typical=typical, sub_group_size=described.warp_size)
-    touched = touched_cells(prepared(program), Typical(typical or {}, item_named))
+    kernel = prepared(program)
+    changed = _without_ones(kernel)
+    if changed is kernel:
+        counted: KernelTallies = count(program, typical=typical, sub_group_size=described.warp_size)
+    else:
+        counted = CountingOptions(typical=typical, sub_group_size=described.warp_size).count(changed)
+    touched = touched_cells(kernel, Typical(typical or {}, item_named))
     return ThroughputBounds(counted, touched, described)
+
+
+class _WithoutOnes(IdentityMapper[[]]):
+    """Drops factors of 1, as of ``1*x``, which ``loopy.make_einsum`` writes and no compiler multiplies by."""
+
+    def map_product(self, expr: prim.Product) -> Any:
+        factors: list[Any] = [self.rec(each) for each in expr.children if not (isinstance(each, int) and each == 1)]
+        return prim.Product(tuple(factors)) if len(factors) > 1 else factors[0] if factors else 1
+
+
+def _without_ones(kernel: Kernel) -> Kernel:
+    """Return *kernel* without factors of 1; itself, if it has none."""
+    drop = _WithoutOnes()
+    launches = tuple(
+        replace(launch, instructions=tuple(each.with_transformed_expressions(drop) for each in launch.instructions))
+        for launch in kernel.launches
+    )
+    return kernel if launches == kernel.launches else replace(kernel, launches=launches)
 
 
 def crossover(

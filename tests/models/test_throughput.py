@@ -78,6 +78,21 @@ def test_arrays_in_place_are_moved_in_and_out(code: str, moved: int):
     assert bounds.at_least(n=n) <= lpp.estimate(unit, model="roofline", device=V100, n=n).seconds * (1 + 1e-3)
 
 
+def test_factors_of_one_are_no_work_as_in_machine_graphs() -> None:
+    codes = ("b[i] = 1*a[i]*a[i+1]", "b[i] = a[i]*a[i+1]", "b[i] = 1*a[i]", "b[i] = a[i]")
+    bounds = [lpp.throughput_bounds(of_lanes(code), device="nvidia-a100") for code in codes]
+    product, same, copy, plain = (each.seconds(n=4096) for each in bounds)
+    assert (product, copy) == (same, plain)
+    assert product["alu"] > 0
+    assert "alu" not in copy
+
+
+def of_lanes(code: str) -> lp.TranslationUnit:
+    arrays = [lp.GlobalArg("a", np.float32, shape="n+1"), lp.GlobalArg("b", np.float32, shape="n"), ...]
+    unit = lp.make_kernel("{[i]: 0<=i<n}", code, arrays, lang_version=(2018, 2))
+    return lp.split_iname(unit, "i", 128, outer_tag="g.0", inner_tag="l.0")
+
+
 def test_formulas_are_exact_functions_of_the_sizes():
     bounds = lpp.throughput_bounds(powers(), device=V100)
     assert str(bounds["alu"]) == "m*n/64"
