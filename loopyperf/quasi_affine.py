@@ -69,6 +69,14 @@ def quasi_affine_map(points: isl.Set, indices: tuple[Any, ...]) -> isl.Map:
     return found
 
 
+def points_where_quasi_affine(space: isl.Space, condition: Any) -> isl.Set:
+    """Return the points of *space* at which *condition* is true; raises :class:`NotQuasiAffineError`.
+
+    Numbers that are compared, and those that are conditions themselves, are quasi-affine.
+    """
+    return _QuasiAffine(space, _never).where(condition)
+
+
 class _QuasiAffine(Mapper[isl.PwAff, []]):
     """Makes integer expressions functions of isl's."""
 
@@ -203,20 +211,21 @@ class _QuasiAffine(Mapper[isl.PwAff, []]):
         return reduce(isl.PwAff.max, map(self.rec, expr.children))
 
     def map_if(self, expr: prim.If) -> isl.PwAff:
-        where = self._where(expr.condition)
+        where = self.where(expr.condition)
         then, otherwise = self.rec(expr.then), self.rec(expr.else_)
         return then.intersect_domain(where).union_add(otherwise.intersect_domain(where.complement()))
 
-    def _where(self, condition: Any) -> isl.Set:
+    def where(self, condition: Any) -> isl.Set:
+        """Return where *condition* is true."""
         match condition:
             case prim.Comparison(left=left, operator=operator, right=right):
                 return _COMPARISONS[str(operator)](self.rec(left), self.rec(right))
             case prim.LogicalAnd(children=children):
-                return reduce(isl.Set.intersect, map(self._where, children))
+                return reduce(isl.Set.intersect, map(self.where, children))
             case prim.LogicalOr(children=children):
-                return reduce(isl.Set.union, map(self._where, children))
+                return reduce(isl.Set.union, map(self.where, children))
             case prim.LogicalNot(child=child):
-                return self._where(child).complement()
+                return self.where(child).complement()
             case _:
                 return self.rec(condition).ne_set(self._constant(0))
 

@@ -5,6 +5,7 @@ as the logarithm of the tree's width, is as exact as one whose conditions are af
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import reduce
 from typing import Any, cast
 
@@ -13,6 +14,8 @@ import pymbolic.primitives as prim
 from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.symbolic import SubstitutionMapper, get_dependencies, isl_set_from_expr
 from pymbolic import evaluate
+
+from loopyperf.quasi_affine import NotQuasiAffineError, points_where_quasi_affine
 
 MOST = 64
 """cases: a loop with more passes is none over the levels of a tree"""
@@ -30,6 +33,8 @@ def points_where(space: isl.Space, condition: Any, values: Values, most: int = M
         return isl_set_from_expr(space, condition)
     except (ExpressionToAffineConversionError, NotImplementedError, isl.Error, AttributeError):
         # An AttributeError is what Loopy raises for a truth value that is compared, as in (not i) == 0.
+        with suppress(NotQuasiAffineError):  # Loopy takes no bits: (i & 1) != 0
+            return points_where_quasi_affine(space, condition)
         tried = ((name, values(name)) for name in sorted(get_dependencies(condition)))
         found = (_in_cases(space, condition, name, each, values, most) for name, each in tried if each)
         return next((points for points in found if points is not None), None)

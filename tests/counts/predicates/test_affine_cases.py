@@ -7,8 +7,9 @@ import loopy as lp
 import numpy as np
 import pytest
 from counts.small_kernels import array, kernel, lanes, sizes
-from pymbolic import parse
+from pymbolic import evaluate, parse
 
+import loopyperf as lpp
 from loopyperf.counts.predicates.affine_cases import points_where
 from loopyperf.errors import UncountableError
 from loopyperf.kernel import load_kernel
@@ -50,6 +51,32 @@ def test_a_tree_is_counted_at_each_depth_that_is_assumed(condition: str) -> None
     for depth in range(7):
         holding = sum(CONDITIONS[condition](i, k) for i in range(64) for k in range(depth))
         assert counted(m=depth) == holding, depth
+
+
+BITS = ["(i & 1) != 0", "((i - 20) & 6) == 2", "i >> 2 < 5", "(i ^ 5) < (i | 8)", "((3*i + j) >> 1 & 3) == j"]
+BITS += ["(i & ~3) > 16 or (j & 1) == 0", "not ((((-i) >> 1) & 1) == 1)", "i & 4", "i % 8 & 3"]
+
+
+@pytest.mark.parametrize("condition", BITS)
+def test_bits_of_affine_functions_select_points(condition: str) -> None:
+    found = points_where(SPACE, parse(condition), values())
+    box = isl.Set("{ [i,j,k]: 0 <= i < 70 and 0 <= j < 5 and k = 0 }")
+    assert found is not None
+    expected = sum(bool(evaluate(parse(condition), {"i": i, "j": j})) for i in range(70) for j in range(5))
+    assert (found & box).count_val().to_python() == expected
+    assert 0 < expected < 350
+
+
+@pytest.mark.parametrize("condition", ["(i & j) != 0", "i >> j < 3", "i*j & 1"])
+def test_bits_of_products_and_of_two_variables_are_no_points(condition: str) -> None:
+    assert points_where(SPACE, parse(condition), values()) is None
+
+
+def test_work_under_conditions_on_bits_is_counted_and_timed() -> None:
+    unit = lanes(kernel("{[i]: 0<=i<n}", "out[i] = out[i] + 2 {if=(i & 7) == 3}", array("out", "n"), sizes("n")))
+    counted = lpp.count(unit).properties()["f32 add"]
+    assert [counted(n=n) for n in (3, 4, 100)] == [0, 1, 13]
+    assert lpp.estimate(unit, device="nvidia-a100", model="pipeline", n=1000).seconds > 0
 
 
 def test_several_variables_make_cases_together() -> None:
