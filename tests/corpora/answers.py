@@ -99,7 +99,7 @@ def _report(specimen: Specimen, sender: Connection) -> None:
     def timed(question: str, ask: Callable[[], Any]) -> Any:
         sender.send(question)
         start = time.process_time()
-        signal.setitimer(signal.ITIMER_PROF, SECONDS + (start if question in QUESTIONS else 0))
+        signal.setitimer(signal.ITIMER_PROF, SECONDS + (start if question == "count" else 0))
         outcome, found = _outcome(ask)
         sender.send((outcome, time.process_time() - start))
         return found
