@@ -174,7 +174,7 @@ class UnlikeGroups:
         """Take the *launch*, and the *cycles* of one execution of a launch of groups that are alike."""
         self.launch, self.cycles_of = launch, cycles
         self.dealt = launch.evenly.once(_dealt_by_volkov)
-        self._known: dict[tuple[float, int, int], float] = {}
+        self._known: dict[tuple[int, int, int], float] = {}
         totals: dict[int, float] = {}
         for times, batch in launch.batches.every:
             load = times * batch.groups * batch.value(self.dealt.loads)
@@ -199,9 +199,9 @@ class UnlikeGroups:
             busy = max(busy, self._busy(self.launch.evenly, self.mean))
         pace = min(1.0, busy / most) if most else 1.0
         last = [(times, max(found, key=lambda each: each.longest)) for times, found in endings]
-        return max(busy, sum(times * self._alone(here, each, pace) for times, each in last) / every)
+        return max(busy, sum(times * self._alone(each, pace) for times, each in last) / every)
 
-    def _alone(self, launch: TimedLaunch, last: Ending, pace: float) -> float:
+    def _alone(self, last: Ending, pace: float) -> float:
         """Return when the longest warp of the group ends that is the last of a batch.
 
         *pace* is how long the model takes for what is before it, over how long Volkov's model does.
@@ -210,7 +210,7 @@ class UnlikeGroups:
             return 0.0
         alone = [0.0] * len(self.dealt.loads)
         for make_up in (last.batch.light, last.batch.mean):
-            alone[make_up] = self._of(launch, make_up, 1.0)
+            alone[make_up] = self._of(self.launch, make_up, 1.0)
         return pace * last.start + last.batch.most(alone)
 
     def _busy(self, launch: TimedLaunch, load: float) -> float:
@@ -234,7 +234,7 @@ class UnlikeGroups:
     def _of_whole(self, launch: TimedLaunch, make_up: int, groups: int) -> float:
         if groups == 0:
             return 0.0
-        key = launch.timing.balance, make_up, groups
+        key = id(launch.timing), make_up, groups
         if key not in self._known:
             self._known[key] = self.cycles_of(launch.like(self.launch.batches.make_ups[make_up], groups))
         return self._known[key]
