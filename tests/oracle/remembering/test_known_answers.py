@@ -358,8 +358,8 @@ def test_processes_at_once_read_nothing_wrong(folder):
     processes = [start("new", order, seed=place) for place, order in enumerate(orders)]
     answers = [process.communicate()[0].splitlines() for process in processes]
     assert answers == [expected(order) for order in orders]
-    # The answers, what a fit is told, and the counts that it is told.
-    assert len(entries(folder)) == len(ASKED) + 2
+    # The answers, what a fit is told, and the counts that it is told: of contiguous arrays, and of the given stride n.
+    assert len(entries(folder)) == len(ASKED) + 3
     assert all(each.is_whole for each in entries(folder))
 
 
