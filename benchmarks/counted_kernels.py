@@ -9,7 +9,7 @@ import sys
 
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 
 
@@ -20,7 +20,7 @@ def main() -> None:
         for form in file.configurations(backend.limits):
             sizes = form.sizes[len(form.sizes) // 3]
             try:
-                backend.time(Case(file.name, form, sizes), 1)
+                backend.time(BenchmarkCase(file.name, form, sizes), 1)
                 print(file.name, form.label, sizes, form.build().default_entrypoint.name, file=sys.stderr, flush=True)
             except LoopyperfError as error:
                 print(file.name, form.label, f"{error}", file=sys.stderr, flush=True)

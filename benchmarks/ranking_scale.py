@@ -33,24 +33,24 @@ from ranking_sets.matrix_multiplication import FORMS, Form, matrix_multiplicatio
 
 import loopyperf as lpp
 from loopyperf.kernel import load_kernel
-from loopyperf.oracle.analysis import prepared
-from loopyperf.oracle.ranking.cascade import Question
-from loopyperf.oracle.ranking.judge import judge_of
+from loopyperf.oracle.ranking.task import Task, predicted
 from loopyperf.oracle.ranking.variants import Variant
-from loopyperf.oracle.remembering import recollection
-from loopyperf.oracle.remembering.analysis_files import CACHE_VARIABLE
-from loopyperf.oracle.remembering.content import content_key
+from loopyperf.predict.analysis import prepared
+from loopyperf.predict.cache import recent
+from loopyperf.predict.cache.content import content_key
+from loopyperf.predict.cache.files import CACHE_VARIABLE
 from loopyperf.properties.counted_kernel import count_properties
 
 N = 1024
 MODELS = {"linear": "amd-r9-fury", "roofline": "nvidia-titan-v", "pipeline": "nvidia-titan-v"}
 ASK = """
 import pickle, sys, time
-questions = pickle.load(sys.stdin.buffer)
+from loopyperf.oracle.ranking.task import predicted
+tasks = pickle.load(sys.stdin.buffer)
 start = time.process_time()
-for question in questions:
-    question = pickle.loads(question)
-    question.judge(question.variant)
+for task in tasks:
+    task = pickle.loads(task)
+    predicted(task)
     print(time.process_time() - start)
     start = time.process_time()
 """
@@ -83,7 +83,7 @@ def stages_of(form: Form) -> dict[str, float]:
     found["counting"] = cost(lambda: count_properties(kernel).properties())
     linear = partial(lpp.estimate, n=N, model="linear", device=MODELS["linear"])
     linear(first)
-    recollection.forget()
+    recent.forget()
     found["linear, where the counts are in a file"] = cost(lambda: linear(second))
     found["  of which the key"] = cost(lambda: content_key(second))
     found["linear, where they are in memory"] = cost(lambda: linear(third))
@@ -93,7 +93,7 @@ def stages_of(form: Form) -> dict[str, float]:
         equal, again = matrix_multiplication(form), matrix_multiplication(form)
         found[f"{model}, after Loopy's passes"] = cost(partial(ask, second))
         found[f"{model}, where the answer is in memory"] = cost(partial(ask, equal))
-        recollection.forget()
+        recent.forget()
         found[f"{model}, where it is in a file"] = cost(partial(ask, again))
     return found
 
@@ -121,13 +121,13 @@ def first_answers() -> None:
     print("milliseconds of the answers of a new process: the first, the same again, others in the mean")
     forms = [FORMS[0], *FORMS[:6]]
     for model, device in MODELS.items():
-        judge = judge_of(model, device, None, None, {"n": N})
+        predictor = lpp.predictor(model=model, device=device, alternatives=False)
         variants = [Variant("", partial(matrix_multiplication, form)) for form in forms]
-        questions = [pickle.dumps(Question(judge, variant, 0)) for variant in variants]
+        tasks = [pickle.dumps(Task(predictor, variant, {"n": N})) for variant in variants]
         command = [sys.executable, "-W", "ignore", "-c", ASK]
         paths = os.pathsep.join(path for path in sys.path if path)
         environment = os.environ | {"PYTHONPATH": paths}
-        said = subprocess.run(command, input=pickle.dumps(questions), capture_output=True, check=True, env=environment)
+        said = subprocess.run(command, input=pickle.dumps(tasks), capture_output=True, check=True, env=environment)
         first, again, *others = [1e3 * float(line) for line in said.stdout.split()]
         print(f"  {model:10} {first:8.0f} {again:8.0f} {mean(others):8.0f}")
 
@@ -162,9 +162,9 @@ def sizes() -> None:
     unit = build()
     things: dict[str, object] = {"what builds a variant": build, "a translation unit": unit}
     for model, device in MODELS.items():
-        judge = judge_of(model, device, None, None, {"n": N})
-        things[f"a question to {model}"] = Question(judge, Variant("", build), 0)
-        things[f"an answer of {model}"] = judge(Variant("", unit))
+        predictor = lpp.predictor(model=model, device=device, alternatives=False)
+        things[f"a task for {model}"] = Task(predictor, Variant("", build), {"n": N})
+        things[f"an answer of {model}"] = predicted(Task(predictor, Variant("", unit), {"n": N}))
     for name, thing in things.items():
         print(f"  {name:42} {len(pickle.dumps(thing)):8,}")
 

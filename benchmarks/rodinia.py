@@ -30,12 +30,13 @@ from loopyperf.device.memory_lambdas import DRAM
 from loopyperf.device.quantity import Quantity
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.archive import Recording, read_archive
+from loopyperf.measurement.backends import opened
 from loopyperf.measurement.kernel_files import KernelFile, bundled_folder, configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.metrics import mape, mape_shape
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.oracle.measuring import measure, opened
+from loopyperf.oracle.measuring import measure
 from loopyperf.oracle.validate import with_empty_kernel
 
 SHORT = Protocol(runs=8, dropped=2, probe_runs=2, longest_run=0.3)

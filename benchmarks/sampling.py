@@ -32,13 +32,13 @@ import numpy as np
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import Backend, Case
+from loopyperf.measurement.backends.interface import Backend, BenchmarkCase
 from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.sampling import SampledProgram, Work, sampled_time
-from loopyperf.oracle.samples.sampling_campaign import made_once, sampling_task
-from loopyperf.oracle.samples.taking import SampledKernel, take_samples
+from loopyperf.oracle.sampling_campaign import made_once, sampling_task
+from loopyperf.predict.samples import SampledKernel, take_samples
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = (
@@ -70,7 +70,7 @@ CLASSES = ((0.0, 0.05), (0.05, 0.1), (0.1, float("inf")))
 class Result:
     """A kernel that was measured and sampled."""
 
-    case: Case
+    case: BenchmarkCase
     seconds: float
     apart: float
     """relative difference of full runs before the samples and after"""
@@ -112,16 +112,16 @@ def pair(program: SampledProgram, multiple: int) -> SampledProgram | None:
 # {{{ measuring
 
 
-def cases(backend: Backend) -> Iterator[Case]:
+def cases(backend: Backend) -> Iterator[BenchmarkCase]:
     for folder in FOLDERS:
         for file in load_kernel_files(ROOT / folder):
             configurations = configurations_of(file, backend.limits)
             for place in sorted({0, len(configurations) - 1})[:VARIANTS]:
                 # Compiled once: a backend knows a configuration by its identity.
-                yield from long_enough(backend, Case(file.name, made_once(configurations[place]), {}))
+                yield from long_enough(backend, BenchmarkCase(file.name, made_once(configurations[place]), {}))
 
 
-def long_enough(backend: Backend, case: Case) -> Iterator[Case]:
+def long_enough(backend: Backend, case: BenchmarkCase) -> Iterator[BenchmarkCase]:
     """Yield the case at the first size of its ladder that takes :data:`SHORTEST`, or the last before the longest."""
     found, kernel = None, case.configuration.build().default_entrypoint
     for sizes in case.configuration.sizes:
@@ -143,7 +143,7 @@ def long_enough(backend: Backend, case: Case) -> Iterator[Case]:
         yield found
 
 
-def measure(backend: Any, case: Case) -> Result | None:
+def measure(backend: Any, case: BenchmarkCase) -> Result | None:
     """Return the steadiest of some tries, or the first one that is steady; None for a kernel of too few groups."""
     asked = sampling_task(backend, case)
     tries: list[Result] = []
@@ -159,7 +159,7 @@ def measure(backend: Any, case: Case) -> Result | None:
     return min(tries, key=lambda each: each.apart)
 
 
-def processor_seconds(backend: Backend, case: Case) -> float:
+def processor_seconds(backend: Backend, case: BenchmarkCase) -> float:
     """Return the processor time of the fastest of some runs, as others may have the processor for some of a long run.
 
     Samples end before that: of those, the fastest by the device's clock is one that nobody interrupted.
@@ -220,7 +220,7 @@ def triangle() -> lp.TranslationUnit:
     return lp.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
 
 
-def triangle_case(n: int) -> Case:
+def triangle_case(n: int) -> BenchmarkCase:
     def arguments(rng: np.random.Generator, sizes: Sizes) -> Arguments:
         return {"a": rng.random(n, dtype=np.float32), "out": np.zeros(n, np.float32), "n": np.int32(n)}
 
@@ -232,7 +232,7 @@ def triangle_case(n: int) -> Case:
         reference=lambda made: {"out": np.cumsum(made["a"]) * made["a"]},
         tolerance=1e-2,
     )
-    return Case("triangle", configuration, {"n": n})
+    return BenchmarkCase("triangle", configuration, {"n": n})
 
 
 def show_triangle(backend: Any) -> None:

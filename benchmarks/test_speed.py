@@ -25,9 +25,9 @@ import loopyperf as lpp
 from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends import open_backend
-from loopyperf.oracle.choice import chosen_fit
-from loopyperf.oracle.remembering import recollection
-from loopyperf.oracle.remembering.analysis_files import CACHE_VARIABLE
+from loopyperf.predict.cache import recent
+from loopyperf.predict.cache.files import CACHE_VARIABLE
+from loopyperf.predict.choice import chosen_fit
 from loopyperf.properties.counted_kernel import count_properties
 from loopyperf.properties.vector import PropertyVector
 
@@ -65,7 +65,7 @@ def fresh(build: Build) -> Callable[[], tuple[lp.TranslationUnit]]:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep what is found apart from a person's own."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    recollection.forget()
+    recent.forget()
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_hundreds_of_scalar_assignments_are_counted_faster_than_by_loopys_maps(r
 
 def test_a_new_kernel_is_estimated_faster_than_loopys_maps_count_it(race: Race) -> None:
     def estimate(unit: lp.TranslationUnit) -> None:
-        recollection.forget()
+        recent.forget()
         lpp.estimate(unit, device=DEVICE, model="linear", **SIZES)
 
     estimate(tiled())
@@ -109,7 +109,7 @@ def test_a_new_kernel_is_estimated_faster_than_loopys_maps_count_it(race: Race) 
 
 def test_counts_are_found_in_a_file_faster_than_counted(race: Race) -> None:
     def find(unit: lp.TranslationUnit) -> None:
-        recollection.forget()
+        recent.forget()
         with lp.CacheMode(True):  # asks Loopy's for nothing: no pass of it is run
             lpp.count(unit)
 
@@ -122,7 +122,7 @@ def test_an_answer_is_found_in_a_file_faster_than_given(race: Race, model: str, 
     ask = partial(lpp.estimate, n=1024, device="nvidia-titan-v", model=model)
 
     def find(unit: lp.TranslationUnit) -> None:
-        recollection.forget()
+        recent.forget()
         with lp.CacheMode(True):
             ask(unit)
 

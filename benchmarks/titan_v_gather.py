@@ -22,7 +22,7 @@ from loopyperf.errors import LoopyperfError
 from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.oracle.seen_kernel import SeenKernel
+from loopyperf.predict.corrected import SeenKernel
 
 Step = tuple[str, Callable[[], None]]
 """what is asked for, and what adds it to what is found"""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture.engine import ConjectureRunner
 
-from loopyperf.oracle.remembering import recollection
+from loopyperf.predict.cache import recent
 
 # Machines are shared: how long one example takes says nothing.
 settings.register_profile("loopyperf", deadline=None)
@@ -79,7 +79,7 @@ def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def forgotten_counts() -> None:
     """Forget what earlier tests have counted."""
-    recollection.forget()
+    recent.forget()
 
 
 @pytest.fixture

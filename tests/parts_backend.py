@@ -10,7 +10,7 @@ import loopy as lp
 
 from loopyperf.idg.warps.warp import grid_extent
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.backends.parts import Contents, DeviceProgram, Grid, check_parts
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.environment import Environment
@@ -53,7 +53,7 @@ class PartsBackend:
             backend="arithmetic", platform="arithmetic 1.0", vendor="nobody", device=self.name, driver="1.0"
         )
 
-    def bound(self, case: Case, contents: Contents) -> "BoundToArithmetic":
+    def bound(self, case: BenchmarkCase, contents: Contents) -> "BoundToArithmetic":
         self.contents.append(dict(contents))
         return BoundToArithmetic(self, case)
 
@@ -63,7 +63,7 @@ class BoundToArithmetic:
     """A kernel whose groups take what the backend says."""
 
     backend: PartsBackend
-    case: Case
+    case: BenchmarkCase
 
     @property
     def programs(self) -> tuple[DeviceProgram, ...]:
@@ -94,10 +94,10 @@ class WholeAndParts(PartsBackend):
     """Runs whole kernels too, which take *slower* times what their groups take one by one."""
 
     slower: float = 1.25
-    calls: list[Case] = field(default_factory=list)
+    calls: list[BenchmarkCase] = field(default_factory=list)
     """whole runs that were asked for"""
 
-    def time(self, case: Case, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> Timing:
         if case.kernel_class == YARDSTICK:
             return Timing((1e3 * LAUNCH if case.sizes["rounds"] > 64 else LAUNCH,) * runs)
         self.calls.append(case)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from measurement.synthetic import SyntheticBackend
 
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 
 COUNTS = {
     "empty": (0, 0, 0, 0),
@@ -43,7 +43,7 @@ WEIGHTS = {
 """seconds; what a calibration should find. One is negative, so that only the plain fit can find them"""
 
 
-def seconds(case: Case) -> float:
+def seconds(case: BenchmarkCase) -> float:
     """Return the time that the weights give a kernel, by the table above; for the bundled empty kernel too."""
     n = case.sizes["n"]
     label = case.configuration.label

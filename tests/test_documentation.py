@@ -30,7 +30,7 @@ from documents import (
 from loopyperf import errors
 from loopyperf.cli.program import COMMANDS, program
 from loopyperf.cli.streams import PLAIN_WIDTH
-from loopyperf.oracle.remembering.analysis_files import LIMIT
+from loopyperf.predict.cache.files import LIMIT
 
 TERMINAL_WIDTH = "100"
 """columns, as when the output in the documents was made"""

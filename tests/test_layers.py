@@ -46,6 +46,7 @@ LAYERS = (
     {"models"},
     {"measurement"},
     {"calibration"},
+    {"predict"},
     {"oracle"},
     {"plots", "reports"},
     {"cli"},
@@ -230,7 +231,7 @@ def f():
             imports_of_later_layers,
             [
                 "models imports loopyperf.cli.program",
-                "models imports loopyperf.oracle.estimate",
+                "models imports loopyperf.predict.estimate",
                 "models imports loopyperf.calibration.fits.Fit",
             ],
         ),

@@ -10,7 +10,7 @@ import loopy as lp
 from loopyperf.cli.console import print_json, show
 from loopyperf.cli.settings import as_json as json_option
 from loopyperf.files import why_unwritable
-from loopyperf.oracle.remembering.analysis_files import (
+from loopyperf.predict.cache.files import (
     CACHE_VARIABLE,
     LIMIT_VARIABLE,
     cache_folder,
@@ -18,7 +18,7 @@ from loopyperf.oracle.remembering.analysis_files import (
     is_of_these_versions,
     own_folder,
 )
-from loopyperf.oracle.remembering.analysis_folder import Entry, entries, remove
+from loopyperf.predict.cache.folder import Entry, entries, remove
 from loopyperf.units import number_of
 
 

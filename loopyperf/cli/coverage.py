@@ -14,8 +14,8 @@ from loopyperf.cli.console import print_json, show, show_sheet
 from loopyperf.cli.progress import working
 from loopyperf.errors import FitFileError
 from loopyperf.measurement.configuration import Limits
-from loopyperf.oracle.choice import chosen_fit, fitted_devices
 from loopyperf.oracle.coverage import kernel_coverage
+from loopyperf.predict.choice import chosen_fit, fitted_devices
 from loopyperf.sheet import Sheet, Table
 
 LOCAL_MEMORY, GLOBAL_MEMORY = 48 * 2**10, 2**32

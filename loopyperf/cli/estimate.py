@@ -8,7 +8,7 @@ from loopyperf.cli.console import print_json, show_answer
 from loopyperf.cli.kernel_source import load_program
 from loopyperf.cli.progress import working
 from loopyperf.counts.execution import COUNTINGS, Counting
-from loopyperf.oracle.estimate import estimate as ask
+from loopyperf.predict.estimate import estimate as ask
 
 
 @click.command(epilog="\b\nExample: loopyperf estimate matmul.py:tiled --set n=4096 --device amd-r9-fury")

@@ -18,8 +18,8 @@ from loopyperf.cli.kernel_source import KERNEL_SOURCE
 from loopyperf.cli.output import Output
 from loopyperf.counts.execution import COUNTINGS
 from loopyperf.models import MODELS
-from loopyperf.oracle.choice import devices
-from loopyperf.oracle.ranking.judge import BOUNDS
+from loopyperf.oracle.ranking.task import BOUNDS
+from loopyperf.predict.choice import devices
 
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 WEIGHTS = {"auto": None, "plain": False, "non-negative": True}

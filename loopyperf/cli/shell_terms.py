@@ -15,7 +15,7 @@ from inspect import signature
 import click
 
 ASKED: Mapping[str, str] = {
-    "estimate": "loopyperf.oracle.estimate",
+    "estimate": "loopyperf.predict.estimate",
     "rank": "loopyperf.oracle.ranking.rank",
     "compare": "loopyperf.oracle.comparison",
     "explain": "loopyperf.oracle.explanation.explain",

@@ -5,17 +5,17 @@ The description of a device lies at ``<folder>/<device slug>.toml``.
 
 import difflib
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
-from time import time_ns
 from typing import Literal
 
 from loopyperf.device.description import Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.names import SUFFIX, device_slug, is_path
 from loopyperf.errors import DeviceFileError, UnknownDeviceError, one_line
+from loopyperf.files import is_there
 from loopyperf.units import listed
 from loopyperf.user_data import below_home, names_in, user_data, user_data_name
 
@@ -25,8 +25,6 @@ PROCESSOR = Path(__file__).parent / "processor.toml"
 DeviceChoice = Device | str | os.PathLike[str]
 """a description of a device, its name, or the path of one"""
 
-SETTLED = 100_000_000
-"""nanoseconds after which a file that is written again surely has another time of its last change"""
 NEAREST = 3
 """names that are told to who asks for a device that there is not"""
 BRANDS = frozenset({"nvidia", "amd", "geforce", "quadro", "tesla", "radeon", "instinct"})
@@ -51,35 +49,6 @@ def known_descriptions() -> tuple[KnownDescription, ...]:
     """Return the descriptions that can be found by name, one for each device, in alphabetical order."""
     found = {known.slug: known for known in (*_listed(BUNDLED, "bundled"), *_listed(user_descriptions(), "user"))}
     return tuple(known for _, known in sorted(found.items()))
-
-
-def own_descriptions_stamp() -> Hashable:
-    """Return what changes where a person's own description is added, edited or removed: names, times and sizes.
-
-    That of a file that has just been written equals no other one, since its time may not tell it from the next edit.
-    """
-    folder = f"{user_data_name()}/devices"
-    try:
-        changed = os.stat(folder).st_mtime_ns  # noqa: PTH116 - a path takes longer to make than a fit to evaluate
-    except (OSError, ValueError):
-        return folder
-    now = time_ns()
-    return (folder, changed, *map(_file_stamp, _toml_files(folder, changed if now - changed > SETTLED else now)))
-
-
-@lru_cache(maxsize=16)
-def _toml_files(folder: str, _: int) -> tuple[str, ...]:
-    """Return the paths of the descriptions in *folder*: listed again for another time of its last change."""
-    return tuple(f"{folder}/{name}" for name in names_in(folder) if name.endswith(SUFFIX))
-
-
-def _file_stamp(path: str) -> Hashable:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - see above
-    except OSError:
-        return path
-    settled = time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > SETTLED
-    return (path, found.st_mtime_ns, found.st_size, found.st_ino, None if settled else object())
 
 
 def load_device(name: str | os.PathLike[str]) -> Device:
@@ -119,12 +88,12 @@ def _called(slug: str) -> Device | None:
 
     Raises :class:`DeviceFileError` for a file of that short name that is not a description.
     """
-    known = known_descriptions()
-    for each in known:
-        if each.slug == slug:
-            return load_description(each.path)
+    for folder in (f"{user_data_name()}/devices", str(BUNDLED)):
+        path = f"{folder}/{slug}{SUFFIX}"
+        if is_there(path):
+            return load_description(path)
     name = without_brand(slug)
-    for each in sorted(known, key=lambda each: each.origin != "user"):
+    for each in sorted(known_descriptions(), key=lambda each: each.origin != "user"):
         device = _read(each)
         if isinstance(device, Device) and name in names_without_brand(device):
             return device

@@ -16,7 +16,7 @@ from random import Random
 from loopyperf.errors import IncompatibleRunsError, MeasurementError
 from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.backends.interface import Backend, Case, Timing
+from loopyperf.measurement.backends.interface import Backend, BenchmarkCase, Timing
 from loopyperf.measurement.configuration import Configuration, Limits, Sizes
 from loopyperf.measurement.environment import incompatibilities
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
@@ -175,7 +175,7 @@ class Campaign:
             )
         return min(empty)
 
-    def _worth_measuring(self, kernel_class: str, configuration: Configuration) -> Iterator[Case]:
+    def _worth_measuring(self, kernel_class: str, configuration: Configuration) -> Iterator[BenchmarkCase]:
         """Yield a configuration at the sizes to measure; they are probed as late as possible."""
         floor = 0.0 if kernel_class == EMPTY_KERNEL else self._shortest
 
@@ -189,10 +189,10 @@ class Campaign:
             ):
                 yield self._case(kernel_class, configuration, sizes)
 
-    def _case(self, kernel_class: str, configuration: Configuration, sizes: Sizes) -> Case:
-        return Case(kernel_class, self._built_once[kernel_class, configuration.label], sizes)
+    def _case(self, kernel_class: str, configuration: Configuration, sizes: Sizes) -> BenchmarkCase:
+        return BenchmarkCase(kernel_class, self._built_once[kernel_class, configuration.label], sizes)
 
-    def _fits(self, case: Case) -> bool:
+    def _fits(self, case: BenchmarkCase) -> bool:
         if case.key("probe") in self._archive.completed:
             return True
         kernel = case.configuration.build().default_entrypoint
@@ -202,13 +202,13 @@ class Campaign:
 
     # {{{ taking samples
 
-    def _probed(self, case: Case) -> Measurement:
+    def _probed(self, case: BenchmarkCase) -> Measurement:
         known = self._archive.completed.get(case.key("probe"))
         if known is not None:
             return known
         return self._recorded(case, "probe", probed(self._backend, case, self._protocol))
 
-    def _measured(self, case: Case, repeats: int) -> Measurement:
+    def _measured(self, case: BenchmarkCase, repeats: int) -> Measurement:
         key = case.key("measurement")
         while not self._is_settled(takes := self._archive.takes(key), repeats):
             self._watch.wait()
@@ -222,7 +222,7 @@ class Campaign:
         return len(takes) > repeats or (bool(takes) and not self._watch.was_slow(standing(takes)))
 
     def _recorded(
-        self, case: Case, kind: Kind, timing: Timing, attempt: int = 1, yardstick: float | None = None
+        self, case: BenchmarkCase, kind: Kind, timing: Timing, attempt: int = 1, yardstick: float | None = None
     ) -> Measurement:
         reading = self._sensors.read()
         measurement = Measurement(

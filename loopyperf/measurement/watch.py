@@ -6,7 +6,7 @@ from time import sleep
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.backends.interface import Backend, Case
+from loopyperf.measurement.backends.interface import Backend, BenchmarkCase
 from loopyperf.measurement.noise import usual, yardstick_times
 from loopyperf.measurement.records import Measurement
 from loopyperf.measurement.yardstick import LAUNCHES, LONG_ENOUGH, YARDSTICK, cases
@@ -79,7 +79,7 @@ class Watch:
 
     # {{{ the yardstick's size
 
-    def _chosen(self) -> Case | None:
+    def _chosen(self) -> BenchmarkCase | None:
         """Return the yardstick at the size that it is taken at, None if the backend cannot time it."""
         every = cases(self._backend.limits)
         settled = self._settled_sizes()
@@ -95,7 +95,7 @@ class Watch:
             return None
         return next((each.sizes for each in reversed(measurements) if each.kind == "yardstick"), None)
 
-    def _climbed(self, every: Sequence[Case]) -> Case:
+    def _climbed(self, every: Sequence[BenchmarkCase]) -> BenchmarkCase:
         """Return the yardstick at the first size that takes long; the smallest one takes hardly more than a launch."""
         launch = self._taken(every[0])
         for case in every[1:]:
@@ -103,7 +103,7 @@ class Watch:
                 return case
         return every[-1]
 
-    def _taken(self, case: Case) -> float:
+    def _taken(self, case: BenchmarkCase) -> float:
         timing = self._backend.time(case, self._protocol.yardstick_runs)
         self._pending.append(
             Measurement(

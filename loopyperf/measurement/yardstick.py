@@ -9,7 +9,7 @@ from functools import partial
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.configuration import Arguments, Array, Configuration, Limits, Sizes, doubling
 
 YARDSTICK = "yardstick"
@@ -38,10 +38,10 @@ def yardstick(limits: Limits) -> Configuration:
     )
 
 
-def cases(limits: Limits) -> tuple[Case, ...]:
+def cases(limits: Limits) -> tuple[BenchmarkCase, ...]:
     """Return the yardstick at each of its sizes, shortest first."""
     configuration = yardstick(limits)
-    return tuple(Case(YARDSTICK, configuration, sizes) for sizes in configuration.sizes)
+    return tuple(BenchmarkCase(YARDSTICK, configuration, sizes) for sizes in configuration.sizes)
 
 
 def repeated_halving(lanes: int) -> lp.TranslationUnit:

@@ -24,6 +24,9 @@ WFG_SEES: frozenset[Aspect] = frozenset(
 )
 GPUMECH_SEES: frozenset[Aspect] = frozenset({"latency of memory", "divergent warps", "scheduler"})
 
+LEARNED = "learned"
+"""the model that corrects another one"""
+
 MODELS: Mapping[str, Model] = {
     each.name: each
     for each in (
@@ -117,7 +120,7 @@ MODELS: Mapping[str, Model] = {
             time=sampled_time,
         ),
         LearnedModel(
-            name="learned",
+            name=LEARNED,
             summary="what another model leaves over, learned from features of measured kernels (Dao)",
             time=corrected,
         ),

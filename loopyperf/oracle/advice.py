@@ -7,9 +7,9 @@ from typing import Any, overload
 from loopyperf.device.library import DeviceChoice
 from loopyperf.kernel import Program
 from loopyperf.models.on_device.advice import Advice, advice_on
-from loopyperf.oracle.choice import chosen_device
-from loopyperf.oracle.instruction_graph import timed_kernel
-from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.predict.case import merged_sizes
+from loopyperf.predict.choice import chosen_device
+from loopyperf.predict.instruction_graph import timed_kernel
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration
 

@@ -23,7 +23,8 @@ from loopyperf.measurement.kernel_files import KernelFile, configurations_of, me
 from loopyperf.measurement.records import Run
 from loopyperf.models import find_fitted_model
 from loopyperf.oracle.fit import Measured
-from loopyperf.oracle.observation import measured_device, observe
+from loopyperf.oracle.observation import observe
+from loopyperf.predict.choice import measured_device
 from loopyperf.properties.unified import PAPER_PROPERTIES
 
 

@@ -11,12 +11,13 @@ from loopyperf.counts.execution import Counting
 from loopyperf.errors import FitFileError, LoopyperfWarning
 from loopyperf.files import why_unwritable
 from loopyperf.measurement.archive import Archive
+from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.kernel_files import KernelFile, measurement_kernels
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.oracle.archived import check_fitting, fit_recording
-from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, tell_stage, unfinished_archive
-from loopyperf.oracle.samples.sampling_campaign import checked_parts, sample_measured
+from loopyperf.oracle.measuring import ProgressReport, keep, measure, tell_stage, unfinished_archive
+from loopyperf.oracle.sampling_campaign import checked_parts, sample_measured
 
 
 def calibrate(

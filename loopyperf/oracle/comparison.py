@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.calibration.learning.learned import Learned
+from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, OccupancyError, ParameterError, UnknownDeviceError
 from loopyperf.kernel import Program
@@ -15,13 +16,13 @@ from loopyperf.models import find_model
 from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import prepared
-from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
-from loopyperf.oracle.choice import WITHOUT_FIT, FitChoice, chosen_device, device_or_error
-from loopyperf.oracle.instruction_graph import timed_kernel
 from loopyperf.oracle.models_table import below_roofline, models_table
 from loopyperf.oracle.refusals import unanswered
-from loopyperf.oracle.stated_fit import estimate_by, stated_fit
+from loopyperf.predict.analysis import prepared
+from loopyperf.predict.case import Case, one_size
+from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, chosen_device
+from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.several import check_is_asked, device_for, models_named, predictions, record_among
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 from loopyperf.units import duration, number_of
 
@@ -191,20 +192,13 @@ def compare(
     what one model lacks is in :attr:`Comparison.refusals`: its description of the device may lack a number, or there
     may be none, or no fit.
     """
-    names, merged = asked_models(models), one_size(parameters, sizes)
-    stated = None if fit is None else stated_fit(fit, names)
-    slug, known = device_or_error(stated.slug if stated is not None and device is None else device)
-    if stated is not None:
-        stated.check_device([slug])
-    kernel = known if isinstance(known, UnknownDeviceError) else timed_kernel(program, known, typical, merged)
-
-    def by_graphs(model: DeviceModel) -> Estimate:
-        return on_device(there(kernel), model, merged, typical)
-
-    def by_fit(name: str) -> Estimate:
-        return estimate_by(stated, program, name, slug, typical, merged)
-
-    estimates, refusals = answers(names, by_graphs, by_fit)
+    names, merged = models_named(models), one_size(parameters, sizes)
+    record = record_among(fit, names)
+    slug, known = device_for(device, record)
+    check_is_asked(record, [slug])
+    if isinstance(known, Device):
+        timed_kernel(program, known, typical, merged)  # what is wrong with the kernel is raised once
+    estimates, refusals = predictions(names, Case(program, merged, typical), slug, known, record)
     if isinstance(known, UnknownDeviceError) and not estimates:
         raise known
     clock = None if isinstance(known, UnknownDeviceError) else known.clock
@@ -229,7 +223,7 @@ def compare_occupancies(
     fitted do not know the occupancy. Raises :class:`OccupancyError` for more groups than there is room for
     and for no number of groups, and what :func:`compare` raises.
     """
-    names, merged = asked_models(models), one_size(parameters, sizes)
+    names, merged = models_named(models), one_size(parameters, sizes)
     full = timed_kernel(program, chosen_device(device), typical, merged)
     if not full.launches:
         raise ParameterError(f"at {merged} {full.graphs.kernel} launches no groups, so that none reside at once")

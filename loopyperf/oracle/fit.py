@@ -25,10 +25,10 @@ from loopyperf.kernel import Program
 from loopyperf.measurement.environment import installed_versions
 from loopyperf.models import find_fitted_model
 from loopyperf.models.sampling import SampledProgram
-from loopyperf.oracle.choice import DEVICE_VARIABLE
 from loopyperf.oracle.observation import observe
 from loopyperf.oracle.ranking.options import check_executor, check_time_limit
 from loopyperf.oracle.time_limit import TimeIsUp, limited
+from loopyperf.predict.choice import DEVICE_VARIABLE
 
 NOBODYS = "unnamed device"
 """what a fit is of where nobody says which device was measured"""

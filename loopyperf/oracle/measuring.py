@@ -3,11 +3,8 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
-from loopyperf.errors import ParameterError
 from loopyperf.measurement.archive import Archive, Recording, read_archive
-from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import FailureReport, Progress, run_campaign
 from loopyperf.measurement.kernel_files import KernelFile
@@ -15,28 +12,10 @@ from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.records import Run
 from loopyperf.user_data import user_data
 
-Open = TypeVar("Open")
 ProgressReport = Callable[[Progress], None]
 
 UNFINISHED = "unfinished"
 """stands in the name of an archive that a campaign was interrupted in, and that the next one resumes"""
-
-
-def opened(backend: str | Open, device: object = None) -> Backend | Open:
-    """Return *backend*, opened by its name if that is what it is, on the device in whose name *device* occurs.
-
-    Raises :class:`ParameterError` for a device of an open backend, or one that is not a name; :class:`BackendError`
-    without a device.
-    """
-    if not isinstance(backend, str):
-        if device is not None:
-            raise ParameterError("an open backend already has a device: leave device out")
-        return backend
-    if device is None:
-        return open_backend(backend)
-    if not isinstance(device, str):
-        raise ParameterError(f"device is a part of the name of the device to run on; received {device!r}")
-    return open_backend(backend, device=device)
 
 
 def tell_stage(stage: str, progress: ProgressReport | None) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.archive import Recording, read_archive
+from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.configuration import Configuration
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
 from loopyperf.measurement.microbenchmarks.description import Described, describe
 from loopyperf.measurement.microbenchmarks.instructions import Refusal
 from loopyperf.measurement.microbenchmarks.shortened import FULL, SHORT, shortened
-from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, tell_stage, unfinished_archive
+from loopyperf.oracle.measuring import ProgressReport, keep, measure, tell_stage, unfinished_archive
 
 KERNELS = "measurement_kernels/microbenchmarks"
 """the folder of the kernel files; not in the folder above, from which fits are made"""

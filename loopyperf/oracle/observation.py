@@ -5,19 +5,16 @@ from typing import Any
 
 import msgspec
 
-from loopyperf.calibration.fits import Provenance
 from loopyperf.calibration.problem import Observation
 from loopyperf.counts.execution import Counting
 from loopyperf.device.description import Device
-from loopyperf.device.library import PROCESSOR, a_processor, description_or_none
 from loopyperf.errors import MissingNumberError
 from loopyperf.kernel import Program
-from loopyperf.measurement.environment import Environment
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.oracle.analysis import CountingOptions, count_at, found_once
-from loopyperf.oracle.instruction_graph import timed_kernel
-from loopyperf.oracle.remembering.recollection import Kind
+from loopyperf.predict.analysis import CountingOptions, count_at, found_once
+from loopyperf.predict.cache.recent import Kind
+from loopyperf.predict.instruction_graph import timed_kernel
 
 BUSY = Kind[dict[str, float]]("busy", 4096, msgspec.json.encode, msgspec.json.Decoder(dict[str, float]).decode)
 """pipeline -> seconds; a fit of the same kernels, made again, need not look at them again"""
@@ -49,18 +46,6 @@ def observe(
         seconds=seconds,
         pipelines={} if device is None or counting != "executed" else _busy(program, sizes, device, typical),
     )
-
-
-def told_device(origin: Provenance) -> Device | None:
-    """Return the description that a fit or a learned model was told of its device; None where there is none now."""
-    if origin.described_as == PROCESSOR.stem:
-        return a_processor()
-    return description_or_none(origin.described_as or origin.slug)
-
-
-def measured_device(environment: Environment) -> Device | None:
-    """Return what a fit is told of the device of *environment*: its description, or what all processors have."""
-    return description_or_none(environment.slug) or (a_processor() if environment.is_processor else None)
 
 
 def _busy(

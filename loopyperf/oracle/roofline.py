@@ -6,9 +6,9 @@ from typing import Any
 from loopyperf.device.library import DeviceChoice
 from loopyperf.kernel import Program
 from loopyperf.models.on_device.roofs import Roofline, roofline_of
-from loopyperf.oracle.choice import chosen_device
-from loopyperf.oracle.instruction_graph import timed_kernel
-from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.predict.case import merged_sizes
+from loopyperf.predict.choice import chosen_device
+from loopyperf.predict.instruction_graph import timed_kernel
 
 
 def roofline(

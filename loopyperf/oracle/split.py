@@ -27,14 +27,13 @@ from loopyperf.idg.warps.warp import grid_extent
 from loopyperf.kernel import Kernel, Program
 from loopyperf.measurement.backends import BACKENDS
 from loopyperf.measurement.backends.parts import RunsParts
-from loopyperf.models import find_model
-from loopyperf.models.interface import LearnedModel, SampledModel
 from loopyperf.models.pipeline_names import LAUNCHES
 from loopyperf.models.result import NO_INTERVAL, Estimate
-from loopyperf.oracle.analysis import admitted_sizes, prepared
-from loopyperf.oracle.estimate import estimate
-from loopyperf.oracle.estimating.sampled import BackendChoice
-from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.predict.analysis import admitted_sizes, prepared
+from loopyperf.predict.case import Case, merged_sizes
+from loopyperf.predict.estimate import predictor
+from loopyperf.predict.predictor import Predictor
+from loopyperf.predict.sampled import BackendChoice
 from loopyperf.properties.unified import item_named
 from loopyperf.sheet import Sheet, Shown, Table, called
 from loopyperf.units import duration, in_percent, number_of
@@ -106,7 +105,7 @@ def split(
     program: Program,
     /,
     *,
-    devices: Sequence[DeviceChoice | BackendChoice],
+    devices: Sequence[DeviceChoice | BackendChoice | Predictor],
     model: str | None = None,
     arguments: Mapping[str, Any] | None = None,
     typical: Mapping[str, Any] | None = None,
@@ -117,7 +116,8 @@ def split(
 
     Times are those of *model* on each device (see :func:`loopyperf.estimate`). For ``"sampled"``, devices are backends
     to run on, with *arguments*; for ``"learned"``, names of devices, or backends to run on where a learned model
-    corrects the sampled one. What data costs that moves between devices is not in them.
+    corrects the sampled one. A device may also be a predictor (see :func:`loopyperf.predictor`). What data costs that
+    moves between devices is not in them.
 
     Raises what estimate raises, and :class:`ParameterError` for no device, for a size that is an array, for a kernel of
     several launches, between which devices would have to wait for each other, and for times below 0, which weights that
@@ -129,7 +129,8 @@ def split(
     kernel = prepared(program, merged)
     admitted = admitted_sizes(kernel, merged)
     grid = _grid(kernel, admitted)
-    estimates = [_estimate(program, each, model, arguments, typical, admitted) for each in devices]
+    case = Case(program, admitted, typical)
+    estimates = [_predictor(each, model, arguments).predict(case) for each in devices]
     _check_times(estimates)
     costs = [_fixed(each) for each in estimates]
     totals = [float(each.seconds) for each in estimates]
@@ -234,22 +235,13 @@ def _in_groups(done: Callable[[int], float], total: int, shares: Sequence[float]
     return tuple(np.diff([*ends, total]).tolist())
 
 
-def _estimate(
-    program: Program,
-    device: Any,
-    model: str | None,
-    arguments: Mapping[str, Any] | None,
-    typical: Mapping[str, Any] | None,
-    sizes: Mapping[str, int],
-) -> Estimate:
-    asked = None if model is None else find_model(model)
-    if isinstance(asked, SampledModel) or (isinstance(asked, LearnedModel) and _is_backend(device)):
-        return estimate(program, model=model, backend=device, arguments=arguments, typical=typical, parameters=sizes)
-    return estimate(program, model=model, device=device, arguments=arguments, typical=typical, parameters=sizes)
-
-
-def _is_backend(device: object) -> bool:
-    return isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS)
+def _predictor(device: Any, model: str | None, arguments: Mapping[str, Any] | None) -> Predictor:
+    """Return the predictor on a device, or on a backend that executes the kernel; *device* may be one itself."""
+    if isinstance(device, Predictor):
+        return device
+    if isinstance(device, RunsParts) or (isinstance(device, str) and device in BACKENDS):
+        return predictor(backend=device, model=model, arguments=arguments)
+    return predictor(device=device, model=model, arguments=arguments)
 
 
 def _fixed(answer: Estimate) -> float:

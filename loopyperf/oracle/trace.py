@@ -13,11 +13,11 @@ from loopyperf.files import write_file
 from loopyperf.kernel import Program
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.pipeline import Explicit, explicit_part
-from loopyperf.oracle.choice import chosen_device
-from loopyperf.oracle.instruction_graph import timed_kernel
-from loopyperf.oracle.sizes import merged_sizes
 from loopyperf.pipeline import Profile, profile_of
 from loopyperf.pipeline.chrome_trace import OF_A_CYCLE, Track, trace_document
+from loopyperf.predict.case import merged_sizes
+from loopyperf.predict.choice import chosen_device
+from loopyperf.predict.instruction_graph import timed_kernel
 from loopyperf.sheet import Sheet, Shown, Table, called, plain
 
 EVENTS = 30_000

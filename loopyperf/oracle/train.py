@@ -24,9 +24,10 @@ from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.sampling import sampled_time
 from loopyperf.oracle.archived import measured_kernels, provenance, within_the_model
 from loopyperf.oracle.fit import Measured, Row, analysed, rows_of, stated_device, stated_provenance
-from loopyperf.oracle.observation import busy_if_described, measured_device
+from loopyperf.oracle.observation import busy_if_described
 from loopyperf.oracle.ranking.options import check_executor
-from loopyperf.oracle.seen_kernel import SeenKernel
+from loopyperf.predict.choice import measured_device
+from loopyperf.predict.corrected import SeenKernel
 
 FITTED = FITTED_MODELS[::-1]
 """bases that are fitted to the rows, the usual one first"""

@@ -17,6 +17,7 @@ from loopyperf.calibration.problem import Observation
 from loopyperf.device.library import is_one_device
 from loopyperf.errors import LoopyperfWarning, MeasurementError, UnknownDeviceError
 from loopyperf.measurement.archive import Recording, read_archive
+from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.environment import Environment
@@ -25,9 +26,9 @@ from loopyperf.measurement.protocol import Protocol
 from loopyperf.models.result import LEVEL
 from loopyperf.models.sensitivity import sensitivity
 from loopyperf.oracle.archived import observations, pace
-from loopyperf.oracle.choice import FitChoice, chosen_fit
-from loopyperf.oracle.estimating.intervals import interval
-from loopyperf.oracle.measuring import ProgressReport, keep, measure, opened, tell_stage, unfinished_archive
+from loopyperf.oracle.measuring import ProgressReport, keep, measure, tell_stage, unfinished_archive
+from loopyperf.predict.choice import FitChoice, chosen_fit
+from loopyperf.predict.intervals import interval
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import in_percent
 

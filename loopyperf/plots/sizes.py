@@ -11,7 +11,6 @@ from loopyperf.calibration.fits import Fit
 from loopyperf.errors import ParameterError
 from loopyperf.models.pipeline_names import column_of
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.estimating.intervals import extrapolates
 from loopyperf.plots.figures import (
     LETTER,
     Axes,
@@ -27,6 +26,7 @@ from loopyperf.plots.figures import (
     width_of,
 )
 from loopyperf.plots.styles import point_styles
+from loopyperf.predict.intervals import extrapolates
 from loopyperf.units import number_of
 
 Floats = NDArray[np.float64]

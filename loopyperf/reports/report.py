@@ -9,9 +9,9 @@ from typing import Any
 from loopyperf.calibration.learning.learned import Learned
 from loopyperf.files import write_file
 from loopyperf.kernel import Program
-from loopyperf.oracle.choice import FitChoice
 from loopyperf.oracle.explanation.explain import DeviceChoices, explain
 from loopyperf.oracle.explanation.explanation import Explanation
+from loopyperf.predict.choice import FitChoice
 from loopyperf.reports.page import page_of
 from loopyperf.sheet import Sheet, Shown
 

@@ -18,7 +18,7 @@ from parts.begun import Begun
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.archive import read_archive
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.oracle.validate import with_empty_kernel
@@ -34,7 +34,7 @@ class Failing(SyntheticBackend):
         super().__init__(linear_time)
         self._written = calls
 
-    def time(self, case: Case, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> Timing:
         label = case.configuration.label
         with self._written.open("a") as written:
             written.write(f"{case}, {runs}\n")
@@ -137,7 +137,7 @@ def test_the_occupancy_sweep_can_be_rehearsed_on_pocl():
     machine = open_backend("opencl", dynamic_local_memory=rodinia.local_memory)
     file = next(file for file in rodinia.files if file.name != EMPTY_KERNEL)
     form = file.configurations(machine.limits)[0]
-    assert len(machine.time(Case(file.name, form, form.sizes[0]), 2).wall) == 2
+    assert len(machine.time(BenchmarkCase(file.name, form, form.sizes[0]), 2).wall) == 2
 
 
 # }}}

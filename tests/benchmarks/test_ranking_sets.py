@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.configuration import Configuration, Limits
 from loopyperf.measurement.kernel_files import configurations_of, load_kernel_files
@@ -38,7 +38,7 @@ def backend() -> OpenCLBackend:
 @pytest.mark.parametrize(("name", "variant"), one_of_each_kind_and_the_rest_slow())
 def test_a_variant_computes_what_numpy_computes(backend: OpenCLBackend, name: str, variant: Configuration):
     # Before the first timing, the results are compared with the reference.
-    assert backend.time(Case(name, variant, variant.sizes[0]), 1)
+    assert backend.time(BenchmarkCase(name, variant, variant.sizes[0]), 1)
 
 
 @pytest.mark.parametrize("name", sorted(FILES))

@@ -11,8 +11,8 @@ from invoked import run
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.oracle.remembering import analysis_files
-from loopyperf.oracle.remembering.analysis_folder import entries
+from loopyperf.predict.cache import files as cache_files
+from loopyperf.predict.cache.folder import entries
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def fill(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LOOPYPERF_CACHE", "1")
     lpp.count(doubled(group=16))
     with monkeypatch.context() as patch:
-        patch.setattr(analysis_files, "_versions", lambda: "others")
+        patch.setattr(cache_files, "_versions", lambda: "others")
         lpp.count(doubled(group=32))
     (folder / ".writing-01234567").write_bytes(b"half")
     other = folder / "notes.txt"
@@ -82,7 +82,7 @@ def test_clear_stale_leaves_what_can_be_found(folder, monkeypatch):
     cleared = cache("--clear-stale")
     assert (cleared.exit_code, cleared.stdout.splitlines()[1][:16]) == (0, "removed: 2 files")
     (left,) = entries(folder)
-    assert analysis_files.is_of_these_versions(left.path)
+    assert cache_files.is_of_these_versions(left.path)
     assert other.exists()
 
 

@@ -235,6 +235,8 @@ WHOLE_NUMBERS: Mapping[str, str] = {
     "a % b": "mod(a, b)",
     "a**3": "int_pow(a, 3)",
 }
+FEWER_IN_MACHINE_CODE = {("sm_100", "a % 8", "i32"): 5}
+"""instructions that our sequence has more: for Blackwell, nvcc makes a & 7 of a floored modulus"""
 MOVES = 3
 """of constants and results, at most, that ptxas merges with arithmetic, or does not"""
 
@@ -251,7 +253,8 @@ def test_arithmetic_that_changes_nothing_is_in_no_graph(architecture: str) -> No
         assert floats == work(row), (code, dtype)
         if dtype not in FLOATS:
             machine = sum(number for _, number in counted(row)) + row[2]
-            assert abs(sum(ours.values()) - machine) <= MOVES, (code, dtype, ours, row)
+            more = FEWER_IN_MACHINE_CODE.get((architecture, code, dtype), 0)
+            assert abs(sum(ours.values()) - more - machine) <= MOVES, (code, dtype, ours, row)
 
 
 def beyond_copy(code: str, dtype: str, capability: tuple[int, int]) -> Counter[tuple[str, str]]:

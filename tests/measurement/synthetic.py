@@ -9,7 +9,7 @@ from typing import Any
 import loopy as lp
 import numpy as np
 
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.configuration import Configuration, Limits, Sizes
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import KernelFile
@@ -88,7 +88,7 @@ def kernel_file(name: str, *configurations: Configuration) -> KernelFile:
     return KernelFile(name, Path(f"{name}.py"), "a test", lambda limits: list(configurations))
 
 
-def linear_time(case: Case) -> float:
+def linear_time(case: BenchmarkCase) -> float:
     """Half a launch and a tick for each n; the empty kernel is the launch alone."""
     return LAUNCH if case.kernel_class == "empty kernel" else LAUNCH / 2 + TICK * case.sizes["n"]
 
@@ -105,13 +105,13 @@ class SyntheticBackend:
     The yardstick takes what *yardstick* says of the backend, and is not among the calls.
     """
 
-    seconds: Callable[[Case], float] = linear_time
+    seconds: Callable[[BenchmarkCase], float] = linear_time
     limits: Limits = LIMITS
     environment: Environment = field(default_factory=environment)
     calls: list[tuple[str, str, int, int]] = field(default_factory=list)
     yardstick: "Callable[[SyntheticBackend], float]" = steady_yardstick
 
-    def time(self, case: Case, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> Timing:
         if case.kernel_class == YARDSTICK:
             return Timing((self.yardstick(self) if case.sizes["rounds"] > 64 else LAUNCH,) * runs)
         self.calls.append((case.kernel_class, case.configuration.label, case.sizes.get("n", 0), runs))

@@ -9,7 +9,7 @@ import pytest
 
 from loopyperf.measurement.allocation import allocated_bytes
 from loopyperf.measurement.archive import Archive
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import EMPTY_KERNEL, plan, run_campaign
 from loopyperf.measurement.configuration import Limits
@@ -55,7 +55,7 @@ def backend() -> OpenCLBackend:
 
 @pytest.mark.parametrize(("name", "form"), FORMS)
 def test_a_kernel_computes_what_numpy_computes(backend, name, form):
-    assert backend.time(Case(name, form, form.sizes[0]), 1)
+    assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)
 
 
 # {{{ memory: the campaign ends every ladder in time, the files need not

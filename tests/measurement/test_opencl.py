@@ -8,7 +8,7 @@ import pytest
 
 from loopyperf.errors import BackendError, LoopyperfWarning, MeasurementError
 from loopyperf.measurement.backends import open_backend, opencl_device
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.backends.opencl_device import choose_device, describe_environment, warp_size
 from loopyperf.measurement.backends.opencl_program import OpenCLProgram
@@ -39,14 +39,14 @@ def test_a_driver_that_compiles_nothing_is_refused_with_what_to_install(monkeypa
     [(configuration(), {"n": 1000}), (REVERSAL, {"n": 1000}), (RELAXATION, {"n": 100, "steps": 5})],
 )
 def test_a_right_kernel_is_timed(backend, measured, sizes):
-    timing = backend.time(Case("test", measured, sizes), 7)
+    timing = backend.time(BenchmarkCase("test", measured, sizes), 7)
     assert len(timing.wall) == len(timing.device) == 7
     assert all(0 < inside <= outside for inside, outside in zip(timing.device, timing.wall, strict=True))
 
 
 def test_more_work_takes_longer(backend):
     # 2**21 floats are copied in about a millisecond, 16 within the launch of some 20 µs.
-    small, large = (min(backend.time(Case("test", configuration(), {"n": n}), 5).wall) for n in (16, 2**21))
+    small, large = (min(backend.time(BenchmarkCase("test", configuration(), {"n": n}), 5).wall) for n in (16, 2**21))
     assert large > 5 * small
 
 
@@ -57,7 +57,7 @@ def test_more_work_takes_longer(backend):
 def test_groups_may_take_local_memory_that_nobody_uses(measured, sizes):
     # The results are compared with the reference before anything is timed.
     taking = OpenCLBackend(dynamic_local_memory=4096)
-    assert len(taking.time(Case("test", measured, sizes), 3).wall) == 3
+    assert len(taking.time(BenchmarkCase("test", measured, sizes), 3).wall) == 3
 
 
 @pytest.mark.parametrize("unused", [0, 4096])
@@ -87,7 +87,7 @@ def test_a_kernel_is_compiled_once_for_all_its_sizes(backend):
 
     measured = configuration(build=build)
     for n in (16, 32, 16):
-        backend.time(Case("test", measured, {"n": n}), 2)
+        backend.time(BenchmarkCase("test", measured, {"n": n}), 2)
     assert len(built) == 1
 
 
@@ -152,7 +152,7 @@ def test_an_array_by_columns_is_passed_as_it_is(backend):
         reference=lambda arguments: {"b": arguments["a"] + np.arange(5)[:, None]},
         tolerance=0.0,
     )
-    assert len(backend.time(Case("test", measured, {"n": 5}), 2).wall) == 2
+    assert len(backend.time(BenchmarkCase("test", measured, {"n": 5}), 2).wall) == 2
 
 
 # }}}
@@ -164,7 +164,7 @@ def test_an_array_by_columns_is_passed_as_it_is(backend):
 def test_a_wrong_result_is_refused(backend):
     wrong = configuration("group 16", reference=lambda arguments: {"b": 2 * arguments["a"] + 1})
     with pytest.raises(MeasurementError, match='scale, "group 16", n=64: array b is wrong: its largest error is'):
-        backend.time(Case("scale", wrong, {"n": 64}), 2)
+        backend.time(BenchmarkCase("scale", wrong, {"n": 64}), 2)
 
 
 def test_a_kernel_that_does_not_compile_is_named(backend):
@@ -175,7 +175,7 @@ def test_a_kernel_that_does_not_compile_is_named(backend):
         )
 
     with pytest.raises(MeasurementError, match=r'broken, "group 16", n=16: (.|\n)*undeclared identifier'):
-        backend.time(Case("broken", configuration(build=build), {"n": 16}), 2)
+        backend.time(BenchmarkCase("broken", configuration(build=build), {"n": 16}), 2)
 
 
 def test_a_kernel_that_loopy_cannot_schedule_is_named(backend):
@@ -183,7 +183,7 @@ def test_a_kernel_that_loopy_cannot_schedule_is_named(backend):
         return make("{[i]: 0 <= i < n}", "b[i] = nowhere[i]", [lp.GlobalArg("b", np.float32, shape="n"), "..."])
 
     with pytest.raises(MeasurementError, match='untyped, "group 16", n=16: '):
-        backend.time(Case("untyped", configuration(build=build), {"n": 16}), 2)
+        backend.time(BenchmarkCase("untyped", configuration(build=build), {"n": 16}), 2)
 
 
 def test_a_kernel_for_another_target_is_refused(backend):
@@ -196,12 +196,12 @@ def test_a_kernel_for_another_target_is_refused(backend):
         )
 
     with pytest.raises(MeasurementError, match="built for CudaTarget; build it with"):
-        backend.time(Case("test", configuration(build=build), {"n": 16}), 2)
+        backend.time(BenchmarkCase("test", configuration(build=build), {"n": 16}), 2)
 
 
 def test_a_failure_leaves_the_backend_usable(backend):
     test_a_wrong_result_is_refused(backend)
-    assert len(backend.time(Case("scale", configuration(), {"n": 64}), 2).wall) == 2
+    assert len(backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2).wall) == 2
 
 
 # }}}

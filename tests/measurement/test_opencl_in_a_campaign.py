@@ -13,7 +13,7 @@ import pytest
 
 from loopyperf.errors import BackendError, MeasurementError
 from loopyperf.measurement.backends import opencl
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.backends.opencl_device import choose_device
 from loopyperf.measurement.backends.opencl_program import LaunchSequence
@@ -36,7 +36,7 @@ def test_two_kernels_in_turns_are_compiled_once_each(backend):
 
     one, other = (configuration(build=partial(build, number)) for number in (1, 2))
     for measured in (one, other, one, other):
-        backend.time(Case("test", measured, {"n": 16}), 2)
+        backend.time(BenchmarkCase("test", measured, {"n": 16}), 2)
     assert built == [1, 2]
 
 
@@ -49,7 +49,7 @@ def test_a_kernel_that_was_checked_once_is_not_checked_again(backend):
 
     measured = configuration(reference=reference)
     for n in (16, 32, 16):
-        backend.time(Case("test", measured, {"n": n}), 2)
+        backend.time(BenchmarkCase("test", measured, {"n": n}), 2)
     assert checked == [16]
 
 
@@ -58,10 +58,10 @@ def test_buffers_are_freed_when_the_next_size_comes(backend):
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
     measured = configuration()
-    backend.time(Case("test", measured, {"n": 2**20}), 1)
+    backend.time(BenchmarkCase("test", measured, {"n": 2**20}), 1)
     before = resident_bytes()
     for step in range(20):  # 8 MiB in two buffers each
-        backend.time(Case("test", measured, {"n": 2**20 + 16 * step}), 1)
+        backend.time(BenchmarkCase("test", measured, {"n": 2**20 + 16 * step}), 1)
     assert resident_bytes() - before < 5 * 2**23
 
 
@@ -108,7 +108,7 @@ def test_runs_with_cold_caches_take_longer(backend):
     # 64 KiB are in a cache, and emptying it goes through 64 MiB or more; the runs are taken in turns, so that whatever
     # else the machine does slows both down.
     chain = {"build": chain_of_loads, "arguments": lines_in_a_circle, "reference": lambda _: {"last": np.zeros(1)}}
-    case = Case("test", configuration(**chain), {"n": 2**10})
+    case = BenchmarkCase("test", configuration(**chain), {"n": 2**10})
     backend.time(case, 2)
     warm, cold = [], []
     for _ in range(15):
@@ -135,7 +135,7 @@ class Gone:
 def test_an_error_of_a_device_that_still_answers_is_one_of_the_kernel(backend, monkeypatch):
     monkeypatch.setattr(backend._programs, "launches", lambda case: Gone())
     with pytest.raises(MeasurementError, match=r'scale, "group 16", n=64: .*OUT_OF_RESOURCES'):
-        backend.time(Case("scale", configuration(), {"n": 64}), 2)
+        backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2)
 
 
 def test_a_device_that_answers_nothing_any_more_is_lost(monkeypatch):
@@ -149,4 +149,4 @@ def test_a_device_that_answers_nothing_any_more_is_lost(monkeypatch):
     with pytest.raises(
         BackendError, match=r'scale, "group 16", n=64: .* does not answer any more .*a new start goes on'
     ):
-        lost.time(Case("scale", configuration(), {"n": 64}), 2)
+        lost.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2)

@@ -8,7 +8,7 @@ from loopy.kernel.instruction import Assignment
 
 import loopyperf as lpp
 from loopyperf.measurement.allocation import allocated_bytes
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import plan
 from loopyperf.measurement.configuration import Limits
@@ -36,7 +36,7 @@ def backend() -> OpenCLBackend:
 @pytest.mark.parametrize("label", FORMS)
 def test_a_step_computes_what_numpy_computes(backend: OpenCLBackend, label: str) -> None:
     name, form = FORMS[label]
-    assert backend.time(Case(name, form, form.sizes[0]), 1)
+    assert backend.time(BenchmarkCase(name, form, form.sizes[0]), 1)
 
 
 @pytest.mark.parametrize("label", FORMS)

@@ -8,7 +8,7 @@ import pytest
 
 from loopyperf.errors import MeasurementError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.parts import DeviceProgram, RunsParts, beginning, device_programs
 
 from .launched_kernels import RELAXATION, REVERSAL
@@ -39,13 +39,13 @@ def test_the_beginning_of_an_array_is_what_lies_first():
 
 def test_a_processor_runs_a_group_on_each_core_at_once(backend: Any):
     assert isinstance(backend, RunsParts)
-    (program,) = backend.bound(Case("scale", configuration(), {"n": 100}), {}).programs
+    (program,) = backend.bound(BenchmarkCase("scale", configuration(), {"n": 100}), {}).programs
     assert program == DeviceProgram("scale", ((7,),), backend.limits.cores)
 
 
 def test_a_part_runs_where_only_what_it_touches_is_on_the_device(backend: Any):
     # Groups of 16 floats: three of them touch 192 bytes.
-    bound = backend.bound(Case("scale", configuration(), {"n": 16_000}), {"a": 192, "b": 192})
+    bound = backend.bound(BenchmarkCase("scale", configuration(), {"n": 16_000}), {"a": 192, "b": 192})
     timing = bound.time("scale", [(3,)], 2)
     assert len(timing.wall) == 2
     assert all(0 < device <= wall for device, wall in zip(timing.device, timing.wall, strict=True))
@@ -53,7 +53,7 @@ def test_a_part_runs_where_only_what_it_touches_is_on_the_device(backend: Any):
 
 def test_only_the_groups_of_the_part_are_run(backend: Any):
     given = {"a": np.ones(64, np.float32), "b": np.zeros(64, np.float32), "n": np.int32(64)}
-    case = Case("scale", replace(configuration(), arguments=lambda *_: given), {"n": 64})
+    case = BenchmarkCase("scale", replace(configuration(), arguments=lambda *_: given), {"n": 64})
     bound = backend.bound(case, {})
     bound.time("scale", [(2,)], 1, evicted=2**12)
     result = np.empty(64, np.float32)
@@ -64,14 +64,14 @@ def test_only_the_groups_of_the_part_are_run(backend: Any):
 
 
 def test_launches_are_told_by_their_programs(backend: Any):
-    bound = backend.bound(Case("reversal", REVERSAL, {"n": 64}), {})
+    bound = backend.bound(BenchmarkCase("reversal", REVERSAL, {"n": 64}), {})
     assert [each.grids for each in bound.programs] == [((4,),), ((2,),)]
     second = bound.programs[1].name
     assert len(bound.time(second, [(1,)], 3).wall) == 3
 
 
 def test_launches_in_a_loop_on_the_host_are_run_together(backend: Any):
-    bound = backend.bound(Case("relaxation", RELAXATION, {"n": 64, "steps": 5}), {})
+    bound = backend.bound(BenchmarkCase("relaxation", RELAXATION, {"n": 64, "steps": 5}), {})
     first, _ = bound.programs
     assert first.grids == ((4,),) * 5
     assert len(bound.time(first.name, [(2,)] * 5, 1).wall) == 1
@@ -81,6 +81,6 @@ def test_launches_in_a_loop_on_the_host_are_run_together(backend: Any):
 
 @pytest.mark.parametrize(("program", "grids"), [("nothing", [(1,)]), ("scale", []), ("scale", [(0,)])])
 def test_parts_that_there_are_not_are_refused(backend: Any, program: str, grids: list[tuple[int, ...]]):
-    bound = backend.bound(Case("scale", configuration(), {"n": 64}), {})
+    bound = backend.bound(BenchmarkCase("scale", configuration(), {"n": 64}), {})
     with pytest.raises(MeasurementError, match=r"no launch of nothing has groups|is launched 1 times"):
         bound.time(program, grids, 1)

@@ -5,7 +5,7 @@ import pytest
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.campaign import run_campaign
 
 from .synthetic import LIMITS, SyntheticBackend, configuration, environment, kernel_file, run
@@ -51,7 +51,7 @@ def test_environment_and_limits_are_the_recorded_ones(recorded):
 def test_what_was_not_recorded_is_not_made_up(recorded, kernel_class, label, n, runs, held):
     backend = open_backend("replay", archive=recorded[0])
     with pytest.raises(MeasurementError, match=rf'{kernel_class}, "{label}", n={n} .* holds {held};'):
-        backend.time(Case(kernel_class, configuration(label), {"n": n}), runs)
+        backend.time(BenchmarkCase(kernel_class, configuration(label), {"n": n}), runs)
 
 
 def test_an_empty_archive_cannot_be_replayed(tmp_path):

@@ -5,11 +5,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
-from loopyperf.oracle.estimate import estimate
+from loopyperf.predict.estimate import estimate
 
 LIMITS = Limits(group_size=256, local_memory=2**15, global_memory=2**30)
 FILES = {file.name: file for file in load_kernel_files(bundled_folder("test_kernels/rodinia"))}
@@ -57,7 +57,7 @@ def backend() -> OpenCLBackend:
 
 @pytest.mark.parametrize("name", WARPS)
 def test_a_kernel_computes_what_numpy_computes(backend, name):
-    assert backend.time(Case(name, form(name), form(name).sizes[0]), 1)
+    assert backend.time(BenchmarkCase(name, form(name), form(name).sizes[0]), 1)
 
 
 @pytest.mark.parametrize("name", WARPS)

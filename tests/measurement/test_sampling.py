@@ -4,13 +4,13 @@ from itertools import count
 import pytest
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.protocol import Protocol
 from loopyperf.measurement.sampling import measured, probed
 
 from .synthetic import configuration, environment
 
-CASE = Case("scale", configuration(), {"n": 16})
+CASE = BenchmarkCase("scale", configuration(), {"n": 16})
 
 
 @dataclass

@@ -6,7 +6,7 @@ import pytest
 
 from loopyperf.errors import MeasurementError
 from loopyperf.kernel import load_kernel
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.tiles import with_local_tile
 from loopyperf.properties.counted_kernel import count_properties
@@ -119,7 +119,7 @@ def test_a_tile_ends_where_the_array_ends(n):
             return {"b": expected}
 
         measured = configuration(build=lambda: tiled(stencil(16, 12)), arguments=stencil_arguments, reference=reference)
-        return OpenCLBackend().time(Case("stencil", measured, {"n": n}), 1)
+        return OpenCLBackend().time(BenchmarkCase("stencil", measured, {"n": n}), 1)
 
     assert len(timed(0.0).wall) == 1
     with pytest.raises(MeasurementError, match="array b is wrong"):

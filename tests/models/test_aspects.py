@@ -16,7 +16,7 @@ from loopyperf.models import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.workload import Lambdas, TwoPipelines, Workload
-from loopyperf.oracle.instruction_graph import timed_kernel
+from loopyperf.predict.instruction_graph import timed_kernel
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "models.md"
 

@@ -14,7 +14,7 @@ from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceEr
 from loopyperf.models import pipeline
 from loopyperf.models.on_device.representative_groups import shared_out
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.oracle.remembering import recollection
+from loopyperf.predict.cache import recent
 
 V100 = lpp.load_device("nvidia-v100")
 CORES, CLOCK = 80, 1.38e9
@@ -36,7 +36,7 @@ def seconds(unit: lp.TranslationUnit, device: Device | str = V100, **sizes: int)
 def simulate_less(monkeypatch: pytest.MonkeyPatch, issues: int) -> None:
     """Let so many *issues* be simulated at most, and forget what was answered so far."""
     monkeypatch.setattr(pipeline, "ISSUES", issues)
-    recollection.forget()
+    recent.forget()
 
 
 # {{{ what bounds a kernel

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loopyperf.calibration.fits import Fit
-from loopyperf.oracle import choice
+from loopyperf.predict import choice
 
 MakeFit = Callable[..., Fit]
 

@@ -8,7 +8,7 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
-from loopyperf.oracle import choice
+from loopyperf.predict import choice
 
 KERNEL = doubled()
 

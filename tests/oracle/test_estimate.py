@@ -13,8 +13,8 @@ from kernels import doubled, outer_product, summed, triangle
 import loopyperf as lpp
 from loopyperf.calibration.indistinguishable import Indistinguishable
 from loopyperf.errors import KernelError, ParameterError, UnboundedDomainError
-from loopyperf.oracle import analysis
-from loopyperf.oracle.estimating.intervals import UNTRIED
+from loopyperf.predict import analysis
+from loopyperf.predict.intervals import UNTRIED
 
 KERNEL = doubled()
 OUTER = outer_product()
@@ -365,7 +365,7 @@ def test_nobody_works_out_an_explanation_that_is_not_asked_for(make_fit, monkeyp
     fit = make_fit(weights=WEIGHTS)
     expected = lpp.estimate(KERNEL, n=100, fit=fit)
     notes = expected.notes
-    monkeypatch.setattr("loopyperf.oracle.estimating.by_counts.interval", costly)
+    monkeypatch.setattr("loopyperf.predict.by_counts.interval", costly)
     found = lpp.estimate(KERNEL, n=100, fit=fit)
     assert (float(found), found.model, found.sizes) == (float(expected), "linear", {"n": 100})
     with pytest.raises(AssertionError, match="costly"):

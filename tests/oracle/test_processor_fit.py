@@ -15,8 +15,9 @@ from loopyperf.device.library import a_processor
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.oracle.measuring import measure
-from loopyperf.oracle.observation import measured_device, observe
+from loopyperf.oracle.observation import observe
 from loopyperf.oracle.train import train_recordings
+from loopyperf.predict.choice import measured_device
 
 HERE = Environment.here(
     backend="opencl",

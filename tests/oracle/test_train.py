@@ -4,6 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import loopy as lp
 import numpy as np
@@ -22,8 +23,8 @@ from loopyperf.errors import (
 )
 from loopyperf.models.learned import CORRECTION
 from loopyperf.models.sampling import SampledProgram, Samples
-from loopyperf.oracle.estimating.learned import estimate_learned
-from loopyperf.oracle.samples.taking import SampledKernel
+from loopyperf.predict import corrected
+from loopyperf.predict.samples import SampledKernel
 
 pytest.importorskip("sklearn", reason="learned models are in the extra learn")
 V100 = lpp.load_device("nvidia-v100")
@@ -135,7 +136,14 @@ def taken(programs: tuple[SampledProgram, ...]) -> SampledKernel:
     return SampledKernel(programs, launching=0.0, seconds=1e-6, spent=1e-3)
 
 
-def test_with_samples_the_sampled_model_is_corrected(rows: list[lpp.Measured]):
+def with_samples(learned: lpp.Learned, samples_at, monkeypatch: pytest.MonkeyPatch) -> lpp.Predictor:
+    """A predictor by *learned* on a machine that takes these samples."""
+    monkeypatch.setattr(corrected, "samples_of", lambda case, *_: taken(samples_at(case.sizes)))
+    machine = SimpleNamespace(environment=SimpleNamespace(slug=learned.record.slug))
+    return corrected.CorrectedPredictor("learned", learned.record.slug, None, learned=learned, machine=machine)
+
+
+def test_with_samples_the_sampled_model_is_corrected(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):
     # All groups take a tenth more than the first ones tell.
     told = [
         lpp.Measured(
@@ -146,9 +154,9 @@ def test_with_samples_the_sampled_model_is_corrected(rows: list[lpp.Measured]):
     learned = lpp.train(told, device="a machine of mine")
     assert learned.record.base == "sampled"
     assert {"growth", "saturation", "throughput of the linear model"} <= set(learned.record.told)
-    found = estimate_learned(summed(40), learned, None, {"n": 2**19}, lambda at, _: taken(sampled(at["n"])))
+    found = with_samples(learned, lambda at: sampled(at["n"]), monkeypatch)(summed(40), n=2**19)
     assert float(found) == pytest.approx(1.1 * (3e-6 + 2e-9 * 2**13), rel=0.03)
-    with pytest.raises(ParameterError, match="runs a part of the kernel there: give a backend"):
+    with pytest.raises(ParameterError, match=r"executes a part of the kernel: give backend=\.\.\."):
         lpp.estimate(summed(40), n=2**19, fit=learned)
     mixed = lpp.train([*told, *rows], device="a machine of mine", source="mine")
     assert mixed.record.rows == learned.record.rows
@@ -176,11 +184,11 @@ def test_samples_of_too_few_kernels_are_refused(rows: list[lpp.Measured]):
         lpp.train([], device="mine", base="sampled")
 
 
-def test_what_was_run_as_a_whole_is_not_corrected(rows: list[lpp.Measured]):
+def test_what_was_run_as_a_whole_is_not_corrected(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):
     whole = (SampledProgram("f", Samples((16,), (1e-4,), 32, 16)),)
     told = [lpp.Measured(row.kernel, row.sizes, 2e-4, samples=whole) for row in rows]
     learned = lpp.train(told, device="a machine of mine")
-    assert float(estimate_learned(KERNELS[0], learned, None, {"n": 1024}, lambda *_: taken(whole))) == 1e-4
+    assert float(with_samples(learned, lambda _: whole, monkeypatch)(KERNELS[0], n=1024)) == 1e-4
 
 
 def test_a_model_of_another_device_is_refused(learned: lpp.Learned, rows: list[lpp.Measured]):
@@ -211,12 +219,12 @@ def test_a_device_may_be_called_what_its_driver_calls_it(learned: lpp.Learned):
 
 
 def test_a_learned_model_goes_with_no_other(learned: lpp.Learned):
-    with pytest.raises(ParameterError, match="received model='linear' with Learned"):
+    with pytest.raises(ParameterError, match="a learned model needs model='learned', received 'linear'"):
         lpp.estimate(KERNELS[0], n=1024, model="linear", fit=learned)
     made_up = lpp.Fit(model="linear", device="x", slug="x", counting="executed", weights={"launches": 1.0})
-    with pytest.raises(ParameterError, match="received model='learned' with Fit"):
+    with pytest.raises(ParameterError, match="needs a learned model, received a fit of 'linear'"):
         lpp.estimate(KERNELS[0], n=1024, model="learned", fit=made_up)
-    with pytest.raises(ParameterError, match="a learned model looks at what is executed"):
+    with pytest.raises(ParameterError, match="a learned model models what is executed"):
         lpp.estimate(KERNELS[0], n=1024, fit=learned, counting="paper")
 
 

@@ -9,7 +9,7 @@ from kernels import doubled, outer_product
 import loopyperf as lpp
 from loopyperf.counts import quasipolynomial
 from loopyperf.errors import EngineError, ParameterError
-from loopyperf.oracle import analysis
+from loopyperf.predict import analysis
 
 
 @pytest.fixture

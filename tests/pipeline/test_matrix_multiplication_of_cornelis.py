@@ -19,7 +19,7 @@ from papers.matrix_multiplication import (
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.idg import Loop
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.configuration import Configuration
 from loopyperf.pipeline import Execution, simulate, what_if
@@ -176,4 +176,4 @@ def test_kernel_with_conflicts_computes_the_product() -> None:
     form = Configuration(
         "16x16", lambda: kernel(16, has_conflicts=True), ({"n": 32, "m": 32, "l": 32},), arguments, product
     )
-    assert OpenCLBackend().time(Case("conflicts", form, form.sizes[0]), 1)
+    assert OpenCLBackend().time(BenchmarkCase("conflicts", form, form.sizes[0]), 1)

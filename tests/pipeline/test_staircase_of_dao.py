@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from papers.staircase import GROUPS, PASSES, Blocking, Precision, Staircase, graph, kernel, staircase
 
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.configuration import Configuration
 
@@ -98,4 +98,4 @@ def test_kernel_adds(precision: Precision) -> None:
         return {"result": np.full(256, 4 * (1.5 + 2.5 + 3.5), dtype=dtype)}
 
     form = Configuration("3", lambda: kernel(3, precision), ({"n": 256, "passes": 4},), arguments, reference)
-    assert OpenCLBackend().time(Case("additions", form, form.sizes[0]), 1)
+    assert OpenCLBackend().time(BenchmarkCase("additions", form, form.sizes[0]), 1)

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from importlib import import_module
 from inspect import signature
 from types import MappingProxyType
+from typing import TypeVar
 
-from loopyperf.errors import BackendError
+from loopyperf.errors import BackendError, ParameterError
 from loopyperf.measurement.backends.interface import Backend
+
+Open = TypeVar("Open")
 
 BACKENDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -44,3 +47,20 @@ def open_backend(name: str, **options: object) -> Backend:
         remedy = f"; {REPLAYED}" if name == "replay" else ""
         raise BackendError(f"the backend {name!r} cannot be opened with {given}: {error}{remedy}") from error
     return make(**options)
+
+
+def opened(backend: str | Open, device: object = None) -> Backend | Open:
+    """Return *backend*, opened by its name if that is what it is, on the device in whose name *device* occurs.
+
+    Raises :class:`ParameterError` for a device of an open backend, or one that is not a name; :class:`BackendError`
+    without a device.
+    """
+    if not isinstance(backend, str):
+        if device is not None:
+            raise ParameterError("an open backend already has a device: leave device out")
+        return backend
+    if device is None:
+        return open_backend(backend)
+    if not isinstance(device, str):
+        raise ParameterError(f"device is a part of the name of the device to run on; received {device!r}")
+    return open_backend(backend, device=device)

@@ -8,7 +8,7 @@ import numpy as np
 from loopy.kernel import LoopKernel
 
 from loopyperf.measurement.arguments import checked_arguments
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.parts import Bytes, Contents, beginning
 from loopyperf.measurement.configuration import Arguments, Array
 from loopyperf.measurement.verification import verify
@@ -38,7 +38,11 @@ class Binding(Generic[Memory, Launches]):
     """launches once"""
 
     def bound(
-        self, case: Case, program: CompiledKernel, bind: Callable[[Mapping[str, object]], Launches], is_checked: bool
+        self,
+        case: BenchmarkCase,
+        program: CompiledKernel,
+        bind: Callable[[Mapping[str, object]], Launches],
+        is_checked: bool,
     ) -> Launches:
         """Return what *bind* makes of the case's arguments: by name, memory for arrays, and scalars.
 
@@ -59,7 +63,11 @@ class Binding(Generic[Memory, Launches]):
         return launches
 
     def uploaded(
-        self, case: Case, program: CompiledKernel, contents: Contents | None = None, arguments: Arguments | None = None
+        self,
+        case: BenchmarkCase,
+        program: CompiledKernel,
+        contents: Contents | None = None,
+        arguments: Arguments | None = None,
     ) -> tuple[dict[str, Memory], dict[str, object]]:
         """Return memory with the arrays of the case, and its scalars, by name; of *contents*, only the beginning.
 
@@ -74,7 +82,7 @@ class Binding(Generic[Memory, Launches]):
         return memory, scalars
 
 
-def _arguments(case: Case) -> Arguments:
+def _arguments(case: BenchmarkCase) -> Arguments:
     return case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
 
 

@@ -16,7 +16,7 @@ from loopyperf.measurement.backends.cuda_parts import BoundKernel, DeviceRuntime
 from loopyperf.measurement.backends.cuda_program import CudaProgram
 from loopyperf.measurement.backends.cuda_timing import LaunchSequence, Stopwatch
 from loopyperf.measurement.backends.cupy_interface import CuPy, Memory, Module
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.backends.latest_programs import LatestPrograms
 from loopyperf.measurement.backends.parts import Bytes, Contents
 from loopyperf.measurement.backends.recent import Recent
@@ -74,7 +74,7 @@ class CudaBackend:
         """Return what the device allows a kernel to use."""
         return self._limits
 
-    def time(self, case: Case, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> Timing:
         """Return the seconds of *runs* runs of *case* by the wall clock, and of as many by the device's.
 
         A run is all launches of the kernel. Before a configuration's first timing it is run once at that size, and what
@@ -87,7 +87,7 @@ class CudaBackend:
         with self._device, self._naming(case):
             return self._stopwatch.timing(self._programs.launches(case).enqueue, runs, before)
 
-    def bound(self, case: Case, contents: Contents) -> BoundKernel:
+    def bound(self, case: BenchmarkCase, contents: Contents) -> BoundKernel:
         """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
         with self._device, self._naming(case):
             program, module = self._partial.get(case.configuration, self._compiled)
@@ -111,7 +111,7 @@ class CudaBackend:
         except self._cupy.cuda.memory.OutOfMemoryError as error:
             raise MeasurementError(f"the caches cannot be emptied: {error}") from error
 
-    def _bound(self, case: Case, compiled: Compiled, is_checked: bool) -> LaunchSequence:
+    def _bound(self, case: BenchmarkCase, compiled: Compiled, is_checked: bool) -> LaunchSequence:
         program, module = compiled
 
         def bind(arguments: Mapping[str, object]) -> LaunchSequence:
@@ -139,12 +139,12 @@ class CudaBackend:
         return self._cupy.empty(nbytes, np.uint8)
 
     @contextmanager
-    def _entering(self, case: Case) -> Generator[None]:
+    def _entering(self, case: BenchmarkCase) -> Generator[None]:
         with self._device, self._naming(case):
             yield
 
     @contextmanager
-    def _naming(self, case: Case) -> Generator[None]:
+    def _naming(self, case: BenchmarkCase) -> Generator[None]:
         cuda = self._cupy.cuda
         refused = (cuda.compiler.CompileException, cuda.nvrtc.NVRTCError, cuda.memory.OutOfMemoryError)
         failed = (cuda.driver.CUDADriverError, cuda.runtime.CUDARuntimeError)
@@ -156,7 +156,7 @@ class CudaBackend:
             self._check_usable(case, error)
             raise MeasurementError(f"{case}: {error}") from error
 
-    def _check_usable(self, case: Case, cause: Exception) -> None:
+    def _check_usable(self, case: BenchmarkCase, cause: Exception) -> None:
         """Raise :class:`BackendError` if *cause* has left the device unusable, as an access to a wrong address does."""
         try:
             self._cupy.cuda.get_current_stream().synchronize()

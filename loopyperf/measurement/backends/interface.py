@@ -10,7 +10,7 @@ from loopyperf.measurement.records import Key, Kind
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class BenchmarkCase:
     """One kernel at one size."""
 
     kernel_class: str
@@ -75,7 +75,7 @@ class Backend(Protocol):
         """Return what the device allows a kernel to use."""
         ...
 
-    def time(self, case: Case, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> Timing:
         """Return the seconds of each of *runs* runs of *case*, in order.
 
         Raises :class:`MeasurementError` if it cannot be run, or computes something wrong, and :class:`BackendError` if

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.recent import Recent
 from loopyperf.measurement.configuration import Configuration, Sizes
 
@@ -31,13 +31,13 @@ class LatestPrograms(Generic[Program, Launches]):
     """
 
     def __init__(
-        self, compiled: Callable[[Configuration], Program], bound: Callable[[Case, Program, bool], Launches]
+        self, compiled: Callable[[Configuration], Program], bound: Callable[[BenchmarkCase, Program, bool], Launches]
     ) -> None:
         """Make programs by *compiled*; *bound* makes the launches of a case, and checks their results if it is told."""
         self._compiled, self._bound = compiled, bound
         self._kept: Recent[Configuration, _Kept[Program, Launches]] = Recent(KEPT, lambda one, other: one is other)
 
-    def launches(self, case: Case) -> Launches:
+    def launches(self, case: BenchmarkCase) -> Launches:
         """Return what runs *case*; raises what compiling and binding raise."""
         kept = self._kept.get(case.configuration, self._new)
         if kept.bound is None or dict(kept.bound[0]) != dict(case.sizes):

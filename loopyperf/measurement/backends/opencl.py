@@ -17,7 +17,7 @@ except ImportError as error:
     ) from error
 
 from loopyperf.measurement.backends.binding import Binding
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.backends.latest_programs import LatestPrograms
 from loopyperf.measurement.backends.opencl_caches import CacheFlush
 from loopyperf.measurement.backends.opencl_device import (
@@ -72,7 +72,7 @@ class OpenCLBackend:
         """Return what the device allows a kernel to use."""
         return self._limits
 
-    def time(self, case: Case, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> Timing:
         """Return the seconds of each of *runs* runs of *case*, in order, by the wall clock and by the device's.
 
         A run is all launches of the kernel, from the first enqueue until the queue is empty; by the device's clock from
@@ -83,7 +83,7 @@ class OpenCLBackend:
         with self._naming(case):
             return self._programs.launches(case).time(self._queue, runs)
 
-    def bound(self, case: Case, contents: Contents) -> BoundKernel:
+    def bound(self, case: BenchmarkCase, contents: Contents) -> BoundKernel:
         """Return *case* with its arguments on the device, of some arrays only the beginning; see :class:`RunsParts`."""
         with self._naming(case):
             program = self._partial.get(case.configuration, self._compiled)
@@ -106,7 +106,7 @@ class OpenCLBackend:
             self._flush = CacheFlush(self._context)
         self._flush.run(self._queue, nbytes)
 
-    def _bound(self, case: Case, program: OpenCLProgram, is_checked: bool) -> LaunchSequence:
+    def _bound(self, case: BenchmarkCase, program: OpenCLProgram, is_checked: bool) -> LaunchSequence:
         return self._binding.bound(case, program, program.bind, is_checked)
 
     def _run(self, launches: LaunchSequence) -> None:
@@ -124,7 +124,7 @@ class OpenCLBackend:
         return cl.Buffer(self._context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=array)
 
     @contextmanager
-    def _naming(self, case: Case) -> Generator[None]:
+    def _naming(self, case: BenchmarkCase) -> Generator[None]:
         try:
             yield
         except cl.Error as error:

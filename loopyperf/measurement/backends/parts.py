@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import MeasurementError
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.configuration import Array, Limits
 from loopyperf.measurement.environment import Environment
 
@@ -76,7 +76,7 @@ class RunsParts(Protocol):
         """Return what the device allows a kernel to use."""
         ...
 
-    def bound(self, case: Case, contents: Contents) -> BoundParts:
+    def bound(self, case: BenchmarkCase, contents: Contents) -> BoundParts:
         """Return *case* with its arguments on the device, of some arrays only the beginning.
 
         Global temporaries are zeros. Nothing is launched, so no result is compared with the reference. Raises

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from loopyperf.errors import ArchiveError, MeasurementError
 from loopyperf.measurement.archive import read_archive
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.records import Key, Measurement
@@ -45,7 +45,7 @@ class ReplayBackend:
         """Return the limits of the device that they were taken on."""
         return self._run.limits
 
-    def time(self, case: Case, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> Timing:
         """Return the next *runs* recorded samples of *case*, of its probe first if that was taken first.
 
         A take that has fewer left is passed over; after the last one comes the first one again. Raises

@@ -12,19 +12,26 @@ from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import LoopyperfError, ParameterError, UnknownDeviceError
 from loopyperf.kernel import Program
 from loopyperf.models import find_model
-from loopyperf.models.interface import DeviceModel
 from loopyperf.models.on_device.advice import advice_on
 from loopyperf.models.on_device.roofs import roofline_of
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import admitted_sizes, prepared
-from loopyperf.oracle.asked_models import answers, asked_models, on_device, one_size, there
-from loopyperf.oracle.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
 from loopyperf.oracle.explanation.costs import with_others
 from loopyperf.oracle.explanation.explanation import Explanation, OnDevice
 from loopyperf.oracle.explanation.listing import listing_of
-from loopyperf.oracle.instruction_graph import timed_kernel
-from loopyperf.oracle.stated_fit import StatedFit, estimate_by, stated_fit
+from loopyperf.predict.analysis import admitted_sizes, prepared
+from loopyperf.predict.case import Case, one_size
+from loopyperf.predict.choice import WITHOUT_FIT, FitChoice, device_or_error, usual_answer
+from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.several import (
+    answers_by,
+    check_is_asked,
+    model_of,
+    models_named,
+    predictions,
+    record_among,
+    slug_of_record,
+)
 
 Found = TypeVar("Found")
 DeviceChoices = DeviceChoice | Sequence[DeviceChoice]
@@ -62,12 +69,11 @@ def explain(
     kernel = prepared(program, merged)
     admitted_sizes(kernel, merged)
     first = None if model is None else find_model(model).name
-    names = asked_models(models)
-    stated = None if fit is None else stated_fit(fit, names)
-    question = _Question(program, typical, merged, names, first, stated)
-    asked = _several(stated.slug if stated is not None and device is None else device)
-    if stated is not None:
-        stated.check_device(device_or_error(choice)[0] for choice in asked)
+    names = models_named(models)
+    record = record_among(fit, names)
+    question = _Question(Case(program, merged, typical), names, first, record)
+    asked = _several(slug_of_record(record) if record is not None and device is None else device)
+    check_is_asked(record, (device_or_error(choice)[0] for choice in asked))
     found: list[OnDevice] = []
     refusals: dict[str, str] = {}
     failures: list[LoopyperfError] = []
@@ -101,57 +107,51 @@ def _called(choice: DeviceChoice | None) -> str:
 class _Question:
     """What is asked of each device."""
 
-    program: Program
-    typical: Mapping[str, Any] | None
-    sizes: Mapping[str, Any]
+    case: Case
     models: Sequence[str]
     first: str | None
-    stated: StatedFit | None
+    record: Fit | Learned | None
 
     def on(self, choice: DeviceChoice | None) -> OnDevice:
         """Return what there is to say on a device; raises :class:`LoopyperfError` where no model has an answer."""
         slug, device = device_or_error(choice)
-        if isinstance(device, UnknownDeviceError):
-            found = self._on(slug, None, device)
-            if not found.estimates:
-                raise device
-            return found
-        kernel = _or_error(lambda: timed_kernel(self.program, device, self.typical, self.sizes))
-        found = self._on(device.slug, device, kernel)
+        found = self._on(slug, device)
         if not found.estimates:
+            if isinstance(device, UnknownDeviceError):
+                raise device
             told = (self.first or WITHOUT_FIT, WITHOUT_FIT, *found.refusals)
             name = next(name for name in told if name in found.refusals)
             raise LoopyperfError(f"no model has an answer on {device.slug!r}; {name}: {found.refusals[name]}")
         return found
 
-    def _on(self, slug: str, device: Device | None, kernel: TimedKernel | LoopyperfError) -> OnDevice:
-        """Return the answers on a device; *kernel* is its graphs there, or the error that says why there are none."""
+    def _on(self, slug: str, device: Device | UnknownDeviceError) -> OnDevice:
+        """Return the answers on a device; of one that is not described, those of fits of counts."""
 
-        def by_graphs(model: DeviceModel) -> Estimate:
-            return on_device(there(kernel), model, self.sizes, self.typical)
+        def kernel() -> TimedKernel:
+            if isinstance(device, UnknownDeviceError):
+                raise device
+            return timed_kernel(self.case.kernel, device, self.case.typical, self.case.sizes)
 
-        def by_fit(name: str) -> Estimate:
-            return estimate_by(self.stated, self.program, name, slug, self.typical, self.sizes)
-
-        estimates, refusals = answers(self.models, by_graphs, by_fit)
-        roofline = _or_error(lambda: roofline_of(there(kernel), self.sizes, self.typical))
-        advice = _or_error(lambda: tuple(advice_on(launch) for launch in there(kernel).launches))
+        estimates, refusals = predictions(self.models, self.case, slug, device, self.record)
+        roofline = _or_error(lambda: roofline_of(kernel(), self.case.sizes, self.case.typical))
+        advice = _or_error(lambda: tuple(advice_on(launch) for launch in kernel().launches))
         found = {"roofline": roofline, "advice": advice}
+        known = None if isinstance(device, UnknownDeviceError) else device
         return OnDevice(
             device=slug,
-            name=slug if device is None else device.name,
+            name=slug if known is None else known.name,
             first=self._shown_first(slug, estimates),
             estimates=estimates,
             refusals=refusals,
-            clock=None if device is None else device.clock,
+            clock=None if known is None else known.clock,
             roofline=None if isinstance(roofline, LoopyperfError) else roofline,
             advice=() if isinstance(advice, LoopyperfError) else advice,
             gaps={name: str(error) for name, error in found.items() if isinstance(error, LoopyperfError)},
         )
 
     def _shown_first(self, slug: str, estimates: Mapping[str, Estimate]) -> str:
-        if self.stated is not None and self.stated.answering(self.stated.model, slug) is not None:
-            usual = self.stated.model
+        if self.record is not None and answers_by(self.record, model_of(self.record), slug):
+            usual = model_of(self.record)
         else:
             found = _or_error(lambda: usual_answer(slug)[0])
             usual = found.model if isinstance(found, Fit) else WITHOUT_FIT

@@ -8,15 +8,17 @@ model's times; what contradicts that is said. A variant that nobody can build, o
 
 import heapq
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.ranking.judge import Judge
-from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered
-from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT
+from loopyperf.oracle.ranking.outcome import Unanswered
+from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT, Sizes
+from loopyperf.oracle.ranking.task import Task
 from loopyperf.oracle.ranking.variants import Variant
+from loopyperf.predict.predictor import Predictor
 from loopyperf.units import number_of
 
 ROUNDING = 1e-9
@@ -44,21 +46,6 @@ class _Bound:
     """that says so, the best of those that were asked"""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a judge is asked."""
-
-    judge: Judge
-    variant: Variant
-    stage: int
-    """place of the judge in the cascade"""
-
-
-def judged(question: Question) -> Estimate | LowerBound | Unanswered:
-    """Return what the judge says: seconds of a bound, and an estimate of the model."""
-    return question.judge(question.variant)
-
-
 def order_of_asking(number: int) -> list[int]:
     """Return the places of so many variants in the order in which they are asked: first some from all over the list."""
     first = [number * place // LOOKED_AT for place in range(LOOKED_AT)] if number > LOOKED_AT else []
@@ -69,9 +56,11 @@ def order_of_asking(number: int) -> list[int]:
 class Cascade:
     """What is known of variants, and what is asked next."""
 
-    judges: Sequence[Judge]
-    """bounds, the cheapest first, and then the model"""
+    predictors: Sequence[Predictor]
+    """of bounds, the cheapest first, and then of the model"""
     variants: Sequence[Variant]
+    sizes: Sizes
+    typical: Mapping[str, Any] | None
     top: int | None
     """how many of the fastest are wanted; None for all"""
     failures: dict[str, str] = field(default_factory=dict[str, str])
@@ -90,7 +79,7 @@ class Cascade:
         self._times: list[float] = []
         self._contradicted: dict[str, str] = {}
 
-    def questions(self) -> Iterator[Question | None]:
+    def tasks(self) -> Iterator[Task | None]:
         """Yield what is asked next; None where that depends on answers that have not come."""
         while self._left or self._waiting:
             if not self._left or self._is_settled():
@@ -100,7 +89,7 @@ class Cascade:
                 continue
             _, stage, turn = heapq.heappop(self._left)
             self._waiting += 1
-            yield Question(self.judges[stage], self.variants[self._turns[turn]], stage)
+            yield Task(self.predictors[stage], self.variants[self._turns[turn]], self.sizes, self.typical, stage)
 
     def _is_settled(self) -> bool:
         enough = self.top is not None and len(self._times) >= self.top
@@ -110,11 +99,11 @@ class Cascade:
     def _last(self) -> int:
         return (self.top or 1) - 1
 
-    def take(self, question: Question, answer: Estimate | LowerBound | Unanswered) -> None:
-        """Take note of an *answer*. Where only a bound is not known, the next judge is asked all the same."""
+    def take(self, task: Task, answer: Estimate | Unanswered) -> None:
+        """Take note of an *answer*. Where only a bound is not known, the next predictor is asked all the same."""
         self._waiting -= 1
-        name = question.variant.name
-        is_last = question.stage == len(self.judges) - 1
+        name = task.variant.name
+        is_last = task.stage == len(self.predictors) - 1
         if isinstance(answer, Unanswered) and (is_last or answer.is_final):
             self.failures[name] = answer.reason
         elif is_last:
@@ -122,9 +111,9 @@ class Cascade:
             self._take(name, answer)
         else:
             if not isinstance(answer, Unanswered):
-                told = _Bound(float(answer), question.judge.model)
+                told = _Bound(float(answer), task.predictor.model)
                 self._bounds[name] = max(self._bounds[name], told, key=lambda each: each.seconds)
-            heapq.heappush(self._left, (self._bounds[name].seconds, question.stage + 1, self._turn[name]))
+            heapq.heappush(self._left, (self._bounds[name].seconds, task.stage + 1, self._turn[name]))
 
     def _take(self, name: str, answer: Estimate) -> None:
         seconds = float(answer)
@@ -150,7 +139,7 @@ class Cascade:
         slower = sorted(
             self.estimates.keys() - self.fastest.keys(), key=lambda name: float(self.estimates[name].seconds)
         )
-        model = self.judges[-1].model
+        model = self.predictors[-1].model
         known = [Beaten(name, float(self.estimates[name].seconds), model) for name in slower]
         names = [self.variants[self._turns[turn]].name for _, _, turn in self._left]
         open_ = [Beaten(name, self._bounds[name].seconds, self._bounds[name].model) for name in names]
@@ -163,7 +152,7 @@ class Cascade:
         for bound in dict.fromkeys(self._contradicted.values()):
             number = sum(each == bound for each in self._contradicted.values())
             found.append(
-                f"{bound!r} is not a bound of {self.judges[-1].model!r}, which says less for "
+                f"{bound!r} is not a bound of {self.predictors[-1].model!r}, which says less for "
                 f"{number_of(number, 'variant')}, and may for some that were left out"
             )
         return tuple(found)

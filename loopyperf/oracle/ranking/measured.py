@@ -12,10 +12,10 @@ from loopyperf.measurement.sampling import measured
 from loopyperf.measurement.verification import verify
 from loopyperf.models.metrics import regret, spearman
 from loopyperf.oracle.fit import Measured
-from loopyperf.oracle.made_case import made_case
 from loopyperf.oracle.ranking.options import check_mapping
 from loopyperf.oracle.ranking.sizes_taken import sizes_taken
 from loopyperf.oracle.ranking.variants import Variant
+from loopyperf.predict.sampled import made_case
 from loopyperf.sheet import Sheet, Shown, Table, described
 from loopyperf.units import duration, number_of
 

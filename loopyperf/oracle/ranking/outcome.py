@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,18 +32,6 @@ class Unanswered:
     """names of the sizes that it needs, and that were not given"""
     was_sent: bool = field(default=True, compare=False)
     """whether it reached a worker"""
-
-
-@dataclass(frozen=True, slots=True)
-class LowerBound:
-    """The seconds that a variant takes at least."""
-
-    seconds: float
-    sizes: Mapping[str, Any]
-    """at which it takes that"""
-
-    def __float__(self) -> float:
-        return self.seconds
 
 
 def within(

@@ -6,26 +6,35 @@ from dataclasses import dataclass
 from math import inf, log
 from typing import Any
 
-from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.learning.learned import Learned
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
+from loopyperf.measurement.backends import opened
 from loopyperf.measurement.backends.interface import Backend
 from loopyperf.measurement.protocol import Protocol
+from loopyperf.models import find_model
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.choice import FitChoice
-from loopyperf.oracle.measuring import opened
-from loopyperf.oracle.ranking.cascade import Beaten, Cascade, judged
-from loopyperf.oracle.ranking.judge import Judge, bound_of, judge_of, said_of_bounds
+from loopyperf.oracle.ranking.cascade import Beaten, Cascade
 from loopyperf.oracle.ranking.measured import MeasuredRanking, check_measuring, measured_ranking
 from loopyperf.oracle.ranking.options import check_top, is_iterable, is_number
 from loopyperf.oracle.ranking.own_processes import Processes
 from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.shortlist import Candidate, Shortlist, errors_of, shortlisted, tied
-from loopyperf.oracle.ranking.sizes_taken import SizesSeen
+from loopyperf.oracle.ranking.sizes_taken import Sizes, SizesSeen
+from loopyperf.oracle.ranking.task import (
+    bound_of,
+    check_ranked,
+    executes_kernels,
+    predicted,
+    said_of_bounds,
+    without_notes,
+)
 from loopyperf.oracle.ranking.variants import Variant, Variants, named
 from loopyperf.oracle.refusals import NAMED, unanswered
-from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.predict.case import merged_sizes
+from loopyperf.predict.choice import FitChoice
+from loopyperf.predict.estimate import predictor as predictor_of
+from loopyperf.predict.predictor import Predictor
 from loopyperf.sheet import Sheet, Shown, Table, abridged, described, plain
 from loopyperf.units import duration, listed, number_of
 
@@ -41,7 +50,7 @@ class Ranking(Shown):
     device: str
     """short name of the device, e.g. ``"nvidia-v100"``"""
     model: str
-    """name of the model that judges"""
+    """name of the model"""
     estimates: Mapping[str, Estimate]
     """by name, fastest first; of each property one row"""
     failures: Mapping[str, str]
@@ -213,6 +222,7 @@ def rank(
     device: DeviceChoice | None = None,
     model: str | None = None,
     fit: FitChoice | Learned | None = None,
+    predictor: Predictor | None = None,
     bounds: Sequence[str] = (),
     top: int | None = None,
     typical: Mapping[str, Any] | None = None,
@@ -233,6 +243,7 @@ def rank(
 
     *device*, *model*, *fit*, *typical*, *parameters* and sizes are those of :func:`loopyperf.estimate`, but each size
     is one integer. A variant gets those of the sizes that it takes, so that variants may have different ones.
+    *predictor* takes the place of the first three (see :func:`loopyperf.predictor`).
 
     *bounds* are models whose times are bounds of the model's, the cheapest first: ``"throughput"``, which only counts,
     and ``"roofline"``. They are bounds of each other and of ``"volkov"`` and ``"pipeline"``, in which the busiest
@@ -247,27 +258,50 @@ def rank(
     """
     check_top(top, bounds)
     every = named(variants, are_kept=bool(bounds))
-    judge = judge_of(model, device, fit, typical, merged_sizes(parameters, sizes))
-    cascade = Cascade((*(bound_of(judge, name) for name in bounds), judge), every, top)
-    questions = Questions(judged, executor, time_limit, ready=judge.ready)
-    seen = SizesSeen(judge.sizes, len(every))
-    for number, (question, answer) in enumerate(questions.about(cascade.questions()), 1):
-        seen.note(question.variant.name, answer)
-        cascade.take(question, answer)
+    merged = merged_sizes(parameters, sizes)
+    chosen = chosen_predictor(predictor, device, model, fit)
+    check_ranked(chosen, merged, typical)
+    asked = (*(bound_of(chosen, name) for name in bounds), without_notes(chosen))
+    cascade = Cascade(asked, every, merged, typical, top)
+    questions = Questions(predicted, executor, time_limit, ready=chosen.warm_up)
+    seen = SizesSeen(merged, len(every))
+    for number, (task, answer) in enumerate(questions.about(cascade.tasks()), 1):
+        seen.note(task.variant.name, answer)
+        cascade.take(task, answer)
         if progress is not None:
-            progress(number, len(every) * len(cascade.judges))
+            progress(number, len(every) * len(asked))
     return ranking_of(
-        judge,
+        chosen,
+        merged,
+        typical,
         every,
         cascade.fastest,
         cascade.failures,
         beaten=cascade.beaten,
-        notes=(*questions.notes, *(cascade.notes or said_of_bounds(judge, bounds))),
+        notes=(*questions.notes, *(cascade.notes or said_of_bounds(chosen, bounds))),
     )
 
 
+def chosen_predictor(
+    given: Predictor | None, device: DeviceChoice | None, model: str | None, fit: FitChoice | Learned | None
+) -> Predictor:
+    """Return the predictor that is *given*, else the one of these names, without alternatives.
+
+    Raises :class:`ParameterError` if both are given, and what :func:`loopyperf.predictor` raises.
+    """
+    if given is None:
+        if model is not None and "samples" in find_model(model).needs:
+            raise executes_kernels(model)
+        return predictor_of(device=device, model=model, fit=fit, alternatives=False)
+    if not (device is None and model is None and fit is None):
+        raise ParameterError("predictor= already has a device and a model; drop device=, model= and fit=")
+    return given
+
+
 def ranking_of(
-    judge: Judge,
+    predictor: Predictor,
+    sizes: Sizes,
+    typical: Mapping[str, Any] | None,
     variants: Sequence[Variant],
     estimates: Mapping[str, Estimate],
     failures: Mapping[str, str],
@@ -275,18 +309,18 @@ def ranking_of(
     beaten: tuple[Beaten, ...] = (),
     notes: Sequence[str] = (),
 ) -> Ranking:
-    """Return the ranking of *variants* that *judge* was asked about; *estimates* are by name, fastest first."""
+    """Return the ranking of *variants* by *predictor*; *estimates* are by name, fastest first."""
     return Ranking(
-        sizes=dict(judge.sizes),
-        device=judge.slug,
-        model=judge.model,
+        sizes=dict(sizes),
+        device=predictor.device,
+        model=predictor.model,
         estimates=estimates,
         failures=failures,
         beaten=beaten,
-        notes=(*judge.said, *notes),
+        notes=(*predictor.notes, *notes),
         variants={each.name: each for each in variants},
-        errors=errors_of(judge.record) if isinstance(judge.record, Fit) else (),
-        typical=judge.typical,
+        errors=errors_of(predictor.uncertainty),
+        typical=typical,
     )
 
 

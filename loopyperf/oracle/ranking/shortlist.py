@@ -13,8 +13,7 @@ from math import ceil, hypot, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.calibration.fits import Fit
-from loopyperf.calibration.intervals.uncertainty import quantile
+from loopyperf.calibration.intervals.uncertainty import Uncertainty, quantile
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import DEVIATIONS, LEVEL
 from loopyperf.oracle.ranking.options import check_share
@@ -57,9 +56,8 @@ class Shortlist:
         return len(self.names)
 
 
-def errors_of(fit: Fit) -> tuple[float, ...]:
+def errors_of(known: Uncertainty | None) -> tuple[float, ...]:
     """Return how far kernels of a class were off from its mean, over half the width of an interval; () if unknown."""
-    known = fit.uncertainty
     if known is None or not known.deviations:
         return ()
     half = quantile(known.scores, LEVEL)

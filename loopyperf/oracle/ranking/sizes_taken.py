@@ -10,8 +10,8 @@ from loopyperf.counts.closed_forms.evaluation import missing_sizes
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.analysis import prepared
-from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered
+from loopyperf.oracle.ranking.outcome import Unanswered
+from loopyperf.predict.analysis import prepared
 
 LOOKED_AT = 8
 """variants that tell which sizes there are"""
@@ -50,7 +50,7 @@ class SizesSeen:
         self._taken: list[frozenset[str]] = []
         self._lacking: list[frozenset[str]] = []
 
-    def note(self, variant: str, answer: Estimate | LowerBound | Unanswered) -> None:
+    def note(self, variant: str, answer: Estimate | Unanswered) -> None:
         """Take note of what came of *variant*.
 
         Raises :class:`ParameterError` once :data:`LOOKED_AT` variants, or all, are known of which none takes one of the

@@ -4,20 +4,21 @@ Points are asked about in batches, in which the next waits for all answers of th
 on no more than the answers, not on the order in which they come, and so on no executor.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.ranking.cascade import Question
-from loopyperf.oracle.ranking.judge import Judge
-from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered
+from loopyperf.oracle.ranking.outcome import Unanswered
 from loopyperf.oracle.ranking.rank import Ranking, ranking_of
+from loopyperf.oracle.ranking.sizes_taken import Sizes
+from loopyperf.oracle.ranking.task import Task, without_notes
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.search.adviser import Adviser
 from loopyperf.oracle.search.space import Builder, Space
+from loopyperf.predict.predictor import Predictor
 
 if TYPE_CHECKING:
     from optuna.trial import Trial
@@ -32,7 +33,9 @@ class Exploration:
 
     space: Space
     build: Builder
-    judge: Judge
+    predictor: Predictor
+    sizes: Sizes
+    typical: Mapping[str, Any] | None
     adviser: Adviser
     trials: int
     """points that are asked about, no more than there are"""
@@ -51,25 +54,25 @@ class Exploration:
         self._told: list[tuple[Trial, int]] = []
         self._random = Random(self.seed)
 
-    def questions(self) -> Iterator[Question | None]:
+    def tasks(self) -> Iterator[Task | None]:
         """Yield what is asked next; None where that depends on answers that have not come."""
+        predictor = without_notes(self.predictor)
         while len(self.variants) < self.trials:
             batch = [self._next() for _ in range(min(self.batch, self.trials - len(self.variants)))]
             for variant in batch:
-                yield Question(self.judge, variant, 0)
+                yield Task(predictor, variant, self.sizes, self.typical)
             while not all(map(self._is_known, batch)):
                 yield None
             for trial, point in self._told:
                 self._tell(trial, point)
             self._told.clear()
 
-    def take(self, question: Question, answer: Estimate | LowerBound | Unanswered) -> None:
+    def take(self, task: Task, answer: Estimate | Unanswered) -> None:
         """Take note of an *answer*."""
         if isinstance(answer, Unanswered):
-            self.failures[question.variant.name] = answer.reason
+            self.failures[task.variant.name] = answer.reason
         else:
-            assert isinstance(answer, Estimate)
-            self.estimates[question.variant.name] = answer
+            self.estimates[task.variant.name] = answer
 
     def _next(self) -> Variant:
         """Return a point that was not asked about; what is known of others that the adviser wants is told it."""
@@ -108,4 +111,4 @@ class Exploration:
         asked = [self.variants[point] for point in sorted(self.variants)]
         known = [(each.name, self.estimates[each.name]) for each in asked if each.name in self.estimates]
         known.sort(key=lambda pair: pair[1].place)
-        return ranking_of(self.judge, asked, dict(known), self.failures, notes=notes)
+        return ranking_of(self.predictor, self.sizes, self.typical, asked, dict(known), self.failures, notes=notes)

@@ -11,26 +11,26 @@ from loopyperf.calibration.learning.learned import Learned
 from loopyperf.device.library import DeviceChoice
 from loopyperf.errors import ParameterError
 from loopyperf.models.result import Estimate
-from loopyperf.oracle.choice import FitChoice
-from loopyperf.oracle.ranking.cascade import Question, judged
-from loopyperf.oracle.ranking.judge import judge_of
 from loopyperf.oracle.ranking.options import check_top
-from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered
+from loopyperf.oracle.ranking.outcome import Unanswered
 from loopyperf.oracle.ranking.own_processes import Processes
 from loopyperf.oracle.ranking.questions import Questions
-from loopyperf.oracle.ranking.rank import NO_ESTIMATE, Ranking, rank
+from loopyperf.oracle.ranking.rank import NO_ESTIMATE, Ranking, chosen_predictor, rank
 from loopyperf.oracle.ranking.sizes_taken import SizesSeen
+from loopyperf.oracle.ranking.task import Task, check_ranked, predicted
 from loopyperf.oracle.search.adviser import SAMPLERS, Adviser, sampler_of
 from loopyperf.oracle.search.exploration import Exploration
 from loopyperf.oracle.search.space import Builder, Space, check_builds, spaced
-from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.predict.case import merged_sizes
+from loopyperf.predict.choice import FitChoice
+from loopyperf.predict.predictor import Predictor
 from loopyperf.sheet import Sheet, Shown, Table, abridged, described
 from loopyperf.units import number_of
 
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
-Answers = Questions[Question, Estimate | LowerBound | Unanswered]
+Answers = Questions[Task, Estimate | Unanswered]
 
 EXHAUSTIVE = "exhaustive"
 FEW = 256
@@ -144,6 +144,7 @@ def search(
     device: DeviceChoice | None = None,
     model: str | None = None,
     fit: FitChoice | Learned | None = None,
+    predictor: Predictor | None = None,
     bounds: Sequence[str] = (),
     top: int | None = None,
     typical: Mapping[str, Any] | None = None,
@@ -169,7 +170,7 @@ def search(
     *trials*, points of which none is asked about twice. They are told what came out after each *batch*, which an
     executor may work on at a time: for a *seed* and a *batch* the points are the same with any executor, or none. By
     default up to 256 points are all ranked, unless *trials* are fewer, and of more ``"tpe"`` chooses 100. *device*,
-    *model*, *fit*, *typical*, *parameters* and sizes are as in :func:`loopyperf.rank`.
+    *model*, *fit*, *predictor*, *typical*, *parameters* and sizes are as in :func:`loopyperf.rank`.
 
     Raises :class:`ParameterError` for a space without points, a builder that does not take its names, an unknown
     optimizer, and numbers of trials that make no sense; :class:`LoopyperfError` where Optuna is needed and not
@@ -183,23 +184,24 @@ def search(
     chosen = _chosen(optimizer, searched, trials)
     _check_is_exhaustive(chosen, bounds, top)
     if chosen == EXHAUSTIVE:
-        answerer: dict[str, Any] = {"device": device, "model": model, "fit": fit, "typical": typical, "bounds": bounds}
-        workers: dict[str, Any] = {"executor": executor, "time_limit": time_limit}
+        answerer: dict[str, Any] = {"device": device, "model": model, "fit": fit, "predictor": predictor}
+        workers: dict[str, Any] = {"executor": executor, "time_limit": time_limit, "typical": typical, "bounds": bounds}
         ranking = rank(searched.variants(build), top=top, parameters=merged, **answerer, **workers)
         return _search(ranking, searched, range(searched.points), EXHAUSTIVE)
     sampler = sampler_of(chosen, seed)
-    judge = judge_of(model, device, fit, typical, merged)
+    bound = chosen_predictor(predictor, device, model, fit)
+    check_ranked(bound, merged, typical)
     number = min(trials or TRIALS, searched.points)
-    exploration = Exploration(searched, build, judge, Adviser(searched, sampler), number, batch, seed)
+    exploration = Exploration(searched, build, bound, merged, typical, Adviser(searched, sampler), number, batch, seed)
     name = chosen if isinstance(chosen, str) else type(sampler).__name__
-    return _explored(exploration, Questions(judged, executor, time_limit, ready=judge.ready), name)
+    return _explored(exploration, Questions(predicted, executor, time_limit, ready=bound.warm_up), name)
 
 
 def _explored(exploration: Exploration, questions: Answers, optimizer: str) -> Search:
-    seen = SizesSeen(exploration.judge.sizes, exploration.trials)
-    for question, answer in questions.about(exploration.questions()):
-        seen.note(question.variant.name, answer)
-        exploration.take(question, answer)
+    seen = SizesSeen(exploration.sizes, exploration.trials)
+    for task, answer in questions.about(exploration.tasks()):
+        seen.note(task.variant.name, answer)
+        exploration.take(task, answer)
     return _search(exploration.ranking(questions.notes), exploration.space, exploration.variants, optimizer)
 
 

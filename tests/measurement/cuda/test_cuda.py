@@ -14,7 +14,7 @@ from loopyperf.measurement.backends import cuda_timing, open_backend
 from loopyperf.measurement.backends.cuda import CudaBackend
 from loopyperf.measurement.backends.cuda_program import CudaProgram
 from loopyperf.measurement.backends.cuda_timing import SHORTEST_HOLD, LaunchSequence
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 
 from ..launched_kernels import RELAXATION, REVERSAL, make, reversal
 from ..synthetic import configuration, scale_kernel
@@ -40,7 +40,7 @@ def backend(machine: FakeCuPy) -> CudaBackend:
 
 
 def test_a_right_kernel_is_timed_by_both_clocks(backend: CudaBackend, machine: FakeCuPy) -> None:
-    samples = backend.time(Case("test", configuration(), {"n": 1000}), 7)
+    samples = backend.time(BenchmarkCase("test", configuration(), {"n": 1000}), 7)
     assert (len(samples.wall), len(samples.device)) == (7, 7)
     assert samples.wall == pytest.approx([1e-6] * 7)
     assert samples.device == pytest.approx([machine.duration] * 7)
@@ -50,7 +50,7 @@ def test_a_right_kernel_is_timed_by_both_clocks(backend: CudaBackend, machine: F
 
 def test_groups_may_take_local_memory_that_nobody_uses(machine: FakeCuPy) -> None:
     machine.effects["scale"] = scale
-    CudaBackend(dynamic_local_memory=4096).time(Case("test", configuration(), {"n": 40}), 1)
+    CudaBackend(dynamic_local_memory=4096).time(BenchmarkCase("test", configuration(), {"n": 40}), 1)
     assert {launch[4] for launch in machine.launched if launch[0] == "scale"} == {4096}
 
 
@@ -62,17 +62,17 @@ def test_caches_are_emptied_by_writing_more_than_they_hold(backend: CudaBackend,
 
 def test_runs_for_either_clock_find_emptied_caches(backend: CudaBackend, machine: FakeCuPy) -> None:
     backend.empty_caches()
-    backend.time(Case("test", configuration(), {"n": 16}), 1)
+    backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
     # once as it was asked for, and before the one run by each clock
     assert len(machine.filled) == 3
-    backend.time(Case("test", configuration(), {"n": 16}), 1)
+    backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
     assert len(machine.filled) == 3
 
 
 def test_two_configurations_stay_compiled(backend: CudaBackend, machine: FakeCuPy) -> None:
     one, other = configuration(), configuration(label="another")
     for each in (one, other, one, other):
-        backend.time(Case("test", each, {"n": 16}), 1)
+        backend.time(BenchmarkCase("test", each, {"n": 16}), 1)
     # each was looked at once, and timed twice by both clocks
     assert machine.kernels() == 10 * ["scale"]
 
@@ -80,7 +80,7 @@ def test_two_configurations_stay_compiled(backend: CudaBackend, machine: FakeCuP
 def test_each_run_on_the_devices_clock_is_queued_behind_what_holds_it_up(
     backend: CudaBackend, machine: FakeCuPy
 ) -> None:
-    backend.time(Case("test", configuration(), {"n": 16}), 2)
+    backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 2)
     kinds = [launch if launch == "event" else launch[0] for launch in machine.launched]
     loading, checked, by_the_wall = ["hold"], ["scale"], 2 * ["scale"]
     assert kinds == [*loading, *checked, *by_the_wall, *2 * ["hold", "event", "scale", "event"]]
@@ -90,7 +90,7 @@ def test_each_run_on_the_devices_clock_is_queued_behind_what_holds_it_up(
 
 
 def test_arrays_and_scalars_arrive_as_the_kernel_takes_them(backend: CudaBackend, machine: FakeCuPy) -> None:
-    backend.time(Case("test", configuration(), {"n": 40}), 1)
+    backend.time(BenchmarkCase("test", configuration(), {"n": 40}), 1)
     name, grid, group, (a, b, n), dynamic_local_memory = machine.launched[-2]
     assert (name, grid, group, dynamic_local_memory) == ("scale", (3, 1, 1), (16, 1, 1), 0)
     assert (type(n), n) == (np.int32, 40)
@@ -106,7 +106,7 @@ def test_a_run_is_all_launches_and_a_temporary_is_memory_of_their_own(machine: F
         b.viewed(np.float32)[:n] = t.viewed(np.float32)[:n][::-1] + s
 
     machine.effects |= {"reversal": double, "reversal_0": reverse}
-    assert len(CudaBackend().time(Case("test", REVERSAL, {"n": 1000}), 3).wall) == 3
+    assert len(CudaBackend().time(BenchmarkCase("test", REVERSAL, {"n": 1000}), 3).wall) == 3
     assert machine.kernels() == 7 * ["reversal", "reversal_0"]
     assert sorted(memory.contents.size for memory in machine.allocated) == [4000, 4000, 4000]
 
@@ -119,7 +119,7 @@ def test_loops_on_the_host_are_repeated_in_each_run(machine: FakeCuPy) -> None:
         a.viewed(np.float32)[:] = t.viewed(np.float32)
 
     machine.effects |= {"relaxation": by_name(shift, "relaxation"), "relaxation_0": by_name(back, "relaxation_0")}
-    CudaBackend().time(Case("test", RELAXATION, {"n": 64, "steps": 3}), 1)
+    CudaBackend().time(BenchmarkCase("test", RELAXATION, {"n": 64, "steps": 3}), 1)
     assert machine.kernels() == 3 * 3 * ["relaxation", "relaxation_0"]
 
 
@@ -152,7 +152,7 @@ def test_an_array_by_columns_is_passed_as_it_is(machine: FakeCuPy) -> None:
 
     machine.effects["columns"] = copy
     columns = configuration(build=build, arguments=arguments, reference=lambda arguments: {"b": arguments["a"]})
-    CudaBackend().time(Case("test", columns, {"n": 5}), 1)
+    CudaBackend().time(BenchmarkCase("test", columns, {"n": 5}), 1)
     a = machine.launched[-2][3][0].viewed(np.float64)
     np.testing.assert_array_equal(a, columns.arguments(np.random.default_rng(0), {"n": 5})["a"].T.ravel())
 
@@ -166,7 +166,7 @@ def test_a_kernel_is_compiled_once_for_all_its_sizes(backend: CudaBackend, machi
 
     measured = configuration(build=build)
     for n in (16, 32, 16):
-        backend.time(Case("test", measured, {"n": n}), 2)
+        backend.time(BenchmarkCase("test", measured, {"n": n}), 2)
     # what holds the device up is a module, too
     assert (len(built), len(machine.modules)) == (1, 2)
     assert machine.kernels() == 13 * ["scale"]
@@ -184,7 +184,7 @@ def test_fewer_groups_reside_where_each_takes_more_local_memory(machine: FakeCuP
 
 def test_the_kernels_options_reach_the_compiler(backend: CudaBackend, machine: FakeCuPy) -> None:
     unit = lp.set_options(scale_kernel(), build_options=["-use_fast_math"])
-    backend.time(Case("test", configuration(build=lambda: unit), {"n": 16}), 1)
+    backend.time(BenchmarkCase("test", configuration(build=lambda: unit), {"n": 16}), 1)
     assert machine.modules[-1].options == ("-use_fast_math",)
 
 
@@ -214,7 +214,7 @@ def test_a_run_that_was_not_queued_in_time_is_held_longer(
 ) -> None:
     # One run by the wall; then the host takes 1 ms, once, and 10 µs from then on.
     monkeypatch.setattr(cuda_timing, "perf_counter", SlowHost(1e-6, 1e-3, 1e-5))
-    assert len(backend.time(Case("test", configuration(), {"n": 16}), 1).device) == 1
+    assert len(backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1).device) == 1
     held = [int(launch[3][0]) for launch in machine.launched if launch[0] == "hold"]
     assert held == [0, 100_000, 4_000_000]
 
@@ -222,7 +222,7 @@ def test_a_run_that_was_not_queued_in_time_is_held_longer(
 def test_a_host_that_is_always_too_slow_is_refused(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_timing, "perf_counter", SlowHost(1e-6, 0.5))
     with pytest.raises(MeasurementError, match=r"n=16: the host took 0\.5 s to queue one run"):
-        backend.time(Case("test", configuration(), {"n": 16}), 1)
+        backend.time(BenchmarkCase("test", configuration(), {"n": 16}), 1)
 
 
 # }}}
@@ -234,9 +234,9 @@ def test_a_host_that_is_always_too_slow_is_refused(backend: CudaBackend, monkeyp
 def test_a_wrong_result_is_refused(backend: CudaBackend, machine: FakeCuPy) -> None:
     machine.effects["scale"] = wrong
     with pytest.raises(MeasurementError, match='scale, "group 16", n=64: array b is wrong: its largest error is'):
-        backend.time(Case("scale", configuration(), {"n": 64}), 2)
+        backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2)
     machine.effects["scale"] = scale
-    assert len(backend.time(Case("scale", configuration(), {"n": 64}), 2).wall) == 2
+    assert len(backend.time(BenchmarkCase("scale", configuration(), {"n": 64}), 2).wall) == 2
 
 
 def test_what_is_not_written_is_wrong(backend: CudaBackend, machine: FakeCuPy) -> None:
@@ -249,13 +249,13 @@ def test_what_is_not_written_is_wrong(backend: CudaBackend, machine: FakeCuPy) -
         }
     )
     with pytest.raises(MeasurementError, match="array b is wrong"):
-        backend.time(Case("scale", ones, {"n": 64}), 2)
+        backend.time(BenchmarkCase("scale", ones, {"n": 64}), 2)
 
 
 def test_a_kernel_that_does_not_compile_is_named(backend: CudaBackend, machine: FakeCuPy) -> None:
     machine.refusal = "kern.cu(3): error: identifier is undefined"
     with pytest.raises(MeasurementError, match=r'scale, "group 16", n=16: kern\.cu\(3\): error'):
-        backend.time(Case("scale", configuration(), {"n": 16}), 2)
+        backend.time(BenchmarkCase("scale", configuration(), {"n": 16}), 2)
 
 
 def test_a_kernel_that_loopy_cannot_schedule_is_named(backend: CudaBackend) -> None:
@@ -263,7 +263,7 @@ def test_a_kernel_that_loopy_cannot_schedule_is_named(backend: CudaBackend) -> N
         return make("{[i]: 0 <= i < n}", "b[i] = nowhere[i]", [lp.GlobalArg("b", np.float32, shape="n"), "..."])
 
     with pytest.raises(MeasurementError, match='untyped, "group 16", n=16: '):
-        backend.time(Case("untyped", configuration(build=build), {"n": 16}), 2)
+        backend.time(BenchmarkCase("untyped", configuration(build=build), {"n": 16}), 2)
 
 
 def test_a_launch_that_the_driver_refuses_is_named(backend: CudaBackend, machine: FakeCuPy) -> None:
@@ -272,7 +272,7 @@ def test_a_launch_that_the_driver_refuses_is_named(backend: CudaBackend, machine
 
     machine.effects["scale"] = refused
     with pytest.raises(MeasurementError, match='scale, "group 16", n=16: CUDA_ERROR_INVALID_VALUE'):
-        backend.time(Case("scale", configuration(), {"n": 16}), 2)
+        backend.time(BenchmarkCase("scale", configuration(), {"n": 16}), 2)
 
 
 def test_where_a_kernel_leaves_the_device_unusable_nothing_more_is_measured(
@@ -283,7 +283,7 @@ def test_where_a_kernel_leaves_the_device_unusable_nothing_more_is_measured(
 
     machine.effects["scale"] = astray
     with pytest.raises(BackendError, match=r"n=16: CUDA_ERROR_ILLEGAL_ADDRESS.* an archive goes on where it ended"):
-        backend.time(Case("scale", configuration(), {"n": 16}), 2)
+        backend.time(BenchmarkCase("scale", configuration(), {"n": 16}), 2)
 
 
 # }}}

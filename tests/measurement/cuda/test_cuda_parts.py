@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from loopyperf.measurement.backends.cuda import CudaBackend
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 
 from ..synthetic import configuration
 from .fake_cupy import FakeCuPy
 
-CASE = Case("scale", configuration(), {"n": 16 * 10_000})
+CASE = BenchmarkCase("scale", configuration(), {"n": 16 * 10_000})
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from loopyperf.errors import BackendError
 from loopyperf.measurement.backends.cuda import CudaBackend
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 
 from ..launched_kernels import RELAXATION, REVERSAL
 from ..synthetic import configuration
@@ -23,7 +23,7 @@ def gpu() -> CudaBackend:
 @pytest.mark.parametrize("label", every_label())
 def test_a_kernel_computes_what_numpy_computes(gpu: CudaBackend, label: str) -> None:
     name, form = PLANNED[label]
-    assert gpu.time(Case(name, form, form.sizes[0]), 1)
+    assert gpu.time(BenchmarkCase(name, form, form.sizes[0]), 1)
 
 
 @pytest.mark.parametrize(
@@ -31,22 +31,22 @@ def test_a_kernel_computes_what_numpy_computes(gpu: CudaBackend, label: str) -> 
     [(configuration(), {"n": 1000}), (REVERSAL, {"n": 1000}), (RELAXATION, {"n": 100, "steps": 5})],
 )
 def test_a_kernel_of_several_launches_computes_what_numpy_computes(gpu: CudaBackend, measured, sizes) -> None:
-    samples = gpu.time(Case("test", measured, sizes), 5)
+    samples = gpu.time(BenchmarkCase("test", measured, sizes), 5)
     assert all(seconds > 0 for seconds in (*samples.wall, *samples.device))
 
 
 def test_the_device_is_busy_for_no_longer_than_its_user_waits(gpu: CudaBackend) -> None:
     # 2**26 floats are 512 MiB to move: some 0.2 ms on the fastest GPU, and a launch is a hundredth of it.
-    samples = gpu.time(Case("test", configuration(), {"n": 2**26}), 10)
+    samples = gpu.time(BenchmarkCase("test", configuration(), {"n": 2**26}), 10)
     assert 0.5 * min(samples.wall) < min(samples.device) < 1.05 * min(samples.wall)
 
 
 def test_the_device_clock_leaves_the_launch_out(gpu: CudaBackend) -> None:
-    samples = gpu.time(Case("test", configuration(), {"n": 16}), 10)
+    samples = gpu.time(BenchmarkCase("test", configuration(), {"n": 16}), 10)
     assert min(samples.device) < 0.7 * min(samples.wall)
 
 
 def test_more_work_takes_longer_on_both_clocks(gpu: CudaBackend) -> None:
-    small, large = (gpu.time(Case("test", configuration(), {"n": n}), 10) for n in (16, 2**26))
+    small, large = (gpu.time(BenchmarkCase("test", configuration(), {"n": n}), 10) for n in (16, 2**26))
     assert min(large.wall) > 5 * min(small.wall)
     assert min(large.device) > 5 * min(small.device)

@@ -11,7 +11,7 @@ from functools import cache
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.environment import Environment
 from loopyperf.measurement.yardstick import YARDSTICK
@@ -69,10 +69,10 @@ class SimulatedCore:
     """whether special functions have a pipeline of their own"""
     issue_limit: float | None = None
 
-    def time(self, case: Case, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> Timing:
         return Timing((LAUNCH + self.cycles(case) / LIMITS.clock,) * runs)
 
-    def cycles(self, case: Case) -> float:
+    def cycles(self, case: BenchmarkCase) -> float:
         sizes, kind = dict(case.sizes), case.configuration.label.partition(",")[0]
         if case.kernel_class == "empty kernel":
             return 0

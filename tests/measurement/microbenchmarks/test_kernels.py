@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from loopyperf.measurement.allocation import allocated_bytes
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.measurement.backends.opencl import OpenCLBackend
 from loopyperf.measurement.campaign import EMPTY_KERNEL
 from loopyperf.measurement.configuration import Limits
@@ -33,7 +33,7 @@ def backend() -> OpenCLBackend:
 def test_a_kernel_computes_what_is_expected(backend, name, kind):
     form = FORMS[name, kind]
     # The last ladder has most groups, conflicts or bytes; results are compared at the first size that is timed.
-    assert backend.time(Case(name, form, form.ladders[-1][0]), 1)
+    assert backend.time(BenchmarkCase(name, form, form.ladders[-1][0]), 1)
 
 
 def test_no_fit_is_made_from_them():

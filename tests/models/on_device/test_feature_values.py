@@ -9,7 +9,7 @@ import pytest
 import loopyperf as lpp
 from loopyperf.models.features import Features
 from loopyperf.models.on_device.static_features import busy_features
-from loopyperf.oracle.seen_kernel import SeenKernel
+from loopyperf.predict.corrected import SeenKernel
 
 N, GROUP = 2**22, 64
 V100 = lpp.load_device("nvidia-v100")

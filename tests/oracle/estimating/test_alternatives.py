@@ -19,7 +19,7 @@ from loopyperf.errors import MissingNumberError, ParameterError
 from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
-from loopyperf.oracle.estimating.alternatives import in_words, together, with_alternatives
+from loopyperf.predict.on_device import in_words, together, with_alternatives
 
 V100 = lpp.load_device("nvidia-v100")
 N = 4096

@@ -9,8 +9,8 @@ from loopyperf.calibration.fitting import fit_observations
 from loopyperf.calibration.intervals import widths
 from loopyperf.calibration.problem import Observation
 from loopyperf.models.sensitivity import sensitivity_of
-from loopyperf.oracle.estimating import intervals
-from loopyperf.oracle.estimating.intervals import extrapolations, interval
+from loopyperf.predict import intervals
+from loopyperf.predict.intervals import extrapolations, interval
 
 
 def novelty(fit: Fit, names: tuple[str, ...], amounts: np.ndarray) -> np.ndarray:

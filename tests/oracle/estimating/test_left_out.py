@@ -11,8 +11,8 @@ from kernels import doubled, outer_product
 import loopyperf as lpp
 from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.errors import MissingNumberError, ParameterError
-from loopyperf.oracle.estimating.by_counts import BELOW_ZERO
 from loopyperf.oracle.search.adviser import Adviser
+from loopyperf.predict.by_counts import BELOW_ZERO
 
 KERNEL = doubled()
 FREE = "global store 32-bit stride 1"

@@ -108,7 +108,7 @@ def test_questions_that_make_no_sense_are_refused():
     ):
         with pytest.raises(error, match=words):
             lpp.explain(doubled(), n=4096, **options)
-    with pytest.raises(ParameterError, match="one size at a time: n is an array"):
+    with pytest.raises(ParameterError, match="one size at a time, got an array for n"):
         lpp.explain(doubled(), n=np.array([16, 32]), device="nvidia-v100")
 
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.oracle.ranking.cascade import Beaten, Cascade, judged, order_of_asking
-from loopyperf.oracle.ranking.outcome import LowerBound, Unanswered
+from loopyperf.oracle.ranking.cascade import Beaten, Cascade, order_of_asking
+from loopyperf.oracle.ranking.outcome import Unanswered
 from loopyperf.oracle.ranking.questions import Questions
 from loopyperf.oracle.ranking.sizes_taken import LOOKED_AT
+from loopyperf.oracle.ranking.task import Task
 from loopyperf.oracle.ranking.variants import Variant
 
 KERNEL = doubled()
@@ -21,36 +22,37 @@ KERNEL = doubled()
 
 @dataclass
 class Stated:
-    """A judge whose answers stand in a table."""
+    """A predictor whose answers stand in a table."""
 
     model: str
     says: dict[str, float | None]
-    is_bound: bool = False
 
     def __post_init__(self) -> None:
         self.was_asked: list[str] = []
 
-    def __call__(self, variant: Variant) -> Estimate | LowerBound | Unanswered:
+    def answer(self, variant: Variant) -> Estimate | Unanswered:
         self.was_asked.append(variant.name)
         seconds = self.says[variant.name]
         if seconds is None:
             return Unanswered("nobody knows", is_final=False)
-        if self.is_bound:
-            return LowerBound(seconds, {})
         return Estimate("k", {}, "d", self.model, "executed", seconds, Breakdown(()))
 
 
-def answered(judges: list[Stated], names: list[str], top: int | None) -> Cascade:
-    cascade = Cascade(judges, [Variant(name, KERNEL) for name in names], top)
-    for question, answer in Questions(judged).about(cascade.questions()):
+def asked(task: Task) -> Estimate | Unanswered:
+    return task.predictor.answer(task.variant)
+
+
+def answered(predictors: list[Stated], names: list[str], top: int | None) -> Cascade:
+    cascade = Cascade(predictors, [Variant(name, KERNEL) for name in names], {}, None, top)
+    for question, answer in Questions(asked).about(cascade.tasks()):
         cascade.take(question, answer)
     return cascade
 
 
-def in_disorder(judges: list[Stated], names: list[str], top: int | None, ahead: int, rng: Random) -> Cascade:
+def in_disorder(predictors: list[Stated], names: list[str], top: int | None, ahead: int, rng: Random) -> Cascade:
     """The same with several questions at a time, whose answers come in any order, as from an executor."""
-    cascade = Cascade(judges, [Variant(name, KERNEL) for name in names], top)
-    questions, waiting, is_over = cascade.questions(), [], False
+    cascade = Cascade(predictors, [Variant(name, KERNEL) for name in names], {}, None, top)
+    questions, waiting, is_over = cascade.tasks(), [], False
     while not is_over or waiting:
         while not is_over and len(waiting) < ahead:
             question = next(questions, "over")
@@ -60,7 +62,7 @@ def in_disorder(judges: list[Stated], names: list[str], top: int | None, ahead: 
             waiting.append(question)
         if waiting:
             question = waiting.pop(rng.randrange(len(waiting)))
-            cascade.take(question, judged(question))
+            cascade.take(question, asked(question))
     return cascade
 
 
@@ -69,7 +71,7 @@ times = st.one_of(st.none(), st.integers(1, 12).map(float))
 
 @st.composite
 def bounded(draw) -> tuple[list[float | None], list[list[float | None]]]:
-    """Times of variants, and for each of some judges bounds that are no larger; some are not known."""
+    """Times of variants, and for each of some predictors bounds that are no larger; some are not known."""
     found = draw(st.lists(times, min_size=1, max_size=12))
     stages = draw(st.integers(0, 3))
     shares = st.one_of(st.none(), st.floats(0, 1))
@@ -85,16 +87,14 @@ def test_the_fastest_are_those_of_the_model_alone(case, top, ahead, seed):
     found, bounds = case
     names = [f"v{place}" for place in range(len(found))]
 
-    def judges() -> list[Stated]:
-        stages = [
-            Stated(f"bound {n}", dict(zip(names, each, strict=True)), is_bound=True) for n, each in enumerate(bounds)
-        ]
+    def predictors() -> list[Stated]:
+        stages = [Stated(f"bound {n}", dict(zip(names, each, strict=True))) for n, each in enumerate(bounds)]
         return [*stages, Stated("model", dict(zip(names, found, strict=True)))]
 
-    every = answered(judges()[-1:], names, None)
+    every = answered(predictors()[-1:], names, None)
     for cascade in (
-        answered(judges(), names, top),
-        in_disorder(judges(), names, top, ahead, Random(seed)),
+        answered(predictors(), names, top),
+        in_disorder(predictors(), names, top, ahead, Random(seed)),
     ):
         # Of those that are equally fast, either may be there.
         assert [float(e) for e in cascade.fastest.values()] == [float(e) for e in every.fastest.values()][:top]
@@ -109,7 +109,7 @@ def test_the_fastest_are_those_of_the_model_alone(case, top, ahead, seed):
 def test_the_model_is_asked_about_no_more_than_it_takes():
     # The two fastest take 2 and 3; of the others the bounds are above 3, but for "c", whose bound is 1.
     model = Stated("model", {"a": 2.0, "b": 3.0, "c": 9.0, "d": 5.0, "e": 6.0})
-    bound = Stated("bound", {"a": 1.5, "b": 2.5, "c": 1.0, "d": 4.0, "e": 3.5}, is_bound=True)
+    bound = Stated("bound", {"a": 1.5, "b": 2.5, "c": 1.0, "d": 4.0, "e": 3.5})
     cascade = answered([bound, model], list("abcde"), top=2)
     assert list(cascade.fastest) == ["a", "b"]
     assert sorted(model.was_asked) == ["a", "b", "c"]
@@ -117,8 +117,8 @@ def test_the_model_is_asked_about_no_more_than_it_takes():
 
 
 def test_a_bound_is_asked_only_of_what_the_cheaper_one_leaves():
-    cheap = Stated("cheap", {"a": 1.0, "b": 7.0, "c": 8.0}, is_bound=True)
-    dear = Stated("dear", {"a": 2.0, "b": 7.5, "c": 8.5}, is_bound=True)
+    cheap = Stated("cheap", {"a": 1.0, "b": 7.0, "c": 8.0})
+    dear = Stated("dear", {"a": 2.0, "b": 7.5, "c": 8.5})
     model = Stated("model", {"a": 3.0, "b": 9.0, "c": 9.0})
     answered([cheap, dear, model], list("abc"), top=1)
     assert (sorted(cheap.was_asked), dear.was_asked, model.was_asked) == (list("abc"), ["a"], ["a"])
@@ -126,34 +126,34 @@ def test_a_bound_is_asked_only_of_what_the_cheaper_one_leaves():
 
 @dataclass
 class Dead:
-    """A judge who says that nobody can build a variant."""
+    """A predictor of variants that cannot be built."""
 
     model: str
 
     def __post_init__(self) -> None:
         self.asked = 0
 
-    def __call__(self, variant: Variant) -> Unanswered:
+    def answer(self, variant: Variant) -> Unanswered:
         self.asked += 1
         return Unanswered("it cannot be built")
 
 
 def test_what_nobody_can_build_is_asked_about_once():
-    judges = [Dead("bound"), Dead("model")]
-    cascade = answered(judges, ["a", "b"], top=1)
-    assert [each.asked for each in judges] == [2, 0]
+    predictors = [Dead("bound"), Dead("model")]
+    cascade = answered(predictors, ["a", "b"], top=1)
+    assert [each.asked for each in predictors] == [2, 0]
     assert cascade.failures == {"a": "it cannot be built", "b": "it cannot be built"}
 
 
 def test_variants_from_all_over_the_list_are_asked_first():
-    judge = Stated("model", {f"v{place}": 1.0 for place in range(80)})
-    cascade = answered([judge], list(judge.says), None)
-    assert judge.was_asked[:9] == ["v0", "v10", "v20", "v30", "v40", "v50", "v60", "v70", "v1"]
-    assert list(cascade.fastest) == list(judge.says)
+    predictor = Stated("model", {f"v{place}": 1.0 for place in range(80)})
+    cascade = answered([predictor], list(predictor.says), None)
+    assert predictor.was_asked[:9] == ["v0", "v10", "v20", "v30", "v40", "v50", "v60", "v70", "v1"]
+    assert list(cascade.fastest) == list(predictor.says)
 
 
 def test_what_contradicts_a_bound_is_said():
-    bound = Stated("bound", {"a": 5.0, "b": 6.0}, is_bound=True)
+    bound = Stated("bound", {"a": 5.0, "b": 6.0})
     cascade = answered([bound, Stated("model", {"a": 4.0, "b": 1.0})], ["a", "b"], top=1)
     assert list(cascade.fastest) == ["a"]  # and b is faster
     assert cascade.notes == (
@@ -162,8 +162,8 @@ def test_what_contradicts_a_bound_is_said():
 
 
 def test_a_bound_that_is_contradicted_is_named_by_its_own_model():
-    cheap = Stated("cheap", {"a": 10.0, "b": 20.0}, is_bound=True)
-    dear = Stated("dear", {"a": None, "b": 11.0}, is_bound=True)
+    cheap = Stated("cheap", {"a": 10.0, "b": 20.0})
+    dear = Stated("dear", {"a": None, "b": 11.0})
     cascade = answered([cheap, dear, Stated("model", {"a": 5.0, "b": 6.0})], ["a", "b"], top=1)
     (note,) = cascade.notes
     assert note.startswith("'cheap' is not a bound of 'model'")
@@ -175,7 +175,7 @@ def test_times_below_zero_stand_behind_all_others(seconds, order):
     # Weights of a linear fit may be negative.
     times = {"a": 1.0, "b": seconds}
     assert list(answered([Stated("model", times)], ["a", "b"], None).fastest) == order
-    bound = Stated("bound", {"a": 0.5, "b": 0.0}, is_bound=True)
+    bound = Stated("bound", {"a": 0.5, "b": 0.0})
     assert list(answered([bound, Stated("model", times)], ["a", "b"], 1).fastest) == order[:1]
 
 

@@ -10,8 +10,8 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.group_resources import Group
-from loopyperf.oracle.ranking import judge
-from loopyperf.oracle.remembering import recollection
+from loopyperf.oracle.ranking import task
+from loopyperf.predict.cache import recent
 
 PASSES = ("preprocess_program", "linearize", "infer_unknown_types")
 VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in (16, 32, 64)}
@@ -34,7 +34,7 @@ def no_passes(monkeypatch):
     """Return what makes each of Loopy's passes fail from then on, and forgets what is in memory."""
 
     def forbid() -> None:
-        recollection.forget()
+        recent.forget()
         for name in PASSES:
             monkeypatch.setattr(lp, name, lambda *_, **__: pytest.fail("a pass of Loopy's"))
 
@@ -66,6 +66,6 @@ def test_groups_are_kept_with_the_counts_and_have_what_loopy_adds(make_fit, fold
     no_passes()
     assert lpp.count(summed_by_groups()).kernel.group == expected
     seen: list[Group] = []
-    monkeypatch.setattr(judge, "check_fits", lambda group, device: seen.append(group))
+    monkeypatch.setattr(task, "check_fits", lambda group, device: seen.append(group))
     lpp.rank({"by trees": summed_by_groups()}, n=4096, fit=make_fit(weights=FREE, slug="nvidia-titan-v"))
     assert seen == [Group(work_items=64, local_memory=0), expected]

@@ -14,7 +14,7 @@ from small_campaign import write_kernel_files
 import loopyperf as lpp
 from loopyperf.errors import MeasurementError, ParameterError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import Case
+from loopyperf.measurement.backends.interface import BenchmarkCase
 from loopyperf.oracle.ranking.measured import MeasuredRanking
 
 VARIANTS = {f"groups of {group}": partial(doubled, group=group) for group in (16, 32, 64, 128)}
@@ -26,7 +26,7 @@ def ranking(make_fit) -> lpp.Ranking:
     return lpp.rank(VARIANTS, n=4096, fit=make_fit(weights={"f32 mul": 0.0, "work-groups": 1e-9, "launches": 1e-6}))
 
 
-def machine(case: Case) -> float:
+def machine(case: BenchmarkCase) -> float:
     return MEASURED[case.configuration.label]
 
 
@@ -54,7 +54,7 @@ def test_what_was_not_ranked_is_not_measured(ranking):
 
 
 def test_a_variant_that_cannot_be_measured_is_a_row(ranking):
-    def lost(case: Case) -> float:
+    def lost(case: BenchmarkCase) -> float:
         if case.configuration.label == "groups of 64":
             raise MeasurementError("out of resources")
         return machine(case)

@@ -205,7 +205,7 @@ def test_groups_that_fit_nowhere_are_found_before_loopy_looks_at_them(monkeypatc
         raise AssertionError("this is costly")
 
     variants = {"wide": partial(doubled, group=2048), "tiles": partial(tile, 2**17)}
-    monkeypatch.setattr("loopyperf.oracle.ranking.judge.prepared_group", costly)
+    monkeypatch.setattr("loopyperf.predict.predictor.prepared_group", costly)
     ranking = lpp.rank(variants, n=2**16, device="nvidia-titan-v", model="roofline")
     assert "2,048 work-items where there may be 1,024" in ranking.failures["wide"]
     assert "131,072 B of local memory" in ranking.failures["tiles"]
@@ -259,7 +259,7 @@ def test_variants_that_are_none_are_refused(fit, variants, message):
     ("options", "error", "message"),
     [
         ({"model": "crystal ball"}, UnknownModelError, "there are"),
-        ({"model": "sampled"}, ParameterError, "ranking runs none"),
+        ({"model": "sampled"}, ParameterError, "ranking executes none"),
         ({"model": "roofline", "device": "no such device"}, UnknownDeviceError, "no-such-device"),
         ({"model": "roofline", "device": "nvidia-titan-v", "top": 0}, ParameterError, "1 or more"),
         ({"model": "roofline", "device": "nvidia-titan-v", "bounds": ["throughput"]}, ParameterError, "top="),

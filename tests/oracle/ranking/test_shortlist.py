@@ -94,12 +94,12 @@ def test_nothing_to_choose_from_is_refused():
         shortlisted([], NORMAL, 0.05, 0.9)
 
 
-def test_errors_are_deviations_over_half_an_interval(make_fit):
+def test_errors_are_deviations_over_half_an_interval():
     # Of four scores the 80 % quantile is the fourth, 0.4.
     known = Uncertainty((0.1, 0.2, 0.3, 0.4), (), ((0.0,),), deviations=(-0.2, 0.0, 0.2))
-    assert errors_of(make_fit(uncertainty=known)) == pytest.approx((-0.5, 0.0, 0.5))
-    assert errors_of(make_fit()) == ()
-    assert errors_of(make_fit(uncertainty=Uncertainty((0.1,), (), ((0.0,),)))) == ()
+    assert errors_of(known) == pytest.approx((-0.5, 0.0, 0.5))
+    assert errors_of(None) == ()
+    assert errors_of(Uncertainty((0.1,), (), ((0.0,),))) == ()
 
 
 def test_a_fit_knows_how_kernels_of_a_class_differ():

@@ -18,8 +18,7 @@ from loopyperf.calibration.candidates import possible
 from loopyperf.calibration.fitting import fit_observations
 from loopyperf.oracle.fit import stated_provenance
 from loopyperf.oracle.observation import observe
-from loopyperf.oracle.ranking.cascade import Question, judged
-from loopyperf.oracle.ranking.judge import Judge, judge_of
+from loopyperf.oracle.ranking.task import Task, predicted
 from loopyperf.oracle.ranking.variants import Variant
 
 ROOT = Path(__file__).parents[3]
@@ -31,8 +30,8 @@ def nbytes(thing: object) -> int:
 
 
 @pytest.fixture(scope="module")
-def judges() -> dict[str, Judge]:
-    """Return a judge with the bundled fit, one that knows a device, and one with a fit of its pipelines."""
+def predictors() -> dict[str, lpp.Predictor]:
+    """Return a predictor by the bundled fit, one by a device's parameters, and one by a fit of its pipelines."""
     device = lpp.load_device(TITAN)
     kernels = [(doubled(group=group), "a copy") for group in (32, 64, 128)]
     kernels += [(summed(terms), f"{terms} terms") for terms in (1, 4, 16)]
@@ -50,9 +49,9 @@ def judges() -> dict[str, Judge]:
     fit = fit_observations(stated_provenance(device, device, "executed", "made up"), timed, candidates)[0]
     assert fit.basis == "pipelines"
     return {
-        "the bundled fit": judge_of(None, "amd-r9-fury", None, None, {"n": 1024}),
-        "a device": judge_of("roofline", TITAN, None, None, {"n": 1024}),
-        "a fit of pipelines": judge_of(None, None, fit, None, {"n": 1024}),
+        "the bundled fit": lpp.predictor(device="amd-r9-fury"),
+        "a device": lpp.predictor(model="roofline", device=TITAN),
+        "a fit of pipelines": lpp.predictor(fit=fit),
     }
 
 
@@ -63,13 +62,13 @@ def test_variants_are_small():
 
 
 @pytest.mark.parametrize("who", ["the bundled fit", "a device", "a fit of pipelines"])
-def test_questions_and_answers_are_small(who, judges):
-    judge = judges[who]
-    question = Question(judge, Variant("a variant", partial(matrix_multiplication, FORMS[0])), 0)
-    assert nbytes(question) < 12_000
-    assert nbytes(question) < nbytes(judge) + 300
-    answer = judged(pickle.loads(pickle.dumps(question)))
-    assert answer == judged(question)
+def test_tasks_and_answers_are_small(who, predictors):
+    predictor = predictors[who]
+    task = Task(predictor, Variant("a variant", partial(matrix_multiplication, FORMS[0])), {"n": 1024})
+    assert nbytes(task) < 12_000
+    assert nbytes(task) < nbytes(predictor) + 400
+    answer = predicted(pickle.loads(pickle.dumps(task)))
+    assert answer == predicted(task)
     assert nbytes(answer) < 1_500
 
 

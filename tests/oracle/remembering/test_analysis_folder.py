@@ -12,9 +12,11 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.errors import ParameterError
-from loopyperf.oracle import analysis
-from loopyperf.oracle.remembering import analysis_files, analysis_folder, recollection
-from loopyperf.oracle.remembering.analysis_folder import FILLED, LEFT_OVER, LOOKS, entries, make_room, remove, trim
+from loopyperf.predict import analysis
+from loopyperf.predict.cache import files as cache_files
+from loopyperf.predict.cache import folder as cache_folder
+from loopyperf.predict.cache import recent
+from loopyperf.predict.cache.folder import FILLED, LEFT_OVER, LOOKS, entries, make_room, remove, trim
 
 TESTS = Path(__file__).parents[2]
 FOREIGN = ("notes.txt", "a.json", ".writing-by-hand.txt", f"{'0' * 63}.txt", f"{'0' * 64}.txt.bak", f"{'g' * 64}.txt")
@@ -61,7 +63,7 @@ def everything_else_is_there(folder: Path) -> bool:
 
 def test_those_that_were_used_longest_ago_go_first(folder):
     paths = [filed(folder, number, used=1e9 + number) for number in range(10)]
-    analysis_folder.use(paths[0])
+    cache_folder.use(paths[0])
     trim(folder, limit=400)  # of which 300 are filled
     assert [path.exists() for path in paths] == [True] + 7 * [False] + 2 * [True]
     assert everything_else_is_there(folder)
@@ -90,7 +92,7 @@ def test_what_was_left_half_written_goes_once_nobody_can_be_writing_it(folder):
 def looks(folder: Path, nbytes: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> float:
     """Return how often the folder is looked through while as many bytes are written as it may hold."""
     seen: list[Path] = []
-    monkeypatch.setattr(analysis_folder, "trim", lambda folder, limit: seen.append(folder))
+    monkeypatch.setattr(cache_folder, "trim", lambda folder, limit: seen.append(folder))
     number = 20 * limit // nbytes
     for each in range(number):
         make_room(folder / f"{hashlib.sha256(f'{nbytes} {each}'.encode()).hexdigest()}.txt", nbytes, limit)
@@ -118,7 +120,7 @@ def test_a_file_that_vanishes_before_it_is_looked_at_is_none(folder):
     with os.scandir(folder) as found:
         listed = list(found)
     path.unlink()
-    assert list(analysis_folder._ours(listed)) == []
+    assert list(cache_folder._ours(listed)) == []
 
 
 def test_a_file_that_another_removes_first_is_gone_all_the_same(folder):
@@ -145,7 +147,7 @@ def test_what_may_not_be_removed_stays_and_others_go_in_its_place(folder, monkey
 
 def test_a_file_that_vanishes_under_its_reader_is_a_miss(folder, monkeypatch):
     counted = str(lpp.count(doubled()))
-    recollection.forget()
+    recent.forget()
     read_bytes = Path.read_bytes
 
     def too_late(path: Path) -> bytes:
@@ -160,7 +162,7 @@ def test_a_file_that_vanishes_under_its_reader_is_a_miss(folder, monkeypatch):
 
 def test_a_file_that_vanishes_once_it_is_read_is_a_hit(folder, monkeypatch):
     counted = str(lpp.count(doubled()))
-    recollection.forget()
+    recent.forget()
     read_bytes = Path.read_bytes
 
     def then_it_goes(path: Path) -> bytes:
@@ -175,7 +177,7 @@ def test_a_file_that_vanishes_once_it_is_read_is_a_hit(folder, monkeypatch):
 
 def test_a_folder_that_can_only_be_read_is_read(folder, monkeypatch):
     counted = str(lpp.count(doubled()))
-    recollection.forget()
+    recent.forget()
 
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
@@ -189,9 +191,9 @@ COUNT = """
 import sys, warnings; warnings.simplefilter("ignore")
 import loopyperf as lpp
 from kernels import doubled
-from loopyperf.oracle.remembering import recollection
+from loopyperf.predict.cache import recent
 for group in [int(word) for word in sys.argv[1:]]:
-    recollection.forget()
+    recent.forget()
     print(lpp.count(doubled(group=group)).properties()["work-groups"](n=5040))
 """
 GROUPS = [group for group in range(1, 25) if 5040 % group == 0] * 4
@@ -229,9 +231,9 @@ def test_processes_at_once_that_write_more_than_the_limit_keep_it_and_read_nothi
 
 def test_the_limit_is_stated_or_a_quarter_of_a_gibibyte(monkeypatch):
     monkeypatch.delenv("LOOPYPERF_CACHE_LIMIT", raising=False)
-    assert analysis_files.cache_limit() == 2**28
+    assert cache_files.cache_limit() == 2**28
     monkeypatch.setenv("LOOPYPERF_CACHE_LIMIT", " 5000 ")
-    assert analysis_files.cache_limit() == 5000
+    assert cache_files.cache_limit() == 5000
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "1e9", "2G", "many"])

@@ -1,4 +1,4 @@
-"""Looking a fit up is cheap, and never answers with one that is no longer there, once a moment has passed."""
+"""Looking a fit up is cheap, and never answers with one that is no longer there."""
 
 import os
 import time
@@ -10,7 +10,6 @@ from kernels import doubled
 import loopyperf as lpp
 from loopyperf.calibration import library
 from loopyperf.calibration.fit_files import save_fit
-from loopyperf.oracle.remembering import moment
 
 KERNEL = doubled()
 YESTERDAY = 86_400 * 10**9
@@ -26,12 +25,6 @@ def launch(make_fit):
     """Return what makes a fit by which a launch takes so many seconds, and all else nothing."""
     free = dict.fromkeys(lpp.count(doubled()).properties(), 0.0)
     return lambda seconds, **changes: make_fit(weights={**free, "launches": seconds}, **changes)
-
-
-@pytest.fixture(autouse=True)
-def every_moment_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moment, "MOMENT", 0.0)
-    monkeypatch.setattr(moment, "TIMES", 0)
 
 
 @pytest.fixture

@@ -18,11 +18,12 @@ import loopyperf as lpp
 from loopyperf.device.device_text import description_text
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import ParameterError
-from loopyperf.oracle import analysis, instruction_graph
-from loopyperf.oracle.estimating import by_device as device_estimate
 from loopyperf.oracle.observation import observe
-from loopyperf.oracle.remembering import analysis_files, recollection
-from loopyperf.oracle.remembering.analysis_folder import entries
+from loopyperf.predict import analysis, instruction_graph
+from loopyperf.predict import on_device as device_estimate
+from loopyperf.predict.cache import files as cache_files
+from loopyperf.predict.cache import recent
+from loopyperf.predict.cache.folder import entries
 
 TESTS = Path(__file__).parents[2]
 
@@ -59,7 +60,7 @@ def test_an_equal_kernel_is_answered_the_same_without_its_graphs(name, forgets, 
     assert first.alternatives
     forbid()
     if forgets:
-        recollection.forget()
+        recent.forget()
     again = lpp.estimate(unsure(), n=N, **QUESTIONS[name])
     assert whole(again) == whole(first)
     assert str(again) == str(first)
@@ -97,7 +98,7 @@ def test_a_ranking_that_comes_by_the_same_variants_asks_for_nothing(folder, forb
     for question in ({"model": "roofline", "device": V100}, {"fit": FIT}):
         first = lpp.rank(variants, n=N, **question)
         with pytest.MonkeyPatch.context() as patch:
-            recollection.forget()
+            recent.forget()
             patch.setattr(analysis, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
             again = lpp.rank(variants, n=N, **question)
         assert not again.failures
@@ -145,7 +146,7 @@ def test_any_other_question_is_answered_anew(folder, built):
     assert numbers == list(range(1, len(OTHERS) + 1))
     for forgets in (False, True):
         if forgets:
-            recollection.forget()
+            recent.forget()
         assert [whole(other()) for other in OTHERS.values()] == answers
     assert len(built) == len(OTHERS)
     with lp.CacheMode(False):
@@ -207,7 +208,7 @@ def test_kernels_that_are_fitted_again_are_not_looked_at_again(forgets, folder, 
     first = lpp.fit(rows(), device=V100)
     forbid()
     if forgets:
-        recollection.forget()
+        recent.forget()
     again = lpp.fit(rows(), device=V100)
     assert msgspec.structs.replace(again, created=first.created) == first
 
@@ -219,7 +220,7 @@ def test_a_fit_that_was_made_again_answers_the_same_without_graphs(forgets, fold
     answer = ask(model=None, device=None, fit=first)
     forbid()
     if forgets:
-        recollection.forget()
+        recent.forget()
     assert whole(ask(model=None, device=None, fit=again)) == whole(answer)
 
 
@@ -253,7 +254,7 @@ def damaged(path: Path) -> Iterator[bytes]:
     yield digest + b"\n" + transcript.replace(b"1", b"2", 1)
     # Whole, but nothing that this version writes:
     for other in (b"[]", b'["columns",{"seconds":1.0}]', b'{"DRAM":1.0}', b"not JSON"):
-        yield analysis_files._digest(path, other) + b"\n" + other
+        yield cache_files._digest(path, other) + b"\n" + other
 
 
 def test_a_damaged_file_is_a_miss_and_is_replaced(folder, built):
@@ -263,7 +264,7 @@ def test_a_damaged_file_is_a_miss_and_is_replaced(folder, built):
     damages = list(damaged(entry.path))
     for each in damages:
         entry.path.write_bytes(each)
-        recollection.forget()
+        recent.forget()
         assert whole(ask()) == first
         assert entry.path.read_bytes() == undamaged
     assert len(built) == 1 + len(damages)
@@ -318,13 +319,13 @@ import sys, warnings; warnings.simplefilter("ignore")
 import known_questions as asked
 import loopyperf as lpp
 from loopyperf.oracle.observation import observe
-from loopyperf.oracle import analysis, instruction_graph
-from loopyperf.oracle.remembering import recollection
+from loopyperf.predict import analysis, instruction_graph
+from loopyperf.predict.cache import recent
 if sys.argv[1] == "known":
     def fail(*_, **__): raise SystemExit("looked at anew")
     analysis.load_kernel = instruction_graph.kernel_graphs = fail
 for name in sys.argv[2:]:
-    recollection.forget()
+    recent.forget()
     print(asked.whole(lpp.estimate(asked.unsure(), n=asked.N, **asked.QUESTIONS[name])))
     told = observe(asked.unsure(), {"n": asked.N}, 1.0, kernel_class="", label="", device=asked.V100)
     print(told.pipelines)

@@ -19,8 +19,9 @@ from kernels import doubled, outer_product
 
 import loopyperf as lpp
 from loopyperf.errors import LoopyperfWarning, ParameterError, UncountableError
-from loopyperf.oracle import analysis
-from loopyperf.oracle.remembering import analysis_files, recollection
+from loopyperf.predict import analysis
+from loopyperf.predict.cache import files as cache_files
+from loopyperf.predict.cache import recent
 
 TESTS = Path(__file__).parents[2]
 
@@ -128,19 +129,19 @@ def test_files_are_written_only_where_somebody_asks(tmp_path, monkeypatch):
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
     for off in ("", "0", "no", "off", "False"):
         monkeypatch.setenv("LOOPYPERF_CACHE", off)
-        recollection.forget()
+        recent.forget()
         lpp.count(doubled())
     assert list(tmp_path.iterdir()) == []
     for on in ("1", "yes", "on", "True"):
         monkeypatch.setenv("LOOPYPERF_CACHE", on)
-        recollection.forget()
+        recent.forget()
         lpp.count(doubled())
     assert len(files(tmp_path / "loopyperf" / "analyses")) == 1
 
 
 def test_a_program_that_is_in_a_file_is_not_prepared(folder, prepared):
     counted = lpp.count(outer_product())
-    recollection.forget()
+    recent.forget()
     restored = lpp.count(outer_product())
     assert len(prepared) == 1
     assert restored is not counted
@@ -154,7 +155,7 @@ def test_an_estimate_from_a_file_is_the_same_with_its_notes(folder, make_fit):
     ways = [{}, {"counting": "paper"}, {"on_unknown": "report"}]
     first = [lpp.estimate(foreign_code(), n=64, fit=fit, on_unknown="report")]
     first += [lpp.estimate(doubled(), n=64, fit=fit, **options) for options in ways]
-    recollection.forget()
+    recent.forget()
     second = [lpp.estimate(foreign_code(), n=64, fit=fit, on_unknown="report")]
     second += [lpp.estimate(doubled(), n=64, fit=fit, **options) for options in ways]
     assert any("left out" in note for note in second[0].notes)
@@ -179,7 +180,7 @@ def test_a_damaged_file_is_a_miss_and_is_replaced(folder, prepared):
     damages = list(altered(whole))
     for damaged in damages:
         path.write_bytes(damaged)
-        recollection.forget()
+        recent.forget()
         assert str(lpp.count(doubled())) == counted
         assert path.read_bytes() == whole
     assert len(prepared) == 1 + len(damages)
@@ -190,8 +191,8 @@ def test_a_file_of_another_schema_is_a_miss(folder, prepared, monkeypatch):
     (path,) = files(folder)
     _, _, transcript = path.read_bytes().partition(b"\n")
     other = transcript.replace(b'"schema":3', b'"schema":2')
-    path.write_bytes(analysis_files._digest(path, other) + b"\n" + other)
-    recollection.forget()
+    path.write_bytes(cache_files._digest(path, other) + b"\n" + other)
+    recent.forget()
     lpp.count(doubled())
     assert len(prepared) == 2
 
@@ -199,30 +200,30 @@ def test_a_file_of_another_schema_is_a_miss(folder, prepared, monkeypatch):
 @pytest.mark.parametrize("other", ["loopyperf 0.0", "loopy 2026", "source"])
 def test_what_other_versions_counted_is_not_found(other, folder, prepared, monkeypatch):
     lpp.count(doubled())
-    monkeypatch.setattr(analysis_files, "_versions", lambda: other)
-    recollection.forget()
+    monkeypatch.setattr(cache_files, "_versions", lambda: other)
+    recent.forget()
     lpp.count(doubled())
     assert len(prepared) == len(files(folder)) == 2
 
 
 def test_versions_name_all_that_is_depended_on(monkeypatch):
-    monkeypatch.setattr(analysis_files, "_source", lambda: "of this source")
-    versions = analysis_files._versions.__wrapped__()
+    monkeypatch.setattr(cache_files, "_source", lambda: "of this source")
+    versions = cache_files._versions.__wrapped__()
     names = ("loopyperf 0", "loopy 20", "islpy", "cgen", "pymbolic", "numpy", "scipy", "numba", "Python 3.")
     assert all(name in versions for name in (*names, "of this source"))
 
 
 @pytest.mark.parametrize("changed", ["kernel.py", "idg/graph.py", "models/on_device/costs.py"])
 def test_source_that_is_worked_on_is_another_version(changed, tmp_path, monkeypatch):
-    assert analysis_files._package() == Path(lpp.__file__).parent
-    monkeypatch.setattr(analysis_files, "_package", lambda: tmp_path)
+    assert cache_files._package() == Path(lpp.__file__).parent
+    monkeypatch.setattr(cache_files, "_package", lambda: tmp_path)
     for name in ("kernel.py", "idg/graph.py", "models/on_device/costs.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"it = {name!r}")
-    before = analysis_files._source()
-    assert analysis_files._source() == before
+    before = cache_files._source()
+    assert cache_files._source() == before
     (tmp_path / changed).write_text("it = 0")
-    assert analysis_files._source() != before
+    assert cache_files._source() != before
 
 
 def test_a_folder_that_cannot_be_written_is_warned_of_once(tmp_path, monkeypatch, recwarn):
@@ -248,7 +249,7 @@ def test_only_the_owner_can_read_the_files(folder):
 
 def test_nothing_that_is_read_is_unpickled():
     """Files may come from a folder that others can write."""
-    sources = [Path(module.__file__).read_text() for module in (analysis, analysis_files, recollection)]
+    sources = [Path(module.__file__).read_text() for module in (analysis, cache_files, recent)]
     assert not any("pickle" in source or "shelve" in source or "persistent_dict" in source for source in sources)
 
 
@@ -261,9 +262,9 @@ COUNT = """
 import sys, warnings; warnings.simplefilter("ignore")
 import loopyperf as lpp
 from kernels import doubled
-from loopyperf.oracle.remembering import recollection
+from loopyperf.predict.cache import recent
 for group in [int(word) for word in sys.argv[1:]]:
-    recollection.forget()
+    recent.forget()
     counts = lpp.count(doubled(group=group))
     print(group, counts.properties()["work-groups"](n=2**10), counts.properties()["f32 mul"](n=2**10))
 """
@@ -328,8 +329,8 @@ def test_a_file_that_is_whole_and_makes_no_sense_is_a_miss_and_is_replaced(what,
     document = json.loads(whole.partition(b"\n")[2])
     HOSTILE[what](document)
     transcript = json.dumps(document).encode()
-    path.write_bytes(analysis_files._digest(path, transcript) + b"\n" + transcript)
-    recollection.forget()
+    path.write_bytes(cache_files._digest(path, transcript) + b"\n" + transcript)
+    recent.forget()
     assert str(lpp.count(doubled())) == counted
     assert path.read_bytes() == whole
     assert len(prepared) == 2
@@ -342,7 +343,7 @@ def test_a_file_under_the_name_of_another_question_is_a_miss(folder, prepared):
     (second,) = set(files(folder)) - {first}
     kept = second.read_bytes()
     second.write_bytes(first.read_bytes())
-    recollection.forget()
+    recent.forget()
     lpp.count(doubled(group=32))
     assert second.read_bytes() == kept
     assert len(prepared) == 3

@@ -17,7 +17,7 @@ from loopyperf.calibration.learning.learned_files import own_learned
 from loopyperf.errors import BackendError, CalibrationError, LoopyperfWarning, MeasurementError, ParameterError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import open_backend
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.backends.parts import Contents
 from loopyperf.measurement.kernel_files import load_kernel_files
 from loopyperf.measurement.protocol import Protocol
@@ -86,7 +86,7 @@ class Refusing(WholeAndParts):
     refused: tuple[str, ...] = ()
     last: int = 10**9
 
-    def bound(self, case: Case, contents: Contents) -> Any:
+    def bound(self, case: BenchmarkCase, contents: Contents) -> Any:
         if case.configuration.label in self.refused:
             raise MeasurementError(f"{case}: no parts of this one")
         if len(self.asked) > self.last:
@@ -178,14 +178,14 @@ class SlowOnce(WholeAndParts):
     takes: int = 0
     slow: bool = False
 
-    def time(self, case: Case, runs: int) -> Timing:
+    def time(self, case: BenchmarkCase, runs: int) -> Timing:
         timing = super().time(case, runs)
         if case.kernel_class != YARDSTICK or not self.slow:
             return timing
         self.slow = False
         return Timing(tuple(2 * each for each in timing.wall))
 
-    def bound(self, case: Case, contents: Contents) -> Any:
+    def bound(self, case: BenchmarkCase, contents: Contents) -> Any:
         is_meant = case.configuration.label == self.label and tuple(case.sizes.items()) == self.sizes
         self.takes += is_meant and not any(contents.values())
         self.slow = is_meant and self.takes == 1

@@ -11,8 +11,9 @@ from parts_backend import HOST, LAUNCH, TICK, PartsBackend
 import loopyperf as lpp
 from loopyperf.errors import BackendError, ParameterError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.oracle.estimating.sampled import samples_of
-from loopyperf.oracle.samples.taking import LEAST_EVICTED, MOST_EVICTED, SLACK
+from loopyperf.predict.case import Case
+from loopyperf.predict.sampled import samples_of
+from loopyperf.predict.samples import LEAST_EVICTED, MOST_EVICTED, SLACK
 
 N = 16 * 1000
 """a thousand groups of :func:`doubled`"""
@@ -34,7 +35,7 @@ def test_equal_groups_are_predicted_exactly_from_few_of_them():
 
 def test_samples_are_twice_and_three_times_what_the_device_runs_at_once():
     backend = PartsBackend(saturation=40)
-    (program,) = samples_of(doubled(), backend, None, None, {"n": N}).programs
+    (program,) = samples_of(Case(doubled(), {"n": N}), backend, None).programs
     assert (program.samples.groups, program.samples.saturation) == ((80, 120), 40)
     assert program.samples.seconds == (LAUNCH + 80 * TICK, LAUNCH + 120 * TICK)
 
@@ -42,7 +43,7 @@ def test_samples_are_twice_and_three_times_what_the_device_runs_at_once():
 def test_larger_samples_are_taken_where_a_launch_is_most_of_them():
     # At 80 and 120 groups of a hundredth of a tick, a launch of four ticks: 4.8 and 5.2.
     backend = PartsBackend(seconds=lambda *_: TICK / 100, saturation=40)
-    (program,) = samples_of(doubled(), backend, None, None, {"n": 100 * N}).programs
+    (program,) = samples_of(Case(doubled(), {"n": 100 * N}), backend, None).programs
     first, second = program.samples.seconds
     assert program.samples.groups[0] > 80
     assert second >= 1.25 * first
@@ -61,7 +62,7 @@ def test_groups_that_do_more_and_more_are_told_by_their_work():
     backend = PartsBackend(seconds=lambda group, _: TICK * (16 * group[0] + 12), saturation=4)
     found = asked(triangle(), backend, n=N)
     assert found.seconds == pytest.approx(HOST + LAUNCH + TICK * (16 * 499500 + 12000), rel=1e-6)
-    (program,) = samples_of(triangle(), backend, None, None, {"n": N}).programs
+    (program,) = samples_of(Case(triangle(), {"n": N}), backend, None).programs
     assert len(program.samples.groups) == 4
     assert any("the groups of triangle differ" in note for note in found.notes)
 
@@ -75,7 +76,7 @@ def test_each_launch_is_sampled():
 
 def test_only_what_the_samples_touch_is_on_the_device_and_the_rest_is_touched_in_between():
     backend = PartsBackend(saturation=40)
-    samples_of(doubled(), backend, None, None, {"n": 64 * N})
+    samples_of(Case(doubled(), {"n": 64 * N}), backend, None)
     nothing, contents, *_ = backend.contents
     assert set(nothing.values()) == {0}
     assert set(contents) == {"a", "b"}
@@ -86,7 +87,7 @@ def test_only_what_the_samples_touch_is_on_the_device_and_the_rest_is_touched_in
 
 def test_what_other_launches_use_is_touched_in_between_too():
     backend = PartsBackend(saturation=40)
-    samples_of(two_launches(), backend, None, None, {"n": 64 * N})
+    samples_of(Case(two_launches(), {"n": 64 * N}), backend, None)
     _, *contents = backend.contents
     assert contents[0]["b"] == contents[-1]["a"] == SLACK  # which the one does not touch, and the other does not
     rest = {sum(max(4 * 64 * N - nbytes, 0) for nbytes in each.values()) for each in contents}
@@ -95,7 +96,7 @@ def test_what_other_launches_use_is_touched_in_between_too():
 
 def test_of_what_data_address_a_sample_is_taken_to_touch_all():
     backend = PartsBackend(saturation=40)
-    samples_of(gathered(), backend, None, None, {"n": 64 * N})
+    samples_of(Case(gathered(), {"n": 64 * N}), backend, None)
     _, contents, *_ = backend.contents
     assert set(contents) == {"b", "index"}
     assert backend.evicted[0] == 2 * 4 * 64 * N - sum(contents.values())
@@ -130,15 +131,15 @@ def test_arguments_that_were_not_given_are_noted_where_they_may_matter():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({}, "needs a device to run it on: give backend='cuda' or backend='opencl'"),
+        ({}, "give backend='cuda' or backend='opencl'"),
         ({"backend": 3}, "a backend that runs kernels is needed"),
         ({"backend": PartsBackend(), "device": "some"}, "an open backend already has a device"),
         (
             {"backend": "opencl", "device": lpp.load_device("nvidia-v100")},
             "device is a part of the name of the device to run on",
         ),
-        ({"backend": PartsBackend(), "fit": "x.json"}, "not fitted: leave fit out"),
-        ({"backend": PartsBackend(), "counting": "paper"}, "leave counting out"),
+        ({"backend": PartsBackend(), "fit": "x.json"}, "not fitted; drop fit="),
+        ({"backend": PartsBackend(), "counting": "paper"}, "drop counting="),
         ({"backend": PartsBackend(), "arguments": {"z": 1}}, "has no argument z; it takes: a, b, n"),
     ],
 )
@@ -153,9 +154,13 @@ def test_a_backend_that_is_not_there_is_refused():
 
 
 def test_models_that_run_nothing_take_no_backend():
-    with pytest.raises(ParameterError, match="'roofline' runs nothing: leave backend out, or ask the model 'sampled'"):
+    with pytest.raises(
+        ParameterError, match="'roofline' does not execute the kernel; drop backend=, or use model='sampled'"
+    ):
         lpp.estimate(doubled(), model="roofline", device="nvidia-v100", backend="opencl", n=N)
-    with pytest.raises(ParameterError, match="'linear' runs nothing: leave arguments out, or ask the model 'sampled'"):
+    with pytest.raises(
+        ParameterError, match="'linear' does not execute the kernel; drop arguments=, or use model='sampled'"
+    ):
         lpp.estimate(doubled(), model="linear", device="amd-r9-fury", arguments={}, n=N)
 
 
@@ -189,7 +194,7 @@ def test_a_kernel_is_sampled_on_pocl():
     found = asked(outer_product(), backend, n=64, m=1024)
     assert found.device == backend.environment.slug
     assert found.seconds > 0
-    (program,) = samples_of(outer_product(), backend, None, None, {"n": 64, "m": 1024}).programs
+    (program,) = samples_of(Case(outer_product(), {"n": 64, "m": 1024}), backend, None).programs
     assert program.samples.total_groups == 64 * 64
     assert program.samples.saturation == backend.limits.cores
 

@@ -13,9 +13,9 @@ import pytest
 from kernels import doubled
 
 from loopyperf.models.result import Breakdown, Estimate
-from loopyperf.oracle.ranking.cascade import judged
 from loopyperf.oracle.ranking.outcome import Unanswered
 from loopyperf.oracle.ranking.questions import Questions
+from loopyperf.oracle.ranking.task import Task
 from loopyperf.oracle.ranking.variants import Variant
 from loopyperf.oracle.search.adviser import Adviser, sampler_of
 from loopyperf.oracle.search.exploration import Exploration
@@ -39,25 +39,25 @@ def half_a_bowl(x: int, y: int, how: str) -> float | None:
 
 @dataclass
 class Stated:
-    """A judge who knows the time of a point from its choices."""
+    """A predictor that knows the time of a point from its choices."""
 
     says: Says
     model: str = "stated"
-    slug: str = "d"
-    typical: None = None
-    record: None = None
-    said: tuple[str, ...] = ()
-    sizes: dict[str, Any] = field(default_factory=dict)
+    device: str = "d"
+    uncertainty: None = None
+    notes: tuple[str, ...] = ()
+    was_asked: Counter[str] = field(default_factory=Counter)
 
-    def __post_init__(self) -> None:
-        self.was_asked: Counter[str] = Counter()
-
-    def __call__(self, variant: Variant) -> Estimate | Unanswered:
+    def answer(self, variant: Variant) -> Estimate | Unanswered:
         self.was_asked[variant.name] += 1
         seconds = self.says(**variant.build.keywords)
         if seconds is None:
             return Unanswered("out of bounds")
         return Estimate("k", {}, "d", self.model, "executed", seconds, Breakdown(()))
+
+
+def asked(task: Task) -> Estimate | Unanswered:
+    return task.predictor.answer(task.variant)
 
 
 def explored(
@@ -72,11 +72,11 @@ def explored(
 ) -> Exploration:
     space = spaced(choices)
     adviser = Adviser(space, sampler_of(how, seed))
-    exploration = Exploration(space, doubled, Stated(says), adviser, trials, batch, seed)
-    for question, answer in Questions(judged, executor).about(exploration.questions()):
+    exploration = Exploration(space, doubled, Stated(says), {}, None, adviser, trials, batch, seed)
+    for question, answer in Questions(asked, executor).about(exploration.tasks()):
         exploration.take(question, answer)
     assert len(exploration.variants) == trials
-    assert set(exploration.judge.was_asked.values()) == {1}
+    assert set(exploration.predictor.was_asked.values()) == {1}
     return exploration
 
 
@@ -158,14 +158,14 @@ def test_any_executor_asks_about_the_same_points_in_the_same_order():
 
 def test_the_order_of_answers_does_not_matter():
     space = spaced(CHOICES)
-    exploration = Exploration(space, doubled, Stated(bowl), Adviser(space, sampler_of("tpe", 0)), 30, 8, 0)
-    questions, waiting, rng = exploration.questions(), [], Random(1)
+    exploration = Exploration(space, doubled, Stated(bowl), {}, None, Adviser(space, sampler_of("tpe", 0)), 30, 8, 0)
+    questions, waiting, rng = exploration.tasks(), [], Random(1)
     for question in questions:
         if question is not None:
             waiting.append(question)
         else:
             answered = waiting.pop(rng.randrange(len(waiting)))
-            exploration.take(answered, judged(answered))
+            exploration.take(answered, asked(answered))
     assert list(exploration.variants) == list(explored(trials=30).variants)
 
 

@@ -269,7 +269,7 @@ def untouched(group: int):
         ({"optimizer": "tpe", "seed": 0.5}, ParameterError, "a seed is a whole number .* received 0.5"),
         ({"optimizer": "tpe", "time_limit": 0}, ParameterError, "above 0"),
         ({"time_limit": 0}, ParameterError, "above 0"),
-        ({"optimizer": "tpe", "model": "sampled"}, ParameterError, "ranking runs none"),
+        ({"optimizer": "tpe", "model": "sampled"}, ParameterError, "ranking executes none"),
         ({"optimizer": "tpe", "model": "crystal ball"}, UnknownModelError, "there are"),
         ({"optimizer": "tpe", "device": "no such device"}, UnknownDeviceError, "no-such-device"),
         ({"optimizer": "tpe", "parameters": {"n": 5}}, ParameterError, "given twice"),

@@ -3,8 +3,8 @@
 A file is written beside its place and moved there, so that a reader finds it whole or not at all, over NFS too, and
 without a lock; two processes that find the same write the same. It begins with the digest of its key and the rest: one
 that is torn, altered, renamed or of another version is not there. Its name says by which versions it was found. What
-the rest means is for others to say (:class:`loopyperf.oracle.remembering.recollection.Kind`). What the folder holds is
-bounded (:mod:`loopyperf.oracle.remembering.analysis_folder`).
+the rest means is for others to say (:class:`loopyperf.predict.cache.recent.Kind`). What the folder holds is
+bounded (:mod:`loopyperf.predict.cache.folder`).
 """
 
 import hashlib
@@ -21,7 +21,7 @@ import platformdirs
 
 from loopyperf.errors import LoopyperfWarning, ParameterError
 from loopyperf.files import read_bytes, said, write_whole
-from loopyperf.oracle.remembering.analysis_folder import WRITING, make_room, use
+from loopyperf.predict.cache.folder import WRITING, make_room, use
 
 CACHE_VARIABLE = "LOOPYPERF_CACHE"
 """Environment variable that turns the files on: a folder, or 1 for that of a person's caches."""

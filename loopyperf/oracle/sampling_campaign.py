@@ -15,16 +15,15 @@ from loopyperf.counts.typical import Typical
 from loopyperf.errors import BackendError, LoopyperfError, ParameterError
 from loopyperf.measurement.archive import Archive
 from loopyperf.measurement.backends.binding import SEED
-from loopyperf.measurement.backends.interface import Backend, Case
+from loopyperf.measurement.backends.interface import Backend, BenchmarkCase
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.measurement.campaign import Progress
 from loopyperf.measurement.configuration import Arguments, Configuration, Sizes
 from loopyperf.measurement.kernel_files import KernelFile, configurations_of
 from loopyperf.measurement.records import Sampled
 from loopyperf.measurement.watch import Watch
-from loopyperf.oracle.analysis import prepared
-from loopyperf.oracle.samples.saturations import described_saturations
-from loopyperf.oracle.samples.taking import SampledKernel, SamplingTask, take_samples
+from loopyperf.predict.analysis import prepared
+from loopyperf.predict.samples import SampledKernel, SamplingTask, described_saturations, take_samples
 
 SAMPLING = "sampling"
 """the stage of a calibration, as its progress says"""
@@ -91,7 +90,7 @@ def sample_measured(
         if progress is not None:
             progress(Progress(done, len(wanted), key.kernel_class, key.label, SAMPLING))
         if watch is not None and key not in archive.samples:
-            case = Case(key.kernel_class, subject(key.kernel_class, key.label), dict(key.sizes))
+            case = BenchmarkCase(key.kernel_class, subject(key.kernel_class, key.label), dict(key.sizes))
             refusals += _sample(machine, watch, case, archive)
     if progress is not None and wanted:
         progress(Progress(len(wanted), len(wanted), wanted[-1].kernel_class, wanted[-1].label, SAMPLING))
@@ -112,7 +111,7 @@ def made_once(configuration: Configuration) -> Configuration:
     return replace(configuration, build=cache(configuration.build), arguments=arguments)
 
 
-def sampling_task(machine: RunsParts, case: Case) -> SamplingTask:
+def sampling_task(machine: RunsParts, case: BenchmarkCase) -> SamplingTask:
     """Return what is asked of the *case* of a kernel file: its integer parameters are those among its arguments."""
     arguments = case.configuration.arguments(np.random.default_rng(SEED), case.sizes)
     kernel = prepared(case.configuration.build(), arguments)
@@ -120,7 +119,7 @@ def sampling_task(machine: RunsParts, case: Case) -> SamplingTask:
     return SamplingTask(machine, case, kernel, sizes, Typical({}))
 
 
-def sampled_record(case: Case, taken: SampledKernel, run: str) -> Sampled:
+def sampled_record(case: BenchmarkCase, taken: SampledKernel, run: str) -> Sampled:
     """Return the record of the samples *taken* of *case* in the run of that id."""
     return Sampled(
         run=run,
@@ -133,7 +132,7 @@ def sampled_record(case: Case, taken: SampledKernel, run: str) -> Sampled:
     )
 
 
-def _sample(machine: RunsParts, watch: Watch, case: Case, archive: Archive) -> list[str]:
+def _sample(machine: RunsParts, watch: Watch, case: BenchmarkCase, archive: Archive) -> list[str]:
     """Record samples of *case*; return why there are none, if there are none."""
     try:
         taken = _taken(machine, watch, case, archive.run.protocol.repeats)
@@ -148,7 +147,7 @@ def _sample(machine: RunsParts, watch: Watch, case: Case, archive: Archive) -> l
     return []
 
 
-def _taken(machine: RunsParts, watch: Watch, case: Case, repeats: int) -> SampledKernel:
+def _taken(machine: RunsParts, watch: Watch, case: BenchmarkCase, repeats: int) -> SampledKernel:
     """Return samples of *case* that were taken while the device was not slow, or the last of so many *repeats*."""
     asked = sampling_task(machine, case)
     described = described_saturations(case.configuration.build(), machine, None, asked.sizes)

@@ -1,7 +1,7 @@
 """At which size does another subsystem decide? Bounds of throughput, symbolic in the sizes of a kernel."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pymbolic.primitives as prim
@@ -10,14 +10,35 @@ from loopy.symbolic import IdentityMapper
 from loopyperf.counts.kernel_counts import KernelTallies
 from loopyperf.counts.touched_cells import touched_cells
 from loopyperf.counts.typical import Typical
+from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice
 from loopyperf.device.substitutes import completed
 from loopyperf.kernel import Kernel, Program
+from loopyperf.models.result import Breakdown, Estimate, ModelTime, Row
 from loopyperf.models.throughput import Crossover, ThroughputBounds
-from loopyperf.oracle.analysis import CountingOptions, count, prepared
-from loopyperf.oracle.choice import chosen_device
-from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.predict.analysis import CountingOptions, count, prepared
+from loopyperf.predict.case import Case, merged_sizes
+from loopyperf.predict.choice import chosen_device
+from loopyperf.predict.on_device import device_estimate
+from loopyperf.predict.predictor import Predictor
 from loopyperf.properties.unified import item_named
+
+THROUGHPUT = "throughput"
+"""the bound that only counts"""
+
+
+@dataclass(frozen=True, eq=False)
+class ThroughputPredictor(Predictor):
+    """The time that a kernel takes at least by its counts alone, whatever the compiler makes of it."""
+
+    device_parameters: Device
+
+    def predict(self, case: Case) -> Estimate:
+        """Return the least time of *case*, in seconds; see :meth:`ThroughputBounds.at_least`."""
+        bounds = throughput_bounds(case.kernel, device=self.device_parameters, typical=case.typical)
+        seconds = bounds.at_least(**case.sizes)
+        answer = ModelTime(seconds, Breakdown((Row(THROUGHPUT, "", 1, seconds, seconds),)), left_out=())
+        return device_estimate(self, case, prepared(case.kernel).name, answer)
 
 
 def throughput_bounds(

@@ -22,9 +22,9 @@ from loopyperf.errors import ParameterError
 from loopyperf.group_resources import Group, group_of
 from loopyperf.kernel import Kernel, Program, load_kernel
 from loopyperf.loopy_passes import checked_program
-from loopyperf.oracle.remembering.content import content_key
-from loopyperf.oracle.remembering.recollection import Kind, recalled
-from loopyperf.oracle.sizes import has_arrays
+from loopyperf.predict.cache.content import content_key
+from loopyperf.predict.cache.recent import Kind, recalled
+from loopyperf.predict.case import has_arrays
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 Found = TypeVar("Found")

@@ -1,22 +1,36 @@
-"""Taking samples: a kernel's own device programs are run on their first groups, as few as tell what all take."""
+"""Taking samples: a kernel's own device programs are run on their first groups, as few as tell what all take.
+
+A sample is a part of the grid that starts where the grid does, so many times Psat in size. A device launches boxes, so
+that the first groups in their order, the first axis fastest, are a box only where they end with a row. Where the
+longest sample is no longer than a row, samples are the start of a row. Otherwise rows are shortened so that Psat is a
+whole number of them, as nearly as can be,
+
+    rows = ⌈Psat / length of the grid⌉,    length = ⌊Psat / rows⌋
+
+and a sample of m·Psat is m times so many rows, of which the same holds along the next axis. So samples are parts of one
+another, and less than Psat by less than a group for each row.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from time import perf_counter
+from typing import Any
 
 from loopyperf.counts.first_groups import FirstGroups, first_groups
 from loopyperf.counts.reach import reach
 from loopyperf.counts.typical import Typical
-from loopyperf.errors import EngineError, UncountableError
-from loopyperf.kernel import Kernel
+from loopyperf.device.library import description_or_none
+from loopyperf.errors import EngineError, LoopyperfError, UncountableError
+from loopyperf.kernel import Kernel, Program
 from loopyperf.measurement.allocation import array_bytes
-from loopyperf.measurement.backends.interface import Case, Timing
+from loopyperf.measurement.backends.interface import BenchmarkCase, Timing
 from loopyperf.measurement.backends.parts import BoundParts, DeviceProgram, Grid, RunsParts
+from loopyperf.measurement.configuration import Sizes
 from loopyperf.measurement.protocol import BATCH, MET_AGAIN, Protocol
 from loopyperf.measurement.sampling import NOTHING
 from loopyperf.models.sampling import SampledProgram, Samples, Work, extrapolated
-from loopyperf.oracle.samples.sub_grids import sub_grids
+from loopyperf.predict.instruction_graph import timed_kernel
 from loopyperf.units import duration, in_percent
 
 SAMPLES = (2, 3)
@@ -72,7 +86,7 @@ class SamplingTask:
     """A kernel at one size, of which samples are to be taken on a backend."""
 
     backend: RunsParts
-    case: Case
+    case: BenchmarkCase
     kernel: Kernel
     """the case's, with the types and loops that it is run with"""
     sizes: Mapping[str, int]
@@ -258,3 +272,41 @@ def _scale_further(program: SampledProgram) -> int:
 def _best_clock(timing: Timing) -> Sequence[float]:
     """Return the times by the device's clock, which starts with the launch, or by the wall clock if it has none."""
     return timing.wall if timing.device is None else timing.device
+
+
+# {{{ which groups
+
+
+def sub_grids(grid: Grid, saturation: int, multiples: Sequence[int]) -> tuple[Grid, ...] | None:
+    """Return the parts of *grid* that are as many times *saturation* as *multiples* say, which increase.
+
+    None where the grid has no such parts: the last would be all of it or more, or an axis is too short.
+    """
+    cut = tuple(_cut(grid, saturation, multiple, multiples[-1]) for multiple in multiples)
+    fits = all(part <= whole for part, whole in zip(cut[-1], grid, strict=True))
+    return cut if fits and prod(cut[-1]) < prod(grid) else None
+
+
+def _cut(grid: Grid, saturation: int, multiple: int, most: int) -> Grid:
+    length, further = grid[0], grid[1:]
+    if most * saturation <= length or prod(further) == 1:
+        return (multiple * saturation, *(1 for _ in further))
+    rows = -(-saturation // length)
+    return (saturation // rows, *_cut(further, rows, multiple, most))
+
+
+def described_saturations(
+    program: Program, backend: RunsParts, typical: Mapping[str, Any] | None, sizes: Sizes
+) -> dict[str, int]:
+    """Return device program -> Psat by the occupancy on the described device; none where that is not known."""
+    device = description_or_none(backend.environment.slug)
+    if device is None:
+        return {}
+    try:
+        launches = timed_kernel(program, device, typical, sizes).launches
+        return {each.launch.name: each.execution.concurrent_groups * device.cores for each in launches}
+    except LoopyperfError:  # the runtime's answer will do
+        return {}
+
+
+# }}}

@@ -1,5 +1,6 @@
 """The instruction dependence graphs of a kernel, as users ask for them."""
 
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +12,8 @@ from loopyperf.errors import ParameterError
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, kernel_graphs
 from loopyperf.kernel import Program
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.oracle.analysis import admitted_sizes, prepared
-from loopyperf.oracle.sizes import merged_sizes
+from loopyperf.predict.analysis import admitted_sizes, prepared
+from loopyperf.predict.case import merged_sizes
 from loopyperf.properties.unified import item_named
 
 LANES = 32
@@ -56,10 +57,20 @@ def timed_kernel(
 ) -> TimedKernel:
     """Return the graphs of *program* at *sizes* on *device*, what all models of a device begin with.
 
-    Raises what :func:`instruction_graph` raises.
+    The latest one is kept, since several models are often asked about the same kernel one after the other. Raises what
+    :func:`instruction_graph` raises.
     """
+    asked = (device, repr(typical), repr(sizes))
+    latest = _latest.get("kernel")
+    if latest is not None and latest[0]() is program and latest[1] == asked:
+        return latest[2]
     graphs = instruction_graph(program, warp_size=completed(device).warp_size, typical=typical, parameters=sizes)
-    return TimedKernel(graphs, device)
+    kernel = TimedKernel(graphs, device)
+    _latest["kernel"] = (weakref.ref(program), asked, kernel)
+    return kernel
+
+
+_latest: dict[str, tuple[weakref.ref[Program], tuple[Any, ...], TimedKernel]] = {}
 
 
 def _lanes(device: DeviceChoice | None, warp_size: object) -> int:

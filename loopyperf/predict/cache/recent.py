@@ -1,9 +1,9 @@
 """What was found before: an equal question about an equal program is answered once, whichever objects they are.
 
 A transformation search builds the same variant again and again, and a script is run again tomorrow. What was asked for
-last is kept in memory, in files too where somebody asks (:mod:`loopyperf.oracle.remembering.analysis_files`). Counts,
+last is kept in memory, in files too where somebody asks (:mod:`loopyperf.predict.cache.files`). Counts,
 answers of models and the like are kinds of it, each with a way to write it down. What a question's key is, and when
-nothing is kept, :func:`loopyperf.oracle.analysis.found_once` says.
+nothing is kept, :func:`loopyperf.predict.analysis.found_once` says.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from loopyperf.counts.transcription import TranscriptError
-from loopyperf.oracle.remembering import analysis_files
+from loopyperf.predict.cache import files as cache_files
 
 Found = TypeVar("Found")
 
@@ -51,17 +51,17 @@ def forget() -> None:
 
 
 def _filed(kind: Kind[Found], key: str, find: Callable[[], Found]) -> Found:
-    folder = analysis_files.cache_folder()
+    folder = cache_files.cache_folder()
     if folder is None:
         return find()
-    transcript = analysis_files.find(folder, key)
+    transcript = cache_files.find(folder, key)
     if transcript is not None:
         # What cannot be read is found anew, and filed in its place; msgspec's errors are ValueErrors.
         with suppress(TranscriptError, ValueError, RecursionError):
             return kind.read(transcript)
     found = find()
     with suppress(msgspec.ValidationError):
-        analysis_files.file(folder, key, kind.transcribed(found))
+        cache_files.file(folder, key, kind.transcribed(found))
     return found
 
 

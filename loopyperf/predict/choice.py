@@ -4,24 +4,25 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TypeGuard
 
-from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.fits import Fit, Provenance
 from loopyperf.calibration.library import find_fit, known_fits, other_backends, without_fit
 from loopyperf.device.description import Device
 from loopyperf.device.library import (
+    PROCESSOR,
     DeviceChoice,
+    a_processor,
+    description_or_none,
     is_one_device,
     known_descriptions,
     listed_as,
     load_device,
-    own_descriptions_stamp,
     slug_of,
 )
 from loopyperf.device.names import device_slug, is_path
 from loopyperf.errors import BackendError, FitFileError, LoopyperfWarning, UnknownDeviceError
 from loopyperf.measurement.backends import open_backend
-from loopyperf.oracle.remembering.moment import Moment
+from loopyperf.measurement.environment import Environment
 
 DEVICE_VARIABLE = "LOOPYPERF_DEVICE"
 
@@ -39,8 +40,7 @@ def chosen_device(device: DeviceChoice | None) -> Device:
     """
     if isinstance(device, Device):
         return device
-    name = os.environ.get(DEVICE_VARIABLE) or _described_local_device() if device is None else device
-    return _devices.answer(name, lambda: load_device(name)) if _is_name(name) else load_device(name)
+    return load_device(os.environ.get(DEVICE_VARIABLE) or _described_local_device() if device is None else device)
 
 
 def device_or_error(device: DeviceChoice | None) -> tuple[str, Device | UnknownDeviceError]:
@@ -67,29 +67,16 @@ def chosen_fit(model: str | None, device: str | None, fit: FitChoice | None, bac
     for a fit of another model, device or backend than was asked for.
     """
     if fit is None:
-        return meant_fit(model, device, backend)[0]
+        return find_fit(_meant(device), model, backend=backend)
     chosen = fit if isinstance(fit, Fit) else find_fit("", path=fit, model=model)
     _check_asked_for(chosen, model, device, backend)
     return chosen
 
 
-_fits = Moment[tuple[Fit, tuple[str, ...]]]()
-_devices = Moment[Device](lambda _: own_descriptions_stamp())
-_named_alike = Moment[bool]()
-
-
-def meant_fit(model: str | None, device: str | None, backend: str | None) -> tuple[Fit, tuple[str, ...]]:
-    """Return the fit of *model* for *device* through *backend*, and what is to be said of that choice.
-
-    The device is found, where none is named, as :func:`chosen_fit` finds it; raises what that raises.
-    """
-    named = device if device is not None else (os.environ.get(DEVICE_VARIABLE), os.environ.get("PYOPENCL_CTX"))
-
-    def find() -> tuple[Fit, tuple[str, ...]]:
-        fit = find_fit(_meant(device), model, backend=backend)
-        return fit, () if backend is not None else _said_of_choice(fit)
-
-    return _fits.answer((model, named, backend), find)
+def fit_with_notes(model: str | None, device: str | None, backend: str | None) -> tuple[Fit, tuple[str, ...]]:
+    """Return the fit that :func:`chosen_fit` finds, and which others there are, of other backends, in sentences."""
+    fit = chosen_fit(model, device, None, backend)
+    return fit, () if backend is not None else _said_of_choice(fit)
 
 
 def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tuple[Fit | Device, tuple[str, ...]]:
@@ -100,9 +87,8 @@ def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tup
     Raises :class:`UnknownDeviceError` if there is neither.
     """
     meant = os.environ.get(DEVICE_VARIABLE) or None if device is None else device
-    if meant is None or _is_name(meant):
-        named = (None, os.environ.get("PYOPENCL_CTX")) if meant is None else meant
-        return _usual.answer((named, backend), lambda: _usual_by_name(meant, backend))
+    if meant is None or (isinstance(meant, str) and not is_path(meant)):
+        return _usual_by_name(meant, backend)
     described = chosen_device(meant)
     found, said = _usual_of(described, backend)
     if isinstance(found, Device):
@@ -110,19 +96,9 @@ def usual_answer(device: DeviceChoice | None, backend: str | None = None) -> tup
     return found, (*said, f"by the fit for {found.slug!r}: model={WITHOUT_FIT!r} asks the description that was given")
 
 
-_usual = Moment[tuple[Fit | Device, tuple[str, ...]]](
-    lambda found: own_descriptions_stamp() if isinstance(found[0], Device) else None
-)
-_fit_if_any = Moment[tuple[Fit, tuple[str, ...]] | None]()
-
-
-def _is_name(device: DeviceChoice) -> TypeGuard[str]:
-    return isinstance(device, str) and not is_path(device)
-
-
 def _usual_by_name(name: str | None, backend: str | None) -> tuple[Fit | Device, tuple[str, ...]]:
     try:
-        return meant_fit(None, name, backend)
+        return fit_with_notes(None, name, backend)
     except UnknownDeviceError:
         described = None if name is None or backend is not None else _described(name)
         if described is None:
@@ -132,22 +108,15 @@ def _usual_by_name(name: str | None, backend: str | None) -> tuple[Fit | Device,
 
 def _usual_of(device: Device, backend: str | None) -> tuple[Fit | Device, tuple[str, ...]]:
     """Return the fit or the description that answers for *device*; its fit may know it by another name."""
-    if backend is not None:
-        return meant_fit(None, device.slug, backend)
-    return _fit_if_any.answer(device.slug, lambda: _fit_or_none(device.slug)) or (
-        device,
-        (
-            f"there is no fit for {device.slug!r}: the model {WITHOUT_FIT!r} answers by its description; "
-            "model=... asks another one",
-        ),
-    )
-
-
-def _fit_or_none(slug: str) -> tuple[Fit, tuple[str, ...]] | None:
     try:
-        return meant_fit(None, slug, None)
+        return fit_with_notes(None, device.slug, backend)
     except UnknownDeviceError:
-        return None
+        if backend is not None:
+            raise
+    return device, (
+        f"no fit for {device.slug!r}; using the {WITHOUT_FIT!r} model with published device parameters "
+        "(model=... selects another)",
+    )
 
 
 def _described(name: str) -> Device | None:
@@ -204,7 +173,7 @@ def _check_asked_for(fit: Fit, model: str | None, device: str | None, backend: s
 
 
 def _is_of(fit: Fit, slug: str) -> bool:
-    return fit.slug == slug or _named_alike.answer((fit.slug, slug), lambda: is_one_device(fit.slug, slug))
+    return is_one_device(fit.slug, slug)
 
 
 # {{{ which device
@@ -283,3 +252,15 @@ def _local_device(pyopencl_choice: str | None) -> str:
 
 
 # }}}
+
+
+def told_device(origin: Provenance) -> Device | None:
+    """Return the description that a fit or a learned model was told of its device; None where there is none now."""
+    if origin.described_as == PROCESSOR.stem:
+        return a_processor()
+    return description_or_none(origin.described_as or origin.slug)
+
+
+def measured_device(environment: Environment) -> Device | None:
+    """Return what a fit is told of the device of *environment*: its description, or what all processors have."""
+    return description_or_none(environment.slug) or (a_processor() if environment.is_processor else None)

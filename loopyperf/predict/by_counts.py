@@ -1,7 +1,7 @@
 """Estimates by fits of counts: the counts of a kernel at some sizes, times what each costs."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -9,15 +9,22 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.indistinguishable import doubts
+from loopyperf.calibration.intervals.uncertainty import Uncertainty
+from loopyperf.counts.execution import Counting
+from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.counts.magnitude import beyond_floats
+from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.library import description_or_none
 from loopyperf.errors import MissingNumberError
+from loopyperf.group_resources import Group
 from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
 from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime
-from loopyperf.oracle.estimating.intervals import extrapolations, interval, left_out
-from loopyperf.oracle.sizes import common_shape, has_arrays
+from loopyperf.predict.analysis import CountingOptions, count_at, usual_options
+from loopyperf.predict.case import Case, common_shape, has_arrays
+from loopyperf.predict.intervals import extrapolations, interval, left_out
+from loopyperf.predict.predictor import Predictor
 from loopyperf.properties.counted_kernel import KernelCounts
 from loopyperf.properties.unified import work_of_one
 from loopyperf.units import in_percent, listed
@@ -27,22 +34,50 @@ MOST_UNPRICED = 0.5
 """of a kernel's work: where a fit lacks weights for more, its answer says nothing of the kernel"""
 
 
-def estimate_counted(
-    counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any], typical: Mapping[str, Any] | None = None
-) -> Estimate:
-    """Return how long a kernel, counted with *typical* values, runs at *sizes* on the device of *fit*.
+@dataclass(frozen=True, eq=False)
+class CountsPredictor(Predictor):
+    """A fit of counts: the counts of a kernel at given sizes, times what each costs."""
 
-    See :func:`loopyperf.estimate`.
-    """
-    asked = _Counted(counted, fit, sizes)
-    try:
-        seconds = asked.seconds()
-    except OverflowError as error:
-        raise beyond_floats(sizes) from error
-    name, columns = counted.kernel.name, "counts" if asked.answer is None else asked.answer.columns
-    return Estimate.explained_later(
-        name, dict(sizes), fit.slug, fit.model, counted.counting, seconds, asked.explained, typical, columns
-    )
+    fit: Fit = field(kw_only=True)
+    counting: Counting = field(kw_only=True)
+    """how work is counted (see :func:`loopyperf.count`)"""
+    on_unknown: OnUnknown = field(default="refuse", kw_only=True)
+
+    def predict(self, case: Case) -> Estimate:
+        """Return how long *case* takes; see :func:`loopyperf.estimate`."""
+        counted = count_at(case.kernel, self._options(case.typical), case.sizes)
+        asked = _Counted(counted, self.fit, case.sizes, self.notes)
+        try:
+            seconds = asked.seconds()
+        except OverflowError as error:
+            raise beyond_floats(case.sizes) from error
+        return Estimate.explained_later(
+            kernel=counted.kernel.name,
+            sizes=dict(case.sizes),
+            device=self.device,
+            model=self.model,
+            counting=counted.counting,
+            seconds=seconds,
+            explain=asked.explained,
+            typical=case.typical,
+            columns="counts" if asked.answer is None else asked.answer.columns,
+        )
+
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """Return that of the fit."""
+        return self.fit.uncertainty
+
+    def group(self, case: Case) -> Group:
+        """Return what a group takes; counts have it too, so that Loopy's passes need not run on a known program."""
+        if engine_is_exact():
+            return count_at(case.kernel, self._options(case.typical), case.sizes).kernel.group
+        return super().group(case)
+
+    def _options(self, typical: Mapping[str, Any] | None) -> CountingOptions:
+        if typical is None and self.on_unknown == "refuse":
+            return usual_options(self.counting)
+        return CountingOptions(self.counting, typical, on_unknown=self.on_unknown)
 
 
 def _check_priced(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> None:
@@ -73,10 +108,10 @@ def time_by_counts(counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) ->
 class _Counted:
     """A counted kernel at some sizes, and a fit: asked for seconds at once, and for the reason when somebody looks."""
 
-    __slots__ = ("answer", "counted", "fit", "sizes")
+    __slots__ = ("answer", "counted", "fit", "notes", "sizes")
 
-    def __init__(self, counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any]) -> None:
-        self.counted, self.fit, self.sizes = counted, fit, sizes
+    def __init__(self, counted: KernelCounts, fit: Fit, sizes: Mapping[str, Any], notes: tuple[str, ...] = ()) -> None:
+        self.counted, self.fit, self.sizes, self.notes = counted, fit, sizes, notes
         self.answer: ModelTime | None = None
 
     def seconds(self) -> Seconds:
@@ -100,7 +135,7 @@ class _Counted:
         answer = self.answer or find_fitted_model(self.fit.model).time(self.fit, shares)
         spread, unlike = interval(self.fit, shares, answer.seconds)
         unknowns = _unknowns(self.counted, self.sizes)
-        notes = (*unknowns, *_notes(self.counted, self.fit, answer.unfitted, shares), *unlike)
+        notes = (*self.notes, *unknowns, *_notes(self.counted, self.fit, answer.unfitted, shares), *unlike)
         missing = (*(each.source for each in self.counted.left_out), *left_out(self.fit, shares))
         if np.any(np.asarray(answer.seconds) < 0):
             notes = (*notes, BELOW_ZERO)

@@ -1,11 +1,24 @@
-"""Sizes as users state them: as keywords or in a mapping, numbers or arrays."""
+"""What is asked of a predictor: a kernel at given sizes, which are numbers or arrays."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from loopyperf.errors import ParameterError
+from loopyperf.kernel import Program
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A kernel at given sizes, with what its source does not tell."""
+
+    kernel: Program
+    sizes: Mapping[str, Any]
+    """values of the kernel's integer parameters, by name; arrays for a batch"""
+    typical: Mapping[str, Any] | None = None
+    """what the source does not tell (see :func:`loopyperf.count`)"""
 
 
 def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -20,6 +33,17 @@ def merged_sizes(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any])
     if twice:
         raise ParameterError(f"size {', '.join(twice)} is given twice, as a keyword and in parameters")
     return {**parameters, **sizes}
+
+
+def one_size(parameters: Mapping[str, Any] | None, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sizes given as keywords and in *parameters*; raises :class:`ParameterError` for an array."""
+    merged = dict(merged_sizes(parameters, sizes))
+    arrays = [name for name, size in merged.items() if isinstance(size, np.ndarray)]
+    if arrays:
+        raise ParameterError(
+            f"models are compared at one size at a time, got an array for {arrays[0]}; estimate takes arrays"
+        )
+    return merged
 
 
 def _check_is_mapping(parameters: object) -> None:

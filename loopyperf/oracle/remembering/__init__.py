@@ -1,1 +1,0 @@
-"""What was found of kernels, kept: in memory, in files, by what a program is."""

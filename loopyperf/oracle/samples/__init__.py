@@ -1,1 +1,0 @@
-"""Parts of kernels, run: what the sampled model is told."""

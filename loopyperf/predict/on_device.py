@@ -1,0 +1,247 @@
+"""Predictions by models of a device: the kernel's graphs are built at each size, unless the answer is cached.
+
+What is cached is the answer at one size. It depends on the program, the size and what is stated, on all parameters of
+the device, and on the model, or all of the fit but when it was made.
+
+Where it is unsure which private arrays the compiler keeps in registers, there is a time for either place. A second
+analysis costs as much as the first one without the source graphs, and is made where something is unsure only.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+from msgspec import structs
+from numpy.typing import NDArray
+
+from loopyperf.calibration.fits import Fit
+from loopyperf.calibration.intervals.uncertainty import Uncertainty
+from loopyperf.counts.closed_forms.evaluation import integer_array
+from loopyperf.device.description import Device
+from loopyperf.errors import LoopyperfError
+from loopyperf.models import DEVICE_MODELS, find_fitted_model
+from loopyperf.models.exact_sum import Seconds, adding_up
+from loopyperf.models.on_device.pipeline_shares import pipeline_shares
+from loopyperf.models.on_device.timed_launch import TimedKernel
+from loopyperf.models.result import NO_INTERVAL, Alternative, Breakdown, Estimate, ModelTime, Row, common
+from loopyperf.models.transcription import Answer, read, transcribed
+from loopyperf.pipeline.machine_code import machine_code
+from loopyperf.predict.analysis import found_once, prepared
+from loopyperf.predict.cache.recent import Kind
+from loopyperf.predict.case import Case, common_shape
+from loopyperf.predict.instruction_graph import timed_kernel
+from loopyperf.predict.intervals import extrapolations, interval
+from loopyperf.predict.predictor import Predictor
+from loopyperf.units import listed
+
+Time = Callable[[TimedKernel], ModelTime]
+Interval = tuple[Seconds, Seconds]
+SIMULATED = "pipeline"
+"""the model that simulates"""
+NAMED = 3
+"""arrays that a sentence names, at most"""
+ANSWERS = Kind[Answer]("answer", 4096, transcribed, read)
+"""some kilobytes each in memory"""
+COUNTING = "executed"
+"""graphs have what is executed"""
+NOT_FITTED = f"{NO_INTERVAL}the model rests on the device's description, and was fitted to no measurements"
+
+
+@dataclass(frozen=True, eq=False)
+class DevicePredictor(Predictor):
+    """A model of a device, or a fit of its pipelines: arithmetic on the kernel's timed graphs, built at each size."""
+
+    device_parameters: Device
+    fit: Fit | None = field(default=None, kw_only=True)
+    """of the pipelines of the device; None for a model that is not fitted"""
+    alternatives: bool = field(default=True, kw_only=True)
+    """whether to predict the time for the other placement of private arrays too, where the placement is unsure"""
+
+    def predict(self, case: Case) -> Estimate:
+        """Return how long *case* takes; see :func:`loopyperf.estimate`."""
+        return device_estimate(self, case, *answered_at(case, self._answer))
+
+    def time(self, kernel: TimedKernel) -> ModelTime:
+        """Return how long *kernel* takes, in seconds, without alternatives."""
+        if self.fit is not None:
+            return time_by_pipelines(self.fit, kernel)
+        answer = DEVICE_MODELS[self.model].time(kernel)
+        return replace(answer, notes=(*answer.notes, NOT_FITTED))
+
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """Return that of the fit; None where there is none."""
+        return None if self.fit is None else self.fit.uncertainty
+
+    def warm_up(self) -> None:
+        """Compile the simulator, which takes seconds, where the model simulates."""
+        if self.model == SIMULATED:
+            machine_code()
+
+    def _answer(self, case: Case) -> Answer:
+        """Return the kernel's name, and what the model says of it at one size; it is cached by all it depends on."""
+        fit = None if self.fit is None else structs.replace(self.fit, created=None)
+        asked = (self.model, fit, self.alternatives, self.device_parameters, case.typical, case.sizes)
+        return found_once(ANSWERS, case.kernel, asked, lambda: self._timed_answer(case))
+
+    def _timed_answer(self, case: Case) -> Answer:
+        kernel = timed_kernel(case.kernel, self.device_parameters, case.typical, case.sizes)
+        return kernel.graphs.kernel, with_alternatives(kernel, self.time, are_asked=self.alternatives)
+
+
+def time_by_pipelines(fit: Fit, kernel: TimedKernel) -> ModelTime:
+    """Return how long *kernel* takes by a *fit* of the pipelines of its device, with what there is to say of it."""
+    shares = pipeline_shares(kernel)
+    answer = find_fitted_model(fit.model).time(fit, shares)
+    spread, unlike = interval(fit, shares, answer.seconds)
+    free = (f"no weight for {name!r} in the fit: taken as described" for name in answer.unfitted)
+    return replace(answer, interval=spread, notes=(*kernel.notes, *free, *extrapolations(fit, shares), *unlike))
+
+
+def device_estimate(predictor: Predictor, case: Case, kernel: str, answer: ModelTime) -> Estimate:
+    """Return the *answer* of a model of executed instructions about *case* as an estimate of *kernel*."""
+    return Estimate(
+        kernel=kernel,
+        sizes=dict(case.sizes),
+        device=predictor.device,
+        model=predictor.model,
+        counting=COUNTING,
+        seconds=answer.seconds,
+        breakdown=answer.breakdown,
+        interval=answer.interval,
+        notes=(*predictor.notes, *answer.notes),
+        unsure=answer.unsure,
+        alternatives=answer.alternatives,
+        left_out=answer.left_out,
+        typical=dict(case.typical or {}),
+        columns=answer.columns,
+    )
+
+
+def answered_at(case: Case, answer: Callable[[Case], Answer]) -> Answer:
+    """Return what *answer* says of *case*; where any of its sizes is an array, of all sizes as one batch.
+
+    Costs are then by property alone.
+    """
+    sizes = case.sizes
+    arrays = {
+        name: integer_array(name, cast("object", size)) for name, size in sizes.items() if isinstance(size, np.ndarray)
+    }
+    if not arrays:
+        return answer(case)
+    shape = common_shape({name: array.shape for name, array in arrays.items()})
+    every = {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
+    points = [{name: int(array.flat[place]) for name, array in every.items()} for place in range(int(np.prod(shape)))]
+    if not points:
+        return prepared(case.kernel).name, ModelTime(np.zeros(shape), Breakdown(()))
+    answers = [answer(replace(case, sizes={**sizes, **point})) for point in points]
+    return answers[0][0], _together([each for _, each in answers], shape)
+
+
+def _together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> ModelTime:
+    names = dict.fromkeys(row.property for answer in answers for row in answer.breakdown.rows)
+    costs = [{cost.property: cost for cost in answer.breakdown.costs()} for answer in answers]
+
+    def over(values: list[Any]) -> NDArray[Any]:
+        return np.array(values, dtype=np.float64).reshape(shape)
+
+    of_each = [[known.get(name) for known in costs] for name in names]
+    seconds, parts = adding_up([over([0.0 if cost is None else cost.seconds for cost in each]) for each in of_each])
+    rows: list[Row] = []
+    for name, found, part in zip(names, of_each, parts, strict=True):
+        counts = over([0 if cost is None else cost.count for cost in found])
+        rows.append(Row(name, "", counts, common(cost.each for cost in found if cost is not None), part))
+    notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
+    ends = [answer.interval for answer in answers if answer.interval is not None]
+    spread = (over([low for low, _ in ends]), over([high for _, high in ends])) if len(ends) == len(answers) else None
+    unsure = tuple(dict.fromkeys(name for answer in answers for name in answer.unsure))
+    return ModelTime(
+        seconds,
+        Breakdown(tuple(rows)),
+        notes=notes,
+        interval=spread,
+        unsure=unsure,
+        alternatives=together(answers, shape),
+        left_out=tuple(dict.fromkeys(name for answer in answers for name in answer.left_out)),
+        columns=answers[0].columns,
+    )
+
+
+# {{{ private arrays that may live elsewhere
+
+
+def with_alternatives(kernel: TimedKernel, time: Time, *, are_asked: bool = True) -> ModelTime:
+    """Return what *time* says of *kernel*, with the times that it takes if unsure private arrays live elsewhere.
+
+    Where it is unsure of several, all of them are taken to be in registers, or in private memory. The interval, where
+    there is one, is from the lowest to the highest end of all. What has no answer for the other place is in the notes.
+    Where the other times are not asked for, it is only said of which arrays it is unsure.
+    """
+    answer = time(kernel)
+    found: list[Alternative] = []
+    spreads = [answer.interval]
+    notes: list[str] = []
+    for other in kernel.alternatives if are_asked else ():
+        arrays = moved(kernel, other)
+        assumption = f"{in_words(arrays)} in {other.placement}"
+        try:
+            otherwise = time(other)
+        except LoopyperfError as error:
+            notes.append(f"no time if {assumption}: {error}")
+            continue
+        reasons = dict.fromkeys(kernel.unsure[name].reason for name in arrays)
+        found.append(Alternative(otherwise.seconds, arrays, assumption, "; ".join(reasons)))
+        spreads.append(otherwise.interval)
+    return replace(
+        answer,
+        interval=_from_lowest_to_highest(spreads),
+        notes=(*answer.notes, *notes),
+        unsure=tuple(kernel.unsure),
+        alternatives=tuple(found),
+    )
+
+
+def moved(kernel: TimedKernel, other: TimedKernel) -> tuple[str, ...]:
+    """Return the private arrays that live in one place in *kernel*, and in another one in *other*."""
+    return tuple(
+        name
+        for name, array in kernel.unsure.items()
+        if array.is_in_memory_by(kernel.placement) != array.is_in_memory_by(other.placement)
+    )
+
+
+def in_words(arrays: Sequence[str]) -> str:
+    """Return the subject of a sentence on *arrays*, with its verb."""
+    if len(arrays) == 1:
+        return f"the private array {arrays[0]} is"
+    return f"the private arrays {listed(arrays, NAMED)} are"
+
+
+def _from_lowest_to_highest(spreads: Sequence[Interval | None]) -> Interval | None:
+    known = [each for each in spreads if each is not None]
+    if len(known) < len(spreads):
+        return None
+    return min((low for low, _ in known), key=float), max((high for _, high in known), key=float)
+
+
+def together(answers: Sequence[ModelTime], shape: tuple[int, ...]) -> tuple[Alternative, ...]:
+    """Return the alternatives of *answers* at several sizes as those of one batch of a *shape*.
+
+    At a size without an alternative, its time is that of the answer.
+    """
+    every = [{each.assumption: each for each in answer.alternatives} for answer in answers]
+    found: list[Alternative] = []
+    for assumption in dict.fromkeys(name for of_size in every for name in of_size):
+        times = [
+            of_size[assumption].seconds if assumption in of_size else answer.seconds
+            for of_size, answer in zip(every, answers, strict=True)
+        ]
+        told = [of_size[assumption] for of_size in every if assumption in of_size]
+        reasons = "; ".join(dict.fromkeys(each.reason for each in told))
+        seconds = np.array(times, dtype=np.float64).reshape(shape)
+        found.append(Alternative(seconds, told[0].arrays, assumption, reasons))
+    return tuple(found)
+
+
+# }}}

@@ -1,0 +1,73 @@
+"""The contract of all predictors: a :class:`loopyperf.Case` goes in, an :class:`loopyperf.Estimate` comes out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from loopyperf.calibration.intervals.uncertainty import Uncertainty
+from loopyperf.device.description import Device
+from loopyperf.device.library import a_processor
+from loopyperf.device.names import is_processor
+from loopyperf.group_resources import Group
+from loopyperf.kernel import Program
+from loopyperf.models.result import Estimate
+from loopyperf.predict.analysis import prepared_group
+from loopyperf.predict.case import Case, merged_sizes
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor(ABC):
+    """A model bound to its fit or its device; picklable, unless it executes kernels.
+
+    Call it with a kernel and sizes, or give :meth:`predict` a :class:`loopyperf.Case`. What is called like an option
+    of the call goes through ``parameters``.
+    """
+
+    model: str
+    """name of the model"""
+    device: str
+    """short name of the device, e.g. ``"nvidia-v100"``"""
+    device_parameters: Device | None
+    """published parameters of the device; None where there are none"""
+    notes: tuple[str, ...] = ()
+    """about the choice of the model and the fit, in sentences; every estimate has them"""
+
+    executes_kernels: ClassVar[bool] = False
+    """whether it executes a part of the kernel to predict the whole"""
+
+    @abstractmethod
+    def predict(self, case: Case) -> Estimate:
+        """Return how long *case* takes, in seconds; arrays of sizes give arrays of seconds.
+
+        Raises :class:`LoopyperfError` with the reason where there is no answer (see :func:`loopyperf.estimate`).
+        """
+
+    def __call__(
+        self,
+        program: Program,
+        /,
+        *,
+        typical: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        **sizes: Any,
+    ) -> Estimate:
+        """Return how long *program* takes at *sizes*, in seconds; see :func:`loopyperf.estimate`."""
+        return self.predict(Case(program, merged_sizes(parameters, sizes), typical))
+
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """Return how far its fit was off on kernel classes that were held out; None where that is not known."""
+        return None
+
+    @property
+    def limits(self) -> Device | None:
+        """Return whose limits the groups of a kernel must keep, PoCL's for processors; None where none are known."""
+        return self.device_parameters or (a_processor() if is_processor(self.device) else None)
+
+    def group(self, case: Case) -> Group:
+        """Return what a group of *case* takes once Loopy has prepared the kernel."""
+        return prepared_group(case.kernel)
+
+    def warm_up(self) -> None:  # noqa: B027 - most have nothing to do
+        """Do once what would slow down the first answer, such as compiling the simulator."""
