@@ -214,7 +214,7 @@ def test_estimating_needs_neither_scipy_nor_pyopencl():
 
 OFFENDING = """
 import loopyperf.cli.program
-from loopyperf.oracle import estimate
+from loopyperf.predict import estimate
 from ..calibration.fits import Fit
 import click
 
