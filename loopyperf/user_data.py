@@ -2,8 +2,10 @@
 
 import os
 import warnings
+from collections.abc import Hashable
 from functools import cache
 from pathlib import Path
+from time import time_ns
 
 import platformdirs
 
@@ -12,6 +14,11 @@ from loopyperf.files import is_folder, is_there, said
 
 DATA_VARIABLE = "LOOPYPERF_DATA"
 """Environment variable that names another folder for a person's own data, for tests and clusters."""
+
+LOOKED_UP = ("devices", "fits", "learned")
+"""folders of what is found by name"""
+SETTLED = 100_000_000
+"""nanoseconds after which a file that is written again surely has another time of its last change"""
 
 
 def user_data() -> Path:
@@ -38,6 +45,25 @@ def user_data_name() -> str:
 def _usual_folder(*_: str | None) -> str:
     """Return where the system has such data; asked for once for each value of the variables that name a home."""
     return platformdirs.user_data_dir("loopyperf")
+
+
+def user_data_stamp() -> Hashable | None:
+    """Return what differs once a file is added, edited or removed where a person's fits, devices and models lie.
+
+    None where one has changed so recently that its next change may have the same time.
+    """
+    found: list[object] = [user_data_name()]
+    newest = 0
+    for name in LOOKED_UP:
+        for folder, _, files in os.walk(f"{found[0]}/{name}"):
+            for path in (folder, *(f"{folder}/{file}" for file in files)):
+                try:
+                    state = os.stat(path)  # noqa: PTH116 - a string will do
+                except OSError:
+                    return None
+                newest = max(newest, state.st_mtime_ns, state.st_ctime_ns)
+                found.append((path, state.st_mtime_ns, state.st_size, state.st_ino))
+    return tuple(found) if time_ns() - newest > SETTLED else None
 
 
 def names_in(folder: str | os.PathLike[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """How long does a kernel take? :func:`predictor` resolves names, once; :func:`estimate` does that and predicts."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +17,8 @@ from loopyperf.calibration.library import find_fit
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.device.description import Device
-from loopyperf.device.library import DeviceChoice, description_or_none, load_device
+from loopyperf.device.library import DeviceChoice, load_device
+from loopyperf.device.names import is_path
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import Program
 from loopyperf.measurement.backends import RUNNING
@@ -27,6 +28,7 @@ from loopyperf.models.result import Estimate
 from loopyperf.predict.by_counts import CountsPredictor
 from loopyperf.predict.case import Case, merged_sizes
 from loopyperf.predict.choice import (
+    DEVICE_VARIABLE,
     WITHOUT_FIT,
     FitChoice,
     chosen_device,
@@ -40,6 +42,7 @@ from loopyperf.predict.corrected import CorrectedPredictor, chosen_learned
 from loopyperf.predict.on_device import DevicePredictor
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import BackendChoice, SampledPredictor, opened_for_parts
+from loopyperf.user_data import user_data_stamp
 
 
 def estimate(
@@ -102,17 +105,8 @@ def estimate(
     - A learned model raises :class:`ModelInputError` for features that it was not taught, and :class:`LoopyperfError`
       without scikit-learn.
     """
-    bound = predictor(
-        device=device,
-        model=model,
-        fit=fit,
-        backend=backend,
-        counting=counting,
-        on_unknown=on_unknown,
-        alternatives=alternatives,
-        arguments=arguments,
-    )
-    return bound.predict(Case(program, merged_sizes(parameters, sizes), typical))
+    given = _Given(device, fit, backend, counting, on_unknown, alternatives, arguments)
+    return _latest_predictor(model, given).predict(Case(program, merged_sizes(parameters, sizes), typical))
 
 
 def predictor(
@@ -134,8 +128,12 @@ def predictor(
     Names, files and backends are resolved here, once; the options are those of :func:`loopyperf.estimate`, which
     raises the same errors for them.
     """
-    given = _Given(device, fit, backend, counting, on_unknown, alternatives, arguments)
+    return _bound(model, _Given(device, fit, backend, counting, on_unknown, alternatives, arguments))
+
+
+def _bound(model: str | None, given: "_Given") -> Predictor:
     given.check_types(model)
+    fit = given.fit
     if model is not None:
         return _BINDERS[type(find_model(model))](model, given)
     if fit is None:
@@ -153,6 +151,27 @@ def record_of(fit: FitChoice | Learned) -> Fit | Learned:
     document = read_document(Path(path), "fit", "give the path of a fit or of a learned model")
     model = cast("dict[str, object]", document).get("model") if isinstance(document, dict) else None
     return load_learned(path) if isinstance(MODELS.get(str(model)), LearnedModel) else find_fit("", path=path)
+
+
+def _latest_predictor(model: str | None, given: "_Given") -> Predictor:
+    """Return the predictor for names that are looked up in files: a recent one, while these files are as they were."""
+    device = given.device
+    is_named = device is None or (isinstance(device, str) and not is_path(device))
+    stamp = user_data_stamp() if is_named and given.fit is given.backend is given.arguments is None else None
+    if stamp is None:
+        return _bound(model, given)
+    asked = (model, given, os.environ.get(DEVICE_VARIABLE), os.environ.get("PYOPENCL_CTX"), stamp)
+    if asked not in _latest:
+        found = _bound(model, given)
+        if len(_latest) >= LATEST:
+            _latest.clear()
+        _latest[asked] = found
+    return _latest[asked]
+
+
+LATEST = 64
+"""predictors that are kept"""
+_latest: dict[Hashable, Predictor] = {}
 
 
 # {{{ what is given
@@ -217,16 +236,16 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
 # {{{ binding a model to what it needs
 
 
-def _usual(given: _Given) -> Predictor:
+def _usual(given: "_Given") -> Predictor:
     """Return the predictor where neither a model nor a fit is named: the best fit, else the device's parameters."""
     record, notes = usual_answer(given.device, _of_fit(given))
     if isinstance(record, Fit):
         return _by_fit(record, notes, given)
     given.check_unused(repr(WITHOUT_FIT), "arguments", "counting", "on_unknown")
-    return DevicePredictor(WITHOUT_FIT, record.slug, record, notes, alternatives=given.alternatives)
+    return DevicePredictor(WITHOUT_FIT, record.slug, notes, parameters=record, alternatives=given.alternatives)
 
 
-def _fitted(model: str | None, given: _Given) -> Predictor:
+def _fitted(model: str | None, given: "_Given") -> Predictor:
     """Return the predictor by the fit that is given, or that there is of *model* for the device."""
     backend, device = _of_fit(given), given.device
     if isinstance(given.fit, Learned):
@@ -241,34 +260,31 @@ def _fitted(model: str | None, given: _Given) -> Predictor:
     return _by_fit(chosen_fit(model, device, given.fit, backend), (), given)
 
 
-def _by_fit(fit: Fit, notes: tuple[str, ...], given: _Given) -> Predictor:
+def _by_fit(fit: Fit, notes: tuple[str, ...], given: "_Given") -> Predictor:
     slim = structs.replace(fit, residuals=(), coverage=(), cross_validation=None)
     given.check_unused(repr(fit.model), "arguments")
     if fit.basis == "counts":
         counting = given.counting or fit.counting
-        parameters = description_or_none(fit.slug)
-        return CountsPredictor(
-            fit.model, fit.slug, parameters, notes, fit=slim, counting=counting, on_unknown=given.on_unknown
-        )
+        return CountsPredictor(fit.model, fit.slug, notes, fit=slim, counting=counting, on_unknown=given.on_unknown)
     given.check_unused("a fit of pipelines", "counting", "on_unknown")
     parameters = told_device(fit) or load_device(fit.described_as or fit.slug)  # which says what is missing
-    return DevicePredictor(fit.model, fit.slug, parameters, notes, fit=slim, alternatives=given.alternatives)
+    return DevicePredictor(fit.model, fit.slug, notes, parameters=parameters, fit=slim, alternatives=given.alternatives)
 
 
-def _on_device(model: str, given: _Given) -> Predictor:
+def _on_device(model: str, given: "_Given") -> Predictor:
     given.check_unused(repr(model), "fit", "backend", "arguments", "counting", "on_unknown")
     parameters = chosen_device(given.device)
-    return DevicePredictor(model, parameters.slug, parameters, alternatives=given.alternatives)
+    return DevicePredictor(model, parameters.slug, parameters=parameters, alternatives=given.alternatives)
 
 
-def _sampled(model: str, given: _Given) -> Predictor:
+def _sampled(model: str, given: "_Given") -> Predictor:
     given.check_unused(repr(model), "fit", "counting", "on_unknown")
     machine = opened_for_parts(given.backend, given.device)
     slug = machine.environment.slug
-    return SampledPredictor(model, slug, description_or_none(slug), machine=machine, arguments=given.arguments)
+    return SampledPredictor(model, slug, machine=machine, arguments=given.arguments)
 
 
-def _corrected(model: str, given: _Given) -> Predictor:
+def _corrected(model: str, given: "_Given") -> Predictor:
     given.check_unused("a learned model", "counting", "on_unknown")
     fit, device = given.fit, given.device
     if isinstance(fit, Fit):
@@ -280,12 +296,10 @@ def _corrected(model: str, given: _Given) -> Predictor:
     else:
         learned = chosen_learned(name, fit, "" if name or fit else meant_device())
     slug = learned.record.slug
-    return CorrectedPredictor(
-        model, slug, description_or_none(slug), learned=learned, machine=machine, arguments=given.arguments
-    )
+    return CorrectedPredictor(model, slug, learned=learned, machine=machine, arguments=given.arguments)
 
 
-def _of_fit(given: _Given) -> str | None:
+def _of_fit(given: "_Given") -> str | None:
     """Return the backend that a fit was measured through; raises :class:`ParameterError` for what is not one's name."""
     _check_type("backend", given.backend, "a name", str)
     if given.backend is None or given.backend in RUNNING:

@@ -52,7 +52,8 @@ NOT_FITTED = f"{NO_INTERVAL}the model rests on the device's description, and was
 class DevicePredictor(Predictor):
     """A model of a device, or a fit of its pipelines: arithmetic on the kernel's timed graphs, built at each size."""
 
-    device_parameters: Device
+    parameters: Device = field(kw_only=True)
+    """of the device"""
     fit: Fit | None = field(default=None, kw_only=True)
     """of the pipelines of the device; None for a model that is not fitted"""
     alternatives: bool = field(default=True, kw_only=True)
@@ -70,6 +71,11 @@ class DevicePredictor(Predictor):
         return replace(answer, notes=(*answer.notes, NOT_FITTED))
 
     @property
+    def device_parameters(self) -> Device:
+        """Return the parameters that the model uses."""
+        return self.parameters
+
+    @property
     def uncertainty(self) -> Uncertainty | None:
         """Return that of the fit; None where there is none."""
         return None if self.fit is None else self.fit.uncertainty
@@ -82,11 +88,11 @@ class DevicePredictor(Predictor):
     def _answer(self, case: Case) -> Answer:
         """Return the kernel's name, and what the model says of it at one size; it is cached by all it depends on."""
         fit = None if self.fit is None else structs.replace(self.fit, created=None)
-        asked = (self.model, fit, self.alternatives, self.device_parameters, case.typical, case.sizes)
+        asked = (self.model, fit, self.alternatives, self.parameters, case.typical, case.sizes)
         return found_once(ANSWERS, case.kernel, asked, lambda: self._timed_answer(case))
 
     def _timed_answer(self, case: Case) -> Answer:
-        kernel = timed_kernel(case.kernel, self.device_parameters, case.typical, case.sizes)
+        kernel = timed_kernel(case.kernel, self.parameters, case.typical, case.sizes)
         return kernel.graphs.kernel, with_alternatives(kernel, self.time, are_asked=self.alternatives)
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.device.description import Device
-from loopyperf.device.library import a_processor
+from loopyperf.device.library import a_processor, description_or_none
 from loopyperf.device.names import is_processor
 from loopyperf.group_resources import Group
 from loopyperf.kernel import Program
@@ -28,8 +28,6 @@ class Predictor(ABC):
     """name of the model"""
     device: str
     """short name of the device, e.g. ``"nvidia-v100"``"""
-    device_parameters: Device | None
-    """published parameters of the device; None where there are none"""
     notes: tuple[str, ...] = ()
     """about the choice of the model and the fit, in sentences; every estimate has them"""
 
@@ -54,6 +52,11 @@ class Predictor(ABC):
     ) -> Estimate:
         """Return how long *program* takes at *sizes*, in seconds; see :func:`loopyperf.estimate`."""
         return self.predict(Case(program, merged_sizes(parameters, sizes), typical))
+
+    @property
+    def device_parameters(self) -> Device | None:
+        """Return the published parameters of the device; None where there are none."""
+        return description_or_none(self.device)
 
     @property
     def uncertainty(self) -> Uncertainty | None:

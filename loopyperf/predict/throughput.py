@@ -1,7 +1,7 @@
 """At which size does another subsystem decide? Bounds of throughput, symbolic in the sizes of a kernel."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pymbolic.primitives as prim
@@ -31,11 +31,12 @@ THROUGHPUT = "throughput"
 class ThroughputPredictor(Predictor):
     """The time that a kernel takes at least by its counts alone, whatever the compiler makes of it."""
 
-    device_parameters: Device
+    parameters: Device = field(kw_only=True)
+    """of the device"""
 
     def predict(self, case: Case) -> Estimate:
         """Return the least time of *case*, in seconds; see :meth:`ThroughputBounds.at_least`."""
-        bounds = throughput_bounds(case.kernel, device=self.device_parameters, typical=case.typical)
+        bounds = throughput_bounds(case.kernel, device=self.parameters, typical=case.typical)
         seconds = bounds.at_least(**case.sizes)
         answer = ModelTime(seconds, Breakdown((Row(THROUGHPUT, "", 1, seconds, seconds),)), left_out=())
         return device_estimate(self, case, prepared(case.kernel).name, answer)

@@ -140,7 +140,7 @@ def with_samples(learned: lpp.Learned, samples_at, monkeypatch: pytest.MonkeyPat
     """A predictor by *learned* on a machine that takes these samples."""
     monkeypatch.setattr(corrected, "samples_of", lambda case, *_: taken(samples_at(case.sizes)))
     machine = SimpleNamespace(environment=SimpleNamespace(slug=learned.record.slug))
-    return corrected.CorrectedPredictor("learned", learned.record.slug, None, learned=learned, machine=machine)
+    return corrected.CorrectedPredictor("learned", learned.record.slug, learned=learned, machine=machine)
 
 
 def test_with_samples_the_sampled_model_is_corrected(rows: list[lpp.Measured], monkeypatch: pytest.MonkeyPatch):

@@ -92,8 +92,8 @@ def bound_of(predictor: Predictor, name: str) -> Predictor:
     if parameters is None:
         raise ParameterError(f"bounds need a description of the device, and {slug!r} has none: leave them out")
     if name in DEVICE_MODELS:
-        return DevicePredictor(name, slug, parameters, alternatives=False)
-    return ThroughputPredictor(name, slug, parameters)
+        return DevicePredictor(name, slug, parameters=parameters, alternatives=False)
+    return ThroughputPredictor(name, slug, parameters=parameters)
 
 
 def without_notes(predictor: Predictor) -> Predictor:
