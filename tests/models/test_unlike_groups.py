@@ -19,7 +19,7 @@ import loopyperf as lpp
 from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.on_device.pipeline_shares import busy_seconds
 from loopyperf.models.on_device.timed_launch import TimedKernel
-from loopyperf.oracle.instruction_graph import timed_kernel
+from loopyperf.predict.instruction_graph import timed_kernel
 
 DEVICE = lpp.load_device("nvidia-titan-v")
 CORES = 80
