@@ -12,7 +12,7 @@ import loopyperf as lpp
 from loopyperf.errors import ParameterError
 from loopyperf.idg.warps.warp import Warp
 from loopyperf.kernel import load_kernel
-from loopyperf.oracle.made_case import made_case
+from loopyperf.predict.sampled import made_case
 
 AUTO: dict[str, Any] = {"dim_tags": "stride:auto,stride:auto", "offset": lp.auto}
 SIZES: dict[str, Any] = {"n": 64, "m": 512}
