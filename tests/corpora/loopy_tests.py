@@ -117,7 +117,7 @@ def _sorted_out(recorded: Path) -> Harvest:
 def _recordings(recorded: Path) -> Iterator[Specimen]:
     """Yield what was recorded, in the order of the tests, one specimen for each entry point."""
     for path in sorted(recorded.iterdir(), key=lambda path: path.stat().st_mtime_ns):
-        test, pickled = pickle.loads(path.read_bytes())
+        test, pickled, _ = pickle.loads(path.read_bytes())
         whole = Specimen(DEVICE.sub("", test).replace("[]", ""), pickled)
         names = sorted(whole.unit().entrypoints)
         if len(names) < 2:

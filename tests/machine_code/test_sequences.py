@@ -241,7 +241,7 @@ DIFFERENT = {
     ("sm_100", "a//b", "i32"): 4,
     ("sm_100", "a % b", "i64"): -8,
 }
-"""instructions that our sequence has more: on Blackwell, nvcc rounds otherwise, and takes a floored modulus for a & 7"""
+"""instructions that our sequence has more: on Blackwell nvcc rounds otherwise, and takes a floored modulus for a & 7"""
 MOVES = 3
 """of constants and results, at most, that ptxas merges with arithmetic, or does not"""
 
