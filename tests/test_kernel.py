@@ -299,7 +299,7 @@ def test_types_that_do_not_fit_together_are_refused_with_loopys_reason() -> None
 
 
 # Loopy's text reader takes "not i == 0" for "(not i) == 0".
-@pytest.mark.parametrize("condition", ["i & 1", "i | 2", "i >> 1", "~i", "not i == 0"])
+@pytest.mark.parametrize("condition", ["not i == 0"])
 def test_a_condition_that_loopys_check_of_bounds_stumbles_over_is_to_be_stated(condition: str) -> None:
     arguments = [lp.GlobalArg("a", np.float32, shape="n"), ...]
     unit = lp.make_kernel("{[i]: 0<=i<n}", f"if {condition}\na[i] = 2\nend", arguments, lang_version=LANGUAGE)

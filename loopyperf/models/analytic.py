@@ -31,7 +31,9 @@ from loopyperf.models.result import Row
 from loopyperf.models.workload import CyclesOfRun, Floats, Sides
 
 LITTLE = 0.1
-"""share of the work: groups with less are taken as the others are"""
+"""of the work of the groups with the same make-up that do most: those that do less are taken as the others are"""
+CLASSES = 16
+"""make-ups that a model is asked about, at most; of more, some that are spread over all by their work"""
 SOME = 8
 """groups of a core: beyond that, a part of another one takes as long as by Volkov's model"""
 MANY = 16
@@ -180,8 +182,12 @@ class UnlikeGroups:
             load = times * batch.groups * batch.value(self.dealt.loads)
             totals[batch.mean] = totals.get(batch.mean, 0.0) + load
         self.mean = sum(totals.values()) / launch.batches.executions / launch.device.cores
-        much = {make_up: total for make_up, total in totals.items() if total >= LITTLE * sum(totals.values())}
-        self.shares = {make_up: total / sum(much.values()) for make_up, total in much.items()}
+        most = max(totals.values(), default=0.0)
+        much = [make_up for make_up, total in totals.items() if total >= LITTLE * most]
+        much.sort(key=lambda make_up: self.dealt.loads[make_up])
+        some = much[:: -(-len(much) // CLASSES)]
+        work = sum(totals[make_up] for make_up in some) or 1.0
+        self.shares = {make_up: totals[make_up] / work for make_up in some}
 
     def cycles(self) -> float:
         """Return how many cycles an execution of the launch takes.

@@ -15,6 +15,7 @@ class Case:
     """A kernel at given sizes, with what its source does not tell."""
 
     kernel: Program
+    """a Loopy program"""
     sizes: Mapping[str, Any]
     """values of the kernel's integer parameters, by name; arrays for a batch"""
     typical: Mapping[str, Any] | None = None

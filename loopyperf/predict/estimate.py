@@ -105,8 +105,9 @@ def estimate(
     - A learned model raises :class:`ModelInputError` for features that it was not taught, and :class:`LoopyperfError`
       without scikit-learn.
     """
+    case = Case(program, merged_sizes(parameters, sizes), typical)
     given = _Given(device, fit, backend, counting, on_unknown, alternatives, arguments)
-    return _latest_predictor(model, given).predict(Case(program, merged_sizes(parameters, sizes), typical))
+    return _latest_predictor(model, given).predict(case)
 
 
 def predictor(
@@ -128,11 +129,12 @@ def predictor(
     Names, files and backends are resolved here, once; the options are those of :func:`loopyperf.estimate`, which
     raises the same errors for them.
     """
-    return _bound(model, _Given(device, fit, backend, counting, on_unknown, alternatives, arguments))
+    given = _Given(device, fit, backend, counting, on_unknown, alternatives, arguments)
+    given.check_types(model)
+    return _bound(model, given)
 
 
 def _bound(model: str | None, given: "_Given") -> Predictor:
-    given.check_types(model)
     fit = given.fit
     if model is not None:
         return _BINDERS[type(find_model(model))](model, given)
@@ -155,12 +157,13 @@ def record_of(fit: FitChoice | Learned) -> Fit | Learned:
 
 def _latest_predictor(model: str | None, given: "_Given") -> Predictor:
     """Return the predictor for names that are looked up in files: a recent one, while these files are as they were."""
-    device = given.device
-    is_named = device is None or (isinstance(device, str) and not is_path(device))
+    given.check_types(model)
+    device = os.environ.get(DEVICE_VARIABLE, "") if given.device is None else given.device
+    is_named = isinstance(device, str) and not is_path(device)
     stamp = user_data_stamp() if is_named and given.fit is given.backend is given.arguments is None else None
     if stamp is None:
         return _bound(model, given)
-    asked = (model, given, os.environ.get(DEVICE_VARIABLE), os.environ.get("PYOPENCL_CTX"), stamp)
+    asked = (model, given, device, os.environ.get("PYOPENCL_CTX"), stamp)
     if asked not in _latest:
         found = _bound(model, given)
         if len(_latest) >= LATEST:

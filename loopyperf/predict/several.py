@@ -68,8 +68,10 @@ def device_for(device: DeviceChoice | None, record: Record | None) -> tuple[str,
 
 def check_is_asked(record: Record | None, slugs: Iterable[str]) -> None:
     """Raise :class:`FitFileError` where none of the devices called *slugs* is that of *record*."""
+    if record is None:
+        return
     asked = list(slugs)
-    if record is not None and not any(is_one_device(slug, slug_of_record(record)) for slug in asked):
+    if not any(is_one_device(slug, slug_of_record(record)) for slug in asked):
         raise FitFileError(
             f"the fit is for the device {slug_of_record(record)!r}, but {', '.join(map(repr, asked))} was asked for; "
             "name its device too, or leave the fit out"

@@ -344,7 +344,7 @@ def test_a_width_that_is_none_is_as_good_as_not_stated(columns: str):
 def test_a_model_that_runs_the_kernel_needs_a_backend():
     refused = run("estimate", DOUBLED, "--set", "n=1000", "--model", "sampled")
     assert refused.exit_code == 1
-    assert "needs a device to run it on: give --backend cuda or --backend opencl" in refused.stderr
+    assert "executes a part of the kernel: give --backend cuda or --backend opencl" in refused.stderr
 
 
 @pytest.mark.filterwarnings("ignore::loopyperf.errors.LoopyperfWarning")

@@ -130,7 +130,7 @@ def test_an_answer_is_no_wider_than_the_terminal_and_nothing_of_it_is_cut(
     printed = answer(line.replace(" --json", "")).stdout
     assert max(map(len, printed.splitlines())) <= WIDTH
     assert "…" not in printed
-    assert "..." not in " ".join(printed.split()).replace("--model ... asks another one", "")
+    assert "..." not in " ".join(printed.split()).replace("(--model ... selects another)", "")
 
 
 @pytest.mark.parametrize("line", EXAMPLES)

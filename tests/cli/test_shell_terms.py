@@ -128,4 +128,4 @@ def test_notes_of_an_answer_do_so_too(own_data: Path) -> None:
     shown = run("estimate", f"{KERNELS}:doubled", "--set", "n=64", "--device", "two").stdout
     assert said + "--backend ... names one" in shown
     told = run("estimate", f"{KERNELS}:doubled", "--set", "n=64", "--device", "nvidia-v100").stdout
-    assert "answers by its description; --model ... asks another one" in told
+    assert "published device parameters (--model ... selects another)" in told

@@ -193,9 +193,9 @@ def test_a_property_without_a_weight_is_free_and_named(model: FittedModel):
 
 @pytest.mark.parametrize("name", OF_DEVICE)
 def test_a_model_that_knows_the_device_takes_no_fit(name: str):
-    with pytest.raises(ParameterError, match="is not fitted: leave fit out"):
+    with pytest.raises(ParameterError, match="is not fitted; drop fit="):
         lpp.estimate(kernel(batch=False), n=1000, model=name, device=DEVICE, fit=made_up_fit(name))
-    with pytest.raises(ParameterError, match="leave counting out"):
+    with pytest.raises(ParameterError, match="drop counting="):
         lpp.estimate(kernel(batch=False), n=1000, model=name, device=DEVICE, counting="paper")
 
 

@@ -40,6 +40,7 @@ class Run:
     group: int
     """their class"""
     number: int
+    """how many they are"""
     work: float = 1.0
     """work of their warps that do unequal work, relative to the mean of the class of warps"""
     longest: float = 1.0

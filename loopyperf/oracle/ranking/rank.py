@@ -290,7 +290,7 @@ def chosen_predictor(
     Raises :class:`ParameterError` if both are given, and what :func:`loopyperf.predictor` raises.
     """
     if given is None:
-        if model is not None and "samples" in find_model(model).needs:
+        if isinstance(model, str) and "samples" in find_model(model).needs:
             raise executes_kernels(model)
         return predictor_of(device=device, model=model, fit=fit, alternatives=False)
     if not (device is None and model is None and fit is None):
