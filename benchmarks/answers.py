@@ -86,7 +86,7 @@ def tests() -> Iterator[Question]:
 
 
 def of_kernel(name: str, kernel: Any, sizes: Any, devices: Sequence[str]) -> Iterator[Question]:
-    """Yield what is asked about a kernel."""
+    """Yield a question for each device and model, and for each fit."""
     for device, model in (*((device, model) for device in devices for model in DEVICE_MODELS), *FITS):
         yield f"{name} {device} {model}", partial(estimated, kernel, sizes, device, model)
 

@@ -30,12 +30,6 @@ Amount = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
 Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class Written:
-    """How many documents this process has written: who remembers what it found in files sees that there is more."""
-
-    number = 0
-
-
 def write_document(document: Document, target: Path, what: str) -> None:
     """Write *document* to *target*, making its folder; *what* it holds is said in errors.
 
@@ -51,7 +45,6 @@ def write_document(document: Document, target: Path, what: str) -> None:
     try:
         text = _text(document) + "\n"
         write_whole(target, text.encode(), makes_folders=True)
-        Written.number += 1
     except OSError as error:
         raise FitFileError(
             f"cannot write the {what} file {target}: {said(error)}; choose a path that can be written"

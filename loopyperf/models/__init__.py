@@ -8,11 +8,9 @@ from loopyperf.models import gpumech, mwp_cwp, pipeline, roofline, transit, volk
 from loopyperf.models.analytic import on_last_core, rows_by
 from loopyperf.models.aspects import ASPECTS, Aspect
 from loopyperf.models.interface import DeviceModel, FittedModel, LearnedModel, Model, SampledModel
-from loopyperf.models.learned import corrected
 from loopyperf.models.linear import linear_time
 from loopyperf.models.on_device import gpuperf_rows
 from loopyperf.models.overlap import overlap_time
-from loopyperf.models.sampling import sampled_time
 from loopyperf.models.workload import busy_sides
 
 ROOFLINE_SEES: frozenset[Aspect] = frozenset({"more than two subsystems", "issue limit", "divergent warps"})
@@ -117,12 +115,10 @@ MODELS: Mapping[str, Model] = {
         SampledModel(
             name="sampled",
             summary="the first groups are run, the others take as long for as much work (Dao)",
-            time=sampled_time,
         ),
         LearnedModel(
             name=LEARNED,
             summary="what another model leaves over, learned from features of measured kernels (Dao)",
-            time=corrected,
         ),
     )
 }

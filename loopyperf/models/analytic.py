@@ -27,13 +27,14 @@ from loopyperf.models.on_device.costs import Rows, busiest_and_rest
 from loopyperf.models.on_device.dealing import Machines
 from loopyperf.models.on_device.demand import LaunchDemand, of_groups
 from loopyperf.models.on_device.timed_launch import TimedLaunch
+from loopyperf.models.on_device.timing import Timing
 from loopyperf.models.result import Row
 from loopyperf.models.workload import CyclesOfRun, Floats, Sides
 
 LITTLE = 0.1
 """of the work of the groups with the same make-up that do most: those that do less are taken as the others are"""
 CLASSES = 16
-"""make-ups that a model is asked about, at most; of more, some that are spread over all by their work"""
+"""make-ups that a model predicts, at most; of more, a selection spread evenly by work"""
 SOME = 8
 """groups of a core: beyond that, a part of another one takes as long as by Volkov's model"""
 MANY = 16
@@ -161,7 +162,7 @@ class Dealt:
 # }}}
 
 
-# {{{ models that are told of groups that are alike
+# {{{ models of uniform groups
 
 
 class UnlikeGroups:
@@ -176,7 +177,7 @@ class UnlikeGroups:
         """Take the *launch*, and the *cycles* of one execution of a launch of groups that are alike."""
         self.launch, self.cycles_of = launch, cycles
         self.dealt = launch.evenly.once(_dealt_by_volkov)
-        self._known: dict[tuple[int, int, int], float] = {}
+        self._known: dict[tuple[Timing, int, int], float] = {}
         totals: dict[int, float] = {}
         for times, batch in launch.batches.every:
             load = times * batch.groups * batch.value(self.dealt.loads)
@@ -240,7 +241,7 @@ class UnlikeGroups:
     def _of_whole(self, launch: TimedLaunch, make_up: int, groups: int) -> float:
         if groups == 0:
             return 0.0
-        key = id(launch.timing), make_up, groups
+        key = launch.timing, make_up, groups
         if key not in self._known:
             self._known[key] = self.cycles_of(launch.like(self.launch.batches.make_ups[make_up], groups))
         return self._known[key]

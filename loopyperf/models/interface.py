@@ -1,6 +1,6 @@
 """What a model is to those who ask it: a name, what it needs, and its answer, a time with its rows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -11,7 +11,6 @@ from loopyperf.models.aspects import Aspect
 from loopyperf.models.on_device.costs import Notes, Rows, kernel_time, no_notes
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
-from loopyperf.models.sampling import SampledProgram
 
 Need = Literal["fit", "device", "samples"]
 
@@ -104,8 +103,6 @@ class SampledModel:
     name: str
     summary: str
     """what it assumes, in one line"""
-    time: Callable[[Sequence[SampledProgram], float], ModelTime]
-    """given the samples of each device program, and the seconds that the host takes beside them"""
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -120,8 +117,6 @@ class LearnedModel:
     name: str
     summary: str
     """what it assumes, in one line"""
-    time: Callable[[ModelTime, float], ModelTime]
-    """given what the base says, and the logarithm of how many times longer it takes"""
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -7,7 +7,7 @@ bounds, and leave out what only machine code and caches tell: an addition and a 
 so that each counts as half of one; factors of 1, as of ``loopy.make_einsum``, and index arithmetic are free; device
 memory moves each distinct element once, or twice where it is known to be loaded before it is stored, and caches cost
 nothing. Accesses of local memory are those of the source; conditions on data are taken to hold, and loads whose values
-nobody uses to be made. The model ``roofline`` looks at machine code and at caches, at one size at a time.
+are unused to be made. The model ``roofline`` uses machine code and caches, at one size at a time.
 
 Lemeire, section 2.1.
 """

@@ -1,4 +1,4 @@
-"""What is asked of a predictor: a kernel at given sizes, which are numbers or arrays."""
+"""The input of a predictor: a kernel at given sizes, which are numbers or arrays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

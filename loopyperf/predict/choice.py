@@ -262,5 +262,5 @@ def told_device(origin: Provenance) -> Device | None:
 
 
 def measured_device(environment: Environment) -> Device | None:
-    """Return what a fit is told of the device of *environment*: its description, or what all processors have."""
+    """Return the parameters that fits for the device of *environment* use: its own, or those of all processors."""
     return description_or_none(environment.slug) or (a_processor() if environment.is_processor else None)

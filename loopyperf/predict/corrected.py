@@ -41,7 +41,7 @@ LearnedChoice = Learned | str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class SeenKernel:
-    """A kernel at one size; what is asked for is found then."""
+    """A kernel at one size; each attribute is computed on first use."""
 
     program: Program
     sizes: Mapping[str, Any]

@@ -15,7 +15,7 @@ from loopyperf.calibration.learning.learned import Learned
 from loopyperf.calibration.learning.learned_files import load_learned
 from loopyperf.calibration.library import find_fit
 from loopyperf.counts.execution import Counting
-from loopyperf.counts.kernel_counts import OnUnknown
+from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, load_device
 from loopyperf.device.names import is_path
@@ -193,7 +193,7 @@ class _Given:
     arguments: Mapping[str, Any] | None
 
     def check_types(self, model: object) -> None:
-        """Raise :class:`ParameterError` for an option of the wrong type, which may be meant as a kernel's size."""
+        """Raise :class:`ParameterError` for an option of the wrong type or value, perhaps meant as a kernel's size."""
         for option, value, what, types in (
             ("device", self.device, "a name", (str, os.PathLike, Device)),
             ("model", model, "a name", str),
@@ -201,6 +201,7 @@ class _Given:
             ("alternatives", self.alternatives, "True or False", bool),
         ):
             _check_type(option, value, what, types)
+        check_options("executed" if self.counting is None else self.counting, None, self.on_unknown)
 
     def check_unused(self, who: str, *unused: str) -> None:
         """Raise :class:`ParameterError` if one of the options *unused* by the model that *who* names is given."""
@@ -283,8 +284,7 @@ def _on_device(model: str, given: "_Given") -> Predictor:
 def _sampled(model: str, given: "_Given") -> Predictor:
     given.check_unused(repr(model), "fit", "counting", "on_unknown")
     machine = opened_for_parts(given.backend, given.device)
-    slug = machine.environment.slug
-    return SampledPredictor(model, slug, machine=machine, arguments=given.arguments)
+    return SampledPredictor(model, machine.environment.slug, machine=machine, arguments=given.arguments)
 
 
 def _corrected(model: str, given: "_Given") -> Predictor:
@@ -298,8 +298,7 @@ def _corrected(model: str, given: "_Given") -> Predictor:
         learned = chosen_learned(name, fit, machine.environment.slug, machine.environment.backend)
     else:
         learned = chosen_learned(name, fit, "" if name or fit else meant_device())
-    slug = learned.record.slug
-    return CorrectedPredictor(model, slug, learned=learned, machine=machine, arguments=given.arguments)
+    return CorrectedPredictor(model, learned.slug, learned=learned, machine=machine, arguments=given.arguments)
 
 
 def _of_fit(given: "_Given") -> str | None:

@@ -8,8 +8,7 @@ from loopyperf.calibration.learning.learned import Learned
 from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, is_one_device
 from loopyperf.errors import FitFileError, LoopyperfError, ParameterError, UnknownDeviceError
-from loopyperf.models import MODELS, find_model
-from loopyperf.models.interface import DeviceModel
+from loopyperf.models import DEVICE_MODELS, MODELS, find_model
 from loopyperf.models.result import Estimate
 from loopyperf.predict.case import Case
 from loopyperf.predict.choice import FitChoice, device_or_error
@@ -38,32 +37,22 @@ def record_among(fit: FitChoice | Learned | None, models: Iterable[str]) -> Reco
     if fit is None:
         return None
     record, named = record_of(fit), list(models)
-    if model_of(record) not in named:
+    if record.model not in named:
         raise ParameterError(
-            f"the fit is of the model {model_of(record)!r}, but only {', '.join(named)} are asked; ask it too, or "
+            f"the fit is of the model {record.model!r}, but only {', '.join(named)} are asked; ask it too, or "
             "leave the fit out"
         )
     return record
 
 
-def model_of(record: Record) -> str:
-    """Return the name of the model that *record* is of."""
-    return record.record.model if isinstance(record, Learned) else record.model
-
-
-def slug_of_record(record: Record) -> str:
-    """Return the short name of the device that *record* is of."""
-    return record.record.slug if isinstance(record, Learned) else record.slug
-
-
 def answers_by(record: Record | None, model: str, slug: str) -> bool:
     """Return whether *model* answers by *record* on the device of that short name."""
-    return record is not None and model_of(record) == model and is_one_device(slug, slug_of_record(record))
+    return record is not None and record.model == model and is_one_device(slug, record.slug)
 
 
 def device_for(device: DeviceChoice | None, record: Record | None) -> tuple[str, Device | UnknownDeviceError]:
     """Return short name and parameters of *device*, by default that of *record*; the error where it has none."""
-    return device_or_error(slug_of_record(record) if record is not None and device is None else device)
+    return device_or_error(record.slug if record is not None and device is None else device)
 
 
 def check_is_asked(record: Record | None, slugs: Iterable[str]) -> None:
@@ -71,9 +60,9 @@ def check_is_asked(record: Record | None, slugs: Iterable[str]) -> None:
     if record is None:
         return
     asked = list(slugs)
-    if not any(is_one_device(slug, slug_of_record(record)) for slug in asked):
+    if not any(is_one_device(slug, record.slug) for slug in asked):
         raise FitFileError(
-            f"the fit is for the device {slug_of_record(record)!r}, but {', '.join(map(repr, asked))} was asked for; "
+            f"the fit is for the device {record.slug!r}, but {', '.join(map(repr, asked))} was asked for; "
             "name its device too, or leave the fit out"
         )
 
@@ -88,12 +77,11 @@ def predictions(
     estimates: dict[str, Estimate] = {}
     refusals: dict[str, str] = {}
     for name in models:
-        by_parameters = isinstance(find_model(name), DeviceModel)
         try:
             if answers_by(record, name, slug):
                 asked = predictor(model=name, fit=record)
             else:
-                asked = predictor(model=name, device=_or_raised(device) if by_parameters else slug)
+                asked = predictor(model=name, device=_or_raised(device) if name in DEVICE_MODELS else slug)
             estimates[name] = asked.predict(case)
         except LoopyperfError as error:
             refusals[name] = str(error)

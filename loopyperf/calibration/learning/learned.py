@@ -117,6 +117,16 @@ class Learned(Shown):
     record: Record
     """what its file holds: base, recipe, scores, training table"""
 
+    @property
+    def model(self) -> str:
+        """Return the name of the model, as a fit has it."""
+        return self.record.model
+
+    @property
+    def slug(self) -> str:
+        """Return the short name of the device, as a fit has it."""
+        return self.record.slug
+
     @cached_property
     def regressor(self) -> Regressor:
         """Return what has learned the table; raises :class:`LoopyperfError` where scikit-learn is not installed."""

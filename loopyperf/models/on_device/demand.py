@@ -31,7 +31,7 @@ class LaunchDemand(WarpDemand):
     """What one warp of a launch asks of a core, on average over all of them (a :class:`WarpDemand`)."""
 
     def __init__(self, launch: TimedLaunch, group: MakeUp | None = None) -> None:
-        """Take the launch, or the warps of one *group* of it alone; what is asked for is found then."""
+        """Take the launch, or the warps of one *group* of it; each quantity is computed on first use."""
         self.launch, self.group = launch, group
         size = launch.launch.warps_per_group
         self.shares = launch.shares if group is None else {program: each / size for program, each in group.items()}

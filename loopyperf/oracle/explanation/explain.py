@@ -26,11 +26,9 @@ from loopyperf.predict.instruction_graph import timed_kernel
 from loopyperf.predict.several import (
     answers_by,
     check_is_asked,
-    model_of,
     models_named,
     predictions,
     record_among,
-    slug_of_record,
 )
 
 Found = TypeVar("Found")
@@ -72,7 +70,7 @@ def explain(
     names = models_named(models)
     record = record_among(fit, names)
     question = _Question(Case(program, merged, typical), names, first, record)
-    asked = _several(slug_of_record(record) if record is not None and device is None else device)
+    asked = _several(record.slug if record is not None and device is None else device)
     check_is_asked(record, (device_or_error(choice)[0] for choice in asked))
     found: list[OnDevice] = []
     refusals: dict[str, str] = {}
@@ -125,7 +123,7 @@ class _Question:
         return found
 
     def _on(self, slug: str, device: Device | UnknownDeviceError) -> OnDevice:
-        """Return the answers on a device; of one that is not described, those of fits of counts."""
+        """Return the answers on a device; without its parameters, only fits of counts answer."""
 
         def kernel() -> TimedKernel:
             if isinstance(device, UnknownDeviceError):
@@ -150,8 +148,8 @@ class _Question:
         )
 
     def _shown_first(self, slug: str, estimates: Mapping[str, Estimate]) -> str:
-        if self.record is not None and answers_by(self.record, model_of(self.record), slug):
-            usual = model_of(self.record)
+        if self.record is not None and answers_by(self.record, self.record.model, slug):
+            usual = self.record.model
         else:
             found = _or_error(lambda: usual_answer(slug)[0])
             usual = found.model if isinstance(found, Fit) else WITHOUT_FIT

@@ -100,7 +100,7 @@ class Cascade:
         return (self.top or 1) - 1
 
     def take(self, task: Task, answer: Estimate | Unanswered) -> None:
-        """Take note of an *answer*. Where only a bound is not known, the next predictor is asked all the same."""
+        """Record an *answer*. A variant whose bound is unknown goes on to the next predictor all the same."""
         self._waiting -= 1
         name = task.variant.name
         is_last = task.stage == len(self.predictors) - 1

@@ -27,7 +27,7 @@ BOUNDED = frozenset({"roofline", "volkov", "pipeline"})
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A predictor, and the variant that it is asked about at given sizes."""
+    """A variant at given sizes, and the predictor for it."""
 
     predictor: Predictor
     variant: Variant
@@ -97,7 +97,7 @@ def bound_of(predictor: Predictor, name: str) -> Predictor:
 
 
 def without_notes(predictor: Predictor) -> Predictor:
-    """Return *predictor* as it is asked about many variants: a ranking has its notes once."""
+    """Return *predictor* without its notes, which a ranking has once for all variants."""
     return replace(predictor, notes=())
 
 
