@@ -22,9 +22,9 @@ from parts.multipole_expansion import multipole_expansion
 from ranking_sets.matrix_multiplication import FORMS, Form, matrix_multiplication
 
 import loopyperf as lpp
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.backends import open_backend
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.predict.cache import recent
 from loopyperf.predict.cache.files import CACHE_VARIABLE
 from loopyperf.predict.choice import chosen_fit

@@ -11,7 +11,7 @@ from loopy.types import LoopyType
 
 from loopyperf.kernel import Kernel
 from loopyperf.launches import local_memory
-from loopyperf.set_products import between_ends
+from loopyperf.polyhedral.sets import between_ends
 
 
 @dataclass(frozen=True, slots=True)

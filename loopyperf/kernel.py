@@ -29,7 +29,7 @@ from loopyperf.launches import Launch, hardware_axis, launches_of, points_of
 from loopyperf.layouts import Layout, contiguous_layout, integer_arguments, with_layout
 from loopyperf.loopy_passes import Program, as_translation_unit, linearized
 from loopyperf.plain_scalars import plain_scalars
-from loopyperf.set_products import between_ends, interval, names_involved
+from loopyperf.polyhedral.sets import between_ends, interval, names_involved
 from loopyperf.units import listed
 
 SET = isl.dim_type.set

@@ -28,8 +28,7 @@ from loopy.symbolic import get_dependencies, pw_aff_to_pw_aff_implemented_by_exp
 from pytools.tag import Tag
 
 from loopyperf.assumptions import SUBJECTS, Assumption
-from loopyperf.set_memory import SetMemory
-from loopyperf.set_products import projected
+from loopyperf.polyhedral.sets import SetMemory, projected
 
 ADDED_AXES = (
     f"hardware axes that instructions leave out ({SUBJECTS}) are added by loopy.add_inames_for_unused_hw_axes, without "

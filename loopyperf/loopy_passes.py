@@ -24,7 +24,7 @@ from loopy.types import LoopyType
 from loopyperf.called_kernels import inlined
 from loopyperf.errors import KernelError, LoopyperfError, UnboundedDomainError, one_line
 from loopyperf.launches import hardware_axis, points_of
-from loopyperf.own_sets import with_own_sets
+from loopyperf.polyhedral.sets import own
 
 UNCHECKED = "no_check"
 """Loopy's word for leaving out the check that accesses are within bounds"""
@@ -87,7 +87,7 @@ def linearized(unit: TranslationUnit) -> TranslationUnit:
         with without_dumps():
             unit = inlined(unit)
             if unit.default_entrypoint.linearization is None:
-                unit = unit.with_kernel(with_own_sets(unit.default_entrypoint))
+                unit = unit.with_kernel(_with_own_sets(unit.default_entrypoint))
                 unit = lp.set_options(unit, enforce_array_accesses_within_bounds=UNCHECKED)
                 # Preprocessing gives reductions temporaries whose types only code generation infers.
                 unit = lp.linearize(lp.infer_unknown_types(lp.preprocess_program(unit), expect_completion=False))
@@ -99,6 +99,11 @@ def linearized(unit: TranslationUnit) -> TranslationUnit:
     except Exception as error:
         raise _no_code(unit.default_entrypoint, error) from error
     return unit
+
+
+def _with_own_sets(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with domains and assumptions that isl may rewrite, and nobody else sees it."""
+    return kernel.copy(domains=[own(domain) for domain in kernel.domains], assumptions=own(kernel.assumptions))
 
 
 def _check_before_code_generation(unit: TranslationUnit) -> None:

@@ -9,12 +9,12 @@ from loopyperf.calibration.fit_files import load_fit
 from loopyperf.calibration.library import known_fits
 from loopyperf.cli import settings
 from loopyperf.cli.console import print_json, show
-from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.device_files import load_description
 from loopyperf.device.library import known_descriptions
 from loopyperf.errors import ENGINE_REMEDY, BackendError, DeviceFileError, FitFileError
 from loopyperf.measurement.backends import open_backend
 from loopyperf.measurement.environment import installed_versions
+from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,14 +27,13 @@ from loopyperf.counts.loops import LoopPoints, loop_points
 from loopyperf.counts.predicates.affine_cases import points_where
 from loopyperf.counts.predicates.conditions import ALWAYS, Condition, Conditions, has_fractions, parts, plain_text
 from loopyperf.counts.predicates.probability import probability
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.sub_groups import sub_groups
 from loopyperf.counts.typical import Typical
 from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
-from loopyperf.set_memory import SetMemory
-from loopyperf.set_products import between_ends
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
+from loopyperf.polyhedral.sets import SetMemory, between_ends
 
 Counting = Literal["paper", "executed"]
 COUNTINGS: tuple[Counting, ...] = ("paper", "executed")

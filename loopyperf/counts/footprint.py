@@ -16,11 +16,11 @@ import islpy as isl
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.lanes import EvenLanes
 from loopyperf.counts.memory import Reference, element_strides
-from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.errors import UncountableError
 from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
-from loopyperf.quasi_affine import quasi_affine_map
+from loopyperf.polyhedral.quasi_affine import quasi_affine_map
+from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 PARAM = isl.dim_type.param
 SET = isl.dim_type.set

@@ -20,7 +20,6 @@ from loopyperf.counts.loops import loops_bounded_by_data
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.predicates.conditions import ALWAYS
 from loopyperf.counts.predicates.guards import guards
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.signature import Signature
 from loopyperf.counts.stride_classes import StrideClassifier
 from loopyperf.counts.synchronization import barrier_executions, launch_executions
@@ -30,6 +29,7 @@ from loopyperf.errors import ParameterError, UncountableError
 from loopyperf.group_resources import group_of
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 OnUnknown = Literal["refuse", "report"]
 

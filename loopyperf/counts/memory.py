@@ -18,7 +18,7 @@ from loopyperf.counts.item import Direction, Space
 from loopyperf.errors import UncountableError
 from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
-from loopyperf.quasi_affine import NotQuasiAffineError, simplified
+from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, simplified
 
 CASES = (
     *(prim.FloorDiv, prim.Remainder, prim.Min, prim.Max, prim.If, prim.LeftShift, prim.RightShift),

@@ -17,10 +17,10 @@ from loopy.symbolic import get_dependencies
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.kernel_counts import memory_references
 from loopyperf.counts.memory import Reference
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
-from loopyperf.quasi_affine import NotQuasiAffineError, quasi_affine_map
+from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, quasi_affine_map
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 
 @dataclass(frozen=True)

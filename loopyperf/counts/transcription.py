@@ -15,10 +15,10 @@ import msgspec
 from loopyperf.counts.execution import Counting, Executions
 from loopyperf.counts.item import Access, Item, Operation, Overhead
 from loopyperf.counts.kernel_counts import KernelTallies, LeftOut, Tally
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.signature import Signature
 from loopyperf.errors import LoopyperfError
 from loopyperf.group_resources import Group
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 SCHEMA = 3
 """of what is written; nothing else is read"""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from loopyperf.idg.affine import Affine
-from loopyperf.idg.polynomial import Polynomial
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.polynomial import Polynomial
 
 Dependence = Literal["data", "memory", "synchronization", "control"]
 """through registers; through memory; through a barrier; on a predicate"""

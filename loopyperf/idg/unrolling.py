@@ -14,9 +14,9 @@ from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.mapper.substitutor import substitute
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.affine import Affine
-from loopyperf.idg.pass_ranges import Box, mentions, truth
 from loopyperf.idg.program import Edge, Element, Instruction, Item, Loop, Operand
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.ranges import Box, mentions, truth
 
 LIMIT = 100_000
 """instructions of a flat graph, unless another limit is asked for"""

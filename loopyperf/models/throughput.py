@@ -24,11 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.counts.admitted_sizes import admitted_values
-from loopyperf.counts.closed_forms.evaluation import IntegerArray
 from loopyperf.counts.item import Access, Item, Operation
 from loopyperf.counts.kernel_counts import KernelTallies
 from loopyperf.counts.magnitude import priced
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.touched_cells import TouchedCells
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle
@@ -36,6 +34,8 @@ from loopyperf.device.quantity import Substitute
 from loopyperf.device.substitutes import completed
 from loopyperf.hypertext import Formula
 from loopyperf.models.on_device.timing import Substitution, Timing
+from loopyperf.polyhedral.closed_forms.evaluation import IntegerArray
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.properties.totals import Totals
 from loopyperf.sheet import Sheet, Shown, Table
 

@@ -7,13 +7,13 @@ from itertools import accumulate, pairwise
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.pass_ranges import coefficients
 from loopyperf.idg.program import Edge, Item, Loop
 from loopyperf.pipeline import memory as at
 from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.expressions import ExpressionCode
 from loopyperf.pipeline.memory import END, ENTER, INSTRUCTION, REPEAT, Memory, laid_out
 from loopyperf.pipeline.scenario import Scenario
+from loopyperf.polyhedral.ranges import coefficients
 
 Numbers = dict[int, int]
 Tables = dict[int, list[int]]

@@ -12,8 +12,8 @@ import pymbolic.primitives as prim
 from pymbolic.mapper import Mapper
 
 from loopyperf.errors import GraphError
-from loopyperf.idg.pass_ranges import coefficients
 from loopyperf.pipeline.memory import CODE_BEGINS, DEEPEST, FIRST, OPERATIONS, PASSES, SECOND, STACK, Memory
+from loopyperf.polyhedral.ranges import coefficients
 
 CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM = range(8)
 EQUAL, UNEQUAL, LESS, AT_MOST, AND, OR, NOT, CHOOSE = range(8, 16)

@@ -11,17 +11,17 @@ import loopy as lp
 import msgspec
 import numpy as np
 
-from loopyperf.counts.closed_forms.evaluation import integer_size, missing_sizes, not_admitted
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown, check_options
 from loopyperf.counts.magnitude import check_numbered
-from loopyperf.counts.quasipolynomial import SizeAssumptions, engine_is_exact
 from loopyperf.counts.transcription import read, transcribed
 from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
 from loopyperf.group_resources import Group, group_of
 from loopyperf.kernel import Kernel, Program, load_kernel
 from loopyperf.loopy_passes import checked_program
+from loopyperf.polyhedral.closed_forms.evaluation import integer_size, missing_sizes, not_admitted
+from loopyperf.polyhedral.quasipolynomial import SizeAssumptions, engine_is_exact
 from loopyperf.predict.cache.content import content_key
 from loopyperf.predict.cache.recent import Kind, recalled
 from loopyperf.predict.case import has_arrays

@@ -13,7 +13,6 @@ from loopyperf.calibration.intervals.uncertainty import Uncertainty
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import OnUnknown
 from loopyperf.counts.magnitude import beyond_floats
-from loopyperf.counts.quasipolynomial import engine_is_exact
 from loopyperf.device.library import description_or_none
 from loopyperf.errors import MissingNumberError
 from loopyperf.group_resources import Group
@@ -21,6 +20,7 @@ from loopyperf.models import find_fitted_model
 from loopyperf.models.exact_sum import Seconds, total
 from loopyperf.models.interface import Count, Shares
 from loopyperf.models.result import NAMED, NO_INTERVAL, Estimate, ModelTime
+from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 from loopyperf.predict.analysis import CountingOptions, count_at, usual_options
 from loopyperf.predict.case import Case, common_shape, has_arrays
 from loopyperf.predict.intervals import extrapolations, interval, left_out

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from loopyperf.calibration.fits import Fit
 from loopyperf.calibration.intervals.uncertainty import Uncertainty
-from loopyperf.counts.closed_forms.evaluation import integer_array
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
 from loopyperf.models import DEVICE_MODELS, find_fitted_model
@@ -27,6 +26,7 @@ from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import NO_INTERVAL, Alternative, Breakdown, Estimate, ModelTime, Row, common
 from loopyperf.models.transcription import Answer, read, transcribed
 from loopyperf.pipeline.machine_code import machine_code
+from loopyperf.polyhedral.closed_forms.evaluation import integer_array
 from loopyperf.predict.analysis import found_once, prepared
 from loopyperf.predict.cache.recent import Kind
 from loopyperf.predict.case import Case, common_shape

@@ -6,12 +6,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from loopyperf.counts.closed_forms.evaluation import IntegerArray
 from loopyperf.counts.execution import Counting
 from loopyperf.counts.kernel_counts import KernelTallies, OnUnknown, count_kernel
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.typical import Typical
 from loopyperf.kernel import Kernel
+from loopyperf.polyhedral.closed_forms.evaluation import IntegerArray
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.properties.pricing import Pricing
 from loopyperf.properties.table import CountTable
 from loopyperf.properties.totals import Totals

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from loopyperf.counts.closed_forms.evaluation import IntegerArray, broadcast
 from loopyperf.hypertext import Formula
+from loopyperf.polyhedral.closed_forms.evaluation import IntegerArray, broadcast
 from loopyperf.sheet import Sheet, Shown, Table
 
 Sizes = Mapping[str, int]

@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.counts.closed_forms.compilation import Least, Output, Total
-from loopyperf.counts.closed_forms.evaluation import Evaluator, IntegerArray
-from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
 from loopyperf.counts.signature import Signature
+from loopyperf.polyhedral.closed_forms.compilation import Least, Output, Total
+from loopyperf.polyhedral.closed_forms.evaluation import Evaluator, IntegerArray
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, SizeAssumptions
 
 Key = TypeVar("Key", bound=Hashable)
 Terms = Sequence[tuple[QuasiPolynomial, int | Fraction]]

@@ -9,10 +9,10 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.counts.closed_forms.compilation import Least, Total
-from loopyperf.counts.closed_forms.evaluation import Evaluator, IntegerArray
 from loopyperf.counts.kernel_counts import Access, Item, KernelTallies
-from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
+from loopyperf.polyhedral.closed_forms.compilation import Least, Total
+from loopyperf.polyhedral.closed_forms.evaluation import Evaluator, IntegerArray
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, SizeAssumptions
 from loopyperf.properties.table import Column, CountTable, each_size
 from loopyperf.properties.totals import Totals
 from loopyperf.properties.unified import matching_store, minimum_name, property_name

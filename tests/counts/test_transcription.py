@@ -18,9 +18,9 @@ from kernels import doubled, outer_product
 from parts.multipole_expansion import multipole_expansion
 
 from loopyperf.counts.kernel_counts import Tally
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.counts.transcription import TranscriptError, read, transcribed
 from loopyperf.kernel import load_kernel
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 ENTERED = (small_loops, small_accesses, small_schedules, small_vectors)

@@ -7,8 +7,8 @@ import pytest
 from kernels import doubled, outer_product
 
 import loopyperf as lpp
-from loopyperf.counts import quasipolynomial
 from loopyperf.errors import EngineError, ParameterError
+from loopyperf.polyhedral import quasipolynomial
 from loopyperf.predict import analysis
 
 

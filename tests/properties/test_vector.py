@@ -4,9 +4,9 @@ import loopy as lp
 import numpy as np
 import pytest
 
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
 from loopyperf.errors import ParameterError
 from loopyperf.kernel import load_kernel
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 from loopyperf.properties.counted_kernel import count_properties
 from loopyperf.properties.vector import Minimum, PropertyVector
 

@@ -15,7 +15,7 @@ from loopy.diagnostic import ExpressionToAffineConversionError
 from loopy.symbolic import SubstitutionMapper, get_dependencies, isl_set_from_expr
 from pymbolic import evaluate
 
-from loopyperf.quasi_affine import NotQuasiAffineError, points_where_quasi_affine
+from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, points_where_quasi_affine
 
 MOST = 64
 """cases: a loop with more passes is none over the levels of a tree"""

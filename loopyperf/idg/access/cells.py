@@ -15,9 +15,9 @@ import islpy as isl
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.idg.access.blocks import Touched, touched
 from loopyperf.idg.access.sectors import LINE, SECTOR
+from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET, DIV = isl.dim_type.set, isl.dim_type.div
 NEARLY_ALL = Fraction(9, 10)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from loopyperf.idg.access.private_stack import private_access
 from loopyperf.idg.access.sectors import LINE
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.program import Item, Loop, placed
 from loopyperf.idg.unrolling import holds, names_in, valued
+from loopyperf.polyhedral.affine import Affine
 
 LIMIT = 50_000
 """accesses that are looked at"""

@@ -25,8 +25,8 @@ from loopyperf.idg.access.sectors import LINE, SectorAccess, sector_access
 from loopyperf.idg.access.visits import Visits, visited
 from loopyperf.idg.warps.lockstep import Lockstep
 from loopyperf.idg.warps.passes import Activity, WarpPasses
-from loopyperf.idg.warps.points import boxed
 from loopyperf.idg.warps.warp import Integers
+from loopyperf.polyhedral.points import boxed
 
 WarpAccess = SectorAccess | BankAccess
 """of global memory, of local memory"""

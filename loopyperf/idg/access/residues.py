@@ -10,12 +10,12 @@ from math import gcd, prod
 import islpy as isl
 import numpy as np
 
-from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.errors import UncountableError
 from loopyperf.idg.access.visits import all_of
-from loopyperf.idg.warps.points import points_listed, without
 from loopyperf.idg.warps.warp import Integers
-from loopyperf.set_products import tied_together
+from loopyperf.polyhedral.points import points_listed, without
+from loopyperf.polyhedral.quasipolynomial import number_of_points
+from loopyperf.polyhedral.sets import tied_together
 
 SET = isl.dim_type.set
 MOST_PLACES = 4096

@@ -13,9 +13,9 @@ from math import prod
 import islpy as isl
 import numpy as np
 
-from loopyperf.counts.quasipolynomial import number_of_points
-from loopyperf.idg.warps.points import Box, Points, points_listed
 from loopyperf.idg.warps.warp import Integers
+from loopyperf.polyhedral.points import Box, Points, points_listed
+from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET = isl.dim_type.set
 MOST_LISTED = 4096

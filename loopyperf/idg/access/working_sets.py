@@ -22,7 +22,6 @@ from loopyperf.assumptions import NAME, SUBJECTS, Assumed, Assumption
 from loopyperf.counts.execution import Site
 from loopyperf.counts.memory import Reference, element_strides, in_elements, known_shape, value_at
 from loopyperf.counts.predicates.conditions import ALWAYS, Conditions
-from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.walk import on_collisions
 from loopyperf.idg.access.blocks import Touched
 from loopyperf.idg.access.cells import touched_by, values_along
@@ -33,8 +32,9 @@ from loopyperf.idg.construction.drafts import Draft
 from loopyperf.idg.construction.launch_program import LaunchProgram
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.nest import Nest, Statement
-from loopyperf.idg.warps.points import at_sizes
 from loopyperf.idg.warps.warp import first_value
+from loopyperf.polyhedral.points import at_sizes
+from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET = isl.dim_type.set
 FIRST = "first load"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from loopyperf.idg.affine import Affine
-from loopyperf.idg.warps.points import Box, Points
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.points import Box, Points
 
 
 @dataclass(frozen=True, slots=True, eq=False)

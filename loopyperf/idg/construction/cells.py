@@ -10,12 +10,12 @@ from loopy.symbolic import get_dependencies
 from pymbolic import evaluate
 from pymbolic.mapper.substitutor import SubstitutionMapper
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.construction.cell_access import CellAccess
 from loopyperf.idg.construction.dataflow import is_affine
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.values import Read
 from loopyperf.idg.warps.nest import Nest
+from loopyperf.polyhedral.affine import Affine
 
 HANDED_ON = "what the barriers hand on"
 STORED = "what is stored between barriers"

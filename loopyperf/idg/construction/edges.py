@@ -5,14 +5,14 @@ from collections.abc import Iterator
 import islpy as isl
 import pymbolic.primitives as prim
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.construction.cells import Cells
 from loopyperf.idg.construction.dataflow import Flow, dependences
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.last_writes import LastWrite, shared_loops
 from loopyperf.idg.program import Dependence, Edge, Pass
 from loopyperf.idg.warps.pass_expressions import affine_function_of, condition_on
-from loopyperf.idg.warps.points import Points, union
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.points import Points, union
 
 SET = isl.dim_type.set
 Distance = tuple[int, ...]

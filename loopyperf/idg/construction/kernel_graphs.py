@@ -21,9 +21,9 @@ from loopyperf.idg.graph import Idg
 from loopyperf.idg.warps.dispatch import Dispatch, Grid, dispatched, hosts_of
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.kinds import Kind, loops_by_place
-from loopyperf.idg.warps.points import Points
 from loopyperf.idg.warps.warp import grid_extent, warps_of_group
 from loopyperf.kernel import Kernel
+from loopyperf.polyhedral.points import Points
 from loopyperf.sheet import Table
 from loopyperf.units import amount
 

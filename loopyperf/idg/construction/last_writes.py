@@ -18,9 +18,9 @@ from itertools import islice, pairwise, product, takewhile
 from typing import Any
 
 from loopyperf.errors import LoopyperfError
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.construction.cell_access import CellAccess
-from loopyperf.idg.warps.points import Box
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.points import Box
 
 _Cell = tuple[int, ...]
 

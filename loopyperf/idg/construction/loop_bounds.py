@@ -15,7 +15,7 @@ from loopyperf.idg.program import WORK_GROUP, WORK_ITEM, PassBound
 from loopyperf.idg.warps.nest import Nest
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Barrier
-from loopyperf.set_products import interval, tied_to
+from loopyperf.polyhedral.sets import interval, tied_to
 
 PARAM = isl.dim_type.param
 

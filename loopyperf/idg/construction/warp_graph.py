@@ -17,13 +17,13 @@ from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.idle import come_by, idle_part
 from loopyperf.idg.construction.values import Value
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.polynomial import Polynomial
 from loopyperf.idg.program import NOT, Instruction, Item, Loop, Operand
 from loopyperf.idg.warps.nest import Nest, Statement
-from loopyperf.idg.warps.points import Points
 from loopyperf.idg.warps.warp import first_value
 from loopyperf.kernel import VOLATILE
 from loopyperf.launches import Barrier
+from loopyperf.polyhedral.points import Points
+from loopyperf.polyhedral.polynomial import Polynomial
 
 
 def warp_graph(executed: Executed) -> Idg:

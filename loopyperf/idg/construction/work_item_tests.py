@@ -13,8 +13,7 @@ from loopy.kernel.data import GroupInameTag, LocalInameTag
 from loopyperf.idg.construction.slabs import Slab, Slabs
 from loopyperf.kernel import Kernel
 from loopyperf.launches import Launch
-from loopyperf.set_memory import SetMemory
-from loopyperf.set_products import projected
+from loopyperf.polyhedral.sets import SetMemory, projected
 
 ONE = isl.Val(1)
 SET = isl.dim_type.set

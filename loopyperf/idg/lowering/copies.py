@@ -14,10 +14,10 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
 from loopyperf.idg.unrolling import addressed, in_terms_of, runs_of_all
+from loopyperf.polyhedral.affine import Affine
 
 Choose = Callable[[Loop], int]
 """tells into how many copies a loop is written out: 1 for none, its number of passes for all.

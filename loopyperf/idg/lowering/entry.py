@@ -13,8 +13,8 @@ from pymbolic.mapper.dependency import DependencyMapper
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.tested_passes import TEST, on_loop
-from loopyperf.idg.polynomial import Monomial, Polynomial, is_axis
 from loopyperf.idg.program import NOT, Instruction
+from loopyperf.polyhedral.polynomial import Monomial, Polynomial, is_axis
 
 Capability = tuple[int, int]
 """of a device: major and minor version"""

@@ -6,9 +6,9 @@ import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import composed, rewritten
-from loopyperf.idg.polynomial import Polynomial
 from loopyperf.idg.program import Edge, Instruction, Operand
 from loopyperf.idg.unrolling import names_in
+from loopyperf.polyhedral.polynomial import Polynomial
 
 LASTING = ("store", "barrier", "integer", "branch")
 """instructions that are kept, whether another one uses a result of theirs or not: integers are of the machine alone"""

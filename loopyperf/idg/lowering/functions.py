@@ -14,10 +14,10 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
+from loopyperf.polyhedral.affine import Affine
 
 BASE: Capability = (8, 0)
 """of the devices whose sequences are all written down; of others, those that differ in more than integers"""

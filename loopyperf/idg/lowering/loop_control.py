@@ -15,9 +15,9 @@ import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import steps_are_far, written_out
-from loopyperf.idg.polynomial import Monomial, Polynomial, is_axis
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
+from loopyperf.polyhedral.polynomial import Monomial, Polynomial, is_axis
 
 AGAIN = 3
 """invariants that are computed once more in a pass with barriers, rather than kept in registers"""

@@ -8,13 +8,13 @@ whose inner loops are gone is innermost.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.functions import length
 from loopyperf.idg.lowering.tested_passes import on_loop
-from loopyperf.idg.polynomial import Polynomial
 from loopyperf.idg.program import Instruction, Loop, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.polynomial import Polynomial
 
 FULL = 402
 """LLVM instructions: cicc writes a loop out in full where all of its passes have no more"""

@@ -6,10 +6,10 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 from loopyperf.idg.unrolling import in_terms_of
+from loopyperf.polyhedral.affine import Affine
 
 
 def rewritten(

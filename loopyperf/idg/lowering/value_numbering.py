@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import rewritten
 from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop
+from loopyperf.polyhedral.affine import Affine
 
 COMMUTATIVE = ("add", "mul", "min/max")
 

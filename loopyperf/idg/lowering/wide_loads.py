@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import rewritten
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.polyhedral.affine import Affine
 
 WIDEST = 128
 """bits"""

@@ -14,8 +14,8 @@ import pymbolic.primitives as prim
 from pymbolic import substitute
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.pass_ranges import Range, bounds, coefficients, mentions, periods, truth, variation
 from loopyperf.idg.program import Edge, Loop, loops_in, placed
+from loopyperf.polyhedral.ranges import Range, bounds, coefficients, mentions, periods, truth, variation
 
 LONGEST_PERIOD = 64
 """passes after which conditions are looked for to repeat: those with larger divisors are not seen through"""

@@ -16,8 +16,8 @@ from loopyperf.idg.metrics.alike import AlikePasses, Surroundings
 from loopyperf.idg.metrics.one_warp import Execution, OneWarp, Rule
 from loopyperf.idg.metrics.paths import Component
 from loopyperf.idg.metrics.repetition import Repeated, View
-from loopyperf.idg.pass_ranges import coefficients
 from loopyperf.idg.program import Edge, Item, Loop
+from loopyperf.polyhedral.ranges import coefficients
 
 LIMIT = 3_000_000
 """instructions executed one by one, unless another limit is asked for"""

@@ -6,8 +6,8 @@ from typing import Any
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.pass_ranges import coefficients
 from loopyperf.idg.program import Edge
+from loopyperf.polyhedral.ranges import coefficients
 
 
 def when(edge: Edge) -> str:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.idg.warps.kinds import Kind
-from loopyperf.idg.warps.listed_number import LISTED
-from loopyperf.idg.warps.points import Box, Points, contained, points_listed
+from loopyperf.polyhedral.number_by_place import LISTED
+from loopyperf.polyhedral.points import Box, Points, contained, points_listed
 
 MOST_RUNS = 512
 """runs of an execution of a launch, about; neighboring runs are merged beyond that"""

@@ -18,9 +18,9 @@ from loopyperf.errors import UncountableError
 from loopyperf.idg.warps.kinds import Placement
 from loopyperf.idg.warps.lockstep import Lockstep, lockstep_of
 from loopyperf.idg.warps.nest import Statement
-from loopyperf.idg.warps.points import Linear, at_sizes, boxed, image, variable
 from loopyperf.idg.warps.warp import first_value, grid_extent, group_shape, warps_of_group
 from loopyperf.launches import Launch
+from loopyperf.polyhedral.points import Linear, at_sizes, boxed, image, variable
 
 SET = isl.dim_type.set
 Axis = str | GroupInameTag | LocalInameTag

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from loopyperf.counts.quasipolynomial import NumberByPlace
-from loopyperf.idg.warps.listed_number import LISTED, ListedNumber, number_by_place
-from loopyperf.idg.warps.points import Points, fixed, points_listed, without
 from loopyperf.idg.warps.warp import Warp
-from loopyperf.set_memory import SetMemory
-from loopyperf.set_products import groups
+from loopyperf.polyhedral.number_by_place import LISTED, ListedNumber, NumberByPlace, number_by_place
+from loopyperf.polyhedral.points import Points, fixed, points_listed, without
+from loopyperf.polyhedral.sets import SetMemory, groups
 
 SET = isl.dim_type.set
 Number = NumberByPlace | ListedNumber

@@ -7,9 +7,9 @@ import islpy as isl
 import pymbolic.primitives as prim
 from loopy.symbolic import aff_to_expr, set_to_cond_expr
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.warps.nest import Nest
-from loopyperf.idg.warps.points import Box, Points
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.points import Box, Points
 
 SET = isl.dim_type.set
 IN = isl.dim_type.in_

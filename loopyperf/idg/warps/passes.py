@@ -11,9 +11,9 @@ from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.loops import LoopPoints
 from loopyperf.errors import ParameterError, UnboundedDomainError, UncountableError
 from loopyperf.idg.warps.lockstep import Lockstep, lockstep_of
-from loopyperf.idg.warps.points import at_sizes, fixed, without
 from loopyperf.idg.warps.warp import Integers, Warp, iname_values
 from loopyperf.kernel import Kernel
+from loopyperf.polyhedral.points import at_sizes, fixed, without
 
 SET = isl.dim_type.set
 MOST_KINDS = 1024

@@ -16,8 +16,8 @@ from loopyperf.counts.predicates.conditions import ALWAYS, Conditions
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.pass_expressions import condition_on, function_of
-from loopyperf.idg.warps.points import Box, Linear, Points, fixed, linear_map, union, variable
 from loopyperf.launches import Barrier
+from loopyperf.polyhedral.points import Box, Linear, Points, fixed, linear_map, union, variable
 
 SET = isl.dim_type.set
 Loops = tuple[Nest, ...]

@@ -6,10 +6,10 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from loopyperf.counts.closed_forms.evaluation import integer_size
 from loopyperf.counts.typical import check_stated
 from loopyperf.errors import ParameterError
 from loopyperf.oracle.ranking.own_processes import Processes
+from loopyperf.polyhedral.closed_forms.evaluation import integer_size
 
 LONGEST = 1e7
 """seconds that a time limit is at most, which is four months: clocks and threads take no more than so many"""

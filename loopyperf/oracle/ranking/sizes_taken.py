@@ -6,11 +6,11 @@ from typing import Any
 from loopy.kernel.data import ValueArg
 from loopy.types import LoopyType
 
-from loopyperf.counts.closed_forms.evaluation import missing_sizes
 from loopyperf.errors import LoopyperfError, ParameterError
 from loopyperf.kernel import Program, as_translation_unit
 from loopyperf.models.result import Estimate
 from loopyperf.oracle.ranking.outcome import Unanswered
+from loopyperf.polyhedral.closed_forms.evaluation import missing_sizes
 from loopyperf.predict.analysis import prepared
 
 LOOKED_AT = 8

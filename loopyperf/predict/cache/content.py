@@ -28,7 +28,7 @@ from pytools.tag import Tag
 
 from loopyperf.device.description import Device
 from loopyperf.errors import LoopyperfError
-from loopyperf.own_sets import minimal
+from loopyperf.polyhedral.sets import minimal
 
 TRUSTED = {"builtins", "constantdict", "fractions", "loopy", "loopyperf", "numpy", "pymbolic", "pytools"}
 """packages whose classes do the same in every process that has the same versions of them"""

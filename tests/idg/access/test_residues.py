@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loopyperf.idg.access import residues
 from loopyperf.idg.access.residues import NoPlacesError, Place, Progress, passes_by_place
-from loopyperf.idg.warps.points import points_listed
+from loopyperf.polyhedral.points import points_listed
 
 LINE = 128
 SETS = [

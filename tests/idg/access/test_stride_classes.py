@@ -12,7 +12,7 @@ from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg.access import AccessPattern
 from loopyperf.idg.construction.kernel_graphs import WarpKind, kernel_graphs
-from loopyperf.idg.warps.points import points_listed
+from loopyperf.polyhedral.points import points_listed
 from loopyperf.properties.counted_kernel import KernelCounts, count_properties
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")

@@ -3,8 +3,8 @@
 from idg.machine_graphs import source
 from idg.patterns import flat
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.lowering import lowered
+from loopyperf.polyhedral.affine import Affine
 
 SUM_WHERE = """
     for i

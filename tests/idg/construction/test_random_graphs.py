@@ -11,7 +11,6 @@ from idg.random_graph_kernels import for_random_kernels, loaded
 from idg.replay import Replay
 from random_kernels import RandomKernel
 
-from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Edge, Idg
@@ -33,6 +32,7 @@ from loopyperf.idg.lowering.value_numbering import without_common_subexpressions
 from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.warp_executions import WarpExecutions
 from loopyperf.kernel import Kernel
+from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 pytestmark = pytest.mark.usefixtures("fresh_kernels")
 

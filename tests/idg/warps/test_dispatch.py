@@ -10,7 +10,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
-from loopyperf.idg.warps.points import contained, points_listed
+from loopyperf.polyhedral.points import contained, points_listed
 
 ROWS, COLUMNS = 2, 4
 """work-items of a group"""

@@ -2,8 +2,8 @@
 
 A piece is widened to where its polynomial has the right value anyhow. Of ``n^2/2 + n/2 if n >= 1``, zero elsewhere,
 the condition goes where n >= 0 is assumed: at n = 0 the polynomial is zero too. Agreement is decided exactly, value by
-value, where a parameter has but a few values (:mod:`loopyperf.counts.closed_forms.comparison`); elsewhere a piece stays
-as it is.
+value, where a parameter has but a few values (:mod:`loopyperf.polyhedral.closed_forms.comparison`); elsewhere a
+piece stays as it is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,8 +11,8 @@ from functools import reduce
 
 import islpy as isl
 
-from loopyperf.counts.closed_forms.closed_form import Polynomial
-from loopyperf.counts.closed_forms.comparison import Piece, difference, vanishes
+from loopyperf.polyhedral.closed_forms.closed_form import Polynomial
+from loopyperf.polyhedral.closed_forms.comparison import Piece, difference, vanishes
 
 DIV = isl.dim_type.div
 

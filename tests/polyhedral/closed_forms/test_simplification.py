@@ -6,12 +6,12 @@ from math import prod
 
 import islpy as isl
 import pytest
-from counts.random_sets import GRID, assuming, boxes, conditions, constraints, counted, domains, fixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polyhedral.random_sets import GRID, assuming, boxes, conditions, constraints, counted, domains, fixed
 
-from loopyperf.counts.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Constraint, Piece
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.polyhedral.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Constraint, Piece
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 # {{{ evaluation, an independent one
 

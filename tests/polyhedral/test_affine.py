@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymbolic import evaluate, parse
 
-from loopyperf.idg.affine import Affine
 from loopyperf.idg.unrolling import in_terms_of
+from loopyperf.polyhedral.affine import Affine
 
 
 @given(st.tuples(*[st.integers(-9, 9)] * 5))

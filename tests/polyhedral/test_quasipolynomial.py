@@ -3,11 +3,11 @@
 import islpy as isl
 import numpy as np
 import pytest
-from counts.random_sets import ANYTHING, GRID, assuming, boxes, conditions, counted, domains, fixed
 from hypothesis import given, settings
+from polyhedral.random_sets import ANYTHING, GRID, assuming, boxes, conditions, counted, domains, fixed
 
-from loopyperf.counts.quasipolynomial import QuasiPolynomial, number_of_points
 from loopyperf.errors import EngineError, ParameterError, UnboundedDomainError
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, number_of_points
 
 
 @settings(max_examples=120, deadline=None, derandomize=True)
@@ -121,7 +121,7 @@ class TestWithoutBarvinok:
 
     @pytest.fixture(autouse=True)
     def _plain(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("loopyperf.counts.quasipolynomial.engine_is_exact", lambda: False)
+        monkeypatch.setattr("loopyperf.polyhedral.quasipolynomial.engine_is_exact", lambda: False)
 
     def test_counts_that_depend_on_sizes_are_refused_with_the_remedy(self) -> None:
         with pytest.raises(EngineError, match=r"lacks barvinok.*pip install .*islpy-barvinok"):

@@ -1,6 +1,6 @@
 """Exact symbolic counts: the number of points of a parametric set, as a piecewise quasi-polynomial.
 
-The only file that touches isl's polynomials. Counting is Barvinok's algorithm as implemented by the barvinok library
+Counting is Barvinok's algorithm as implemented by the barvinok library
 (S. Verdoolaege et al., Counting integer points in parametric polytopes using Barvinok's rational functions,
 Algorithmica 48, 2007), reached through islpy-barvinok.
 """
@@ -13,15 +13,23 @@ from typing import Any
 
 import islpy as isl
 
-from loopyperf.counts.closed_forms import closed_form as cf
-from loopyperf.counts.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Constraint, Floor, Piece, Polynomial
-from loopyperf.counts.closed_forms.comparison import is_at_most
-from loopyperf.counts.closed_forms.compilation import Total
-from loopyperf.counts.closed_forms.evaluation import Evaluator, IntegerArray
-from loopyperf.counts.closed_forms.formula import latex, text
-from loopyperf.counts.closed_forms.simplification import simplified
-from loopyperf.counts.tiling import without_tiles
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
+from loopyperf.polyhedral.closed_forms import closed_form as cf
+from loopyperf.polyhedral.closed_forms.closed_form import (
+    AffineForm,
+    Atom,
+    ClosedForm,
+    Constraint,
+    Floor,
+    Piece,
+    Polynomial,
+)
+from loopyperf.polyhedral.closed_forms.comparison import is_at_most
+from loopyperf.polyhedral.closed_forms.compilation import Total
+from loopyperf.polyhedral.closed_forms.evaluation import Evaluator, IntegerArray
+from loopyperf.polyhedral.closed_forms.formula import latex, text
+from loopyperf.polyhedral.closed_forms.simplification import simplified
+from loopyperf.polyhedral.tiling import without_tiles
 
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
@@ -188,38 +196,6 @@ def number_of_points(domain: isl.Set) -> int:
         return domain.count_val().to_python()
     count = domain.card()
     return count.eval(isl.Point.zero(count.get_domain_space())).to_python()
-
-
-class NumberByPlace:
-    """How many points of a bounded set without parameters there are at each value of its first dimensions."""
-
-    def __init__(self, points: isl.Set, dimensions: int) -> None:
-        """Count *points* by the first so many *dimensions*; raises :class:`EngineError` without barvinok."""
-        if not engine_is_exact():
-            raise EngineError(f"the installed islpy lacks barvinok, so warps cannot be told apart; {ENGINE_REMEDY}")
-        apart = points.move_dims(PARAM, 0, isl.dim_type.set, 0, dimensions)
-        for place in range(dimensions):
-            apart = apart.set_dim_name(PARAM, place, f"w{place}")
-        self._number = apart.card()
-
-    def pieces(self) -> Iterator[tuple[isl.Set, bool]]:
-        """Yield where the number is one polynomial of the place, and whether that is a constant."""
-        for where, number in self._number.get_pieces():
-            places = isl.Set.from_params(where.params())
-            kinds = [(kind, at) for kind in (PARAM, DIV) for at in range(number.dim(kind))]
-            varies = any(term.get_exp(*each) for term in number.get_terms() for each in kinds)
-            yield places.move_dims(isl.dim_type.set, 0, PARAM, 0, places.dim(PARAM)), not varies
-
-    def depends_on(self, dimension: int) -> bool:
-        """Return whether the number at a place depends on where that is along *dimension*, inside some piece."""
-        return any(number.involves_dims(PARAM, dimension, 1) for _, number in self._number.get_pieces())
-
-    def at(self, place: Mapping[int, int]) -> int:
-        """Return the number at *place*, of which the dimensions count that it depends on."""
-        point = isl.Point.zero(self._number.get_domain_space())
-        for dimension, value in place.items():
-            point = point.set_coordinate_val(PARAM, dimension, isl.Val(value))
-        return self._number.eval(point).to_python()
 
 
 # {{{ what assumptions say

@@ -3,7 +3,7 @@
 import islpy as isl
 import pytest
 
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 
 def counted(domain: str, condition: str = "", parameters: str = "m, n") -> QuasiPolynomial:

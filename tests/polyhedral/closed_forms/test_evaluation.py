@@ -6,11 +6,11 @@ import islpy as isl
 import numpy as np
 import pytest
 
-from loopyperf.counts.closed_forms.closed_form import AffineForm, Atom, Constraint, Floor, Piece
-from loopyperf.counts.closed_forms.compilation import Total
-from loopyperf.counts.closed_forms.evaluation import Evaluator
-from loopyperf.counts.quasipolynomial import QuasiPolynomial, SizeAssumptions
 from loopyperf.errors import ParameterError
+from loopyperf.polyhedral.closed_forms.closed_form import AffineForm, Atom, Constraint, Floor, Piece
+from loopyperf.polyhedral.closed_forms.compilation import Total
+from loopyperf.polyhedral.closed_forms.evaluation import Evaluator
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, SizeAssumptions
 
 
 def counted(domain: str, condition: str = "") -> QuasiPolynomial:

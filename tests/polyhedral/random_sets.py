@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import islpy as isl
 from hypothesis import strategies as st
 
-from loopyperf.counts.quasipolynomial import QuasiPolynomial
+from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 SPACE = isl.Space.create_from_names(isl.DEFAULT_CONTEXT, set=[], params=["m", "n"]).params()
 ANYTHING = isl.BasicSet.universe(SPACE)

@@ -2,11 +2,11 @@
 
 import islpy as isl
 import pytest
-from counts.random_sets import GRID, boxes, constraints, counted, fixed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polyhedral.random_sets import GRID, boxes, constraints, counted, fixed
 
-from loopyperf.counts.tiling import without_tiles
+from loopyperf.polyhedral.tiling import without_tiles
 
 
 @pytest.mark.parametrize(

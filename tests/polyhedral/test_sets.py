@@ -3,7 +3,7 @@
 import islpy as isl
 import pytest
 
-from loopyperf.set_products import interval
+from loopyperf.polyhedral.sets import interval
 
 # Tiles of 12 of 0 <= 12*o + i < 35: o is 0, 1 or 2; i is below 12, and below 11 in the last tile.
 TILES = isl.BasicSet("[n] -> { [o, i, s] : 0 <= o and 0 <= i <= 11 and 12o + i <= 34 and 0 <= s < n }")

@@ -11,8 +11,8 @@ import islpy as isl
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.counts.quasipolynomial import number_of_points
 from loopyperf.errors import LoopyperfError, ParameterError
+from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param

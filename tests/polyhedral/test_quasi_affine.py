@@ -13,7 +13,7 @@ from loopy.symbolic import get_dependencies
 from pointwise import PointwiseEvaluator
 from pymbolic import parse
 
-from loopyperf.quasi_affine import NotQuasiAffineError, quasi_affine_map, simplified
+from loopyperf.polyhedral.quasi_affine import NotQuasiAffineError, quasi_affine_map, simplified
 
 i, j = prim.Variable("i"), prim.Variable("j")
 LENGTHS = {"i": 24, "j": 6}

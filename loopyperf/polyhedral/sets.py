@@ -1,20 +1,68 @@
-"""Sets as products: which dimensions constraints tie together, and projections that leave out what is not tied.
+"""Sets of isl's: a cache of what is known of them, copies that isl may rewrite, and sets as products.
 
 A set of points is the product of its parts over groups of dimensions that share no constraint. Where a part is not
 empty, whatever the parameters, projecting it out is leaving it out, which takes isl far less time than eliminating its
 dimensions one by one.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Generic, TypeVar
 
 import islpy as isl
-
-from loopyperf.set_memory import SetMemory
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
 Groups = tuple[frozenset[int], ...]
+
+
+# {{{ cache and copies
+
+Value = TypeVar("Value")
+
+
+class SetMemory(Generic[Value]):
+    """Remembers a value for each set; sets that differ in the names of their dimensions alone are one.
+
+    A dictionary would ask isl whether sets are equal, which takes longer than to see that they are written alike.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        """Remember nothing yet; with *most*, forget all once there are so many."""
+        self._most = most
+        self._values: dict[int, list[tuple[isl.Set, Value]]] = {}
+
+    def value(self, points: isl.Set, find: Callable[[isl.Set], Value]) -> Value:
+        """Return what *find* finds out about *points*, or has found out before."""
+        if self._most is not None and len(self._values) >= self._most:
+            self._values.clear()
+        alike = self._values.setdefault(hash(points), [])
+        for other, value in alike:
+            if other.plain_is_equal(points):
+                return value
+        alike.append((points, find(points)))
+        return alike[-1][1]
+
+
+def own(points: isl.BasicSet) -> isl.BasicSet:
+    """Return *points* as they are written, in memory that nobody else holds.
+
+    isl may write a set with fewer constraints whenever it looks at it, and does so in place: whoever holds the set sees
+    it written in another way, though it holds the same points. Generating code so rewrites the domains of a kernel.
+    """
+    for kind in (SET, PARAM):
+        name = points.get_dim_name(kind, 0) if points.dim(kind) else None
+        if name is not None:
+            return points.set_dim_name(kind, 0, name)  # isl copies what it renames
+    return points
+
+
+def minimal(points: isl.BasicSet) -> isl.BasicSet:
+    """Return *points* without constraints that follow from others; *points* stay as they are written."""
+    return own(points).remove_redundancies()
+
+
+# }}}
 
 _TIES = SetMemory[Groups](most=256)
 _GROUPS = SetMemory[Groups](most=256)

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
 
-from loopyperf.counts.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Conjunction, Floor, Monomial, Piece
+from loopyperf.polyhedral.closed_forms.closed_form import (
+    AffineForm,
+    Atom,
+    ClosedForm,
+    Conjunction,
+    Floor,
+    Monomial,
+    Piece,
+)
 
 Terms = Sequence[tuple[Monomial, Fraction]]
 

@@ -5,7 +5,7 @@ from pickle import dumps, loads
 import pymbolic.primitives as prim
 from pymbolic import parse
 
-from loopyperf.idg.polynomial import Polynomial
+from loopyperf.polyhedral.polynomial import Polynomial
 
 
 def test_products_are_multiplied_out_and_equal_ones_added() -> None:

@@ -12,11 +12,11 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.counts.closed_forms import closed_form as cf
-from loopyperf.counts.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Floor, Monomial
-from loopyperf.counts.closed_forms.compilation import SCALAR, VECTOR, Compilation, Least, Output, compiled
-from loopyperf.counts.closed_forms.formula import text
 from loopyperf.errors import ParameterError
+from loopyperf.polyhedral.closed_forms import closed_form as cf
+from loopyperf.polyhedral.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Floor, Monomial
+from loopyperf.polyhedral.closed_forms.compilation import SCALAR, VECTOR, Compilation, Least, Output, compiled
+from loopyperf.polyhedral.closed_forms.formula import text
 from loopyperf.units import number_in_words
 
 IntegerArray = NDArray[Any]

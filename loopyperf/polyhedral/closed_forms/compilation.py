@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from loopyperf.counts.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Conjunction, Monomial, Piece
+from loopyperf.polyhedral.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Conjunction, Monomial, Piece
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import islpy as isl
 
-from loopyperf.counts.closed_forms import closed_form as cf
-from loopyperf.counts.closed_forms.closed_form import Atom, Polynomial
+from loopyperf.polyhedral.closed_forms import closed_form as cf
+from loopyperf.polyhedral.closed_forms.closed_form import Atom, Polynomial
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param

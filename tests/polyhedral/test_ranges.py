@@ -11,7 +11,7 @@ from pymbolic import evaluate, parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.metrics.alike import AlikePasses, Surroundings
-from loopyperf.idg.pass_ranges import bounds, coefficients, mentions, periods, truth, variation
+from loopyperf.polyhedral.ranges import bounds, coefficients, mentions, periods, truth, variation
 
 EXPRESSIONS = [
     "i",

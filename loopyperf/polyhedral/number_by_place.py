@@ -1,4 +1,4 @@
-"""How many points of a set there are at each place, by listing them.
+"""How many points of a set there are at each place, by Barvinok's algorithm or by listing them.
 
 Barvinok's algorithm answers for all places at once. Where several integer divisions tie places to loops, it takes
 minutes for what are some ten thousand points.
@@ -10,10 +10,12 @@ from math import prod
 
 import islpy as isl
 
-from loopyperf.counts.quasipolynomial import NumberByPlace
-from loopyperf.idg.warps.points import points_listed, without
+from loopyperf.errors import ENGINE_REMEDY, EngineError
+from loopyperf.polyhedral.points import points_listed, without
+from loopyperf.polyhedral.quasipolynomial import engine_is_exact
 
 SET = isl.dim_type.set
+PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
 MOST_DIVISIONS = 1
 """for Barvinok's algorithm, where points can be listed"""
@@ -21,6 +23,38 @@ LISTED = 4096
 """places, at most: warps whose numbers of executions differ from one to the next are compared one by one"""
 MOST_POINTS = 2**17
 """at these places, to be listed"""
+
+
+class NumberByPlace:
+    """How many points of a bounded set without parameters there are at each value of its first dimensions."""
+
+    def __init__(self, points: isl.Set, dimensions: int) -> None:
+        """Count *points* by the first so many *dimensions*; raises :class:`EngineError` without barvinok."""
+        if not engine_is_exact():
+            raise EngineError(f"the installed islpy lacks barvinok, so warps cannot be told apart; {ENGINE_REMEDY}")
+        apart = points.move_dims(PARAM, 0, SET, 0, dimensions)
+        for place in range(dimensions):
+            apart = apart.set_dim_name(PARAM, place, f"w{place}")
+        self._number = apart.card()
+
+    def pieces(self) -> Iterator[tuple[isl.Set, bool]]:
+        """Yield where the number is one polynomial of the place, and whether that is a constant."""
+        for where, number in self._number.get_pieces():
+            places = isl.Set.from_params(where.params())
+            kinds = [(kind, at) for kind in (PARAM, DIV) for at in range(number.dim(kind))]
+            varies = any(term.get_exp(*each) for term in number.get_terms() for each in kinds)
+            yield places.move_dims(SET, 0, PARAM, 0, places.dim(PARAM)), not varies
+
+    def depends_on(self, dimension: int) -> bool:
+        """Return whether the number at a place depends on where that is along *dimension*, inside some piece."""
+        return any(number.involves_dims(PARAM, dimension, 1) for _, number in self._number.get_pieces())
+
+    def at(self, place: Mapping[int, int]) -> int:
+        """Return the number at *place*, of which the dimensions count that it depends on."""
+        point = isl.Point.zero(self._number.get_domain_space())
+        for dimension, value in place.items():
+            point = point.set_coordinate_val(PARAM, dimension, isl.Val(value))
+        return self._number.eval(point).to_python()
 
 
 class ListedNumber:
