@@ -27,7 +27,6 @@ from rich.table import Table
 import loopyperf as lpp
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import DRAM
-from loopyperf.device.quantity import Quantity
 from loopyperf.errors import LoopyperfError
 from loopyperf.measurement.archive import Recording, read_archive
 from loopyperf.measurement.backends import opened
@@ -40,8 +39,6 @@ from loopyperf.oracle.measuring import measure
 from loopyperf.oracle.validate import with_empty_kernel
 
 SHORT = Protocol(runs=8, dropped=2, probe_runs=2, longest_run=0.3)
-
-PROCESSOR = "a processor executes one group after the other, each work-item a warp of its own"
 
 FEWEST = 3
 """occupancies that tell a shape"""
@@ -139,21 +136,24 @@ def sweep_table(by_kernel: Mapping[str, Sequence[Mapping[int, Point]]], models: 
 def as_processor(device: Device) -> Device:
     """Return *device* with what GPUs have limits of, and a processor has not, so that models of GPUs answer for it.
 
-    Local memory is in its first cache; its own memory is taken to be as the farthest one that was measured, where its
-    caches hold the largest arrays.
+    It executes one group after the other, each work-item a warp of its own. Local memory is in its first cache; its own
+    memory is taken to be as the farthest one that was measured, where its caches hold the largest arrays.
     """
-    if device.stated("warp_size"):
+    if device.warp_size is not None:
         return device
-
-    def stated(numbers: Mapping[str, float]) -> tuple[tuple[str, Quantity], ...]:
-        return tuple((name, Quantity(value, "1", PROCESSOR)) for name, value in numbers.items())
-
-    limits = device.limits
-    room = {"warps": limits.work_items_per_group, "groups": 1, "registers": 2**30, "register_unit": 1}
-    local = {"local_memory": limits.local_memory_per_group, "local_memory_unit": 1, "partitions": 1}
-    measured = [level for level in device.memory if level.stated("sustained_bandwidth")]
+    limits = replace(
+        device.limits,
+        warps=device.limits.work_items_per_group,
+        groups=1,
+        registers=2**30,
+        register_unit=1,
+        local_memory=device.limits.local_memory_per_group,
+        local_memory_unit=1,
+        partitions=1,
+    )
+    measured = [level for level in device.memory if level.sustained_bandwidth is not None]
     farther = tuple(
-        level if level in measured else replace(level, numbers=measured[-1].numbers)
+        level if level in measured else replace(measured[-1], place=level.place, per=level.per)
         for level in device.memory
         if level in measured or level.name == DRAM
     )
@@ -162,9 +162,9 @@ def as_processor(device: Device) -> Device:
     return replace(
         device,
         memory=(replace(measured[0], place="memory.local"), *farther),
-        throughput=replace(device.throughput, numbers=(*device.throughput.numbers, *stated(results))),
-        numbers=(*device.numbers, *stated({"warp_size": 1})),
-        limits=replace(limits, numbers=(*limits.numbers, *stated({**room, **local}))),
+        throughput=replace(device.throughput, **results),
+        warp_size=1,
+        limits=limits,
     )
 
 

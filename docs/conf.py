@@ -104,6 +104,13 @@ def as_written(app: Sphinx, what: str, name: str, thing: object, options: object
     lines[:] = text.splitlines()
 
 
+def with_numbers(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Have each number of a device shown with what it is of, and its unit."""
+    for field, number in getattr(thing, "declared", dict)().items():
+        kind = "int" if number.is_whole else "float"
+        lines += ["", f".. py:attribute:: {field}", f"   :type: {kind} | None", "", f"   {number}", ""]
+
+
 def with_defaults(app: Sphinx, context: click.Context, lines: list[str]) -> None:
     """Have a command's description, and its options with their defaults, shown as its help shows them."""
     with_literal_options(app, context, lines)
@@ -126,6 +133,7 @@ def setup(app: Sphinx) -> None:
     """Connect the above."""
     app.connect("missing-reference", resolved)
     app.connect("autodoc-process-docstring", as_written)
+    app.connect("autodoc-process-docstring", with_numbers)
     app.connect("sphinx-click-process-description", with_defaults)
     app.connect("sphinx-click-process-options", with_literal_options)
     app.connect("sphinx-click-process-epilog", as_typed)

@@ -18,7 +18,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 import loopyperf as lpp
 from loopyperf import errors
-from loopyperf.device.parts import Number
+from loopyperf.device.parts import Part
 from loopyperf.sheet import Shown
 
 TEXT = "\n".join(path.read_text(encoding="utf-8") for path in sorted((SITE / "reference").glob("*.md")))
@@ -76,7 +76,7 @@ def fields(of: type) -> dict[str, type]:
 
 
 def is_field(base: type, name: str) -> bool:
-    held = isinstance(vars(base).get(name), property | cached_property | Number)
+    held = isinstance(vars(base).get(name), property | cached_property)
     return held or name in inspect.get_annotations(base)
 
 
@@ -96,8 +96,10 @@ def parts(of: type) -> Iterator[type]:
 def is_described(base: type, name: str) -> bool:
     """Return whether a field has a docstring: that of a property, or a string below what the class declares."""
     thing = vars(base).get(name)
-    if isinstance(thing, property | cached_property | Number):
+    if isinstance(thing, property | cached_property):
         return bool(thing.__doc__)
+    if issubclass(base, Part) and name in base.declared():
+        return True
     return (base.__qualname__, name) in ModuleAnalyzer.for_module(base.__module__).find_attr_docs()
 
 
@@ -135,8 +137,8 @@ def test_inherited_fields_are_shown_as_well(documented: type) -> None:
 
 
 def test_a_number_of_a_device_is_described_with_its_unit() -> None:
-    assert lpp.Device.clock.__doc__ == "clock of the cores under load; all cycles are its, in Hz"
-    assert lpp.Device.cores.__doc__ == "cores of the device"
+    assert str(lpp.Device.declared()["clock"]) == "clock of the cores under load; all cycles are its, in Hz"
+    assert str(lpp.Device.declared()["cores"]) == "cores of the device"
 
 
 def test_every_error_is_public():

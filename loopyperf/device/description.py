@@ -7,13 +7,13 @@ compute unit, a warp what AMD calls a wavefront, a group a work-group, local mem
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Never, get_args
 
 from loopyperf import hypertext
 from loopyperf.device.facts import Policy, Scheduling, SharedPipeline
-from loopyperf.device.parts import Count, Number, Part, Stated
+from loopyperf.device.parts import Part, Stated, count, number
 from loopyperf.device.quantity import Quantity
-from loopyperf.device.throughput import row_of
+from loopyperf.device.throughput import Row, row_of
 from loopyperf.errors import MissingNumberError
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import UNBROKEN, number_of
@@ -23,50 +23,83 @@ Lanes = Literal["together", "in turn"]
 LatencyField = Literal["issue", "completion"]
 LATENCY_FIELDS: tuple[LatencyField, ...] = get_args(LatencyField)
 
+# The names of numbers, by which those are asked for that must be known: test_description.py holds them to the fields.
+Limit = Literal[
+    "warps",
+    "groups",
+    "groups_of_one_warp",
+    "work_items_per_group",
+    "registers",
+    "registers_per_group",
+    "registers_per_work_item",
+    "register_unit",
+    "partitions",
+    "warp_unit",
+    "local_memory",
+    "local_memory_per_group",
+    "local_memory_unit",
+    "local_memory_reserved",
+]
+LevelCount = Literal["size", "line", "sector", "banks", "bank_width"]
+LevelNumber = Literal["latency", "bandwidth", "sustained_bandwidth", "bandwidth_per_core", "departure_delay"]
+DeviceCount = Literal["cores", "warp_size", "schedulers"]
+DeviceNumber = Literal[
+    "clock",
+    "boost_clock",
+    "issue_limit",
+    "group_start",
+    "group_rate",
+    "launch_overhead",
+    "peak_f32",
+    "peak_f64",
+]
+
 
 @dataclass(frozen=True, kw_only=True)
-class CoreLimits(Part):
+class CoreLimits(Part[Limit, Never]):
     """What may reside on a core at once, and in which portions it is allocated."""
 
-    warps = Count("warps", "warps resident on a core")
-    groups = Count("groups", "groups resident on a core")
-    groups_of_one_warp = Count("groups", "groups of a single warp resident on a core, where these are more")
-    work_items_per_group = Count("work-items", "work-items of a group")
-    registers = Count("registers", "32-bit registers of a core")
-    registers_per_group = Count("registers", "32-bit registers of a group")
-    registers_per_work_item = Count("registers", "32-bit registers of a work-item")
-    register_unit = Count("registers", "32-bit registers that are allocated together")
-    partitions = Count("partitions", "parts of the register file; a warp's registers lie in one")
-    warp_unit = Count("warps", "warps that are allocated together, where registers are allocated to groups")
-    local_memory = Count("B", "local memory of a core")
-    local_memory_per_group = Count("B", "local memory of a group")
-    local_memory_unit = Count("B", "local memory that is allocated together")
-    local_memory_reserved = Count(
+    warps: int | None = count("warps", "warps resident on a core")
+    groups: int | None = count("groups", "groups resident on a core")
+    groups_of_one_warp: int | None = count("groups", "groups of a single warp resident on a core, where these are more")
+    work_items_per_group: int | None = count("work-items", "work-items of a group")
+    registers: int | None = count("registers", "32-bit registers of a core")
+    registers_per_group: int | None = count("registers", "32-bit registers of a group")
+    registers_per_work_item: int | None = count("registers", "32-bit registers of a work-item")
+    register_unit: int | None = count("registers", "32-bit registers that are allocated together")
+    partitions: int | None = count("partitions", "parts of the register file; a warp's registers lie in one")
+    warp_unit: int | None = count("warps", "warps that are allocated together, where registers are allocated to groups")
+    local_memory: int | None = count("B", "local memory of a core")
+    local_memory_per_group: int | None = count("B", "local memory of a group")
+    local_memory_unit: int | None = count("B", "local memory that is allocated together")
+    local_memory_reserved: int | None = count(
         "B", "local memory that the system takes for itself from each group's share", may_be_zero=True
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Throughput(Part):
+class Throughput(Part[Never, Row]):
     """How many results a core delivers in a cycle; the rows of the vendors' tables."""
 
-    f32 = Number("results/cycle", "single-precision additions, multiplications, multiply-adds")
-    f64 = Number("results/cycle", "double-precision additions, multiplications, multiply-adds")
-    special = Number("results/cycle", "single-precision reciprocals, roots, exponentials, logarithms, sines")
-    integer_add = Number("results/cycle", "32-bit integer additions and subtractions")
-    integer_multiply = Number("results/cycle", "32-bit integer multiplications and multiply-adds")
-    shift = Number("results/cycle", "32-bit integer shifts")
-    compare = Number("results/cycle", "comparisons, minima, maxima")
-    logic = Number("results/cycle", "32-bit bitwise and, or, exclusive or")
-    convert = Number("results/cycle", "conversions between 32-bit types")
+    f32: float | None = number("results/cycle", "single-precision additions, multiplications, multiply-adds")
+    f64: float | None = number("results/cycle", "double-precision additions, multiplications, multiply-adds")
+    special: float | None = number(
+        "results/cycle", "single-precision reciprocals, roots, exponentials, logarithms, sines"
+    )
+    integer_add: float | None = number("results/cycle", "32-bit integer additions and subtractions")
+    integer_multiply: float | None = number("results/cycle", "32-bit integer multiplications and multiply-adds")
+    shift: float | None = number("results/cycle", "32-bit integer shifts")
+    compare: float | None = number("results/cycle", "comparisons, minima, maxima")
+    logic: float | None = number("results/cycle", "32-bit bitwise and, or, exclusive or")
+    convert: float | None = number("results/cycle", "conversions between 32-bit types")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Instruction(Part):
+class Instruction(Part[Never, LatencyField]):
     """How long an instruction takes, measured; called by kind and type, e.g. ``"mul f32"``, ``"load global b32"``."""
 
-    issue = Number("cycles", "issue latency λ of a warp instruction on one core")
-    completion = Number("cycles", "completion latency Λ")
+    issue: float | None = number("cycles", "issue latency λ of a warp instruction on one core")
+    completion: float | None = number("cycles", "completion latency Λ")
 
     @property
     def name(self) -> str:
@@ -75,7 +108,7 @@ class Instruction(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryLevel(Part):
+class MemoryLevel(Part[LevelCount, LevelNumber]):
     """A memory: local memory, a cache, or the device's own."""
 
     per: Literal["core", "device"]
@@ -83,16 +116,18 @@ class MemoryLevel(Part):
     holds_local_memory: bool = False
     """what groups take as local memory is taken from this cache, and its size includes that"""
 
-    size = Count("B", "capacity")
-    line = Count("B", "what a tag is for")
-    sector = Count("B", "what is moved at once")
-    latency = Number("cycles", "from a load to the use of what it loads, one dependent load after the other")
-    bandwidth = Number("B/s", "of the whole device, published peak")
-    sustained_bandwidth = Number("B/s", "of the whole device, measured")
-    bandwidth_per_core = Number("B/cycle", "of one core")
-    departure_delay = Number("cycles", "between two memory transactions of a core, GPUPerf's Δ")
-    banks = Count("banks", "banks, each of which serves one word at a time")
-    bank_width = Count("B", "word of a bank")
+    size: int | None = count("B", "capacity")
+    line: int | None = count("B", "what a tag is for")
+    sector: int | None = count("B", "what is moved at once")
+    latency: float | None = number(
+        "cycles", "from a load to the use of what it loads, one dependent load after the other"
+    )
+    bandwidth: float | None = number("B/s", "of the whole device, published peak")
+    sustained_bandwidth: float | None = number("B/s", "of the whole device, measured")
+    bandwidth_per_core: float | None = number("B/cycle", "of one core")
+    departure_delay: float | None = number("cycles", "between two memory transactions of a core, GPUPerf's Δ")
+    banks: int | None = count("banks", "banks, each of which serves one word at a time")
+    bank_width: int | None = count("B", "word of a bank")
 
     @property
     def name(self) -> str:
@@ -101,8 +136,11 @@ class MemoryLevel(Part):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Device(Shown, Part):
-    """A device. Its numbers are attributes; one that nobody has published raises :class:`MissingNumberError`."""
+class Device(Shown, Part[DeviceCount, DeviceNumber]):
+    """A device. Its numbers are in base units (Hz, B, s); one that nobody has published is None.
+
+    :meth:`needed` is for those that must be known.
+    """
 
     name: str
     """its full name, e.g. ``"NVIDIA Tesla V100 PCIe"``"""
@@ -134,40 +172,39 @@ class Device(Shown, Part):
     memory: tuple[MemoryLevel, ...] = ()
     """the nearest to the core first"""
 
-    cores = Count("cores", "cores of the device")
-    clock = Number("Hz", "clock of the cores under load; all cycles are its")
-    boost_clock = Number("Hz", "clock of the published peaks, where that is another one")
-    warp_size = Count("work-items", "work-items of a warp")
-    schedulers = Count("schedulers", "warp schedulers of a core")
-    issue_limit = Number("warp instructions/cycle", "warp instructions that a core issues, IL")
-    group_start = Number("cycles", "from the end of a group until the one that takes its place executes")
-    group_rate = Number("groups/cycle", "groups that the device begins in a cycle of its cores")
-    launch_overhead = Number("s", "from one launch to the next of kernels that do nothing")
-    peak_f32 = Number("flop/s", "published peak of single-precision arithmetic")
-    peak_f64 = Number("flop/s", "published peak of double-precision arithmetic")
+    cores: int | None = count("cores", "cores of the device")
+    clock: float | None = number("Hz", "clock of the cores under load; all cycles are its")
+    boost_clock: float | None = number("Hz", "clock of the published peaks, where that is another one")
+    warp_size: int | None = count("work-items", "work-items of a warp")
+    schedulers: int | None = count("schedulers", "warp schedulers of a core")
+    issue_limit: float | None = number("warp instructions/cycle", "warp instructions that a core issues, IL")
+    group_start: float | None = number("cycles", "from the end of a group until the one that takes its place executes")
+    group_rate: float | None = number("groups/cycle", "groups that the device begins in a cycle of its cores")
+    launch_overhead: float | None = number("s", "from one launch to the next of kernels that do nothing")
+    peak_f32: float | None = number("flop/s", "published peak of single-precision arithmetic")
+    peak_f64: float | None = number("flop/s", "published peak of double-precision arithmetic")
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> "tuple[AnyPart, ...]":
         """Return everything that has numbers, the device itself first."""
         return (self, self.limits, self.throughput, *self.memory, *self.instructions)
 
     @property
     def table(self) -> Table:
-        """Return every number that is stated, with its unit, what it is of, and who states it."""
+        """Return every number that is known, with its unit, what it is of, and who states it."""
         rows = [(each.number, _in_words(each), each.meaning, each.source) for each in self._stated()]
         return Table(("number", "value", "meaning", "source"), rows, last=2)
 
     def sheet(self) -> Sheet:
         """Return what it is, its own numbers, and where those of its parts are."""
-        stated = {name: str(quantity) for name, quantity in self.numbers}
-        some = (stated[name] for name in ("cores", "clock") if name in stated)
+        some = (str(quantity) for quantity in map(self.source, ("cores", "clock")) if quantity)
         own = [(each.number, _in_words(each), each.meaning) for each in self.statements]
-        number = number_of(len(self._stated()), "number")
+        numbers = number_of(len(self._stated()), "number")
         return Sheet(
             asked=self.slug,
             answer=", ".join([self.name, self.architecture, *some]),
             tables=[Table(("number", "value", "meaning"), own, last=1)] if own else [],
-            remarks=[f"all in all {number}: .table has them with their sources, `loopyperf devices show` prints that"],
+            remarks=[f"all in all {numbers}: .table has them with their sources, `loopyperf devices show` prints that"],
             notes=[self.note] if self.note else [],
         )
 
@@ -215,11 +252,11 @@ class Device(Shown, Part):
         """
         measured = self._measured(kind, dtype, "issue")
         if measured is not None:
-            return measured.issue
+            return measured.needed("issue")
         row = row_of(kind, dtype)
         if row is None:
             raise self._no_latency(kind, dtype, "issue")
-        return self.warp_size / self.throughput.number(row)
+        return self.needed("warp_size") / self.throughput.needed(row)
 
     def completion_latency(self, kind: str, dtype: str = "") -> float:
         """Return Λ of a warp instruction, in cycles: measured for it, or for another of the same row of the table.
@@ -229,18 +266,18 @@ class Device(Shown, Part):
         measured = self._measured(kind, dtype, "completion")
         if measured is None:
             raise self._no_latency(kind, dtype, "completion")
-        return measured.completion
+        return measured.needed("completion")
 
     def resting_on(self, field: LatencyField, kind: str, dtype: str = "") -> Quantity | None:
         """Return the number that :meth:`issue_latency` or :meth:`completion_latency` rests on; None where none does."""
         measured = self._measured(kind, dtype, field)
         if measured is not None:
-            return measured.stated(field)
+            return measured.source(field)
         row = row_of(kind, dtype)
-        return self.throughput.stated(row) if row and field == "issue" else None
+        return self.throughput.source(row) if row and field == "issue" else None
 
     def _measured(self, kind: str, dtype: str, field: LatencyField) -> Instruction | None:
-        stating = [each for each in self.instructions if each.stated(field) is not None]
+        stating = [each for each in self.instructions if getattr(each, field) is not None]
         name, row = f"{kind} {dtype}".strip(), row_of(kind, dtype)
         exact = [each for each in stating if each.name == name]
         alike = [each for each in stating if row is not None and row_of(*_kind_and_type(each.name)) == row]
@@ -259,8 +296,12 @@ class Device(Shown, Part):
 
     def peak_flops(self, dtype: Literal["f32", "f64"]) -> float:
         """Return the flop/s of all cores at multiply-adds of *dtype*, 2 flop each, at the boost clock if stated."""
-        clock = self.boost_clock if self.stated("boost_clock") else self.clock
-        return 2 * self.cores * clock * self.throughput.number(dtype)
+        clock = self.needed("clock") if self.boost_clock is None else self.boost_clock
+        return 2 * self.needed("cores") * clock * self.throughput.needed(dtype)
+
+
+AnyPart = Device | CoreLimits | Throughput | Instruction | MemoryLevel
+"""what has numbers"""
 
 
 def _in_words(stated: Stated) -> str:

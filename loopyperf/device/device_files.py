@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from loopyperf.device.description import (
+    AnyPart,
     CoreLimits,
     Device,
     Instruction,
@@ -28,7 +29,7 @@ from loopyperf.device.description import (
 )
 from loopyperf.device.facts import Scheduling, SharedPipeline
 from loopyperf.device.names import device_slug
-from loopyperf.device.parts import Count, Number, Part
+from loopyperf.device.parts import Number
 from loopyperf.device.quantity import Quantity, Words, base_unit, in_base_unit, multiples
 from loopyperf.errors import DeviceFileError, later_schema
 from loopyperf.files import read_bytes, said
@@ -42,7 +43,7 @@ LEAST, LARGEST = 1e-18, 1e18
 """magnitudes of numbers in base units, such as Hz, B/s and cycles: what is published lies far within"""
 
 Table = dict[str, Any]
-AnyPart = TypeVar("AnyPart", bound=Part)
+Described = TypeVar("Described", bound=AnyPart)
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 
 
@@ -164,28 +165,28 @@ class _Reader:
 
     # {{{ numbers
 
-    def part(self, kind: type[AnyPart], place: str, table: Table, **words: Any) -> AnyPart:
+    def part(self, kind: type[Described], place: str, table: Table, **words: Any) -> Described:
         """Return the part of which *table* states numbers, and nothing else."""
         declared = kind.declared()
         for name in table:
             if name not in declared:
                 raise self.error(place, self.unknown(name, declared))
-        numbers = tuple((name, self.quantity(place, declared[name], stated)) for name, stated in table.items())
-        return kind(slug=self.slug, place=place, numbers=numbers, **words)
+        numbers = {name: self.quantity(place, name, declared[name], stated) for name, stated in table.items()}
+        return kind(slug=self.slug, place=place, **words).stating(**numbers)
 
-    def quantity(self, place: str, number: Number, stated: object) -> Quantity:
-        field = ".".join(filter(None, (place, number.name)))
+    def quantity(self, place: str, name: str, number: Number, stated: object) -> Quantity:
+        field = ".".join(filter(None, (place, name)))
         try:
             quantity = msgspec.convert(stated, Quantity)
         except msgspec.ValidationError as error:
-            form = f'{number.name} = {{ value = ..., unit = "{number.unit}", source = "..." }}'
+            form = f'{name} = {{ value = ..., unit = "{number.unit}", source = "..." }}'
             raise self.error(field, f"{error}; it is written {form}") from error
         if base_unit(quantity.unit) != number.unit:
             raise self.error(
                 field, f"is in {quantity.unit!r}; it must be in one of {', '.join(multiples(number.unit))}"
             )
         value = self.magnitude(field, number, quantity)
-        if isinstance(number, Count) and value != int(value):
+        if number.is_whole and value != int(value):
             raise self.error(field, f"must be a whole number of {number.unit}, is {quantity}")
         return quantity
 

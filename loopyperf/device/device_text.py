@@ -4,10 +4,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
-from loopyperf.device.description import Device
+from loopyperf.device.description import AnyPart, Device
 from loopyperf.device.device_files import SCHEMA
 from loopyperf.device.facts import Scheduling, SharedPipeline
-from loopyperf.device.parts import Part
 from loopyperf.device.quantity import Quantity
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -57,8 +56,8 @@ def _fact(fact: SharedPipeline | Scheduling) -> str:
     return f"{{ {', '.join(said)} }}"
 
 
-def _numbers(part: Part) -> list[str]:
-    return [f"{name} = {_quantity(quantity)}" for name, quantity in part.numbers]
+def _numbers(part: AnyPart) -> list[str]:
+    return [f"{name} = {_quantity(quantity)}" for name, quantity in part.known()]
 
 
 def _quantity(quantity: Quantity) -> str:

@@ -38,37 +38,37 @@ def level_issue(device: Device, level: str, moved: Cycles) -> Cycles:
     """
     measured = _stand_in(device, level)
     if measured is not None:
-        return measured.issue * moved / (BYTES * device.warp_size)
+        return measured.needed("issue") * moved / (BYTES * device.needed("warp_size"))
     return moved / bytes_per_cycle(device, device.level(level))
 
 
 def level_latency(device: Device, level: str) -> float:
     """Return Λ of any such access, in cycles; raises :class:`MissingNumberError` where it is not stated."""
     measured = _stand_in(device, level)
-    return device.level(level).latency if measured is None else measured.completion
+    return device.level(level).needed("latency") if measured is None else measured.needed("completion")
 
 
 def latency_rests_on(device: Device, level: str) -> Quantity | None:
     """Return the number that :func:`level_latency` is; None where that is not stated."""
     measured = _stand_in(device, level)
-    return device.level(level).stated("latency") if measured is None else measured.stated("completion")
+    return device.level(level).source("latency") if measured is None else measured.source("completion")
 
 
 def _stand_in(device: Device, level: str) -> Instruction | None:
     """Return the measured load that stands for DRAM, where *level* is that and has no latency of its own."""
-    if level != DRAM or device.level(level).stated("latency"):
+    if level != DRAM or device.level(level).latency is not None:
         return None
     return next((each for each in device.instructions if each.name == COALESCED), None)
 
 
 def is_timed(device: Device) -> bool:
     """Return whether loads from DRAM were timed, and stand for its bandwidth."""
-    return any(each.name == COALESCED and each.stated("issue") for each in device.instructions)
+    return any(each.name == COALESCED and each.issue is not None for each in device.instructions)
 
 
 def bandwidth(memory: MemoryLevel) -> Quantity | None:
     """Return the number that the bandwidth of *memory* rests on; None where its description states none."""
-    return next(filter(None, map(memory.stated, BANDWIDTHS)), None)
+    return next(filter(None, map(memory.source, BANDWIDTHS)), None)
 
 
 def bytes_per_cycle(device: Device, memory: MemoryLevel) -> float:
@@ -76,8 +76,8 @@ def bytes_per_cycle(device: Device, memory: MemoryLevel) -> float:
 
     Raises :class:`MissingNumberError` where the description states no bandwidth at all.
     """
-    if memory.stated("bandwidth_per_core"):
+    if memory.bandwidth_per_core is not None:
         return memory.bandwidth_per_core
-    measured = memory.stated("sustained_bandwidth") is not None
-    whole = memory.sustained_bandwidth if measured else memory.bandwidth
-    return whole / (device.cores * device.clock)
+    measured = memory.sustained_bandwidth
+    whole = memory.needed("bandwidth") if measured is None else measured
+    return whole / (device.needed("cores") * device.needed("clock"))

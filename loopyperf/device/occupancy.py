@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from loopyperf.device.description import Device
+from loopyperf.device.description import Device, Limit
 from loopyperf.device.library import DeviceChoice, given_device
 from loopyperf.errors import MissingNumberError, OccupancyError
 from loopyperf.group_resources import Group
@@ -92,8 +92,8 @@ def occupancy(device: DeviceChoice, work_items: int, registers: int | None = Non
     """
     group = _Group(given_device(device), work_items, registers or 0, local_memory)
     group.check()
-    group.device.limits.check_stated(*group.needed())
-    found = Occupancy(group.warps, group.device.limits.warps, tuple(group.rooms()))
+    group.device.limits.check_known(tuple(group.needed()))
+    found = Occupancy(group.warps, group.device.limits.needed("warps"), tuple(group.rooms()))
     if found.groups == 0:
         room = next(room for room in found.rooms if room.groups == 0)
         raise group.too_much(room.resource, room.taken, room.available, room.unit)
@@ -119,11 +119,11 @@ class _Group:
 
     @property
     def warps(self) -> int:
-        return _ceil(self.work_items, self.device.warp_size) // self.device.warp_size
+        return -(-self.work_items // self.device.needed("warp_size"))
 
     @property
     def allocated_warps(self) -> int:
-        return _ceil(self.warps, self.device.limits.warp_unit) if self.shares_registers else self.warps
+        return _ceil(self.warps, self.device.limits.needed("warp_unit")) if self.shares_registers else self.warps
 
     @property
     def shares_registers(self) -> bool:
@@ -131,52 +131,55 @@ class _Group:
 
     @property
     def taken_local_memory(self) -> int:
-        limits = self.device.limits
-        return self.local_memory + (limits.local_memory_reserved if limits.stated("local_memory_reserved") else 0)
+        return self.local_memory + (self.device.limits.local_memory_reserved or 0)
 
     @property
     def allocated_local_memory(self) -> int:
-        return _ceil(self.taken_local_memory, self.device.limits.local_memory_unit)
+        return _ceil(self.taken_local_memory, self.device.limits.needed("local_memory_unit"))
 
     # {{{ what a core has room for
 
-    def needed(self) -> Iterator[str]:
+    def needed(self) -> Iterator[Limit]:
         """Yield the names of the limits that say what a core has room for."""
         yield from ("warps", self._slots)
         if self.shares_registers:
             yield "warp_unit"
         if self.registers:
-            yield from ("registers", "register_unit", *(() if self.shares_registers else ("partitions",)))
+            yield from ("registers", "register_unit")
+            if not self.shares_registers:
+                yield "partitions"
         if self.taken_local_memory:
             yield from ("local_memory", "local_memory_unit")
 
     @property
-    def _slots(self) -> str:
-        alone = self.warps == 1 and self.device.limits.stated("groups_of_one_warp")
+    def _slots(self) -> Limit:
+        alone = self.warps == 1 and self.device.limits.groups_of_one_warp is not None
         return "groups_of_one_warp" if alone else "groups"
 
     def rooms(self) -> Iterator[Room]:
         limits = self.device.limits
-        yield Room("warps", limits.warps, self.allocated_warps, "warps")
-        yield Room("groups", int(limits.number(self._slots)), 1, "groups")
+        yield Room("warps", limits.needed("warps"), self.allocated_warps, "warps")
+        yield Room("groups", limits.needed(self._slots), 1, "groups")
         if self.registers:
             yield self._registers_as_a_whole() if self.shares_registers else self._registers_by_warp()
         if self.taken_local_memory:
-            yield Room("local memory", limits.local_memory, self.allocated_local_memory, "B")
+            yield Room("local memory", limits.needed("local_memory"), self.allocated_local_memory, "B")
 
     def _registers_as_a_whole(self) -> Room:
         limits = self.device.limits
-        asked = self.allocated_warps * self.device.warp_size * self.registers
-        return Room("registers", limits.registers, _ceil(asked, limits.register_unit), "registers")
+        taken = _ceil(
+            self.allocated_warps * self.device.needed("warp_size") * self.registers, limits.needed("register_unit")
+        )
+        return Room("registers", limits.needed("registers"), taken, "registers")
 
     def _registers_by_warp(self) -> Room:
-        limits = self.device.limits
-        fitting = limits.registers // limits.partitions // self._registers_of_a_warp * limits.partitions
+        partitions, registers = (self.device.limits.needed(name) for name in ("partitions", "registers"))
+        fitting = registers // partitions // self._registers_of_a_warp * partitions
         return Room("registers", fitting, self.warps, f"warps of {self._registers_of_a_warp} registers each")
 
     @property
     def _registers_of_a_warp(self) -> int:
-        return _ceil(self.registers * self.device.warp_size, self.device.limits.register_unit)
+        return _ceil(self.registers * self.device.needed("warp_size"), self.device.limits.needed("register_unit"))
 
     # }}}
 
@@ -189,21 +192,20 @@ class _Group:
                 "a group has 1 work-item or more, and no negative registers or local memory; received "
                 f"{self.work_items} work-items, {self.registers} registers, {self.local_memory} B of local memory"
             )
-        for what, name, has, unit in self._shares():
-            most = self.device.limits.stated(name) and int(self.device.limits.number(name))
+        for what, most, has, unit in self._shares():
             if most is not None and has > most:
                 raise self.too_much(what, has, most, unit)
 
-    def _shares(self) -> Iterator[tuple[str, str, int, str]]:
-        """Yield of what a group has a share, the name of its limit, how much it has, and in which unit."""
-        yield "work-items", "work_items_per_group", self.work_items, "work-items"
-        yield "registers", "registers_per_work_item", self.registers, "registers of a work-item"
-        asked = ("registers_per_group", "partitions", "register_unit")
-        if self.registers and not self.shares_registers and all(map(self.device.limits.stated, asked)):
+    def _shares(self) -> Iterator[tuple[str, int | None, int, str]]:
+        """Yield of what a group has a share, its limit if that is known, how much it has, and in which unit."""
+        limits = self.device.limits
+        yield "work-items", limits.work_items_per_group, self.work_items, "work-items"
+        yield "registers", limits.registers_per_work_item, self.registers, "registers of a work-item"
+        if self.registers and not self.shares_registers and limits.partitions and limits.register_unit:
             # The hardware checks as if warps were spread evenly over all partitions.
-            warps = _ceil(self.warps, self.device.limits.partitions)
-            yield "registers", "registers_per_group", warps * self._registers_of_a_warp, "registers of a group"
-        yield "local memory", "local_memory_per_group", self.local_memory, "B of local memory"
+            registers = _ceil(self.warps, limits.partitions) * self._registers_of_a_warp
+            yield "registers", limits.registers_per_group, registers, "registers of a group"
+        yield "local memory", limits.local_memory_per_group, self.local_memory, "B of local memory"
 
     def too_much(self, what: str, has: int, most: int, unit: str) -> OccupancyError:
         return OccupancyError(

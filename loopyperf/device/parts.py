@@ -1,65 +1,129 @@
-"""Parts of a device: named numbers, each declared once with its unit and meaning.
+"""Parts of a device: plain records of numbers, each declared once with its unit and meaning.
 
-A part states some of the numbers that its class declares. Reading one gives its value in the declared unit; reading one
-that is not stated raises :class:`MissingNumberError`, since what nobody has published is not known.
+A number is a field in its base unit, None where nobody has published it. What a document states, with its unit and
+where it stands, is beside it in :attr:`Part.sources`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self, overload
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Generic, Self, TypeVar, overload
 
 from loopyperf.device.quantity import Quantity, in_base_unit
 from loopyperf.errors import MissingNumberError
 
+TIMES = ("cycles", "s")
+NO_SOURCE = "no source given"
+"""the source of a number that was given in Python without one"""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """What is declared of a number of a part."""
+
+    unit: str
+    """the base unit, e.g. ``"B"``"""
+    meaning: str
+    """what the number is of"""
+    is_whole: bool
+    may_be_zero: bool
+
+    def value(self, quantity: Quantity) -> int | float:
+        """Return the value of *quantity* in the base unit."""
+        value = in_base_unit(quantity)
+        return int(value) if self.is_whole else value
+
+    def __str__(self) -> str:
+        """Return the meaning with the unit."""
+        return self.meaning if self.unit in self.meaning.split() else f"{self.meaning}, in {self.unit}"
+
+
+def number(unit: str, meaning: str) -> float | None:
+    """Declare a field of a part as a number in *unit*; only times may be 0."""
+    return _field(Number(unit, meaning, is_whole=False, may_be_zero=unit in TIMES))
+
+
+def count(unit: str, meaning: str, *, may_be_zero: bool = False) -> int | None:
+    """Declare a field of a part as a whole number of *unit*."""
+    return _field(Number(unit, meaning, is_whole=True, may_be_zero=may_be_zero))
+
+
+def _field(declared: Number) -> None:
+    # Sources tell parts apart well enough for a hash.
+    return field(default=None, hash=False, metadata={"number": declared})
+
+
+CountName = TypeVar("CountName", bound=str)
+NumberName = TypeVar("NumberName", bound=str)
+
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """Some numbers of a device."""
+class Part(Generic[CountName, NumberName]):
+    """Some numbers of a device. *CountName* are the names of the whole ones, *NumberName* those of the others."""
 
     slug: str
     """the device's short name"""
     place: str = ""
     """the table of the description that the numbers stand in, e.g. ``"memory.L2"``; empty for the device's own"""
-    numbers: tuple[tuple[str, Quantity], ...] = ()
-    """name, and what the description states"""
+    sources: tuple[tuple[str, Quantity], ...] = field(default=(), repr=False)
+    """name of a number, and what a document states of it, where one does"""
+
+    @classmethod
+    @cache
+    def declared(cls) -> Mapping[str, Number]:
+        """Return name -> declaration of the numbers that such a part may have."""
+        return {each.name: each.metadata["number"] for each in fields(cls) if "number" in each.metadata}
+
+    def stating(self, **numbers: Quantity) -> Self:
+        """Return the part with these numbers, as documents state them, in place of those that it has."""
+        values = {name: self.declared()[name].value(quantity) for name, quantity in numbers.items()}
+        return replace(self, **values, sources=tuple((dict(self.sources) | numbers).items()))
+
+    def source(self, name: str) -> Quantity | None:
+        """Return the number called *name* as a document states it; None where it is not known."""
+        known = getattr(self, name)
+        if known is None:
+            return None
+        number = self.declared()[name]
+        stated = next((quantity for each, quantity in self.sources if each == name), None)
+        return stated if stated and number.value(stated) == known else Quantity(known, number.unit, NO_SOURCE)
+
+    def known(self) -> Iterator[tuple[str, Quantity]]:
+        """Yield the numbers that are known, with their names, as documents state them."""
+        for name in dict.fromkeys((*dict(self.sources), *self.declared())):
+            if (quantity := self.source(name)) is not None:
+                yield name, quantity
 
     @property
     def statements(self) -> "tuple[Stated, ...]":
-        """Return the numbers that are stated, in the units in which they are."""
-        declared = self.declared()
+        """Return the numbers that are known, in the units in which they are stated."""
         return tuple(
             Stated(
                 number=".".join(filter(None, (self.place, name))),
                 value=quantity.value,
                 unit=quantity.unit,
-                meaning=declared[name].meaning,
+                meaning=self.declared()[name].meaning,
                 source=quantity.source,
             )
-            for name, quantity in self.numbers
+            for name, quantity in self.known()
         )
 
-    @classmethod
-    def declared(cls) -> dict[str, "Number"]:
-        """Return name -> declaration of the numbers that such a part may state."""
-        members = {name: member for base in reversed(cls.__mro__) for name, member in vars(base).items()}
-        return {name: member for name, member in members.items() if isinstance(member, Number)}
+    @overload
+    def needed(self, name: CountName) -> int: ...
+    @overload
+    def needed(self, name: NumberName) -> float: ...
+    def needed(self, name: str) -> float:
+        """Return the number called *name*; raises :class:`MissingNumberError` where it is not known."""
+        known = getattr(self, name)
+        if known is None:
+            raise MissingNumberError(_missing(self.slug, self.place, {name: self.declared()[name]}))
+        return known
 
-    def stated(self, name: str) -> Quantity | None:
-        """Return what the description states of *name*; None where it states nothing."""
-        return next((quantity for stated, quantity in self.numbers if stated == name), None)
-
-    def number(self, name: str) -> int | float:
-        """Return the number called *name* in its declared unit; raises :class:`MissingNumberError` if not stated."""
-        quantity = self.stated(name)
-        if quantity is None:
-            raise MissingNumberError(_missing(self, [name]))
-        return in_base_unit(quantity)
-
-    def check_stated(self, *names: str) -> None:
-        """Raise one :class:`MissingNumberError` for all of *names* that are not stated."""
-        missing = [name for name in names if self.stated(name) is None]
+    def check_known(self, names: Sequence[CountName | NumberName]) -> None:
+        """Raise one :class:`MissingNumberError` for all of *names* that are not known."""
+        missing = {str(name): self.declared()[name] for name in names if getattr(self, name) is None}
         if missing:
-            raise MissingNumberError(_missing(self, missing))
+            raise MissingNumberError(_missing(self.slug, self.place, missing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,58 +142,16 @@ class Stated:
     """the document, and after a comma where in it"""
 
 
-TIMES = ("cycles", "s")
-
-
-class Number:
-    """Declares a number of a part; as an attribute of a part it is the number's value."""
-
-    name: str
-
-    def __init__(self, unit: str, meaning: str, *, may_be_zero: bool = False) -> None:
-        """Declare a number in *unit*; times may be 0, others where that is said."""
-        self.unit = unit
-        self.meaning = meaning
-        self.may_be_zero = may_be_zero or unit in TIMES
-        # What help() says of the attribute, and the reference.
-        self.__doc__ = meaning if unit in meaning.split() else f"{meaning}, in {unit}"
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        """Take the name of the attribute."""
-        self.name = name
-
-    @overload
-    def __get__(self, part: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, part: Part, owner: type) -> float: ...
-    def __get__(self, part: Part | None, owner: type) -> Self | float:
-        """Return the value in :attr:`unit`; raises :class:`MissingNumberError` where it is not stated."""
-        return self if part is None else part.number(self.name)
-
-
-class Count(Number):
-    """Declares a number that is a whole one."""
-
-    @overload
-    def __get__(self, part: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, part: Part, owner: type) -> int: ...
-    def __get__(self, part: Part | None, owner: type) -> Self | int:
-        """Return the value in :attr:`unit`; raises :class:`MissingNumberError` where it is not stated."""
-        return self if part is None else int(part.number(self.name))
-
-
-def _missing(part: Part, names: Sequence[str]) -> str:
-    declared = part.declared()
-    table = f"the table [{part.place}]" if part.place else "the top"
+def _missing(slug: str, place: str, numbers: Mapping[str, Number]) -> str:
+    table = f"the table [{place}]" if place else "the top"
     absent = (
-        f"{'.'.join(filter(None, (part.place, name)))} ({declared[name].meaning}, in {declared[name].unit})"
-        for name in names
+        f"{'.'.join(filter(None, (place, name)))} ({number.meaning}, in {number.unit})"
+        for name, number in numbers.items()
     )
-    lines = (f'{name} = {{ value = ..., unit = "{declared[name].unit}", source = "..." }}' for name in names)
-    it, has = ("it", "it has") if len(names) == 1 else ("them", "they have")
+    lines = (f'{name} = {{ value = ..., unit = "{number.unit}", source = "..." }}' for name, number in numbers.items())
+    it, has = ("it", "it has") if len(numbers) == 1 else ("them", "they have")
     return (
-        f"the description of {part.slug!r} does not state {'; '.join(absent)}: nobody has published {it}, or {has} not "
+        f"the description of {slug!r} does not state {'; '.join(absent)}: nobody has published {it}, or {has} not "
         f"been entered. To add {it}, give the path of a description of your own (begin with a copy of "
-        f"{part.slug}.toml) that has in {table}: {'; '.join(lines)}"
+        f"{slug}.toml) that has in {table}: {'; '.join(lines)}"
     )

@@ -17,25 +17,27 @@ from typing import TypeVar
 
 from loopyperf.device.description import (
     LATENCY_FIELDS,
+    AnyPart,
     CoreLimits,
     Device,
     Instruction,
     LatencyField,
+    Limit,
     MemoryLevel,
     Throughput,
 )
 from loopyperf.device.device_files import load_description
 from loopyperf.device.library import BUNDLED
 from loopyperf.device.memory_lambdas import BYTES, DRAM, LOAD_LOCAL, bandwidth, bytes_per_cycle, level_latency
-from loopyperf.device.parts import Part
-from loopyperf.device.quantity import Quantity, Substitute
+from loopyperf.device.quantity import Substitute
+from loopyperf.device.throughput import Row
 from loopyperf.errors import MissingNumberError
 
-AnyPart = TypeVar("AnyPart", bound=Part)
+Completed = TypeVar("Completed", bound=AnyPart)
 LOCAL = "local"
-LIMITS = ("warps", "groups", "registers", "register_unit", "local_memory", "local_memory_unit")
+LIMITS: tuple[Limit, ...] = ("warps", "groups", "registers", "register_unit", "local_memory", "local_memory_unit")
 """of a core, that every occupancy needs; beside these one that depends on what registers are allocated to"""
-ROWS: Mapping[str, str] = {
+ROWS: Mapping[Row, str] = {
     "f32": "add f32",
     "f64": "fma f64",
     "special": "special f32",
@@ -85,8 +87,8 @@ def lacking(device: Device) -> tuple[str, ...]:
     """Return what the description of *device* lacks that is never assumed: without it no model of a device answers."""
     dram = next((level for level in device.memory if level.name == DRAM), None)
     stated = {
-        "cores": device.stated("cores"),
-        "clock": device.stated("clock"),
+        "cores": device.cores,
+        "clock": device.clock,
         "throughput.f32": device.resting_on("issue", "add", "f32"),
         f"memory.{DRAM}.bandwidth": dram and bandwidth(dram),
     }
@@ -111,7 +113,7 @@ def relatives(device: Device) -> Iterator[Device]:
 
     def distance(other: Device) -> tuple[bool, bool, bool, float, float, str]:
         is_strange = other.vendor.casefold() != device.vendor.casefold()
-        is_wide = bool(device.stated("warp_size")) and other.warp_size != device.warp_size
+        is_wide = device.warp_size is not None and other.warp_size != device.warp_size
         there = _target(other.target)
         apart = 0.0 if is_strange or position is None else abs(there - position)
         is_other_line = not is_strange and (there in FOR_DOUBLES) is not (position in FOR_DOUBLES)
@@ -171,7 +173,7 @@ class _Completion:
     def device(self) -> Device:
         """Return the device with all parts completed."""
         if self.given.lanes == "together":
-            self.given = self._stating(self.given, "warp_size", lambda other: other.warp_size)
+            self.given = self._stating(self.given, "warp_size", lambda other: other.needed("warp_size"))
             self.given = replace(self.given, limits=self._limits())
             self.given = replace(self.given, throughput=self._throughputs())
             self.given = replace(self.given, memory=tuple(self._levels()))
@@ -187,22 +189,23 @@ class _Completion:
     def _limits(self) -> CoreLimits:
         limits = self.given.limits
         by_group = self.given.register_allocation == "group"
-        for name in (*LIMITS, "warp_unit" if by_group else "partitions"):
-            limits = self._stating(limits, name, lambda other, name=name: other.limits.number(name))
+        names: tuple[Limit, ...] = (*LIMITS, "warp_unit" if by_group else "partitions")
+        for name in names:
+            limits = self._stating(limits, name, lambda other, name=name: other.limits.needed(name))
         return limits
 
     def _throughputs(self) -> Throughput:
         throughput = self.given.throughput
-        f32 = throughput.stated("f32")
+        f32 = throughput.f32
         for row, instruction in ROWS.items():
             if f32 is None or row == "f32" or self.given.resting_on("issue", *instruction.split()):
                 continue
-            found = self._first(lambda other, row=row: other.throughput.number(row) / other.throughput.f32)
+            found = self._first(lambda other, row=row: _ratio(other.throughput, row))
             if found:
                 ratio, other = found
                 share = "as f32" if ratio == 1 else f"{Fraction(ratio).limit_denominator(999)} of f32"
                 as_what = f"{share}, as on {other.slug}"
-                throughput = _with(throughput, row, ratio * throughput.f32, as_what)
+                throughput = _with(throughput, row, ratio * f32, as_what)
         return throughput
 
     # }}}
@@ -236,7 +239,7 @@ class _Completion:
         try:
             return _latency(self.given, level)
         except MissingNumberError:
-            return level.latency if level.stated("latency") else None
+            return level.latency
 
     def _of_all_cores(self, level: MemoryLevel) -> MemoryLevel:
         """Return *level*, which all cores share, with a bandwidth in the ratio to DRAM's that a relative has."""
@@ -294,9 +297,9 @@ class _Completion:
 
     # }}}
 
-    def _stating(self, part: AnyPart, name: str, read: Callable[[Device], float]) -> AnyPart:
+    def _stating(self, part: Completed, name: str, read: Callable[[Device], float]) -> Completed:
         """Return *part* stating *name*: itself if it does, else as the nearest relative of which *read* finds it."""
-        found = None if part.stated(name) else self._first(read)
+        found = None if part.source(name) else self._first(read)
         return part if found is None else _with(part, name, found[0], f"as on {found[1].slug}")
 
     def _first(
@@ -311,9 +314,12 @@ class _Completion:
         return None
 
 
-def _with(part: AnyPart, name: str, value: float, as_what: str) -> AnyPart:
-    assumed: Quantity = Substitute(value, part.declared()[name].unit, as_what)
-    return replace(part, numbers=(*part.numbers, (name, assumed)))
+def _with(part: Completed, name: str, value: float, as_what: str) -> Completed:
+    return part.stating(**{name: Substitute(value, part.declared()[name].unit, as_what)})
+
+
+def _ratio(throughput: Throughput, row: Row) -> float:
+    return throughput.needed(row) / throughput.needed("f32")
 
 
 # {{{ levels of memory of a device
@@ -337,19 +343,19 @@ def _latency(device: Device, level: MemoryLevel) -> float:
 def _of_core(device: Device, level: MemoryLevel) -> float:
     """Return B/cycle that a core of *device* has of a level like *level*, by a warp's loads where these were timed."""
     if level.name == LOCAL and device.resting_on("issue", *LOAD_LOCAL):
-        return BYTES * device.warp_size / device.issue_latency(*LOAD_LOCAL)
+        return BYTES * device.needed("warp_size") / device.issue_latency(*LOAD_LOCAL)
     return bytes_per_cycle(device, _like(device, level))
 
 
 def _of_dram(device: Device) -> float:
     """Return B/s of device memory: the published peak, which nearly all descriptions have, else what was measured."""
     level = device.level(DRAM)
-    return level.bandwidth if level.stated("bandwidth") else _of_device(device, level)
+    return _of_device(device, level) if level.bandwidth is None else level.bandwidth
 
 
 def _of_device(device: Device, level: MemoryLevel) -> float:
     """Return B/s that all cores have of *level*."""
-    return bytes_per_cycle(device, level) * device.cores * device.clock
+    return bytes_per_cycle(device, level) * device.needed("cores") * device.needed("clock")
 
 
 # }}}

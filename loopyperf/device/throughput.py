@@ -5,10 +5,15 @@ by the same units, so that they take as long as each other.
 """
 
 from collections.abc import Mapping
+from typing import Literal
 
+Row = Literal[
+    "f32", "f64", "special", "integer_add", "integer_multiply", "shift", "compare", "logic", "convert"
+]  # fmt: skip
+"""of :class:`loopyperf.device.description.Throughput`"""
 ARITHMETIC = frozenset({"add", "mul", "fma"})
 """kinds of instructions that do the arithmetic a kernel is for, of floating-point types"""
-OF_ANY_TYPE: Mapping[str, str] = {
+OF_ANY_TYPE: Mapping[str, Row] = {
     "special": "special",
     "mufu": "special",
     "compare": "compare",
@@ -19,10 +24,10 @@ OF_ANY_TYPE: Mapping[str, str] = {
     "integer": "integer_add",
     "convert": "convert",
 }
-OF_INTEGERS: Mapping[str, str] = {"add": "integer_add", "mul": "integer_multiply", "fma": "integer_multiply"}
+OF_INTEGERS: Mapping[str, Row] = {"add": "integer_add", "mul": "integer_multiply", "fma": "integer_multiply"}
 
 
-def row_of(kind: str, dtype: str) -> str | None:
+def row_of(kind: str, dtype: str) -> Row | None:
     """Return the name in :class:`loopyperf.device.description.Throughput`; None for instructions of no row.
 
     Divisions, powers and double-precision functions are sequences of instructions, and have no row.

@@ -119,7 +119,7 @@ class Dealt:
     def __init__(self, run: Run, launch: TimedLaunch) -> None:
         """Deal the groups of *launch*, whose runs take what *run* tells."""
         self.run, self.batches = run, launch.batches
-        self.cores, self.at_once = launch.device.cores, launch.execution.concurrent_groups
+        self.cores, self.at_once = launch.device.needed("cores"), launch.execution.concurrent_groups
         every = [run(make_up, np.array([1.0, self.at_once])) for make_up in range(len(self.batches.make_ups))]
         self.alone = [float(each[0]) for each in every]
         """make-up -> cycles of one group"""
@@ -182,7 +182,7 @@ class UnlikeGroups:
         for times, batch in launch.batches.every:
             load = times * batch.groups * batch.value(self.dealt.loads)
             totals[batch.mean] = totals.get(batch.mean, 0.0) + load
-        self.mean = sum(totals.values()) / launch.batches.executions / launch.device.cores
+        self.mean = sum(totals.values()) / launch.batches.executions / launch.device.needed("cores")
         most = max(totals.values(), default=0.0)
         much = [make_up for make_up, total in totals.items() if total >= LITTLE * most]
         much.sort(key=lambda make_up: self.dealt.loads[make_up])
@@ -284,7 +284,7 @@ def _last_core(launch: TimedLaunch) -> TimedLaunch:
     last = dealt.last
     groups = last.load / (last.batch.value(dealt.loads) or 1.0)
     work = launch.batches.total(dealt.loads) / launch.batches.executions
-    cores = max(1, min(launch.device.cores, round(work / last.load if last.load else 1)))
+    cores = max(1, min(launch.device.needed("cores"), round(work / last.load if last.load else 1)))
     return launch.like(last.batch.mixed(launch.batches.make_ups), groups, cores)
 
 

@@ -149,5 +149,5 @@ class _Simulated:
             lambda instruction: self.lambdas[id(instruction)],
             replace(self.execution, total_groups=groups),
             scheduler=device.scheduler,
-            issue_limit=device.issue_limit if device.stated("issue_limit") else None,
+            issue_limit=device.issue_limit,
         )

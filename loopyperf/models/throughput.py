@@ -84,7 +84,7 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
     def sheet(self) -> Sheet:
         """Return the bound of each subsystem as a formula, and what is in none."""
         rows = [(name, Formula(str(bound), bound.latex())) for name, bound in self.items()]
-        clock = self.device.cores * self.device.clock
+        clock = self.device.needed("cores") * self.device.needed("clock")
         return Sheet(
             asked=f"cycles of all {self.device.cores} cores of {self.device.slug} together",
             answer=f"{clock:.4g} in a second",
@@ -101,7 +101,7 @@ class ThroughputBounds(Shown, Mapping[str, QuasiPolynomial]):
         """
         is_batch = any(isinstance(size, np.ndarray) for size in sizes.values())
         cycles = self._totals.at_arrays(sizes) if is_batch else self._totals.at(cast("Mapping[str, int]", sizes))
-        per_second = self.device.cores * self.device.clock * PARTS
+        per_second = self.device.needed("cores") * self.device.needed("clock") * PARTS
         with priced(sizes):
             return {name: each / per_second for name, each in zip(self, cycles, strict=True)}
 
@@ -217,7 +217,7 @@ class _Terms:
         self.left_out.update({f"assumed, which the description lacks: {each}": None for each in substitutions})
 
     def _is_measured(self, instruction: str) -> bool:
-        return any(each.name == instruction and each.stated("issue") for each in self.device.instructions)
+        return any(each.name == instruction and each.issue is not None for each in self.device.instructions)
 
 
 def _parts(cycles: float | Fraction) -> int:

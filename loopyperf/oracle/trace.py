@@ -196,7 +196,7 @@ def trace(
     described, merged = chosen_device(device), merged_sizes(parameters, sizes)
     kernel = timed_kernel(program, described, typical, merged)
     launches = kernel.launches
-    clock = float(OF_A_CYCLE) if in_cycles else described.clock
+    clock = float(OF_A_CYCLE) if in_cycles else described.needed("clock")
     most = max(FEWEST, events // max(1, len(launches)))
     traces = tuple(_traced(launch, most, clock) for launch in launches)
     said = [sentence for each in traces for sentence in each.said]

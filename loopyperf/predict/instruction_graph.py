@@ -77,7 +77,7 @@ def _lanes(device: DeviceChoice | None, warp_size: object) -> int:
     if warp_size is None:
         if device is None:
             return LANES
-        return completed(given_device(device)).warp_size
+        return completed(given_device(device)).needed("warp_size")
     if device is not None:
         raise ParameterError("warp_size and device both state the lanes of a warp: give one of the two")
     if isinstance(warp_size, bool) or not isinstance(warp_size, int) or warp_size < 1:

@@ -59,9 +59,9 @@ def throughput_bounds(
     kernel = prepared(program)
     changed = _without_ones(kernel)
     if changed is kernel:
-        counted: KernelTallies = count(program, typical=typical, sub_group_size=described.warp_size)
+        counted: KernelTallies = count(program, typical=typical, sub_group_size=described.needed("warp_size"))
     else:
-        counted = CountingOptions(typical=typical, sub_group_size=described.warp_size).count(changed)
+        counted = CountingOptions(typical=typical, sub_group_size=described.needed("warp_size")).count(changed)
     touched = touched_cells(kernel, Typical(typical or {}, item_named))
     return ThroughputBounds(counted, touched, described)
 

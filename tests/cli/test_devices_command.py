@@ -100,7 +100,7 @@ def test_devices_show_prints_every_number_with_unit_and_source(monkeypatch: pyte
     device = lpp.load_device("nvidia-tesla-c2050")
     headings = 1
     table = printed.partition("  roofline")[0]
-    assert len(re.findall(r"^ +\w", table, re.MULTILINE)) == headings + sum(len(part.numbers) for part in device.parts)
+    assert len(re.findall(r"^ +\w", table, re.MULTILINE)) == headings + sum(len(part.sources) for part in device.parts)
 
 
 def test_devices_show_prints_json_that_says_the_same():

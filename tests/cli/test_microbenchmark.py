@@ -104,7 +104,7 @@ def test_what_is_to_be_measured_is_what_is_asked_for(tmp_path: Path, monkeypatch
 def test_every_number_says_how_it_was_measured(tmp_path: Path) -> None:
     microbenchmark("--from-archive", RECORDED, "-o", tmp_path / "my-cpu.toml")
     device = lpp.load_device(tmp_path / "my-cpu.toml")
-    sources = {quantity.source for part in device.parts for _, quantity in part.numbers}
+    sources = {quantity.source for part in device.parts for _, quantity in part.known()}
     measured = [source for source in sources if source != "reported by the driver"]
     assert all(re.match(r"measured \d{4}-\d\d-\d\d, .*; opencl driver 3.0", source) for source in measured)
     assert len(measured) > 20

@@ -21,7 +21,7 @@ every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
 
 def numbers(device: Device):
     for part in device.parts:
-        for name, quantity in part.numbers:
+        for name, quantity in part.sources:
             yield ".".join(filter(None, (part.place, name))), quantity
 
 
@@ -119,25 +119,26 @@ def test_what_every_model_needs_is_stated(device: Device):
 def test_published_peaks_are_cores_times_clock_times_throughput(device: Device):
     # Published peaks are rounded to two digits (H200: 34 for 33.45, 1.6 %).
     for dtype in ("f32", "f64"):
-        if device.stated(f"peak_{dtype}"):
-            assert device.number(f"peak_{dtype}") == pytest.approx(device.peak_flops(dtype), rel=0.02)
+        peak = getattr(device, f"peak_{dtype}")
+        if peak is not None:
+            assert peak == pytest.approx(device.peak_flops(dtype), rel=0.02)
 
 
 def test_most_devices_have_a_published_peak():
-    assert sum(bool(device.stated("peak_f32") or device.stated("peak_f64")) for device in DEVICES.values()) >= 18
+    assert sum(bool(device.peak_f32 or device.peak_f64) for device in DEVICES.values()) >= 18
 
 
 @every_device
 def test_no_memory_is_measured_faster_than_its_published_peak(device: Device):
     for level in device.memory:
-        if level.stated("bandwidth") and level.stated("sustained_bandwidth"):
+        if level.bandwidth and level.sustained_bandwidth:
             assert 0.5 < level.sustained_bandwidth / level.bandwidth < 1
 
 
 @every_device
 def test_memories_are_slower_and_larger_the_farther_they_are_from_the_core(device: Device):
     for name in ("latency", "size"):
-        known = [level.number(name) for level in device.memory if level.stated(name)]
+        known = [getattr(level, name) for level in device.memory if getattr(level, name) is not None]
         assert known == sorted(known)
 
 
@@ -145,14 +146,15 @@ def test_memories_are_slower_and_larger_the_farther_they_are_from_the_core(devic
 def test_measured_single_precision_is_no_faster_than_the_units_allow(device: Device):
     # Not so in double precision: Lemeire has 7.5 cycles on the K620 for 32/4 = 8, and 8 on the R9 380 for 64/4 = 16.
     for kind, row in (("mul", "f32"), ("special", "special")):
-        if device.throughput.stated(row):
-            assert device.issue_latency(kind, "f32") >= device.warp_size / device.throughput.number(row)
+        results = getattr(device.throughput, row)
+        if results is not None:
+            assert device.issue_latency(kind, "f32") >= device.warp_size / results
 
 
 @every_device
 def test_the_banks_of_local_memory_deliver_a_word_each_or_every_other_cycle(device: Device):
     for level in device.memory:
-        if level.stated("banks"):
+        if level.banks:
             assert level.bandwidth_per_core in (level.banks * level.bank_width, level.banks * level.bank_width / 2)
 
 
@@ -167,7 +169,7 @@ def test_measured_local_loads_are_no_faster_than_the_banks_deliver(device: Devic
 @every_device
 def test_an_instruction_completes_no_sooner_than_the_next_one_may_issue(device: Device):
     for each in device.instructions:
-        if each.stated("issue") and each.stated("completion"):
+        if each.issue is not None and each.completion is not None:
             assert each.completion >= each.issue
 
 

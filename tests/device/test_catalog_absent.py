@@ -46,14 +46,14 @@ def states(device: Device, number: str) -> bool:
     """Return whether the description states what a row of the table is about; True of a memory that there is not."""
     what, of, name = number.replace("`", "").partition(" of ")
     if not of:
-        return device.stated(what) is not None
+        return getattr(device, what) is not None
     if what == "completion":
         try:
             return device.completion_latency(*name.rsplit(" ", 1)) > 0
         except MissingNumberError:
             return False
     levels = [level for level in device.memory if level.name == name]
-    return all(any(level.stated(each) for each in LEVEL_NUMBERS[what]) for level in levels)
+    return all(any(level.source(each) for each in LEVEL_NUMBERS[what]) for level in levels)
 
 
 def absent_rows() -> list[tuple[str, set[str]]]:

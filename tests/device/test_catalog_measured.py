@@ -76,7 +76,7 @@ def test_bandwidths_are_those_of_the_measured_plateaus(slug: str, level: str, ba
 @every_device
 def test_a_core_takes_no_more_from_its_cache_than_it_can(device: Device):
     for level in device.memory:
-        if level.per == "core" and level.stated("sustained_bandwidth") and level.stated("bandwidth_per_core"):
+        if level.per == "core" and level.sustained_bandwidth and level.bandwidth_per_core:
             share = level.sustained_bandwidth / (device.cores * device.clock * level.bandwidth_per_core)
             assert 0.9 < share <= 1
 
@@ -88,11 +88,11 @@ def test_no_bandwidth_is_from_the_kernels_that_models_are_tested_with(device: De
     How long it takes to begin a group is known from the one that only stores, at its lowest occupancy.
     """
     for part in device.parts:
-        for name, quantity in part.numbers:
+        for name, quantity in part.sources:
             assert name == "group_start" or not re.search("gpu-stream|triad", quantity.source), name
 
 
 @every_device
 def test_what_begins_a_group_is_from_the_kernel_that_only_stores(device: Device):
-    stated = device.stated("group_start")
+    stated = device.source("group_start")
     assert stated is None or "gpu-stream, init" in stated.source

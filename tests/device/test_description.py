@@ -2,11 +2,15 @@
 
 import copy
 import pickle
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
+from typing import Never, get_args, get_origin, get_type_hints
 
 import pytest
 
+from loopyperf.device import parts
+from loopyperf.device.description import AnyPart
 from loopyperf.device.library import load_device
+from loopyperf.device.quantity import Quantity
 from loopyperf.errors import MissingNumberError
 
 TITAN_V = load_device("nvidia-titan-v")
@@ -23,10 +27,42 @@ def test_counts_are_integers_and_the_rest_is_in_the_declared_unit():
 
 
 def test_what_is_stated_can_be_had_with_its_source():
-    quantity = TITAN_V.limits.stated("warps")
+    quantity = TITAN_V.limits.source("warps")
     assert quantity is not None
     assert (quantity.value, quantity.unit) == (64, "warps")
     assert quantity.source == "CUDA Occupancy Calculator, 7.0"
+
+
+def test_a_number_given_in_python_has_no_source_of_another_value():
+    faster = replace(TITAN_V, clock=2 * TITAN_V.clock, launch_overhead=5e-6)
+    assert TITAN_V.source("clock").unit == "MHz"
+    assert faster.source("clock") == Quantity(2910e6, "Hz", parts.NO_SOURCE)
+    assert {"clock", "launch_overhead"} <= dict(faster.known()).keys()
+    assert faster.source("cores") == TITAN_V.source("cores")
+    assert replace(faster, clock=TITAN_V.clock).source("clock") == TITAN_V.source("clock")
+
+
+def test_a_number_with_a_source_replaces_the_one_there_is():
+    stated = Quantity(1.2, "GHz", "me, today")
+    slower = TITAN_V.stating(clock=stated)
+    assert (slower.clock, slower.source("clock")) == (1.2e9, stated)
+    assert [name for name, _ in slower.known()] == [name for name, _ in TITAN_V.known()]
+    assert TITAN_V.stating(**dict(TITAN_V.known())) == TITAN_V
+
+
+@pytest.mark.parametrize("part", get_args(AnyPart))
+def test_a_part_has_a_field_for_each_name_of_a_number_and_a_name_for_each_field(part):
+    """Type checkers know the names, whole numbers apart from others; the fields say which are whole."""
+    (base,) = (each for each in part.__orig_bases__ if get_origin(each) is parts.Part)
+    hints, whole, others = get_type_hints(part), *(() if each is Never else get_args(each) for each in get_args(base))
+    assert {name: number.is_whole for name, number in part.declared().items()} == {
+        **dict.fromkeys(whole, True),
+        **dict.fromkeys(others, False),
+    }
+    assert {name: hints[name] for name in (*whole, *others)} == {
+        **dict.fromkeys(whole, int | None),
+        **dict.fromkeys(others, float | None),
+    }
 
 
 def test_a_device_is_a_value():
@@ -40,16 +76,28 @@ def test_a_device_is_a_value():
 # {{{ what is not known
 
 
+def test_what_nobody_published_is_none_and_has_no_source():
+    assert (TITAN_V.launch_overhead, RTX_2070.level("DRAM").latency) == (None, None)
+    assert (TITAN_V.source("launch_overhead"), RTX_2070.level("DRAM").source("latency")) == (None, None)
+    assert "launch_overhead" not in {each.number for each in TITAN_V.statements}
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
         (
-            lambda: RTX_2070.level("DRAM").latency,
+            lambda: RTX_2070.level("DRAM").needed("latency"),
             r"'nvidia-rtx-2070' does not state memory.DRAM.latency .*in cycles.*nvidia-rtx-2070.toml.*in the table "
             r'\[memory.DRAM\]: latency = \{ value = \.\.\., unit = "cycles", source = "\.\.\." \}',
         ),
-        (lambda: TITAN_V.launch_overhead, r"does not state launch_overhead .*in s.*has in the top: launch_overhead = "),
-        (lambda: TITAN_V.limits.warp_unit, r"does not state limits.warp_unit .*in the table \[limits\]: warp_unit = "),
+        (
+            lambda: TITAN_V.needed("launch_overhead"),
+            r"does not state launch_overhead .*in s.*has in the top: launch_overhead = ",
+        ),
+        (
+            lambda: TITAN_V.limits.needed("warp_unit"),
+            r"does not state limits.warp_unit .*in the table \[limits\]: warp_unit = ",
+        ),
         (lambda: TITAN_V.level("L3"), r"no memory 'L3', only local, L1, L2, DRAM; .*table \[memory.L3\]"),
         (
             lambda: TITAN_V.completion_latency("barrier"),

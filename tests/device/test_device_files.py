@@ -35,7 +35,7 @@ def test_a_description_says_what_stands_in_it(tmp_path: Path):
         ("L2", "device", False),
     ]
     assert device.level("L2").size == 4_718_592
-    assert [str(quantity) for _, quantity in device.numbers] == ["4 cores", "1.5 GHz"]
+    assert [str(quantity) for _, quantity in device.known()] == ["4 cores", "1.5 GHz"]
 
 
 def number(name: str, value: str = "1", unit: str = "cores", more: str = ', source = "s"') -> str:

@@ -49,7 +49,7 @@ def small(**changes: object) -> Device:
     "words", ['a "quoted" word', "back\\slash", "two\nlines\ttabbed", "λ ± 1 %", "\x7f", "[x] # y"]
 )
 def test_words_of_any_kind_survive(words: str, tmp_path: Path) -> None:
-    device = small(note=words, numbers=(("cores", Quantity(3, "cores", words)),))
+    device = small(note=words).stating(cores=Quantity(3, "cores", words))
     written = tmp_path / "small.toml"
     written.write_text(description_text(device), encoding="utf-8")
     assert load_description(written) == device

@@ -244,8 +244,8 @@ def test_what_resides_fits_and_one_more_does_not(device, needs):
 def placed(device: Device, work_items: int, registers: int, local_memory: int) -> int:
     limits = device.limits
     warps = len(range(0, work_items, device.warp_size))
-    slots = limits.groups_of_one_warp if warps == 1 and limits.stated("groups_of_one_warp") else limits.groups
-    reserved = limits.local_memory_reserved if limits.stated("local_memory_reserved") else 0
+    slots = limits.groups_of_one_warp or limits.groups if warps == 1 else limits.groups
+    reserved = limits.local_memory_reserved or 0
     as_a_whole = device.register_allocation == "group"
     if as_a_whole:
         warps += warps % limits.warp_unit

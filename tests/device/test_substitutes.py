@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from loopyperf.device.description import LATENCY_FIELDS, Device
+from loopyperf.device.description import LATENCY_FIELDS, AnyPart, Device
 from loopyperf.device.device_files import load_description
 from loopyperf.device.library import BUNDLED, a_processor
 from loopyperf.device.memory_lambdas import bytes_per_cycle, global_levels, level_latency
-from loopyperf.device.parts import Part
 from loopyperf.device.quantity import Substitute
 from loopyperf.device.substitutes import MADE_OF, completed, relatives
 
@@ -40,10 +39,10 @@ bandwidth = { value = 500, unit = "GB/s", source = "me, today" }
 """the numbers that are never assumed"""
 
 
-def cut(part: Part, is_kept: Callable[[str], bool]) -> Part:
+def cut(part: AnyPart, is_kept: Callable[[str], bool]) -> AnyPart:
     """Return *part* with those of its numbers whose full name is kept."""
-    kept = tuple(each for each in part.numbers if is_kept(".".join(filter(None, (part.place, each[0])))))
-    return replace(part, numbers=kept)
+    names = (name for name, _ in part.known() if not is_kept(".".join(filter(None, (part.place, name)))))
+    return replace(part, **dict.fromkeys(names))
 
 
 def with_only(device: Device, is_kept: Callable[[str], bool]) -> Device:
@@ -53,7 +52,7 @@ def with_only(device: Device, is_kept: Callable[[str], bool]) -> Device:
         limits=cut(device.limits, is_kept),
         throughput=cut(device.throughput, is_kept),
         memory=tuple(cut(each, is_kept) for each in device.memory),
-        instructions=tuple(each for each in (cut(each, is_kept) for each in device.instructions) if each.numbers),
+        instructions=tuple(each for each in (cut(each, is_kept) for each in device.instructions) if each.statements),
     )
 
 
@@ -66,7 +65,7 @@ def described(folder: Path, vendor: str, architecture: str, target: str = "") ->
 
 def assumed(device: Device) -> dict[str, Substitute]:
     """Return what is assumed of *device*, by the full names of the numbers."""
-    parts = [(part, number) for part in completed(device).parts for number in part.numbers]
+    parts = [(part, number) for part in completed(device).parts for number in part.known()]
     named = ((".".join(filter(None, (part.place, name))), quantity) for part, (name, quantity) in parts)
     return {name: quantity for name, quantity in named if isinstance(quantity, Substitute)}
 
@@ -81,7 +80,7 @@ def check_complete(device: Device) -> None:
         assert timed or level_latency(whole, level.name) > 0, (device.slug, level.name)
         assert timed or bytes_per_cycle(whole, level) > 0, (device.slug, level.name)
     partitioned = "warp_unit" if device.register_allocation == "group" else "partitions"
-    whole.limits.check_stated("warps", "groups", "registers", "register_unit", "local_memory", partitioned)
+    whole.limits.check_known(("warps", "groups", "registers", "register_unit", "local_memory", partitioned))
 
 
 def test_every_basic_number_of_every_device_is_stated_or_assumed():
@@ -93,9 +92,9 @@ def test_what_is_stated_stays_and_comes_first():
     for device in DEVICES.values():
         whole = completed(device)
         assert completed(whole) == whole
-        by_place = {part.place: part.numbers for part in whole.parts}
+        by_place = {part.place: part.sources for part in whole.parts}
         for part in device.parts:
-            assert by_place[part.place][: len(part.numbers)] == part.numbers
+            assert by_place[part.place][: len(part.sources)] == part.sources
         for kind, dtype in BASIC:
             for field in LATENCY_FIELDS:
                 stated = device.resting_on(field, kind, dtype)

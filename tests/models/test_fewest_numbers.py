@@ -9,8 +9,7 @@ import pytest
 from documents import SITE, TUTORIAL, write_files
 
 import loopyperf as lpp
-from loopyperf.device.description import Device
-from loopyperf.device.parts import Part
+from loopyperf.device.description import AnyPart, Device
 from loopyperf.errors import MissingNumberError
 from loopyperf.models import DEVICE_MODELS
 
@@ -34,9 +33,9 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Device:
 def without(device: Device, number: str) -> Device:
     """Return *device* as if its description did not state *number*."""
 
-    def cut(part: Part) -> Part:
-        kept = (each for each in part.numbers if ".".join(filter(None, (part.place, each[0]))) != number)
-        return replace(part, numbers=tuple(kept))
+    def cut(part: AnyPart) -> AnyPart:
+        place, _, name = number.rpartition(".")
+        return replace(part, **{name: None}) if place == part.place else part
 
     return replace(cut(device), throughput=cut(device.throughput), memory=tuple(map(cut, device.memory)))
 

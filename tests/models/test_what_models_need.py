@@ -9,7 +9,6 @@ from kernels import doubled, triangle
 
 import loopyperf as lpp
 from loopyperf.device.description import Device
-from loopyperf.device.parts import Part
 from loopyperf.models import DEVICE_MODELS
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.models.result import ModelTime
@@ -22,18 +21,13 @@ NEEDS_LATENCIES_OF_MEMORY = ("gpumech-gto", "gpumech-rr", "gpumech-rr-corrected"
 LATENCIES = "latencies that the description of nvidia-v100 lacks are assumed: "
 
 
-def without(part: Part, name: str) -> Part:
-    """Return *part* with no number called *name*."""
-    return replace(part, numbers=tuple(each for each in part.numbers if each[0] != name))
-
-
 def without_latencies_of_arithmetic(device: Device) -> Device:
-    return replace(device, instructions=tuple(without(each, "completion") for each in device.instructions))
+    return replace(device, instructions=tuple(replace(each, completion=None) for each in device.instructions))
 
 
 def without_latencies(device: Device) -> Device:
     """Return *device* as nobody has described who measured no latency of any kind."""
-    levels = tuple(without(each, "latency") for each in device.memory)
+    levels = tuple(replace(each, latency=None) for each in device.memory)
     return replace(without_latencies_of_arithmetic(device), memory=levels)
 
 
@@ -91,7 +85,7 @@ def test_an_answer_that_rests_on_assumed_numbers_for_more_than_half_of_its_time_
     None
 ):
     """One group: nearly all of its time is the latency of device memory, which only the bare description lacks."""
-    levels = tuple(without(each, "latency") for each in KNOWN.memory)
+    levels = tuple(replace(each, latency=None) for each in KNOWN.memory)
     bare = replace(KNOWN, memory=levels)
     one_group = {"n": 256, "model": "pipeline"}
     known, guessed = (lpp.estimate(doubled(group=256), device=device, **one_group) for device in (KNOWN, bare))

@@ -3,8 +3,9 @@
 A number that was not found is absent, and :attr:`Described.refusals` says why.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from loopyperf.device.description import CoreLimits, Device, Instruction, MemoryLevel, Throughput
 from loopyperf.device.facts import SharedPipeline
@@ -82,14 +83,13 @@ class _Description:
             vendor=environment.vendor,
             architecture="not stated by the driver",
             note=self._note(),
-            numbers=tuple(self._own()),
             lanes="in turn" if environment.is_processor else "together",
             pipelines=tuple(self._pipelines()),
-            limits=CoreLimits(slug=self.slug, place="limits", numbers=tuple(self._limits())),
+            limits=CoreLimits(slug=self.slug, place="limits").stating(**dict(self._limits())),
             throughput=Throughput(slug=self.slug, place="throughput"),
             instructions=tuple(self._instructions()),
             memory=tuple(self._levels()),
-        )
+        ).stating(**dict(self._own()))
         prediction = iterative_barrier(self.recording, self.core, list(self.latencies.values()))
         return Described(device, tuple(self.refusals), prediction)
 
@@ -134,11 +134,11 @@ class _Description:
     def _instructions(self) -> Iterator[Instruction]:
         for name, found in [*self.latencies.items(), *self._global_loads()]:
             fields = {"issue": found.issue, "completion": found.completion}
-            numbers = [
-                (field, self._cycles(number, found, field)) for field, number in fields.items() if number is not None
-            ]
+            numbers = {
+                field: self._cycles(number, found, field) for field, number in fields.items() if number is not None
+            }
             if numbers:
-                yield Instruction(slug=self.slug, place=f"instructions.{name}", numbers=tuple(numbers))
+                yield Instruction(slug=self.slug, place=f"instructions.{name}").stating(**numbers)
             else:
                 self.refusals.append(Refusal(name, f"neither latency is above its error ({found.how})"))
 
@@ -180,14 +180,9 @@ class _Description:
 
     def _levels(self) -> Iterator[MemoryLevel]:
         if LOCAL_LOAD in self.latencies:
-            yield MemoryLevel(slug=self.slug, place="memory.local", per="core", numbers=tuple(self._local()))
+            yield self._memory("local", "core", self._local())
         for number, memory in enumerate(self.memories):
-            yield MemoryLevel(
-                slug=self.slug,
-                place=f"memory.{memory.name}",
-                per="device" if number else "core",
-                numbers=tuple(self._level(memory)),
-            )
+            yield self._memory(memory.name, "device" if number else "core", self._level(memory))
         yield from self._reported_memories()
 
     def _local(self) -> Iterator[tuple[str, Quantity]]:
@@ -222,9 +217,14 @@ class _Description:
         if limits.cache is not None:
             numbers: Numbers = [("size", _size(limits.cache, REPORTED))]
             numbers += [("line", Quantity(limits.cache_line, "B", REPORTED))] if limits.cache_line else []
-            yield MemoryLevel(slug=self.slug, place="memory.cache", per="device", numbers=tuple(numbers))
+            yield self._memory("cache", "device", numbers)
         if DRAM not in [memory.name for memory in self.memories] and limits.memory is not None:
-            yield MemoryLevel(slug=self.slug, place=f"memory.{DRAM}", per="device", numbers=tuple(self._own_memory()))
+            yield self._memory(DRAM, "device", self._own_memory())
+
+    def _memory(
+        self, name: str, per: Literal["core", "device"], numbers: Iterable[tuple[str, Quantity]]
+    ) -> MemoryLevel:
+        return MemoryLevel(slug=self.slug, place=f"memory.{name}", per=per).stating(**dict(numbers))
 
     # }}}
 

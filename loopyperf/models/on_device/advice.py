@@ -149,7 +149,7 @@ def advice_on(launch: TimedLaunch) -> Advice:
     """
     seen = launch.once(LaunchInputs)
     found = seen.analysis
-    clock = launch.device.clock
+    clock = launch.device.needed("clock")
     # Whatever computation is saved, memory takes its time: what it hides of computation already is not gained.
     seen_of_computation = max(0.0, float(found.t_exec) - float(found.t_mem))
 

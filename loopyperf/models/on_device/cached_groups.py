@@ -58,7 +58,7 @@ class CachedGroups:
     def room(self) -> float:
         """Return the bytes that local memory leaves."""
         local = (self.launch.local_memory or 0) * self.residence.on_core if self.level.holds_local_memory else 0
-        return max(self.level.size - local, 0)
+        return max(self.level.needed("size") - local, 0)
 
     def moved(self, ways: Collection[Way]) -> dict[Way, float]:
         """Return the sectors that it fetches for the loads of a group, and those that it writes for its stores."""
@@ -70,8 +70,8 @@ class CachedGroups:
                 {way: each * self.mean_of.get(way, 1.0) for way, each in moved.items()} if len(places) == 1 else moved
             )
         everything = Groups.all_of(self.launch)
-        if everything.lines * LINE <= self.level.size:
-            return everything.moved(self.level.size, ways)
+        if everything.lines * LINE <= self.level.needed("size"):
+            return everything.moved(self.level.needed("size"), ways)
         return _mean([self._moved_in_rounds(place, ways) for place in self._places(self.residence.on_device)])
 
     def _places(self, at_once: int) -> Sequence[float | None]:
@@ -93,7 +93,7 @@ class CachedGroups:
         Of what they touch of what the groups of the round before have touched, the part is there still that there is
         room for, of all that both rounds touch.
         """
-        at_once, size = self.residence.on_device, self.level.size
+        at_once, size = self.residence.on_device, self.level.needed("size")
         round_, two = (neighbours(self.launch, number, place) for number in (at_once, 2 * at_once))
         moved = round_.moved(size * round_.number / at_once, ways)
         if two.number > round_.number:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from loopyperf.assumptions import SUBJECTS, Assumed, Assumption
 from loopyperf.device.description import LATENCY_FIELDS, Device
 from loopyperf.device.occupancy import Occupancy, occupancy
-from loopyperf.device.quantity import Quantity, Substitute
+from loopyperf.device.quantity import Substitute
 from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 from loopyperf.idg.graph import Idg
@@ -70,7 +70,7 @@ def compiled(
     registers = max(each.allocated for each in found)
     spilled = max(each.spilled for each in found)
     room = occupancy(device, launch.work_items, registers, launch.local_memory)
-    execution = execution_on(room, launch.groups, device.cores)
+    execution = execution_on(room, launch.groups, device.needed("cores"))
     if concurrent_groups is not None:
         _check_room(room, concurrent_groups, launch.name, device)
         execution = replace(execution, concurrent_groups=concurrent_groups)
@@ -117,17 +117,16 @@ def _described(device: Device) -> frozenset[str]:
 
     What takes less than a reciprocal, as a division with fast math may, is none of what nvcc makes without.
     """
-    published = (
-        each
-        for each in device.instructions
-        if all(isinstance(each.stated(field), Quantity) for field in LATENCY_FIELDS)
-        and not any(isinstance(each.stated(field), Substitute) for field in LATENCY_FIELDS)
-    )
     try:
         least = device.issue_latency("special", "f32")
     except MissingNumberError:
         least = 0.0
-    return frozenset(each.name for each in published if each.issue >= least)
+    return frozenset(
+        each.name
+        for each in device.instructions
+        if each.issue is not None and each.completion is not None and each.issue >= least
+        if not any(isinstance(each.source(field), Substitute) for field in LATENCY_FIELDS)
+    )
 
 
 def _check_room(room: Occupancy, concurrent_groups: int, name: str, device: Device) -> None:
@@ -141,9 +140,7 @@ def _check_room(room: Occupancy, concurrent_groups: int, name: str, device: Devi
 def _register_file(device: Device) -> RegisterFile:
     """Return what the description says of the registers of a core; where it says nothing, as NVIDIA's."""
     limits = device.limits
-    size = limits.registers if limits.stated("registers") else NVIDIA.size
-    most = limits.registers_per_work_item if limits.stated("registers_per_work_item") else NVIDIA.most
-    return RegisterFile(size, most)
+    return RegisterFile(limits.registers or NVIDIA.size, limits.registers_per_work_item or NVIDIA.most)
 
 
 def _capability(device: Device) -> Capability:

@@ -37,13 +37,13 @@ def kernel_time(kernel: TimedKernel, rows_of: Rows, notes_of: Notes, sees: Colle
         if any(launch.substitutions):
             shares = launch.once(AssumedShares.of)
             assumed, stated = assumed + shares.seconds(own), stated + shares.stated
-    if device.stated("launch_overhead"):
-        for launch in kernel.graphs.launches:
-            cost = launch.times * device.launch_overhead
-            stated += cost
-            rows.append(Row(LAUNCHES, f"launch of {launch.name}", launch.times, device.launch_overhead, cost))
-    else:
+    if (overhead := device.launch_overhead) is None:
         notes.append(f"what a launch costs on {device.slug} is not described: taken as nothing")
+    else:
+        for launch in kernel.graphs.launches:
+            cost = launch.times * overhead
+            stated += cost
+            rows.append(Row(LAUNCHES, f"launch of {launch.name}", launch.times, overhead, cost))
     seconds, costs = adding_up([row.seconds for row in rows])
     notes = [*_lower_bound(float(seconds), assumed, stated), *notes]
     exact = (Row(row.property, row.source, row.count, row.weight, cost) for row, cost in zip(rows, costs, strict=True))
@@ -60,7 +60,7 @@ def busiest_and_rest(launch: TimedLaunch, cycles: float) -> Iterator[Row]:
 
     The rest is the time in which results are waited for.
     """
-    clock, times, name = launch.device.clock, launch.launch.times, launch.launch.name
+    clock, times, name = launch.device.needed("clock"), launch.launch.times, launch.launch.name
     seconds = times * cycles / clock
     busy = busy_cycles(launch)
     totals = {pipeline: sum(each * number for (_, each), number in costs.items()) for pipeline, costs in busy.items()}
@@ -121,7 +121,7 @@ class AssumedShares:
         return cls(
             {name: assumed.get(name, 0.0) / cycles if cycles else 0.0 for name, cycles in every.items()},
             guessed / waited if waited else 0.0,
-            longest * launch.warps_of_core / launch.device.clock,
+            longest * launch.warps_of_core / launch.device.needed("clock"),
         )
 
     def seconds(self, rows: Iterable[Row]) -> float:

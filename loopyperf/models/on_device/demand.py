@@ -54,9 +54,8 @@ class LaunchDemand(WarpDemand):
         found = self._busy(lambda _: True)
         if self.launch.start is not None:
             found[START] = float(self.launch.start.issue)
-        if self.launch.device.stated("issue_limit"):
-            instructions = sum(executions for executions, _, _ in self.launch.executed(self.shares))
-            found[ISSUE] = instructions / self.launch.device.issue_limit
+        if (limit := self.launch.device.issue_limit) is not None:
+            found[ISSUE] = sum(executions for executions, _, _ in self.launch.executed(self.shares)) / limit
         return found
 
     def _busy(self, is_counted: Callable[[Instruction], bool]) -> dict[str, float]:

@@ -91,7 +91,7 @@ class LaunchInputs:
             for number, each in enumerate(launch.machine[kind].instructions):
                 if is_memory(each):
                     asked, executions = accesses.asked(number), share * float(each.executions)
-                    lines, lanes = max(1.0, asked.lines), launch.device.warp_size
+                    lines, lanes = max(1.0, asked.lines), launch.device.needed("warp_size")
                     found.append(Request(executions, each, lines, asked.sectors, launch.serving(each), lanes))
         return found
 
@@ -146,18 +146,18 @@ class LaunchInputs:
             float(device.completion_latency("add", "f32")),
         )
         return Parameters(
-            freq=device.clock,
+            freq=device.needed("clock"),
             mem_peak_bandwidth=_peak_bandwidth(device),
-            simd_width=device.warp_size / issue,
-            sfu_width=device.warp_size / float(device.issue_latency("special", "f32")),
+            simd_width=device.needed("warp_size") / issue,
+            sfu_width=device.needed("warp_size") / float(device.issue_latency("special", "f32")),
             fp_lat=latency,
             dram_lat=self.launch.timing.latency(DRAM),
             delta=self.delta,
             gamma=0.0,  # equation 8 as printed makes a kernel faster the more instructions it has (docs/models.md)
             hit_lat=self._hit,
-            warp_size=device.warp_size,
+            warp_size=device.needed("warp_size"),
             transaction_size=self._moved,
-            most_warps=device.limits.warps,
+            most_warps=device.limits.needed("warps"),
         )
 
     @cached_property
@@ -173,7 +173,7 @@ class LaunchInputs:
     def delta(self) -> float:
         """Return Δ, in cycles; where nobody has measured it, the time that what a core has of DRAM takes for a line."""
         level = self.launch.device.level(DRAM)
-        if level.stated("departure_delay"):
+        if level.departure_delay is not None:
             return level.departure_delay
         return LINE / bytes_per_cycle(self.launch.device, level) * self.launch.balance_of(DRAM)
 
@@ -233,7 +233,7 @@ class LaunchInputs:
     def _hit(self) -> float:
         """Return hit_lat, in cycles: of the nearest level whose latency is stated."""
         levels = global_levels(self.launch.device)
-        return self.launch.timing.latency(next((each.name for each in levels if each.stated("latency")), DRAM))
+        return self.launch.timing.latency(next((each.name for each in levels if each.latency is not None), DRAM))
 
     @cached_property
     def _queued(self) -> float:
@@ -259,6 +259,6 @@ class LaunchInputs:
 def _peak_bandwidth(device: Device) -> float:
     """Return the published bandwidth of device memory in bytes/s; the measured one where none is."""
     level = device.level(DRAM)
-    return (
-        level.bandwidth if level.stated("bandwidth") else bytes_per_cycle(device, level) * device.cores * device.clock
-    )
+    if level.bandwidth is not None:
+        return level.bandwidth
+    return bytes_per_cycle(device, level) * device.needed("cores") * device.needed("clock")

@@ -12,7 +12,7 @@ Costs = dict[tuple[str, str], tuple[float, float]]
 
 def rows(launch: TimedLaunch) -> Iterator[Row]:
     """Yield what *launch* costs by GPUPerf, in seconds: computation, serialization, memory that nothing hides."""
-    clock = launch.device.clock
+    clock = launch.device.needed("clock")
     for (name, source), (number, cycles) in _costs(launch).items():
         seconds = float(cycles / clock)  # GPUPerf's are NumPy's
         yield Row(name, source, number, seconds / number, seconds)

@@ -30,7 +30,7 @@ def pipeline_shares(kernel: TimedKernel) -> Busy:
     for launch in kernel.launches:
         for column, source, busy in _of_core(launch, of_warp):
             sources = found.setdefault(column, {})
-            sources[source] = sources.get(source, 0.0) + busy / kernel.device.clock
+            sources[source] = sources.get(source, 0.0) + busy / kernel.device.needed("clock")
     found[LAUNCHES] = {f"launch of {each.name}": float(each.times) for each in kernel.graphs.launches}
     return found
 
@@ -73,7 +73,7 @@ def _most(launch: TimedLaunch, of_warp: OfWarp) -> dict[str, float]:
     groups = [_columns(of_warp(launch, demand)) for demand in demands]
     names = dict.fromkeys(name for each in groups for name in each)
     most = {
-        name: size * launch.batches.most([each.get(name, 0.0) for each in groups], launch.device.cores)
+        name: size * launch.batches.most([each.get(name, 0.0) for each in groups], launch.device.needed("cores"))
         for name in names
     }
     if LATENCY in most:

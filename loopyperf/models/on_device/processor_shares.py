@@ -31,12 +31,12 @@ def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[
             executed = share * float(instruction.executions)
             source = instruction.label
             if place not in alone:
-                yield ISSUE, name, executed / launch.device.issue_limit
+                yield ISSUE, name, executed / launch.device.needed("issue_limit")
                 for time in times:
                     yield column_of(time.pipeline, instruction, launch), source, executed * float(time.issue)
                 continue
             numbers = executed * work_items * alone[place]
-            yield f"{ISSUE}: {ONE_BY_ONE}", name, numbers / launch.device.issue_limit
+            yield f"{ISSUE}: {ONE_BY_ONE}", name, numbers / launch.device.needed("issue_limit")
             for time in times:
                 if is_of_device(time.pipeline, launch):
                     yield time.pipeline, source, executed * float(time.issue)
@@ -50,8 +50,8 @@ def cycles_of_work_items(launch: TimedLaunch, demand: LaunchDemand) -> Iterator[
         for place, cycles in waited.items():
             each = graph.instructions[place]
             yield f"{RECURRENCES}: {_kind(each)}", each.label, cycles * work_items * share
-    if launch.device.stated("group_start"):
-        yield START, name, launch.device.group_start / launch.launch.warps_per_group
+    if (start := launch.device.group_start) is not None:
+        yield START, name, start / launch.launch.warps_per_group
 
 
 def _of_one(launch: TimedLaunch, instruction: Instruction, time: Timed) -> float:

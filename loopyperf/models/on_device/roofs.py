@@ -164,7 +164,7 @@ class _Roofs:
     def __init__(self, device: Device) -> None:
         self.device, self.timing = completed(device), Timing(device)
         self.missing: dict[str, None] = {}
-        self.cycles = device.cores * device.clock
+        self.cycles = device.needed("cores") * device.needed("clock")
         """of all cores in a second"""
         self.levels: dict[str, list[str]] = {}
         """pipeline -> the memories that it serves, the nearest to the core first"""
@@ -191,12 +191,12 @@ class _Roofs:
 
     def peaks(self) -> dict[str, float]:
         """Return what is limited -> flop/s."""
-        lanes, device = self.device.warp_size * self.cycles, self.device
+        lanes, device = self.device.needed("warp_size") * self.cycles, self.device
         asked: dict[str, Callable[[], float]] = {
             "f32 multiply-adds": lambda: MULTIPLY_ADD * lanes / device.issue_latency("fma", "f32"),
             "f64 multiply-adds": lambda: MULTIPLY_ADD * lanes / device.issue_latency("fma", "f64"),
             "special functions": lambda: lanes / device.issue_latency("special", "f32"),
-            "issue limit": lambda: MULTIPLY_ADD * lanes * device.issue_limit,
+            "issue limit": lambda: MULTIPLY_ADD * lanes * device.needed("issue_limit"),
         }
         found = {name: self._stated(f"the throughput of {name}", peak) for name, peak in asked.items()}
         return {name: peak for name, peak in found.items() if peak is not None}
@@ -229,7 +229,7 @@ def _under_roofs(launch: TimedLaunch, roofs: _Roofs, bandwidths: Mapping[str, fl
         moved[memory] = moved.get(memory, 0.0) + of_warp * warps
     busy = launch.once(LaunchDemand).busy
     bound = max(busy, key=lambda name: busy[name])
-    seconds = launch_cycles(roofline.cycles, launch, busy_sides) * graphs.times / launch.device.clock
+    seconds = launch_cycles(roofline.cycles, launch, busy_sides) * graphs.times / launch.device.needed("clock")
     slopes = [moved[memory] / bandwidth for memory, bandwidth in bandwidths.items() if memory in moved]
     return LaunchUnderRoofs(
         name=graphs.name,

@@ -57,7 +57,7 @@ def _residence(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
     runs = execution.total_groups / execution.concurrent_groups
     yield "warps at once", log1p(execution.concurrent_warps)
     yield "groups at once", log1p(min(execution.concurrent_groups, execution.total_groups))
-    yield "occupancy", execution.concurrent_warps / launch.device.limits.warps
+    yield "occupancy", execution.concurrent_warps / launch.device.limits.needed("warps")
     yield "runs", log1p(runs)
     yield "last run", 1 + runs - ceil(runs)
     yield "share of cores", launch.balance

@@ -42,7 +42,7 @@ class Substitution:
 
 def limit_substitutions(device: Device) -> Iterator[Substitution]:
     """Yield what was assumed of the limits of a completed *device*."""
-    limits = (("warp_size", device.stated("warp_size")), *device.limits.numbers)
+    limits = (("warp_size", device.source("warp_size")), *device.limits.known())
     yield from (Substitution.made("limit", name, each) for name, each in limits if isinstance(each, Substitute))
 
 

@@ -112,7 +112,7 @@ class TimedLaunch:
         self.execution = self.compiled.execution
         self.groups: float = self.execution.total_groups
         """of the core that ends last"""
-        self.active_cores = min(self.device.cores, launch.groups)
+        self.active_cores = min(self.device.needed("cores"), launch.groups)
         """about so many cores have as much to do as that one"""
         light = dict(self._light())
         self.machine = {**self.compiled.machine, **{each.program: each.graph for each in light.values()}}
@@ -160,7 +160,7 @@ class TimedLaunch:
     @cached_property
     def stacks_served(self) -> Mapping[str, Served]:
         """Return ``"load"`` and ``"store"`` -> how far accesses of private memory go."""
-        lanes = self.device.warp_size
+        lanes = self.device.needed("warp_size")
         of_kind = {kind: StackReuse.of(graph, lanes) for kind, graph in self.machine.items()}
         stacks = [of_kind[kind] for kind in self.order]
         return levels_that_serve_stacks(self.launch, self.device, self.residence, stacks)
@@ -169,7 +169,7 @@ class TimedLaunch:
         """Find how far accesses go, and how long all instructions take."""
         launch, device = self.launch, self.device
         at_once = min(self.execution.concurrent_groups, self.execution.total_groups)
-        self.residence = Residence(at_once, min(launch.groups, at_once * device.cores))
+        self.residence = Residence(at_once, min(launch.groups, at_once * device.needed("cores")))
         kinds = len(launch.kinds)
         self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.compiled.machine.items()}
         self.accesses |= {program: self.accesses[program - kinds] for program in self.machine if program >= kinds}
@@ -226,7 +226,7 @@ class TimedLaunch:
         """
         if self.launch.dispatch.is_uniform:
             return
-        cores = self.device.cores
+        cores = self.device.needed("cores")
         for level in self.device.memory:
             if level.per == "device":
                 moved = [
@@ -275,7 +275,7 @@ class TimedLaunch:
 
         How long a warp takes alone then does not fall when a core gets another group.
         """
-        balance = min(1.0, self.launch.groups / self.device.cores)
+        balance = min(1.0, self.launch.groups / self.device.needed("cores"))
         balances = dict(self._balances(one_group=True))
         if (balance, balances) == (self.timing.balance, self.timing.balances):
             return self.graphs
@@ -375,7 +375,7 @@ class TimedLaunch:
     @property
     def balance(self) -> float:
         """Return the groups of the mean core over those of the core with most: 1 where all have as many."""
-        return self.launch.groups / (self.device.cores * self.execution.total_groups)
+        return self.launch.groups / (self.device.needed("cores") * self.execution.total_groups)
 
     def balance_of(self, level: str) -> float:
         """Return :attr:`balance` of what groups move of a level that all cores share."""

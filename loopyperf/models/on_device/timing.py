@@ -123,21 +123,21 @@ class Timing:
         """what was assumed of the instructions that were timed"""
         # What others are assumed by is asked for first, so that it is what a refusal names.
         if not self.device.resting_on("issue", "add", "f32"):
-            self.device.throughput.check_stated("f32")
+            self.device.throughput.needed("f32")
         for level in self.device.memory:
             if level.name == DRAM and not bandwidth(level) and not is_timed(self.device):
-                level.check_stated("bandwidth")
+                level.needed("bandwidth")
 
     def start(self, warps_per_group: int) -> Lambdas | None:
         """Return how long a warp takes to begin, None if nothing is known: its part of what its group takes.
 
         Groups follow each other on their places after ``group_start``, and on all cores together at the ``group_rate``.
         """
-        stated = self.device.stated
-        if not (stated("group_start") or stated("group_rate")):
+        start, rate = self.device.group_start, self.device.group_rate
+        if start is None and rate is None:
             return None
-        issue = self.device.cores / self.device.group_rate / warps_per_group if stated("group_rate") else 0.0
-        return Lambdas(max(issue * self.balance, 1 / STEADY), self.device.group_start if stated("group_start") else 1)
+        issue = 0.0 if rate is None else self.device.needed("cores") / rate / warps_per_group
+        return Lambdas(max(issue * self.balance, 1 / STEADY), 1 if start is None else start)
 
     def arithmetic(self, instruction: Instruction) -> Timed:
         """Return how long an instruction takes that accesses no memory, or that no lane takes part in."""
@@ -209,8 +209,8 @@ class Timing:
 
         So it is from Maxwell on, for what has a lane in each partition or more; a Kepler's lanes are shared.
         """
-        results = self.device.warp_size / issue
-        return partitions(self.device) <= results <= partitions(self.device) * self.device.warp_size
+        lanes, parts = self.device.needed("warp_size"), partitions(self.device)
+        return parts <= lanes / issue <= parts * lanes
 
     def local_memory(self, wavefronts: float) -> Timed:
         """Return how long an access of local memory takes with so many passes through the banks."""
@@ -225,7 +225,7 @@ class Timing:
             _known(lambda: device.completion_latency(*LOAD_LOCAL) if timed_latency else level_latency(device, "local")),
             is_issue_assumed=self._assumes("throughput", "local memory", timed_issue or bandwidth(level)),
             assumed_latency=self._assumes(
-                "latency of computation", "local memory", timed_latency or level.stated("latency")
+                "latency of computation", "local memory", timed_latency or level.source("latency")
             ),
         )
         return one.changed(lambda cycles: (1 + again) * cycles, lambda cycles: cycles + again * issue)
@@ -301,7 +301,7 @@ def reaching(kind: str, served: Served) -> dict[str, float]:
 
 def partitions(device: Device) -> int:
     """Return how many parts a core's warps are dealt out to, each with pipelines of its own; 1 if that is not known."""
-    return device.limits.partitions if device.limits.stated("partitions") else 1
+    return device.limits.partitions or 1
 
 
 def steady(timed: Timed) -> Timed:

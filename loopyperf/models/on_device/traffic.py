@@ -50,7 +50,7 @@ def levels_that_serve(
     for level, farther in pairwise(global_levels(device)):
         # A cache whose size is not stated is taken to pass on all that it is asked for.
         cached = CachedGroups(launch, level, residence, mean_of or {})
-        moved = cached.moved(sectors.keys()) if level.stated("size") else {}
+        moved = cached.moved(sectors.keys()) if level.size is not None else {}
         for way, number in sectors.items():
             if way in moved:
                 left[way] = min(left[way] if way.kind == "load" else number, moved[way])
@@ -83,7 +83,7 @@ def levels_that_serve_stacks(
     fetched = written = 1.0
     distinct = {id(stack): stack for stack in stacks}
     for level, farther in pairwise(levels):
-        if level.stated("size"):
+        if level.size is not None:
             groups = residence.on_device if level.per == "device" else residence.on_core
             room = CachedGroups(launch, level, residence).room / (groups * launch.warps_per_group)
             by_stack = {key: stack.moved(room) for key, stack in distinct.items()}

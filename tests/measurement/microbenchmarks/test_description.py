@@ -57,15 +57,15 @@ def test_latencies_of_instructions_come_back(device: Device, name: str) -> None:
 def test_a_latency_that_no_time_tells_is_absent(device: Device) -> None:
     (division,) = (each for each in device.instructions if each.name == NEVER_BUSY)
     # 32 warps of Λ/λ = 93 do not fill the pipeline
-    assert division.stated("issue") is None
+    assert division.issue is None
     assert division.completion == pytest.approx(700, rel=FINITE)
 
 
 def test_a_completion_latency_that_is_only_bounded_says_so(device: Device) -> None:
     (root,) = (each for each in device.instructions if each.name == ALWAYS_BUSY)
     assert root.completion == pytest.approx(20, rel=FINITE)
-    assert "at most" in root.stated("completion").source
-    assert "at most" not in root.stated("issue").source
+    assert "at most" in root.source("completion").source
+    assert "at most" not in root.source("issue").source
 
 
 def test_barriers_and_loops_come_back(device: Device) -> None:
@@ -93,7 +93,7 @@ def test_a_cache_that_may_be_larger_than_reported_is_not_taken_for_memory(archiv
     recording = read_archive(archive)
     run = structs.replace(recording.runs[-1], limits=replace(LIMITS, cache=2**21))
     levels = {level.name: level for level in describe(Recording((run,), recording.measurements)).device.memory}
-    assert levels["DRAM"].stated("latency") is None
+    assert levels["DRAM"].latency is None
     assert levels["L3"].latency == 500
 
 
@@ -116,7 +116,7 @@ def test_what_the_driver_reports_is_there_and_said_to_be_reported(device: Device
     assert (device.limits.work_items_per_group, device.limits.local_memory_per_group) == (1024, 48 * 1024)
     assert (device.level("cache").size, device.level("cache").line) == (2**19, 128)
     assert device.level("DRAM").size == LIMITS.memory
-    assert {device.stated("cores").source, device.stated("clock").source} == {"reported by the driver"}
+    assert {device.source("cores").source, device.source("clock").source} == {"reported by the driver"}
 
 
 def test_the_launch_is_there(device: Device) -> None:
@@ -132,7 +132,7 @@ def test_the_iterative_barrier_kernel_is_predicted(described: Described) -> None
 def test_a_clock_that_is_given_beats_the_reported_one(archive: Path, device: Device) -> None:
     faster = described_by(archive, clock=2e9).device
     assert faster.clock == 2e9
-    assert faster.stated("clock").source == "given by who measured"
+    assert faster.source("clock").source == "given by who measured"
     assert faster.completion_latency("add", "f32") == pytest.approx(
         2 * device.completion_latency("add", "f32"), rel=1e-3
     )

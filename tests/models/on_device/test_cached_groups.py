@@ -8,7 +8,6 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
-from loopyperf.device.quantity import Quantity
 from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 from loopyperf.models.on_device.cached_groups import CachedGroups, Residence, Way
 
@@ -17,8 +16,7 @@ TABLE = Way("t", "load")
 
 
 def of_bytes(size: int) -> MemoryLevel:
-    others = tuple(each for each in L2.numbers if each[0] != "size")
-    return replace(L2, numbers=(*others, ("size", Quantity(size, "B", "this test"))))
+    return replace(L2, size=size)
 
 
 def launch(domain: str, code: str, *arguments: object, **sizes: int) -> LaunchGraphs:

@@ -92,7 +92,7 @@ def test_a_launch_that_takes_no_time_has_no_performance() -> None:
 
 
 def without_bandwidth(level: MemoryLevel) -> MemoryLevel:
-    return replace(level, numbers=tuple(each for each in level.numbers if "bandwidth" not in each[0]))
+    return replace(level, bandwidth=None, sustained_bandwidth=None, bandwidth_per_core=None)
 
 
 def test_a_roof_that_is_not_described_is_that_of_a_relative_and_said_to_be() -> None:

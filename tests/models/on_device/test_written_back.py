@@ -11,7 +11,6 @@ from dataclasses import replace
 import loopy as lp
 import numpy as np
 import pytest
-from msgspec import structs
 
 import loopyperf as lpp
 from loopyperf.device.description import Device, MemoryLevel
@@ -57,12 +56,7 @@ def v100_with(size: int, nearer: int = KIB) -> Device:
     """Return a V100 with so many bytes of L2, and so many *nearer* to the core, next to none unless stated."""
 
     def with_size(level: MemoryLevel) -> MemoryLevel:
-        kib = {"L1": nearer // KIB, "L2": size // KIB}.get(level.name)
-        numbers = [
-            (name, structs.replace(quantity, value=kib, unit="KiB") if kib and name == "size" else quantity)
-            for name, quantity in level.numbers
-        ]
-        return replace(level, numbers=tuple(numbers))
+        return replace(level, size={"L1": nearer, "L2": size}.get(level.name, level.size))
 
     device = lpp.load_device("nvidia-v100")
     return replace(device, memory=tuple(map(with_size, device.memory)))

@@ -153,13 +153,12 @@ def test_devices_differ_by_each_number_and_word():
     device = lpp.load_device("nvidia-v100")
     words = ("slug", "name", "note", "target", "architecture")
     others = [replace(device, **{word: "other"}) for word in words]
-    others += [replace(device, numbers=device.numbers[1:]), replace(device, memory=device.memory[::-1])]
-    for place, (name, quantity) in enumerate(device.numbers):
-        for changed in (quantity.value + 1, float(quantity.value)):
-            if repr(changed) != repr(quantity.value):
-                stated = (name, msgspec.structs.replace(quantity, value=changed))
-                numbers = (*device.numbers[:place], stated, *device.numbers[place + 1 :])
-                others.append(replace(device, numbers=numbers))
+    others += [replace(device, sources=device.sources[1:]), replace(device, memory=device.memory[::-1])]
+    for name, quantity in device.known():
+        value = getattr(device, name)
+        changes = (changed for changed in (value + 1, float(value), None) if repr(changed) != repr(value))
+        others += [replace(device, **{name: changed}) for changed in changes]
+        others.append(device.stating(**{name: msgspec.structs.replace(quantity, source="other")}))
     assert len({content(each) for each in (device, *others)}) == 1 + len(others)
     assert content(replace(device)) == content(device)
 
