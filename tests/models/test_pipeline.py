@@ -9,7 +9,7 @@ import pytest
 from kernels import doubled
 
 import loopyperf as lpp
-from loopyperf.device.description import Device
+from loopyperf.device.description import Device, Throughput
 from loopyperf.errors import MissingNumberError, OccupancyError, UnknownDeviceError
 from loopyperf.models import pipeline
 from loopyperf.models.on_device.representative_groups import shared_out
@@ -188,7 +188,7 @@ def test_a_group_that_fits_on_no_core_is_refused() -> None:
 
 
 def test_a_number_that_nobody_published_and_that_is_never_assumed_is_named() -> None:
-    bare = replace(V100, throughput=replace(V100.throughput, numbers=()))
+    bare = replace(V100, throughput=Throughput(slug=V100.slug, place="throughput"))
     with pytest.raises(MissingNumberError, match=r"does not state throughput\.f32"):
         lpp.estimate(doubled(), model="pipeline", device=bare, n=2**20)
 

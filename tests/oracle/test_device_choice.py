@@ -11,6 +11,7 @@ from kernels import doubled
 import loopyperf as lpp
 from loopyperf.calibration.fit_files import save_fit
 from loopyperf.calibration.library import own_path
+from loopyperf.device.description import Throughput
 from loopyperf.device.library import BUNDLED, known_descriptions, load_device
 from loopyperf.errors import (
     BackendError,
@@ -233,7 +234,7 @@ def test_an_own_description_that_is_added_or_removed_is_the_one_that_answers_at_
 
 def test_what_a_description_does_not_tell_is_refused_naming_it():
     bare = load_device("nvidia-gtx-280")
-    without = replace(bare, throughput=replace(bare.throughput, numbers=()))
+    without = replace(bare, throughput=Throughput(slug=bare.slug, place="throughput"))
     with pytest.raises(MissingNumberError, match=r"does not state throughput\.f32 "):
         lpp.estimate(KERNEL, n=64, device=without)
 
