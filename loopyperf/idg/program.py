@@ -32,7 +32,7 @@ class Element:
     """of a member; 0 where an element has none"""
 
     @property
-    def affine(self) -> Affine | None:
+    def affine(self) -> Affine[str] | None:
         """Return the address as a sum of multiples of variables; None where it is none."""
         return None if self.address is None else Affine.of(self.address)
 

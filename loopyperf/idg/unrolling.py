@@ -189,7 +189,7 @@ def in_terms_of(expression: Any, passes: Mapping[str, Any]) -> Any:
         return expression
     if isinstance(expression, prim.Variable):
         return passes.get(expression.name, expression)
-    if (known := Affine.of_plain(expression, passes)) is not None:
+    if (known := Affine.of(expression, passes)) is not None:
         return known.expression
     if isinstance(expression, prim.Comparison):
         left, right = in_terms_of(expression.left, passes), in_terms_of(expression.right, passes)

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-import pymbolic.primitives as prim
-
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Item, Loop
 from loopyperf.pipeline import memory as at
@@ -13,7 +11,7 @@ from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.expressions import ExpressionCode
 from loopyperf.pipeline.memory import END, ENTER, INSTRUCTION, REPEAT, Memory, laid_out
 from loopyperf.pipeline.scenario import Scenario
-from loopyperf.polyhedral.ranges import coefficients
+from loopyperf.polyhedral.affine import lag
 
 Numbers = dict[int, int]
 Tables = dict[int, list[int]]
@@ -188,13 +186,6 @@ def _executions_away(graph: Idg, edge: Edge) -> int | None:
     loops = graph.loops_around[edge.source]
     if graph.loops_around[edge.target][: len(loops)] != loops:
         return None
-    away = [_passes_away(each, loop.name) for each, loop in zip(edge.passes, loops, strict=True)]
+    away = [lag(each, loop.name) for each, loop in zip(edge.passes, loops, strict=True)]
     *around, innermost = away
     return None if any(each != 0 for each in around) or innermost is None else max(0, innermost)
-
-
-def _passes_away(expression: prim.ExpressionNode | int, name: str) -> int | None:
-    factors = coefficients(expression)
-    if factors is None or {key: factor for key, factor in factors.items() if key and factor} != {name: 1}:
-        return None
-    return -factors.get(None, 0)

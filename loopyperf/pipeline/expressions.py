@@ -13,7 +13,7 @@ from pymbolic.mapper import Mapper
 
 from loopyperf.errors import GraphError
 from loopyperf.pipeline.memory import CODE_BEGINS, DEEPEST, FIRST, OPERATIONS, PASSES, SECOND, STACK, Memory
-from loopyperf.polyhedral.ranges import coefficients
+from loopyperf.polyhedral.affine import Affine
 
 CONSTANT, PASS, ADD, MULTIPLY, FLOOR, REMAINDER, MINIMUM, MAXIMUM = range(8)
 EQUAL, UNEQUAL, LESS, AT_MOST, AND, OR, NOT, CHOOSE = range(8, 16)
@@ -65,10 +65,11 @@ class _Encoder(Mapper[None, []]):
         """Append the operations of *expression*; those of a loop's pass plus a constant are one."""
         if isinstance(expression, (bool, int)):
             return self.append(CONSTANT, int(expression))
-        factors = coefficients(expression) if isinstance(expression, prim.Sum) else None
-        variables = {name: factor for name, factor in (factors or {}).items() if name and factor}
-        if factors is not None and list(variables.values()) == [1]:
-            return self.append(PASS, self._level(next(iter(variables))), factors.get(None, 0))
+        match Affine.of(expression) if isinstance(expression, prim.Sum) else None:
+            case Affine(terms=((name, 1),), constant=constant):
+                return self.append(PASS, self._level(name), constant)
+            case _:
+                pass
         try:
             return super().__call__(expression)
         except (NotImplementedError, ValueError) as error:

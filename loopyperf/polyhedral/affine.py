@@ -1,117 +1,242 @@
-"""Expressions of passes as sums of multiples of variables, where they are."""
+"""Sums of integer multiples of variables, from pymbolic's expressions and from isl's functions, and back.
 
-from collections.abc import Mapping
+A variable is a name, or a quotient rounded down, as isl's functions have them.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
+from math import gcd, prod
+from numbers import Integral
 from operator import add
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import islpy as isl
 import pymbolic.primitives as prim
-from pymbolic import evaluate
-from pymbolic.mapper.coefficient import CoefficientCollector
-from pymbolic.mapper.evaluator import UnknownVariableError
-from pymbolic.mapper.flattener import flatten
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+V = TypeVar("V", bound=Hashable)
+W = TypeVar("W", bound=Hashable)
+DIV = isl.dim_type.div
+Dimension = tuple[isl.dim_type, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
-    """A constant plus integer multiples of variables."""
+class Floor:
+    """A quotient, rounded down; among variables, it comes after all names."""
 
-    constant: int
+    numerator: "Affine[Atom]"
+    """an integer wherever its variables are"""
+    denominator: int
+    """above 0"""
+
+    def __str__(self) -> str:
+        return str(self.expression)
+
+    def __lt__(self, other: object) -> bool:
+        return isinstance(other, Floor) and str(self) < str(other)
+
+    def __gt__(self, other: object) -> bool:
+        return not isinstance(other, Floor) or str(self) > str(other)
+
+    @property
+    def expression(self) -> Any:
+        """Return the quotient as a pymbolic expression."""
+        return prim.FloorDiv(self.numerator.expression, self.denominator)
+
+
+Atom = str | Floor
+
+
+@dataclass(frozen=True, slots=True)
+class Affine(Generic[V]):
+    """A constant plus integer multiples of variables; equal sums have equal parts."""
+
+    terms: tuple[tuple[V, int], ...] = ()
+    """each variable with its factor, in order; no factor is zero"""
+    constant: int = 0
     """what is added to the multiples"""
-    factors: Mapping[str, int]
-    """variable -> multiple; none is zero"""
 
-    @classmethod
-    def of(cls, expression: Any) -> "Affine | None":
-        """Return *expression* as a sum of multiples; None where it is none, or not known."""
-        if expression is None:
-            return None
-        if isinstance(expression, int):
-            return cls(expression, {})
-        if (plain := cls.of_plain(expression)) is not None:
-            return plain
-        try:
-            found: dict[Any, Any] = dict(CoefficientCollector()(flatten(expression)))
-            # The collector leaves products of numbers as they are.
-            values: dict[Any, Any] = {variable: evaluate(factor) for variable, factor in found.items()}
-        except (RuntimeError, TypeError, NotImplementedError, UnknownVariableError):
-            return None
-        factors = {getattr(variable, "name", None): factor for variable, factor in values.items() if variable != 1}
-        numbers = [*factors.values(), values.get(1, 0)]
-        if not all(isinstance(each, int) for each in numbers) or not all(isinstance(each, str) for each in factors):
-            return None
-        return cls(values.get(1, 0), {str(name): factor for name, factor in factors.items() if factor})
+    # {{{ making
 
-    @classmethod
-    def of_plain(cls, expression: Any, passes: Mapping[str, Any] = NOTHING) -> "Affine | None":
-        """Return the sum that *expression* is where variables are in *passes*; None where it would have to be expanded.
-
-        Nearly all addresses are such, and this is many times as fast as to collect the coefficients of any expression.
-        """
+    @staticmethod
+    def of(expression: Any, passes: Mapping[str, Any] = NOTHING) -> "Affine[str] | None":
+        """Return *expression* as a sum of multiples where variables are in *passes*; None where it is none."""
         terms: dict[str, int] = {}
         if not _is_added(expression, 1, passes, terms):
             return None
         constant = terms.pop("", 0)
-        return cls(constant, {name: factor for name, factor in terms.items() if factor})
+        return Affine.total(terms, constant)
+
+    @staticmethod
+    def total(factors: Mapping[W, int], constant: int = 0) -> "Affine[W]":
+        """Return the sum of multiples by these *factors*, and of a *constant*."""
+        terms = [term for term in factors.items() if term[1]]
+        if len(terms) > 1:
+            terms.sort()
+        return Affine(tuple(terms), constant)
+
+    @staticmethod
+    def variable(variable: W, constant: int = 0) -> "Affine[W]":
+        """Return *variable* plus a *constant*."""
+        return Affine(((variable, 1),), constant)
+
+    # }}}
+
+    # {{{ reading
+
+    @property
+    def variables(self) -> frozenset[V]:
+        """Return the variables of all multiples."""
+        return frozenset(variable for variable, _ in self.terms)
+
+    def factor(self, variable: V) -> int:
+        """Return what the sum grows by where *variable* grows by 1."""
+        return next((factor for each, factor in self.terms if each == variable), 0)
 
     @property
     def expression(self) -> Any:
         """Return the sum as an integer or as a pymbolic expression."""
-        terms: list[Any] = [self.constant] if self.constant or not self.factors else []
-        for name, factor in sorted(self.factors.items()):
-            terms.append(prim.Variable(name) if factor == 1 else factor * prim.Variable(name))
+        terms: list[Any] = [self.constant] if self.constant or not self.terms else []
+        for variable, factor in self.terms:
+            known = variable.expression if isinstance(variable, Floor) else prim.Variable(str(variable))
+            terms.append(known if factor == 1 else factor * known)
         return reduce(add, terms)
 
-    def may_be(self, value: int, trips: Mapping[str, Any]) -> bool:
-        """Return whether the sum may be *value*, each variable being a pass of the loop that makes so many *trips*."""
-        if not all(isinstance(trips.get(name), int) for name in self.factors):
-            return True
-        ends = [factor * (trips[name] - 1) for name, factor in self.factors.items()]
-        least, greatest = (self.constant + sum(side(0, end) for end in ends) for side in (min, max))
-        return least <= value <= greatest
+    def __str__(self) -> str:
+        return str(self.expression)
 
-    def minus(self, other: "Affine") -> "Affine":
-        """Return the difference."""
-        names = self.factors.keys() | other.factors.keys()
-        factors = {name: self.factors.get(name, 0) - other.factors.get(name, 0) for name in names}
-        return Affine(self.constant - other.constant, {name: factor for name, factor in factors.items() if factor})
+    def at(self, values: Mapping[Any, Any]) -> Any:
+        """Return the sum where variables have *values*: integers, or arrays that broadcast together."""
+        return sum((factor * _value(variable, values) for variable, factor in self.terms), self.constant)
 
-    def moved(self, by: Mapping[str, int]) -> "Affine":
-        """Return the sum where each variable is that much more."""
-        return Affine(self.constant + sum(factor * by[name] for name, factor in self.factors.items()), self.factors)
-
-    def between(self, ranges: Mapping[str, range]) -> tuple[int, int]:
+    def between(self, ranges: Mapping[V, range]) -> tuple[int, int]:
         """Return the least and the largest value while each variable is anywhere in its range, none of them empty."""
-        ends = [sorted((factor * ranges[name][0], factor * ranges[name][-1])) for name, factor in self.factors.items()]
-        return self.constant + sum(low for low, _ in ends), self.constant + sum(high for _, high in ends)
+        low = high = self.constant
+        for variable, factor in self.terms:
+            ends = ranges[variable]
+            first, last = factor * ends[0], factor * ends[-1]
+            low, high = (low + first, high + last) if factor > 0 else (low + last, high + first)
+        return low, high
 
-    def divided(self, divisor: int) -> "Affine":
+    # }}}
+
+    # {{{ arithmetic
+
+    def __add__(self, other: "Affine[V]") -> "Affine[V]":
+        factors = dict(self.terms)
+        for variable, factor in other.terms:
+            factors[variable] = factors.get(variable, 0) + factor
+        return Affine.total(factors, self.constant + other.constant)
+
+    def __sub__(self, other: "Affine[V]") -> "Affine[V]":
+        return self + other * -1
+
+    def __mul__(self, factor: int) -> "Affine[V]":
+        if not factor:
+            return Affine()
+        return Affine(tuple((variable, factor * each) for variable, each in self.terms), factor * self.constant)
+
+    def divided(self, divisor: int) -> "Affine[V]":
         """Return the exact quotient by *divisor*, which divides all multiples and the constant."""
-        return Affine(self.constant // divisor, {name: factor // divisor for name, factor in self.factors.items()})
+        return Affine(tuple((variable, each // divisor) for variable, each in self.terms), self.constant // divisor)
+
+    # }}}
+
+    # {{{ isl
+
+    @staticmethod
+    def of_isl(function: isl.Aff, names: Sequence[tuple[Dimension, str]]) -> "tuple[Affine[Atom], int]":
+        """Return *function* times the least number that makes all factors integers, and that number.
+
+        *names* are those of the dimensions that it may depend on; each division is a variable of its own.
+        """
+        times = function.get_denominator_val()
+        factors: dict[Atom, int] = {}
+        for dimension, name in names:
+            factors[name] = function.get_coefficient_val(*dimension).mul(times).to_python()
+        for place in range(function.dim(DIV)):
+            if factor := function.get_coefficient_val(DIV, place).mul(times).to_python():
+                floor = Floor(*Affine.of_isl(function.get_div(place), names))
+                factors[floor] = factors.get(floor, 0) + factor
+        constant = function.get_constant_val().mul(times).to_python()
+        divisor = gcd(times.to_python(), constant, *factors.values())
+        return Affine.total(factors, constant).divided(divisor), times.to_python() // divisor
+
+    def on(self, space: isl.LocalSpace, places: Mapping[Any, Dimension]) -> isl.Aff:
+        """Return the sum as isl has it on *space*, whose dimensions at *places* are the variables."""
+        found: isl.Aff = isl.Aff.zero_on_domain(space).set_constant_val(isl.Val(self.constant))
+        for variable, factor in self.terms:
+            if isinstance(variable, Floor):
+                floor = variable.numerator.on(space, places).scale_down_val(isl.Val(variable.denominator)).floor()
+                found = found.add(floor.scale_val(isl.Val(factor)))
+            else:
+                found = found.set_coefficient_val(*places[variable], isl.Val(factor))
+        return found
+
+    # }}}
+
+
+def _value(variable: Any, values: Mapping[Any, Any]) -> Any:
+    if isinstance(variable, Floor) and variable not in values:
+        return variable.numerator.at(values) // variable.denominator
+    return values[variable]
+
+
+@lru_cache(maxsize=1 << 14)
+def lag(expression: Any, variable: str) -> int | None:
+    """Return how much less than *variable* the *expression* is; None where that is no constant."""
+    known = Affine.of(expression)
+    return -known.constant if known is not None and known.terms == ((variable, 1),) else None
+
+
+# {{{ from pymbolic
 
 
 def _is_added(expression: Any, factor: int, passes: Mapping[str, Any], terms: dict[str, int]) -> bool:
-    """Add *factor* times *expression* to *terms*, the constant under no name; return whether it is as plain as that.
+    """Add *factor* times *expression* to *terms*, the constant under no name; return whether it is a sum of multiples.
 
     What variables are in *passes* is in other terms.
     """
+    if isinstance(expression, prim.Variable):
+        name = expression.name
+        if name in passes:
+            return _is_added(passes[name], factor, NOTHING, terms)
+        terms[name] = terms.get(name, 0) + factor
+        return True
     if isinstance(expression, int):
         terms[""] = terms.get("", 0) + factor * expression
-    elif isinstance(expression, prim.Variable):
-        if expression.name in passes:
-            return _is_added(passes[expression.name], factor, NOTHING, terms)
-        terms[expression.name] = terms.get(expression.name, 0) + factor
-    elif isinstance(expression, prim.Sum):
+        return True
+    if isinstance(expression, prim.Product):
+        return _is_product_added(expression.children, factor, passes, terms)
+    if isinstance(expression, prim.Sum):
         return all(_is_added(child, factor, passes, terms) for child in expression.children)
-    elif isinstance(expression, prim.Product) and len(expression.children) == 2:
-        one, other = expression.children
-        if isinstance(one, int):
-            return _is_added(other, factor * one, passes, terms)
-        return isinstance(other, int) and _is_added(one, factor * other, passes, terms)
-    else:
+    match expression:
+        case Integral():
+            return _is_added(int(expression), factor, NOTHING, terms)
+        case prim.Power(base=int(base), exponent=int(exponent)) if exponent >= 0:
+            return _is_added(base**exponent, factor, NOTHING, terms)
+        case _:
+            return False
+
+
+def _is_product_added(factors: tuple[Any, ...], factor: int, passes: Mapping[str, Any], terms: dict[str, int]) -> bool:
+    """Do as :func:`_is_added` for a product: all but one of its *factors* are to be numbers."""
+    others: list[Any] = []
+    for each in factors:
+        if isinstance(each, int):
+            factor *= each
+        else:
+            others.append(each)
+    if len(others) == 1:
+        return _is_added(others[0], factor, passes, terms)
+    found = [Affine.of(each, passes) for each in others]
+    sums = [each for each in found if each is None or each.terms]
+    if len(sums) > 1 or None in sums:
         return False
-    return True
+    numbers = [each.constant for each in found if each is not None and not each.terms]
+    return _is_added(sums[0].expression if sums and sums[0] else 1, factor * prod(numbers), NOTHING, terms)
+
+
+# }}}

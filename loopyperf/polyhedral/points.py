@@ -1,22 +1,23 @@
 """Bounded sets of points, most of which are boxes: products of intervals, for which Python needs no help from isl."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from itertools import islice
 from math import prod
+from typing import Any
 
 import islpy as isl
 import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import LoopyperfError, ParameterError
+from loopyperf.polyhedral.affine import Affine, Atom, Floor
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET = isl.dim_type.set
 PARAM = isl.dim_type.param
 DIV = isl.dim_type.div
+IN = isl.dim_type.in_
 Box = tuple[range, ...]
 """intervals, one for each dimension; none is empty"""
 MOST_BOXES = 6
@@ -141,57 +142,19 @@ def _interval(points: isl.Set, place: int) -> range:
 # {{{ images
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """An integer multiple of each dimension of points, and a constant, all divided and rounded down."""
-
-    factors: Mapping[int, int]
-    constant: int = 0
-    divisor: int = 1
-
-    @classmethod
-    def sum(cls, terms: Iterable["Linear"]) -> "Linear":
-        """Return the sum of undivided *terms*."""
-        factors: Counter[int] = Counter()
-        constant = 0
-        for term in terms:
-            factors.update(term.factors)
-            constant += term.constant
-        return cls(factors, constant)
-
-    def times(self, factor: int) -> "Linear":
-        """Return *factor* times this, which is undivided."""
-        return Linear({place: factor * value for place, value in self.factors.items()}, factor * self.constant)
-
-    def divided(self, divisor: int) -> "Linear":
-        """Return this divided by *divisor*, rounded down."""
-        return Linear(self.factors, self.constant, divisor)
-
-    def on(self, space: isl.LocalSpace) -> isl.Aff:
-        """Return this as isl has it, on *space*."""
-        value = isl.Aff.zero_on_domain(space).set_constant_val(isl.Val(self.constant))
-        for place, factor in self.factors.items():
-            value = value.set_coefficient_val(isl.dim_type.in_, place, isl.Val(factor))
-        return value if self.divisor == 1 else value.scale_down_val(isl.Val(self.divisor)).floor()
+def image(points: isl.Set, names: Sequence[str], coordinates: Sequence[Affine[Any]]) -> isl.Set:
+    """Return the points with these *coordinates*, functions of *names*, at *points*, whose dimensions those are."""
+    return points.reset_tuple_id().apply(affine_map(names, coordinates))
 
 
-def variable(place: int) -> Linear:
-    """Return the dimension at *place*."""
-    return Linear({place: 1})
-
-
-def image(points: isl.Set, coordinates: Sequence[Linear]) -> isl.Set:
-    """Return the points with these *coordinates* at *points*."""
-    return points.reset_tuple_id().apply(linear_map(coordinates, points.dim(SET)))
-
-
-def linear_map(coordinates: Sequence[Linear], dimensions: int) -> isl.Map:
-    """Return the map from points of so many *dimensions* to those with these *coordinates*."""
-    space = isl.LocalSpace.from_space(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, dimensions))
+def affine_map(names: Sequence[str], coordinates: Sequence[Affine[Any]]) -> isl.Map:
+    """Return the map from points, whose dimensions are *names*, to those with these *coordinates*."""
+    space = isl.LocalSpace.from_space(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(names)))
+    places = {name: (IN, place) for place, name in enumerate(names)}
     values = isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(coordinates))
     for each in coordinates:
-        values = values.add(each.on(space))
-    to = isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, dimensions, len(coordinates))
+        values = values.add(each.on(space, places))
+    to = isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, len(names), len(coordinates))
     return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(to, values))
 
 
@@ -201,33 +164,25 @@ def linear_map(coordinates: Sequence[Linear], dimensions: int) -> isl.Map:
 # {{{ membership
 
 
-def contained(points: isl.Set, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which of *rows*, each the coordinates of a point, are among *points*."""
-    found = np.zeros(len(rows), dtype=np.bool_)
+def contained(points: isl.Set, coordinates: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
+    """Return which points are among *points*: those with these *coordinates*, arrays that broadcast together."""
+    found = np.zeros(np.broadcast_shapes(*(along.shape for along in coordinates)), np.bool_)
     for part in points.compute_divs().get_basic_sets():
-        known = [*rows.T]
+        known: dict[Any, Any] = {f"x{place}": along for place, along in enumerate(coordinates)}
         for place in range(part.dim(DIV)):
-            floor = part.get_div(place)
-            known.append(_scaled(floor, known) // floor.get_denominator_val().to_python())
-        here = np.ones(len(rows), dtype=np.bool_)
+            floor = Floor(*_of_places(part.get_div(place)))
+            known[floor] = floor.numerator.at(known) // floor.denominator
+        here = np.ones_like(found)
         for constraint in part.get_constraints():
-            value = _scaled(constraint.get_aff(), known)
+            value = _of_places(constraint.get_aff())[0].at(known)
             here &= value == 0 if constraint.is_equality() else value >= 0
         found |= here
     return found
 
 
-def _scaled(expression: isl.Aff, known: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return *expression* times its denominator, given its dimensions and its divisions as far as it has them."""
-    denominator = expression.get_denominator_val()
-    places = [(isl.dim_type.in_, at) for at in range(expression.dim(isl.dim_type.in_))]
-    places += [(DIV, at) for at in range(expression.dim(DIV))]
-    value = np.full(len(known[0]), expression.get_constant_val().mul(denominator).to_python(), dtype=np.int64)
-    for (kind, at), each in zip(places, known, strict=False):
-        factor = expression.get_coefficient_val(kind, at).mul(denominator).to_python()
-        if factor:
-            value += factor * each
-    return value
+def _of_places(function: isl.Aff) -> tuple[Affine[Atom], int]:
+    """Return *function* of points, whose dimensions are called ``x0``, ``x1``..., times a divisor, and that."""
+    return Affine.of_isl(function, [((IN, place), f"x{place}") for place in range(function.dim(IN))])
 
 
 # }}}

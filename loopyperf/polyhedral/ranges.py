@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from math import inf
-from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 import pymbolic.primitives as prim
 from loopy.symbolic import get_dependencies
-from pymbolic.mapper.coefficient import CoefficientCollector
+
+from loopyperf.polyhedral.affine import Affine
 
 Range = tuple[float, float]
 """the least and the largest value"""
@@ -25,20 +25,9 @@ KNOWN = 1 << 14
 
 
 @lru_cache(maxsize=KNOWN)
-def coefficients(expression: Any) -> Mapping[str | None, int] | None:
-    """Return loop -> the factor of its pass in *expression*, and None -> the constant; None if it is not affine."""
-    try:
-        found: dict[Any, Any] = dict(CoefficientCollector()(expression))
-    except (RuntimeError, ValueError, NotImplementedError, AssertionError):  # the last is a product with a sum
-        return None
-    named = {key.name if isinstance(key, prim.Variable) else None: value for key, value in found.items()}
-    return MappingProxyType(named) if all(isinstance(value, int) for value in named.values()) else None
-
-
-@lru_cache(maxsize=KNOWN)
 def bounds(expression: Any) -> OfBox[Range]:
     """Return a least and a largest value of *expression* as a function of the box: exact ones where it is affine."""
-    affine = coefficients(expression)
+    affine = Affine.of(expression)
     if affine is not None:
         return _affine(affine)
     match expression:
@@ -60,13 +49,10 @@ def bounds(expression: Any) -> OfBox[Range]:
             return lambda _: ANYTHING
 
 
-def _affine(factors: Mapping[str | None, int]) -> OfBox[Range]:
-    constant = factors.get(None, 0)
-    terms = [(name, factor) for name, factor in factors.items() if name and factor]
-
+def _affine(known: Affine[str]) -> OfBox[Range]:
     def in_box(box: Box) -> Range:
-        low = high = constant
-        for name, factor in terms:
+        low = high = known.constant
+        for name, factor in known.terms:
             first, last = box[name] if factor > 0 else reversed(box[name])
             low, high = low + factor * first, high + factor * last
         return low, high
@@ -181,9 +167,9 @@ def _floor(values: Range, divisor: int) -> Range:
 
 
 def _remainder(numerator: Any, divisor: int) -> Range:
-    affine = coefficients(numerator)
-    if affine is not None and all(factor % divisor == 0 for name, factor in affine.items() if name):
-        rest = affine.get(None, 0) % divisor
+    affine = Affine.of(numerator)
+    if affine is not None and all(factor % divisor == 0 for _, factor in affine.terms):
+        rest = affine.constant % divisor
         return rest, rest
     return 0, divisor - 1
 

@@ -1,12 +1,65 @@
-"""Expressions of passes in terms of others: sums of multiples, and conditions on them."""
+"""Sums of multiples: what they are worth, where they come from, and expressions of passes in terms of others."""
 
+from itertools import product
+from pickle import dumps, loads
+
+import islpy as isl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pymbolic import evaluate, parse
 
 from loopyperf.idg.unrolling import in_terms_of
-from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.affine import Affine, Atom, Floor
+
+NUMBERS = st.integers(-5, 5)
+NAMES = ("i", "j", "n")
+SUMS = st.builds(Affine[str].total, st.dictionaries(st.sampled_from(NAMES), NUMBERS), NUMBERS)
+
+
+def with_floors(sums: st.SearchStrategy[Affine[Atom]]) -> st.SearchStrategy[Affine[Atom]]:
+    floors = st.builds(Floor, sums, st.integers(2, 5))
+    return st.builds(Affine.total, st.dictionaries(st.sampled_from(NAMES) | floors, NUMBERS, max_size=3), NUMBERS)
+
+
+DIVIDED = with_floors(with_floors(SUMS))
+
+
+@given(DIVIDED, st.fixed_dictionaries(dict.fromkeys(NAMES, NUMBERS)))
+def test_a_sum_is_worth_as_much_in_pymbolic_and_in_isl(known: Affine[Atom], at: dict[str, int]) -> None:
+    places = {name: (isl.dim_type.in_, place) for place, name in enumerate(NAMES)}
+    space = isl.LocalSpace.from_space(isl.Space.set_alloc(isl.DEFAULT_CONTEXT, 0, len(NAMES)))
+    function = known.on(space, places)
+    point = isl.Point.zero(space.get_space())
+    for place, name in enumerate(NAMES):
+        point = point.set_coordinate_val(isl.dim_type.set, place, isl.Val(at[name]))
+    again, divisor = Affine.of_isl(function, [(place, name) for name, place in places.items()])
+    expected = known.at(at)
+    assert evaluate(known.expression, at) == expected
+    assert isl.PwAff.from_aff(function).eval(point).to_python() == expected
+    assert (divisor, again.at(at)) == (1, expected)
+
+
+@given(SUMS, SUMS, NUMBERS, st.fixed_dictionaries(dict.fromkeys(NAMES, NUMBERS)))
+def test_sums_are_added_and_multiplied_as_their_values_are(
+    one: Affine[str], other: Affine[str], factor: int, at: dict[str, int]
+) -> None:
+    assert ((one + other).at(at), (one - other).at(at)) == (one.at(at) + other.at(at), one.at(at) - other.at(at))
+    assert (one * factor).at(at) == factor * one.at(at)
+    assert factor == 0 or (one * factor).divided(factor) == one
+
+
+@given(SUMS, SUMS)
+def test_equal_sums_are_one_value_whatever_they_were_made_of(one: Affine[str], other: Affine[str]) -> None:
+    again = one + other - other
+    assert (again, hash(again), str(again)) == (one, hash(one), str(one))
+    assert loads(dumps(one)) == one == Affine.of(one.expression)
+
+
+@given(SUMS, st.fixed_dictionaries(dict.fromkeys(NAMES, st.builds(range, st.integers(-3, 0), st.integers(1, 3)))))
+def test_the_least_and_the_largest_value_are_those_of_all_points(known: Affine[str], ranges: dict[str, range]) -> None:
+    values = [known.at(dict(zip(ranges, point, strict=True))) for point in product(*ranges.values())]
+    assert known.between(ranges) == (min(values), max(values))
 
 
 @given(st.tuples(*[st.integers(-9, 9)] * 5))
@@ -22,9 +75,16 @@ def test_sums_are_written_in_one_way() -> None:
     assert str(in_terms_of(parse("2*(j + 1) + i"), {})) == str(in_terms_of(parse("i + 1 + j*2 + 1"), {}))
 
 
-@pytest.mark.parametrize("text", ["i*j", "i // 2", "i % 2", "2.0*i"])
+@pytest.mark.parametrize(
+    ("text", "same"), [("2*(i + 1)*3 - j*(4 - 2)", "6*i - 2*j + 6"), ("(i - i + 2)*j", "2*j"), ("2**3*i - i*8", "0")]
+)
+def test_products_with_numbers_are_multiplied_out(text: str, same: str) -> None:
+    assert Affine.of(parse(text)) == Affine.of(parse(same)) is not None
+
+
+@pytest.mark.parametrize("text", ["i*j", "i // 2", "i % 2", "2.0*i", "a[i] + 1", "i**2", "i == 2"])
 def test_what_is_no_sum_of_multiples_is_refused(text: str) -> None:
-    assert Affine.of_plain(parse(text)) is None
+    assert Affine.of(parse(text)) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from pymbolic import evaluate, parse
 
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.idg.metrics.alike import AlikePasses, Surroundings
-from loopyperf.polyhedral.ranges import bounds, coefficients, mentions, periods, truth, variation
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.ranges import bounds, mentions, periods, truth, variation
 
 EXPRESSIONS = [
     "i",
@@ -41,7 +42,7 @@ def test_bounds_hold_every_value(text: str, first: tuple[int, int], second: tupl
     found = values(text, first, second)
     assert low <= min(found)
     assert max(found) <= high
-    if coefficients(parse(text)) is not None:
+    if Affine.of(parse(text)) is not None:
         assert (min(found), max(found)) == (low, high)
 
 

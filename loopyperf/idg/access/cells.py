@@ -6,20 +6,21 @@ Where they lie apart, as a diagonal does, or the members of records that are loo
 sectors themselves are counted in that way.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import islpy as isl
 import numpy as np
-from numpy.typing import NDArray
 
 from loopyperf.idg.access.blocks import Touched, touched
 from loopyperf.idg.access.sectors import LINE, SECTOR
+from loopyperf.polyhedral.points import contained
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
-SET, DIV = isl.dim_type.set, isl.dim_type.div
+SET = isl.dim_type.set
+DIV = isl.dim_type.div
 NEARLY_ALL = Fraction(9, 10)
 """of a box: cells that fill as much of it lie together"""
 LONG = 4
@@ -88,37 +89,7 @@ def _number(cells: isl.Set, values: Sequence[range]) -> int:
         return elements
     if cells.n_basic_set() == 1 or elements > FEW or not values:
         return number_of_points(cells)
-    axes = np.meshgrid(*values, indexing="ij", sparse=True)
-    found = np.zeros([len(along) for along in values], bool)
-    for part in cells.compute_divs().get_basic_sets():
-        found |= _is_inside(part, axes)
-    return int(found.sum())
-
-
-def _is_inside(part: isl.BasicSet, axes: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return which elements *part* has, where each is at one place of all *axes*."""
-    floors: list[Any] = []
-
-    def valued(constant: isl.Val, coefficient: Callable[[isl.dim_type, int], isl.Val], kind: isl.dim_type) -> Any:
-        terms = [(coefficient(kind, place), axis) for place, axis in enumerate(axes)]
-        terms += [(coefficient(DIV, place), floor) for place, floor in enumerate(floors)]
-        return sum(
-            (factor.to_python() * value for factor, value in terms if not factor.is_zero()), constant.to_python()
-        )
-
-    for place in range(part.dim(DIV)):
-        floor = part.get_div(place)
-        times = floor.get_denominator_val()
-        whole = floor.scale_val(times)
-        inside = valued(whole.get_constant_val(), whole.get_coefficient_val, isl.dim_type.in_)
-        floors.append(inside // times.to_python())
-    values = (
-        (valued(each.get_constant_val(), each.get_coefficient_val, SET), each.is_equality())
-        for each in part.get_constraints()
-    )
-    return np.logical_and.reduce(
-        np.broadcast_arrays(*(value == 0 if is_equal else value >= 0 for value, is_equal in values))
-    )
+    return int(contained(cells, np.meshgrid(*values, indexing="ij", sparse=True)).sum())
 
 
 def _by_blocks(cells: isl.Set, axes: Sequence[int], box: _Box, size: int) -> Touched:

@@ -115,7 +115,7 @@ class _Walk:
     """The accesses of private memory, in the order of the program."""
 
     graph: Idg
-    _affine: dict[int, Affine | None] = field(default_factory=dict[int, Affine | None])
+    _affine: dict[int, Affine[str] | None] = field(default_factory=dict[int, Affine[str] | None])
     _moved: dict[int, bool] = field(default_factory=dict[int, bool])
     _number: int = 0
 
@@ -151,7 +151,7 @@ class _Walk:
             said = [self.graph.instructions[place].condition for place, _ in inside]
             said += [inner.trips for _, around in inside for inner in around]
             moving = {
-                name for place, _ in inside if (found := self._affine[place]) is not None for name in found.factors
+                name for place, _ in inside if (found := self._affine[place]) is not None for name in found.variables
             }
             self._moved[id(loop)] = loop.name in names_in(said) | moving
         return self._moved[id(loop)]
@@ -161,5 +161,4 @@ class _Walk:
         if address is None:
             self._number += 1
             return reference.array, (place, self._number)
-        moved = sum(factor * passes.get(name, 0) for name, factor in address.factors.items())
-        return reference.array, address.constant + moved
+        return reference.array, address.at({**dict.fromkeys(address.variables, 0), **passes})

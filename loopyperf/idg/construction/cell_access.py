@@ -27,7 +27,7 @@ class CellAccess:
     """affine expressions of the variables, in isl's sense; None for the array as a whole"""
     passes: tuple[Box, ...] | None
     """the numbers of the passes of the loops, as disjoint products of intervals; None where they are not a few"""
-    cells: tuple[Affine, ...] | None
+    cells: tuple[Affine[str], ...] | None
     """the index as functions of the numbers of the passes, each variable called as its loop; None where it is none"""
     is_certain: bool = True
     """otherwise it may not happen: a condition on data"""

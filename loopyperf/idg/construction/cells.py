@@ -28,7 +28,7 @@ class Cells:
     def __init__(self, executed: Executed) -> None:
         """Look at what is *executed*."""
         self.executed, self.program = executed, executed.program
-        self._indices: dict[tuple[Index, tuple[Nest, ...]], tuple[Index | None, tuple[Affine, ...] | None]] = {}
+        self._indices: dict[tuple[Index, tuple[Nest, ...]], tuple[Index | None, tuple[Affine[str], ...] | None]] = {}
 
     def accesses(self) -> Iterator[CellAccess]:
         """Yield all accesses of what is both written and read, in the order of the program."""
@@ -116,23 +116,25 @@ class Cells:
             is_certain=run.weight == 1,
         )
 
-    def _indexed(self, index: Index, loops: tuple[Nest, ...]) -> tuple[Index | None, tuple[Affine, ...] | None]:
+    def _indexed(self, index: Index, loops: tuple[Nest, ...]) -> tuple[Index | None, tuple[Affine[str], ...] | None]:
         """Return *index* as affine expressions of the variables of *loops*, and of their passes, as far as it is."""
         if (index, loops) not in self._indices:
             self._indices[index, loops] = self._found_index(index, loops)
         return self._indices[index, loops]
 
-    def _found_index(self, index: Index, loops: tuple[Nest, ...]) -> tuple[Index | None, tuple[Affine, ...] | None]:
+    def _found_index(
+        self, index: Index, loops: tuple[Nest, ...]
+    ) -> tuple[Index | None, tuple[Affine[str], ...] | None]:
         names = [nest.iname for nest in loops]
         values = {name: value for name, value in self.executed.uniform.items() if name not in names}
         index = tuple(_with_values(expression, values) for expression in index)
-        simple = tuple(found for each in index if (found := Affine.of(each)) and found.factors.keys() <= set(names))
+        simple = tuple(found for each in index if (found := Affine.of(each)) and found.variables <= set(names))
         if len(simple) < len(index):
             return (index, None) if is_affine(names, index) else (None, None)
         starts = {name: self.executed.warp.first(loops[: depth + 1]) for depth, name in enumerate(names)}
         if not all(isinstance(start, int) for start in starts.values()):
             return index, None
-        return index, tuple(each.moved(starts) for each in simple)
+        return index, tuple(replace(each, constant=each.at(starts)) for each in simple)
 
 
 class _WithValues(SubstitutionMapper):

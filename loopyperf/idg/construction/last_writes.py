@@ -37,7 +37,7 @@ class LastWrite:
     target: CellAccess
     where: tuple[Box, ...]
     """passes of the loops around the target, in disjoint parts"""
-    passes: tuple[Affine, ...]
+    passes: tuple[Affine[str], ...]
     """of the loops around the source, as functions of those"""
 
 
@@ -79,14 +79,14 @@ class Writes:
 def _constant_cell(access: CellAccess) -> "_Cell | None":
     """Return which cell *access* accesses; None where passes decide."""
     assert access.cells is not None
-    return None if any(each.factors for each in access.cells) else tuple(each.constant for each in access.cells)
+    return None if any(each.terms for each in access.cells) else tuple(each.constant for each in access.cells)
 
 
 def _together(found: Iterable[LastWrite]) -> list[LastWrite]:
     """Return what was *found* of parts, as one where the passes of the source are the same functions."""
     alike: dict[Any, LastWrite] = {}
     for each in found:
-        key = each.source, tuple((value.constant, frozenset(value.factors.items())) for value in each.passes)
+        key = each.source, each.passes
         alike[key] = replace(each, where=(*alike[key].where, *each.where)) if key in alike else each
     return list(alike.values())
 
@@ -177,7 +177,7 @@ class _Search:
     def _last_carried(self, depth: int) -> LastWrite | None:
         """Return the last write in an earlier pass of the innermost of *depth* loops; None where there is none."""
         carrying, latest = depth - 1, list[LastWrite]()
-        before = Affine(-1, {self.names[carrying]: 1})
+        before = Affine.variable(self.names[carrying], -1)
         for parts in self.seen.inside[depth]:
             found = self._latest(self._candidates(parts, carrying, is_carried=True))
             latest += [] if found is None else [found]
@@ -209,7 +209,7 @@ class _Search:
                 return here > there
             if level == len(one.passes):
                 raise _UndecidedError  # of the same statement
-            low, high = one.passes[level].minus(other.passes[level]).between(ranges)
+            low, high = (one.passes[level] - other.passes[level]).between(ranges)
             if low > 0 or high < 0:
                 return low > 0
             if low != high:
@@ -223,7 +223,7 @@ class _Candidate:
     def __init__(self, search: _Search, part: _Part, fixed: int, is_carried: bool) -> None:
         self.read, self.left, self.names = search.read, search.left, search.names
         self.write, self.intervals, self.fixed, self.is_carried = part.write, part.passes, fixed, is_carried
-        self.own = [Affine(0, {name: 1}) for name in self.names[:fixed]]
+        self.own = [Affine.variable(name) for name in self.names[:fixed]]
         self.ranges = dict(zip(self.names, self.left, strict=True))
 
     def last(self) -> LastWrite | None:
@@ -241,7 +241,7 @@ class _Candidate:
             where = (*where[: self.fixed], carrying, *where[self.fixed + 1 :])
         ranges = dict(zip(self.names, where, strict=True))
         for place in range(len(self.own), len(self.intervals)):
-            value = known.get(place, Affine(self.intervals[place][-1], {}))
+            value = known.get(place, Affine((), self.intervals[place][-1]))
             low, high = value.between(ranges)
             if _is_outside(range(low, high + 1), self.intervals[place]):
                 return None
@@ -256,27 +256,27 @@ class _Candidate:
 
     # {{{ equal cells
 
-    def _known(self) -> dict[int, Affine] | None:
+    def _known(self) -> dict[int, Affine[str]] | None:
         """Return the passes of loops that equal cells determine; None where no cells are equal."""
         assert self.write.cells is not None
         assert self.read.cells is not None
-        known: dict[int, Affine] = {}
+        known: dict[int, Affine[str]] = {}
         for written, wanted in zip(self.write.cells, self.read.cells, strict=True):
-            free = {name: factor for name, factor in written.factors.items() if self._place(name) >= self.fixed}
-            rest = wanted.minus(Affine(written.constant, self._without(written.factors, free)))
+            free = [term for term in written.terms if self._place(term[0]) >= self.fixed]
+            rest = wanted - Affine(tuple(term for term in written.terms if term not in free), written.constant)
             if len(free) > 1:
                 raise _UndecidedError
             if not free:
                 if self._differ(rest):
                     return None
                 continue
-            ((name, factor),) = free.items()
-            if any(each % factor for each in rest.factors.values()):
+            ((name, factor),) = free
+            if any(each % factor for _, each in rest.terms):
                 raise _UndecidedError
             if rest.constant % factor:
                 return None
             value = rest.divided(factor)
-            if self._place(name) in known and self._differ(known[self._place(name)].minus(value)):
+            if self._place(name) in known and self._differ(known[self._place(name)] - value):
                 return None
             known[self._place(name)] = value
         return known
@@ -284,11 +284,7 @@ class _Candidate:
     def _place(self, name: str) -> int:
         return self.write.variables.index(name)
 
-    @staticmethod
-    def _without(factors: Mapping[str, int], names: Mapping[str, int]) -> dict[str, int]:
-        return {name: factor for name, factor in factors.items() if name not in names}
-
-    def _differ(self, difference: Affine) -> bool:
+    def _differ(self, difference: Affine[str]) -> bool:
         """Return whether *difference* is nowhere zero; raises where it is so in some passes and not in others."""
         low, high = difference.between(self.ranges)
         if low > 0 or high < 0:
@@ -299,12 +295,12 @@ class _Candidate:
 
     # }}}
 
-    def _carried(self, known: Mapping[int, Affine]) -> range | None:
+    def _carried(self, known: Mapping[int, Affine[str]]) -> range | None:
         """Append the pass of the loop that carries the value; return in which passes there is one, None if in none."""
         place = self.fixed
-        here, there, pass_ = self.left[place], self.intervals[place], Affine(0, {self.names[place]: 1})
+        here, there, pass_ = self.left[place], self.intervals[place], Affine.variable(self.names[place])
         if place in known:
-            low, high = pass_.minus(known[place]).between(self.ranges)
+            low, high = (pass_ - known[place]).between(self.ranges)
             if high <= 0:
                 return None
             if low != high:
@@ -313,10 +309,10 @@ class _Candidate:
             self.own.append(known[place])
         elif here.stop <= there.stop + 1:
             where = range(max(here.start, there.start + 1), here.stop)
-            self.own.append(Affine(-1, pass_.factors))
+            self.own.append(Affine(pass_.terms, -1))
         elif here.start >= there.stop:
             where = here
-            self.own.append(Affine(there[-1], {}))
+            self.own.append(Affine((), there[-1]))
         else:
             raise _UndecidedError
         if not where:

@@ -17,7 +17,7 @@ import pymbolic.primitives as prim
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
 from loopyperf.idg.unrolling import addressed, in_terms_of, runs_of_all
-from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.affine import Affine, lag
 
 Choose = Callable[[Loop], int]
 """tells into how many copies a loop is written out: 1 for none, its number of passes for all.
@@ -173,10 +173,10 @@ class _Copier:
         """Return by how many passes of each new loop around both the source is earlier."""
         found: list[int] = []
         for name, each in zip(self._shared(edge), new, strict=False):
-            apart = Affine.of(prim.Variable(name) - each)
-            if apart is None or apart.factors:
+            earlier = lag(each, name)
+            if earlier is None:
                 return (*found, int(source >= target))
-            found.append(apart.constant)
+            found.append(earlier)
         return tuple(found)
 
     def _shared(self, edge: Edge) -> list[str]:
@@ -198,18 +198,26 @@ def _choices(written: _Written, old: Any, trips: Mapping[str, Any]) -> Iterator[
         if copy.factor == 1:
             yield place, old, None
         elif not copy.factor:
-            if known is None or known.factors:
-                if known is None or known.may_be(copy.number, trips):
+            if known is None or known.terms:
+                if known is None or _may_be(known, copy.number, trips):
                     yield place, None, prim.Comparison(old, "==", copy.number)
             elif known.constant == copy.number:
                 yield place, None, None
-        elif known is not None and all(factor % copy.factor == 0 for factor in known.factors.values()):
-            apart = Affine(known.constant - copy.number, known.factors)
-            if apart.constant % copy.factor == 0 and (apart.factors or apart.constant < copy.factor * copy.trips):
+        elif known is not None and all(factor % copy.factor == 0 for _, factor in known.terms):
+            apart = Affine(known.terms, known.constant - copy.number)
+            if apart.constant % copy.factor == 0 and (apart.terms or apart.constant < copy.factor * copy.trips):
                 yield place, apart.divided(copy.factor).expression, None
         else:
             test = prim.Comparison(prim.Remainder(old - copy.number, copy.factor), "==", 0)
             yield place, prim.FloorDiv(old - copy.number, copy.factor), test
+
+
+def _may_be(known: Affine[str], value: int, trips: Mapping[str, Any]) -> bool:
+    """Return whether *known* may be *value*, each variable being a pass of the loop that makes so many *trips*."""
+    if not all(isinstance(trips.get(name), int) for name in known.variables):
+        return True
+    least, greatest = known.between({name: range(max(trips[name], 1)) for name in known.variables})
+    return least <= value <= greatest
 
 
 def _all(tests: Sequence[Any]) -> Any:

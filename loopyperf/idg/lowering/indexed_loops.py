@@ -91,7 +91,7 @@ def with_indexed_loops_written_out(graph: Idg) -> Idg:
 def depends_on(element: Element, name: str) -> bool:
     """Return whether the index of *element* depends on the loop *name*."""
     address = element.affine
-    return address is not None and name in address.factors
+    return address is not None and name in address.variables
 
 
 def _llvm_instructions(instruction: Instruction, loop: str) -> int:

@@ -124,10 +124,10 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     if instruction.reference is None:
         return {"div": 4, "mod": 4, "fma": 2, "barrier": 0, "move": 0}.get(instruction.kind, length(instruction))
     address = Affine.of(instruction.address)
-    if address is None or loop not in address.factors:
+    if address is None or not address.factor(loop):
         return 2
-    multiplied = address.factors[loop] != 1
-    added = bool(len(address.factors) > 1)
+    multiplied = address.factor(loop) != 1
+    added = len(address.terms) > 1
     return 2 + multiplied + added + (instruction.reference.space == "global")
 
 

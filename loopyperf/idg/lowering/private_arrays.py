@@ -150,7 +150,7 @@ def _of_index(
         yield Verdict("unsure", f"the index {element.address} is not a sum of multiples of loop variables")
         return
     by_name = {loop.name: loop for loop in around}
-    for name in sorted(address.factors):
+    for name, _ in address.terms:
         if name in by_name:
             found = of_loop(by_name[name], loops)
             is_likely = _is_kept(by_name[name], found.is_likely_in_memory, is_tested)

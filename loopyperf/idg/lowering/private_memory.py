@@ -284,9 +284,9 @@ class _Spilled:
 def _moved_by(element: Element, loops: Sequence[Loop]) -> Any:
     """Return the variables with their factors in the address of *element*; None if one of *loops* is among them."""
     address = element.affine
-    if address is None or any(loop.name in address.factors for loop in loops):
+    if address is None or any(address.factor(loop.name) for loop in loops):
         return None
-    return tuple(sorted(address.factors.items()))
+    return address.terms
 
 
 def _by_item(accesses: Mapping[_Region, int], last: Mapping[int, int]) -> dict[int, list[int]]:

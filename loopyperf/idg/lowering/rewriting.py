@@ -9,7 +9,7 @@ import pymbolic.primitives as prim
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop
 from loopyperf.idg.unrolling import in_terms_of
-from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.affine import lag
 
 
 def rewritten(
@@ -59,8 +59,8 @@ def distance(graph: Idg, source: int, target: int, passes: Sequence[Any]) -> tup
     for one, other, each in pairs:
         if one is not other:
             break
-        apart = Affine.of(prim.Variable(one.name) - each)
-        if apart is None or apart.factors:
+        earlier = lag(each, one.name)
+        if earlier is None:
             return (*found, int(source >= target))
-        found.append(apart.constant)
+        found.append(earlier)
     return tuple(found)

@@ -116,7 +116,5 @@ class _Merger:
 
 def _canonical(expression: Any) -> Any:
     """Return *expression* written in one way, whatever the order of its terms."""
-    known = Affine.of(expression) if expression is not None else None
-    if known is None:
-        return str(expression)
-    return known.constant, tuple(sorted(known.factors.items()))
+    known = Affine.of(expression)
+    return str(expression) if known is None else known

@@ -59,12 +59,16 @@ def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
             address = Affine.of(each.address)
             if address is not None:
                 where = (epoch, str(each.condition), each.is_idle)
-                key = (each.reference.array, each.reference.bits, tuple(sorted(address.factors.items())), where)
+                key = (each.reference.array, each.reference.bits, address.terms, where)
                 groups.setdefault(key, {})[address.constant] = place
-    return [part for (_, bits, factors, _), places in groups.items() for part in _parts(places, bits, dict(factors))]
+    return [
+        part
+        for (_, bits, terms, _), places in groups.items()
+        for part in _parts(places, bits, [factor for _, factor in terms])
+    ]
 
 
-def _parts(places: dict[int, int], bits: int, factors: dict[str, int]) -> list[list[int]]:
+def _parts(places: dict[int, int], bits: int, factors: Sequence[int]) -> list[list[int]]:
     found: list[list[int]] = []
     starts = sorted(places)
     while starts:
@@ -72,7 +76,7 @@ def _parts(places: dict[int, int], bits: int, factors: dict[str, int]) -> list[l
         number = WIDEST // bits
         while number > 1:
             together = [start + step for step in range(number)]
-            aligned = start % number == 0 and all(factor % number == 0 for factor in factors.values())
+            aligned = start % number == 0 and all(factor % number == 0 for factor in factors)
             if aligned and all(each in places for each in together):
                 found.append([places[each] for each in together])
                 break

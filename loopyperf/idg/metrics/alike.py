@@ -15,7 +15,8 @@ from pymbolic import substitute
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Loop, loops_in, placed
-from loopyperf.polyhedral.ranges import Range, bounds, coefficients, mentions, periods, truth, variation
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.ranges import Range, bounds, mentions, periods, truth, variation
 
 LONGEST_PERIOD = 64
 """passes after which conditions are looked for to repeat: those with larger divisors are not seen through"""
@@ -48,9 +49,9 @@ class AlikePasses:
 
     def _is_steady(self, edge: Edge) -> bool:
         """Return whether *edge* comes from as many passes ago in each pass."""
-        factors = coefficients(edge.passes[self.level])
+        known = Affine.of(edge.passes[self.level])
         others = [each for level, each in enumerate(edge.passes) if level != self.level]
-        is_relative = factors is not None and factors.get(self.name) == 1
+        is_relative = known is not None and known.factor(self.name) == 1
         return is_relative and not any(mentions(each, self.name) for each in others)
 
     def _expressions(self) -> Iterator[Any]:

@@ -160,7 +160,7 @@ def _copies(graph: Idg, place: int) -> int:
     found = 1
     for element in graph.instructions[place].defines:
         address = element.affine
-        moving = [loop for loop in graph.loops_around[place] if address is not None and loop.name in address.factors]
+        moving = [loop for loop in graph.loops_around[place] if address is not None and address.factor(loop.name)]
         passes = prod(loop.trips for loop in moving if isinstance(loop.trips, int))
         found = max(found, min(passes, element.length))
     return found

@@ -17,7 +17,7 @@ from loopyperf.idg.metrics.one_warp import Execution, OneWarp, Rule
 from loopyperf.idg.metrics.paths import Component
 from loopyperf.idg.metrics.repetition import Repeated, View
 from loopyperf.idg.program import Edge, Item, Loop
-from loopyperf.polyhedral.ranges import coefficients
+from loopyperf.polyhedral.affine import Affine
 
 LIMIT = 3_000_000
 """instructions executed one by one, unless another limit is asked for"""
@@ -141,13 +141,12 @@ def _source(edge: Edge, names: tuple[str, ...]) -> OfPasses:
 
 def _function(expression: Any, names: tuple[str, ...]) -> OfPasses:
     """Return *expression* as a function of the passes of the loops of these *names*."""
-    factors = coefficients(expression) if not isinstance(expression, bool) else None
-    constant = factors.get(None, 0) if factors else 0
-    variables = {name: factor for name, factor in (factors or {}).items() if name and factor}
-    if factors is not None and not variables:
-        return lambda passes: constant
-    if list(variables.values()) == [1]:
-        level = names.index(next(iter(variables)))
-        return lambda passes: passes[level] + constant
-    compiled: Any = pymbolic.compile(expression, list(names))
-    return lambda passes: compiled(*passes)
+    match Affine.of(expression):
+        case Affine(terms=(), constant=constant):
+            return lambda passes: constant
+        case Affine(terms=((name, 1),), constant=constant):
+            level = names.index(name)
+            return lambda passes: passes[level] + constant
+        case _:
+            compiled: Any = pymbolic.compile(expression, list(names))
+            return lambda passes: compiled(*passes)

@@ -7,7 +7,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge
-from loopyperf.polyhedral.ranges import coefficients
+from loopyperf.polyhedral.affine import Affine, lag
 
 
 def when(edge: Edge) -> str:
@@ -24,7 +24,7 @@ def when(edge: Edge) -> str:
 def _says_that_pass_exists(condition: Any, edge: Edge) -> bool:
     match condition:
         case prim.Comparison(left=left, operator=operator, right=0):
-            return str(operator) == ">=" and coefficients(left) in [coefficients(number) for number in edge.passes]
+            return str(operator) == ">=" and Affine.of(left) in [Affine.of(number) for number in edge.passes]
         case _:
             return False
 
@@ -36,9 +36,8 @@ def of_pass(graph: Idg, edge: Edge) -> str:
 
 def _passes(graph: Idg, edge: Edge) -> Iterator[str]:
     for loop, number in zip(graph.loops_around[edge.source], edge.passes, strict=False):
-        factors = {name: factor for name, factor in (coefficients(number) or {}).items() if factor}
-        earlier = -factors.pop(None, 0)
-        if factors != {loop.name: 1}:
+        earlier = lag(number, loop.name)
+        if earlier is None:
             yield f"{loop.name} = {number}"
         elif earlier:
             yield f"{loop.name} - {earlier}"

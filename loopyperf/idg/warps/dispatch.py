@@ -276,7 +276,7 @@ class _Places:
         for number, kind in enumerate(self.kinds):
             here = inside.get(id(kind.places))
             if here is None:
-                here = inside[id(kind.places)] = contained(kind.places, rows)
+                here = inside[id(kind.places)] = contained(kind.places, [*rows.T])
             if kind.values:
                 values = dict.fromkeys(kind.values)
                 at = np.flatnonzero(here)

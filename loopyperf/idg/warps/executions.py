@@ -20,7 +20,8 @@ from loopyperf.idg.warps.lockstep import Lockstep, lockstep_of
 from loopyperf.idg.warps.nest import Statement
 from loopyperf.idg.warps.warp import first_value, grid_extent, group_shape, warps_of_group
 from loopyperf.launches import Launch
-from loopyperf.polyhedral.points import Linear, at_sizes, boxed, image, variable
+from loopyperf.polyhedral.affine import Affine, Atom, Floor
+from loopyperf.polyhedral.points import at_sizes, boxed, image
 
 SET = isl.dim_type.set
 Axis = str | GroupInameTag | LocalInameTag
@@ -50,7 +51,7 @@ class LaunchExecutions:
         site = Site(self.launch, self.launch.host_inames, ALWAYS, f"launch of {self.launch.name}")
         host = at_sizes(self.counter.points(site), self.sizes)
         names: Sequence[str] = host.get_var_names_not_none(SET)
-        host = image(host, [variable(names.index(name)) for name in self.placement.host])
+        host = image(host, names, [Affine.variable(name) for name in self.placement.host])
         extents = [grid_extent(self.launch, axis, self.sizes) for axis in self.placement.groups]
         extents.append(warps_of_group(self.placement.shape, self.placement.size))
         return host.flat_product(boxed(tuple(map(range, extents))))
@@ -81,33 +82,36 @@ class LaunchExecutions:
 
     def _placed(self, points: isl.Set, loops: Sequence[str]) -> isl.Set:
         """Return the places of warps of which some lane is among *points*, with the values of *loops*."""
-        names: Sequence[str] = points.get_var_names_not_none(SET)
+        names = list(points.get_var_names_not_none(SET))
         points = self.lockstep(frozenset(names)).numbered(at_sizes(points, self.sizes))
         used = self._used_axes(names)
         # Along an axis that a statement does not use, all groups and work-items execute it.
         for axis in [*self.placement.host, *map(GroupInameTag, self.placement.groups)]:
             if axis not in used:
-                used[axis], points = variable(points.dim(SET)), points.add_dims(SET, 1)
+                used[axis], points = Affine.variable(str(axis)), points.add_dims(SET, 1)
+                names.append(str(axis))
         for axis, extent in self.placement.shape.items():
             if LocalInameTag(axis) not in used:
-                used[LocalInameTag(axis)] = variable(points.dim(SET))
+                used[LocalInameTag(axis)] = Affine.variable(f"l.{axis}")
                 points = points.flat_product(boxed((range(extent),)))
+                names.append(f"l.{axis}")
         lengths = list(self.placement.shape.values())
         weights = {axis: prod(lengths[:place]) for place, axis in enumerate(self.placement.shape)}
-        number = Linear.sum(used[LocalInameTag(axis)].times(weight) for axis, weight in weights.items())
+        nothing: Affine[Atom] = Affine()
+        number = sum((used[LocalInameTag(axis)] * weight for axis, weight in weights.items()), nothing)
         places = [used[axis] for axis in [*self.placement.host, *map(GroupInameTag, self.placement.groups)]]
-        values = (variable(names.index(loop)) for loop in loops)
-        return image(points, [*places, number.divided(self.placement.size), *values])
+        values = map(Affine.variable, loops)
+        return image(points, names, [*places, Affine.variable(Floor(number, self.placement.size)), *values])
 
-    def _used_axes(self, names: Sequence[str]) -> dict[Axis, Linear]:
+    def _used_axes(self, names: Sequence[str]) -> dict[Axis, Affine[Atom]]:
         """Return the axes of the placement that *names* number, each with what the number is."""
-        used: dict[Axis, Linear] = {}
-        for place, name in enumerate(names):
+        used: dict[Axis, Affine[Atom]] = {}
+        for name in names:
             tag = self.kernel.hardware_axis(name)
             if tag is not None:
-                used[tag] = Linear({place: 1}, -self._first(name))
+                used[tag] = Affine.variable(name, -self._first(name))
             elif name in self.placement.host:
-                used[name] = variable(place)
+                used[name] = Affine.variable(name)
         return used
 
     def lockstep(self, inames: frozenset[str]) -> Lockstep:

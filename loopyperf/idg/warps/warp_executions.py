@@ -17,7 +17,8 @@ from loopyperf.idg.warps.executions import LaunchExecutions
 from loopyperf.idg.warps.nest import Nest, Statement
 from loopyperf.idg.warps.pass_expressions import condition_on, function_of
 from loopyperf.launches import Barrier
-from loopyperf.polyhedral.points import Box, Linear, Points, fixed, linear_map, union, variable
+from loopyperf.polyhedral.affine import Affine
+from loopyperf.polyhedral.points import Box, Points, affine_map, fixed, union
 
 SET = isl.dim_type.set
 Loops = tuple[Nest, ...]
@@ -196,7 +197,7 @@ class WarpExecutions:
         innermost = _innermost(depth)
         visited = self.visited(loops)
         if visited.box is not None:
-            number = linear_map([Linear({depth - 1: 1}, -visited.box[-1].start)], depth)
+            number = affine_map(_names(depth), [Affine.variable(_names(depth)[-1], -visited.box[-1].start)])
         elif visited.is_empty:
             number = innermost
         else:
@@ -231,12 +232,16 @@ class WarpExecutions:
 @cache
 def _outer(depth: int) -> isl.Map:
     """Return the map from so many values to all but the last of them."""
-    return linear_map([variable(place) for place in range(depth - 1)], depth)
+    return affine_map(_names(depth), [Affine.variable(name) for name in _names(depth)[:-1]])
 
 
 @cache
 def _innermost(depth: int) -> isl.Map:
-    return linear_map([variable(depth - 1)], depth)
+    return affine_map(_names(depth), [Affine.variable(_names(depth)[-1])])
+
+
+def _names(depth: int) -> list[str]:
+    return [f"x{place}" for place in range(depth)]
 
 
 def _value(number: isl.PwAff, around: isl.Set, loops: Loops) -> Any:

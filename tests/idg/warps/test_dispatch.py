@@ -88,4 +88,4 @@ def test_millions_of_groups_with_a_boundary_are_few_runs() -> None:
 def test_points_are_contained_that_are_listed(points: str) -> None:
     rows = np.array([(x, y) for x in range(-1, 10) for y in range(-1, 10)], dtype=np.int64)
     listed = {tuple(row) for row in points_listed(isl.Set(points)).tolist()}
-    assert [tuple(row) in listed for row in rows.tolist()] == contained(isl.Set(points), rows).tolist()
+    assert [tuple(row) in listed for row in rows.tolist()] == contained(isl.Set(points), [*rows.T]).tolist()
