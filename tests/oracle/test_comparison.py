@@ -10,6 +10,7 @@ from kernels import doubled
 
 import loopyperf as lpp
 from loopyperf.calibration.fits import Fit
+from loopyperf.device.description import Throughput
 from loopyperf.errors import (
     KernelError,
     OccupancyError,
@@ -77,7 +78,7 @@ def test_a_model_that_lacks_a_number_names_it():
     found = lpp.compare(doubled(), n=N, device=replace(V100, memory=without), models=["volkov", "pipeline"])
     assert set(found.estimates) == {"volkov", "pipeline"}  # what is not described is not there
     # A device that states no throughput: nothing can be timed, and a model with a fit answers.
-    bare = replace(V100, instructions=(), throughput=replace(V100.throughput, numbers=()))
+    bare = replace(V100, instructions=(), throughput=Throughput(slug=V100.slug, place="throughput"))
     found = lpp.compare(doubled(), n=N, device=bare, fit=FIT, models=["linear", "roofline", "pipeline"])
     assert set(found.estimates) == {"linear"}
     assert set(found.refusals) == {"roofline", "pipeline"}
