@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Never, get_args
 
 from loopyperf import hypertext
-from loopyperf.device.facts import Policy, Scheduling, SharedPipeline
+from loopyperf.device.facts import Lanes, Per, Policy, RegisterAllocation, Scheduling, SharedPipeline
 from loopyperf.device.parts import Part, Stated, count, number
 from loopyperf.device.quantity import Quantity
 from loopyperf.device.throughput import Row, row_of
@@ -18,8 +18,6 @@ from loopyperf.errors import MissingNumberError
 from loopyperf.sheet import Sheet, Shown, Table
 from loopyperf.units import UNBROKEN, number_of
 
-RegisterAllocation = Literal["warp", "group"]
-Lanes = Literal["together", "in turn"]
 LatencyField = Literal["issue", "completion"]
 LATENCY_FIELDS: tuple[LatencyField, ...] = get_args(LatencyField)
 
@@ -111,7 +109,7 @@ class Instruction(Part[Never, LatencyField]):
 class MemoryLevel(Part[LevelCount, LevelNumber]):
     """A memory: local memory, a cache, or the device's own."""
 
-    per: Literal["core", "device"]
+    per: Per
     """what there is one of it for; :attr:`size` is of one"""
     holds_local_memory: bool = False
     """what groups take as local memory is taken from this cache, and its size includes that"""
@@ -154,11 +152,10 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
     """names that drivers and people use"""
     note: str = ""
     """what a reader of the numbers should know"""
-    register_allocation: RegisterAllocation = "warp"
-    """what registers are allocated to: each warp by itself, or the group as a whole"""
-    lanes: Lanes = "together"
-    """whether the work-items of a warp always execute together, as on GPUs; in turn: the compiler makes loops over the
-    work-items of a group, in which a warp is what vector instructions do at once, where it can use them"""
+    register_allocation: RegisterAllocation = RegisterAllocation.WARP
+    """what registers are allocated to"""
+    lanes: Lanes = Lanes.TOGETHER
+    """how the work-items of a warp execute"""
     pipelines: tuple[tuple[str, SharedPipeline], ...] = ()
     """subsystem, and the one whose pipeline executes its instructions too"""
     scheduling: Scheduling | None = None
@@ -239,7 +236,7 @@ class Device(Shown, Part[DeviceCount, DeviceNumber]):
     @property
     def scheduler(self) -> Policy:
         """Return the policy of the warp schedulers: each warp in turn where nobody has published another."""
-        return self.scheduling.policy if self.scheduling else "round-robin"
+        return self.scheduling.policy if self.scheduling else Policy.ROUND_ROBIN
 
     # {{{ latencies of instructions
 

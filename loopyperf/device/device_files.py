@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -22,12 +22,10 @@ from loopyperf.device.description import (
     CoreLimits,
     Device,
     Instruction,
-    Lanes,
     MemoryLevel,
-    RegisterAllocation,
     Throughput,
 )
-from loopyperf.device.facts import Scheduling, SharedPipeline
+from loopyperf.device.facts import Lanes, Per, RegisterAllocation, Scheduling, SharedPipeline
 from loopyperf.device.names import device_slug
 from loopyperf.device.parts import Number
 from loopyperf.device.quantity import Quantity, Words, base_unit, in_base_unit, multiples
@@ -56,8 +54,8 @@ class DeviceWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     target: Words = ""
     also_called: tuple[Words, ...] = ()
     note: Words = ""
-    register_allocation: RegisterAllocation = "warp"
-    lanes: Lanes = "together"
+    register_allocation: RegisterAllocation = RegisterAllocation.WARP
+    lanes: Lanes = Lanes.TOGETHER
     scheduling: Scheduling | None = None
     pipelines: dict[str, SharedPipeline] = {}
 
@@ -65,7 +63,7 @@ class DeviceWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 class LevelWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the table of a memory says in words."""
 
-    per: Literal["core", "device"]
+    per: Per
     holds_local_memory: bool = False
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from loopyperf.device.description import AnyPart, Device
 from loopyperf.device.device_files import SCHEMA
-from loopyperf.device.facts import Scheduling, SharedPipeline
+from loopyperf.device.facts import Lanes, RegisterAllocation, Scheduling, SharedPipeline
 from loopyperf.device.quantity import Quantity
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -33,9 +33,9 @@ def _words(device: Device) -> Iterator[str]:
             yield f"{name} = {_text(words)}"
     if device.also_called:
         yield f"also_called = [{', '.join(map(_text, device.also_called))}]"
-    if device.register_allocation != "warp":
+    if device.register_allocation != RegisterAllocation.WARP:
         yield f"register_allocation = {_text(device.register_allocation)}"
-    if device.lanes != "together":
+    if device.lanes != Lanes.TOGETHER:
         yield f"lanes = {_text(device.lanes)}"
     if device.scheduling:
         yield f"scheduling = {_fact(device.scheduling)}"

@@ -1,13 +1,49 @@
-"""What a description says of a device in words: each fact with its source."""
+"""What a description says of a device in words, some of it with a source.
 
-from typing import Literal
+The words are enumerations whose members are equal to the strings that files have.
+"""
+
+from enum import StrEnum
 
 import msgspec
 
 from loopyperf.device.quantity import Words
 
-Policy = Literal["round-robin", "greedy-then-oldest", "greedy-then-youngest", "oldest-first", "quantum"]
-"""which warp issues where several could: :data:`loopyperf.pipeline.schedulers.SCHEDULERS` has their rules"""
+
+class Policy(StrEnum):
+    """Which warp issues where several could: :mod:`loopyperf.pipeline.schedulers` has the rules."""
+
+    ROUND_ROBIN = "round-robin"
+    GREEDY_THEN_OLDEST = "greedy-then-oldest"
+    GREEDY_THEN_YOUNGEST = "greedy-then-youngest"
+    OLDEST_FIRST = "oldest-first"
+    QUANTUM = "quantum"
+
+
+class RegisterAllocation(StrEnum):
+    """What registers are allocated to."""
+
+    WARP = "warp"
+    """each warp by itself"""
+    GROUP = "group"
+    """the group as a whole"""
+
+
+class Lanes(StrEnum):
+    """How the work-items of a warp execute."""
+
+    TOGETHER = "together"
+    """always at once, as on GPUs"""
+    IN_TURN = "in turn"
+    """the compiler makes loops over the work-items of a group, in which a warp is what vector instructions do at once,
+    where it can use them"""
+
+
+class Per(StrEnum):
+    """What there is one of a memory for."""
+
+    CORE = "core"
+    DEVICE = "device"
 
 
 class SharedPipeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

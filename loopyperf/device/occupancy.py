@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from loopyperf.device.description import Device, Limit
+from loopyperf.device.facts import RegisterAllocation
 from loopyperf.device.library import DeviceChoice, given_device
 from loopyperf.errors import MissingNumberError, OccupancyError
 from loopyperf.group_resources import Group
@@ -127,7 +128,7 @@ class _Group:
 
     @property
     def shares_registers(self) -> bool:
-        return self.device.register_allocation == "group"
+        return self.device.register_allocation == RegisterAllocation.GROUP
 
     @property
     def taken_local_memory(self) -> int:

@@ -27,6 +27,7 @@ from loopyperf.device.description import (
     Throughput,
 )
 from loopyperf.device.device_files import load_description
+from loopyperf.device.facts import Lanes, Per, RegisterAllocation
 from loopyperf.device.library import BUNDLED
 from loopyperf.device.memory_lambdas import BYTES, DRAM, LOAD_LOCAL, bandwidth, bytes_per_cycle, level_latency
 from loopyperf.device.quantity import Substitute
@@ -168,11 +169,11 @@ class _Completion:
     @cached_property
     def relatives(self) -> tuple[Device, ...]:
         """Return other devices, the nearest first: read only where a number is looked up in them."""
-        return tuple(relatives(self.given)) if self.given.lanes == "together" else ()
+        return tuple(relatives(self.given)) if self.given.lanes == Lanes.TOGETHER else ()
 
     def device(self) -> Device:
         """Return the device with all parts completed."""
-        if self.given.lanes == "together":
+        if self.given.lanes == Lanes.TOGETHER:
             self.given = self._stating(self.given, "warp_size", lambda other: other.needed("warp_size"))
             self.given = replace(self.given, limits=self._limits())
             self.given = replace(self.given, throughput=self._throughputs())
@@ -188,7 +189,7 @@ class _Completion:
 
     def _limits(self) -> CoreLimits:
         limits = self.given.limits
-        by_group = self.given.register_allocation == "group"
+        by_group = self.given.register_allocation == RegisterAllocation.GROUP
         names: tuple[Limit, ...] = (*LIMITS, "warp_unit" if by_group else "partitions")
         for name in names:
             limits = self._stating(limits, name, lambda other, name=name: other.limits.needed(name))
@@ -216,7 +217,7 @@ class _Completion:
         """Return the levels of memory, the farthest completed first: no cache is assumed to be slower than the next."""
         near = list(self.given.memory)
         if all(level.name != LOCAL for level in near):
-            near.insert(0, MemoryLevel(slug=self.given.slug, place=f"memory.{LOCAL}", per="core"))
+            near.insert(0, MemoryLevel(slug=self.given.slug, place=f"memory.{LOCAL}", per=Per.CORE))
         found: list[MemoryLevel] = []
         most = inf
         for level in reversed(near):
@@ -230,7 +231,7 @@ class _Completion:
         timed_loads = level.name == LOCAL and self.given.resting_on("issue", *LOAD_LOCAL)
         if level.name == DRAM or bandwidth(level) or timed_loads:
             return level
-        if level.per == "core":
+        if level.per == Per.CORE:
             return self._stating(level, "bandwidth_per_core", lambda other: _of_core(other, level))
         return self._of_all_cores(level)
 

@@ -25,13 +25,21 @@ equal inputs give equal traces.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from math import inf
-from typing import Literal
 
+from loopyperf.device.facts import Policy
 from loopyperf.device.lambdas import Cycles
 from loopyperf.errors import SimulationError
 
-Order = Literal["longest wait", "oldest", "youngest"]
+
+class Order(StrEnum):
+    """In which order warps are asked whether they can issue."""
+
+    LONGEST_WAIT = "longest wait"
+    OLDEST = "oldest"
+    YOUNGEST = "youngest"
+
 
 QUANTUM = 32
 """cycles; Dao measured that there is a quantum, not how long it is: another one is ``Scheduler("oldest", cycles)``"""
@@ -47,21 +55,23 @@ class Scheduler:
     """cycles for which the warp that issued last is asked first"""
 
     def __post_init__(self) -> None:
+        if self.order not in tuple(Order):
+            raise SimulationError(f"no order of warps {self.order!r}: there are {_names(Order)}")
         if not self.goes_on >= 0:
             raise SimulationError(f"a warp goes on for 0 cycles or more, received {self.goes_on}")
 
     @property
     def by_age(self) -> int:
         """Return 1 where the oldest warp is asked first, -1 where the youngest is, 0 where age does not count."""
-        return {"longest wait": 0, "oldest": 1, "youngest": -1}[self.order]
+        return {Order.LONGEST_WAIT: 0, Order.OLDEST: 1, Order.YOUNGEST: -1}[self.order]
 
 
-SCHEDULERS: Mapping[str, Scheduler] = {
-    "round-robin": Scheduler("longest wait"),
-    "greedy-then-oldest": Scheduler("oldest", inf),
-    "greedy-then-youngest": Scheduler("youngest", inf),
-    "oldest-first": Scheduler("oldest"),
-    "quantum": Scheduler("oldest", QUANTUM),
+SCHEDULERS: Mapping[Policy, Scheduler] = {
+    Policy.ROUND_ROBIN: Scheduler(Order.LONGEST_WAIT),
+    Policy.GREEDY_THEN_OLDEST: Scheduler(Order.OLDEST, inf),
+    Policy.GREEDY_THEN_YOUNGEST: Scheduler(Order.YOUNGEST, inf),
+    Policy.OLDEST_FIRST: Scheduler(Order.OLDEST),
+    Policy.QUANTUM: Scheduler(Order.OLDEST, QUANTUM),
 }
 
 
@@ -72,6 +82,11 @@ def scheduler_named(scheduler: str | Scheduler) -> Scheduler:
     """
     if isinstance(scheduler, Scheduler):
         return scheduler
-    if scheduler not in SCHEDULERS:
-        raise SimulationError(f"no scheduler {scheduler!r}: there are {', '.join(map(repr, SCHEDULERS))}")
-    return SCHEDULERS[scheduler]
+    try:
+        return SCHEDULERS[Policy(scheduler)]
+    except ValueError:
+        raise SimulationError(f"no scheduler {scheduler!r}: there are {_names(Policy)}") from None
+
+
+def _names(there_are: type[StrEnum]) -> str:
+    return ", ".join(repr(each.value) for each in there_are)

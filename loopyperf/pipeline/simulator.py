@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from loopyperf.device.facts import Policy
 from loopyperf.device.lambdas import Cycles
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.lambdas import Timing
@@ -46,7 +47,7 @@ def simulate(
     timing: Timing,
     execution: Execution,
     *,
-    scheduler: str | Scheduler = "round-robin",
+    scheduler: str | Scheduler = Policy.ROUND_ROBIN,
     issue_limit: Cycles | None = None,
     issue_order: IssueOrder = "in_order",
 ) -> Simulation:

@@ -1,15 +1,19 @@
 """What a description answers, and how it says that it does not know."""
 
 import copy
+import json
 import pickle
 from dataclasses import FrozenInstanceError, replace
 from typing import Never, get_args, get_origin, get_type_hints
 
+import msgspec
 import pytest
 
 from loopyperf.device import parts
 from loopyperf.device.description import AnyPart
+from loopyperf.device.facts import Lanes, Per, Policy, RegisterAllocation
 from loopyperf.device.library import load_device
+from loopyperf.device.occupancy import occupancy
 from loopyperf.device.quantity import Quantity
 from loopyperf.errors import MissingNumberError
 
@@ -157,6 +161,27 @@ def test_peak_flops_are_two_for_each_multiply_add():
     # 80 cores · 1455 MHz · 64 results · 2 = 14.9 Tflop/s; half of it in double precision
     assert TITAN_V.peak_flops("f32") == pytest.approx(14.8992e12)
     assert TITAN_V.peak_flops("f64") == pytest.approx(7.4496e12)
+
+
+# }}}
+
+
+# {{{ words
+
+
+@pytest.mark.parametrize("words", [Policy, RegisterAllocation, Lanes, Per])
+def test_words_of_a_description_equal_their_strings(words):
+    for each in words:
+        assert each == each.value == str(each) == f"{each}"
+        assert hash(each) == hash(each.value)
+        assert json.loads(json.dumps(each)) == each == msgspec.json.decode(msgspec.json.encode(each))
+
+
+def test_a_device_with_a_plain_string_is_the_one_with_its_word():
+    plain = replace(TITAN_V, lanes="together", memory=tuple(replace(x, per=str(x.per)) for x in TITAN_V.memory))
+    assert plain == TITAN_V
+    assert hash(plain) == hash(TITAN_V)
+    assert occupancy(replace(TITAN_V, register_allocation="warp"), 64) == occupancy(TITAN_V, 64)
 
 
 # }}}

@@ -9,6 +9,7 @@ from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError, LoopyperfError, OccupancyError, SimulationError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Execution, Scheduler, execution_on, simulate, what_if
+from loopyperf.pipeline.schedulers import Order
 
 CHAIN = Idg.from_edges(["alu", "mem"], [(0, 1)])
 TIMING = {"alu": Lambdas(1, 18), "mem": Lambdas(23, 475)}
@@ -75,6 +76,12 @@ def test_graphs_are_one_for_all_warps_or_one_for_each() -> None:
 def test_quantum_is_not_negative() -> None:
     with pytest.raises(SimulationError, match="0 cycles or more, received -1"):
         Scheduler("oldest", -1)
+
+
+def test_an_order_of_warps_is_one_of_those_there_are() -> None:
+    assert Scheduler("oldest") == Scheduler(Order.OLDEST)
+    with pytest.raises(SimulationError, match="'newest': there are 'longest wait', 'oldest', 'youngest'"):
+        Scheduler("newest")
 
 
 def test_changing_what_does_not_occur_is_refused() -> None:

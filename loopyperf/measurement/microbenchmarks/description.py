@@ -5,10 +5,9 @@ A number that was not found is absent, and :attr:`Described.refusals` says why.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from loopyperf.device.description import CoreLimits, Device, Instruction, MemoryLevel, Throughput
-from loopyperf.device.facts import SharedPipeline
+from loopyperf.device.facts import Lanes, Per, SharedPipeline
 from loopyperf.device.memory_lambdas import DRAM
 from loopyperf.device.quantity import Quantity
 from loopyperf.errors import MeasurementError
@@ -83,7 +82,7 @@ class _Description:
             vendor=environment.vendor,
             architecture="not stated by the driver",
             note=self._note(),
-            lanes="in turn" if environment.is_processor else "together",
+            lanes=Lanes.IN_TURN if environment.is_processor else Lanes.TOGETHER,
             pipelines=tuple(self._pipelines()),
             limits=CoreLimits(slug=self.slug, place="limits").stating(**dict(self._limits())),
             throughput=Throughput(slug=self.slug, place="throughput"),
@@ -180,9 +179,9 @@ class _Description:
 
     def _levels(self) -> Iterator[MemoryLevel]:
         if LOCAL_LOAD in self.latencies:
-            yield self._memory("local", "core", self._local())
+            yield self._memory("local", Per.CORE, self._local())
         for number, memory in enumerate(self.memories):
-            yield self._memory(memory.name, "device" if number else "core", self._level(memory))
+            yield self._memory(memory.name, Per.DEVICE if number else Per.CORE, self._level(memory))
         yield from self._reported_memories()
 
     def _local(self) -> Iterator[tuple[str, Quantity]]:
@@ -217,13 +216,11 @@ class _Description:
         if limits.cache is not None:
             numbers: Numbers = [("size", _size(limits.cache, REPORTED))]
             numbers += [("line", Quantity(limits.cache_line, "B", REPORTED))] if limits.cache_line else []
-            yield self._memory("cache", "device", numbers)
+            yield self._memory("cache", Per.DEVICE, numbers)
         if DRAM not in [memory.name for memory in self.memories] and limits.memory is not None:
-            yield self._memory(DRAM, "device", self._own_memory())
+            yield self._memory(DRAM, Per.DEVICE, self._own_memory())
 
-    def _memory(
-        self, name: str, per: Literal["core", "device"], numbers: Iterable[tuple[str, Quantity]]
-    ) -> MemoryLevel:
+    def _memory(self, name: str, per: Per, numbers: Iterable[tuple[str, Quantity]]) -> MemoryLevel:
         return MemoryLevel(slug=self.slug, place=f"memory.{name}", per=per).stating(**dict(numbers))
 
     # }}}

@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from loopyperf.device.description import MemoryLevel
+from loopyperf.device.facts import Per
 from loopyperf.idg.access.blocks import Touched
 from loopyperf.idg.access.reuse import Cache
 from loopyperf.idg.access.sectors import LINE
@@ -62,7 +63,7 @@ class CachedGroups:
 
     def moved(self, ways: Collection[Way]) -> dict[Way, float]:
         """Return the sectors that it fetches for the loads of a group, and those that it writes for its stores."""
-        if self.level.per == "core":
+        if self.level.per == Per.CORE:
             places = [None] if len(self.launch.kinds) == 1 else self._places(1)
             room = self.room / self.residence.on_core
             moved = _mean([neighbours(self.launch, 1, place).moved(room, ways) for place in places])

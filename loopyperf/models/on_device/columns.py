@@ -1,5 +1,6 @@
 """The columns of fitted models that one instruction has its share in; see :mod:`.pipeline_shares`."""
 
+from loopyperf.device.facts import Per
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.timed_launch import TimedLaunch
@@ -19,6 +20,6 @@ def column_of(pipeline: str, instruction: Instruction, launch: TimedLaunch) -> s
 def is_of_device(pipeline: str, launch: TimedLaunch) -> bool:
     """Return whether *pipeline* is a level of memory of which the device has one."""
     try:
-        return launch.device.level(pipeline).per == "device"
+        return launch.device.level(pipeline).per == Per.DEVICE
     except MissingNumberError:
         return False

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from loopyperf.assumptions import SUBJECTS, Assumed, Assumption
 from loopyperf.device.description import LATENCY_FIELDS, Device
+from loopyperf.device.facts import Lanes
 from loopyperf.device.occupancy import Occupancy, occupancy
 from loopyperf.device.quantity import Substitute
 from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
@@ -60,7 +61,7 @@ def compiled(
         return estimated_registers(graph, launch.work_items, file)
 
     described = _described(device)
-    leave_out = OF_GPUS if device.lanes == "in turn" else frozenset[str]()
+    leave_out = OF_GPUS if device.lanes == Lanes.IN_TURN else frozenset[str]()
     graphs = [
         lowered(each.graph, leave_out, capability, in_memory=in_memory, described=described) for each in launch.kinds
     ]

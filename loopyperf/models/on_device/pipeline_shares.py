@@ -8,6 +8,7 @@ by the device's description. Pipelines that serve the accesses of several memori
 
 from collections.abc import Callable, Iterable, Iterator
 
+from loopyperf.device.facts import Lanes
 from loopyperf.models.on_device.columns import column_of
 from loopyperf.models.on_device.demand import LaunchDemand, of_groups
 from loopyperf.models.on_device.processor_shares import cycles_of_work_items
@@ -26,7 +27,7 @@ def pipeline_shares(kernel: TimedKernel) -> Busy:
     Raises :class:`MissingNumberError` and :class:`OccupancyError` as :attr:`TimedKernel.launches` does.
     """
     found: Busy = {}
-    of_warp = cycles_of_warp if kernel.device.lanes == "together" else cycles_of_work_items
+    of_warp = cycles_of_warp if kernel.device.lanes == Lanes.TOGETHER else cycles_of_work_items
     for launch in kernel.launches:
         for column, source, busy in _of_core(launch, of_warp):
             sources = found.setdefault(column, {})

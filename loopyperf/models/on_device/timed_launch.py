@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from loopyperf.assumptions import Assumed, sentences
 from loopyperf.counts.magnitude import numbered
 from loopyperf.device.description import Device
+from loopyperf.device.facts import Per
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.substitutes import completed
 from loopyperf.idg.access.private_reuse import StackReuse
@@ -228,7 +229,7 @@ class TimedLaunch:
             return
         cores = self.device.needed("cores")
         for level in self.device.memory:
-            if level.per == "device":
+            if level.per == Per.DEVICE:
                 moved = [
                     sum(number * self._moved[program].get(level.name, 0.0) for program, number in each.items())
                     for each in self.batches.make_ups

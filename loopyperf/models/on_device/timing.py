@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from loopyperf.device.description import LATENCY_FIELDS, Device, MemoryLevel
+from loopyperf.device.facts import Lanes, Per
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.device.memory_lambdas import (
     DRAM,
@@ -196,7 +197,7 @@ class Timing:
         described = {each.name for each in self.device.instructions}
         if f"{function} {instruction.dtype}" in described:
             return function
-        if self.device.lanes == "together" and "(" in instruction.text:  # those that are known are sequences by now
+        if self.device.lanes == Lanes.TOGETHER and "(" in instruction.text:  # those that are known are sequences by now
             of = instruction.dtype
             raise MissingNumberError(
                 f"how long the function {function!r} of {of} takes on {self.device.slug} is not known; state what one "
@@ -266,7 +267,7 @@ class Timing:
         if level.name == DRAM:
             return self._of_shared(level, float(level_issue(self.device, DRAM, moved)), moved)
         cycles = moved / bytes_per_cycle(self.device, level)
-        if level.per == "core":
+        if level.per == Per.CORE:
             return max(cycles, asked.lines / LINES_A_CYCLE, 1.0)
         return self._of_shared(level, cycles, moved)
 

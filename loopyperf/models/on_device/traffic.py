@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from loopyperf.device.description import Device
+from loopyperf.device.facts import Per
 from loopyperf.device.memory_lambdas import global_levels
 from loopyperf.idg.access.private_reuse import Moved, StackReuse
 from loopyperf.idg.access.working_sets import FIRST
@@ -84,7 +85,7 @@ def levels_that_serve_stacks(
     distinct = {id(stack): stack for stack in stacks}
     for level, farther in pairwise(levels):
         if level.size is not None:
-            groups = residence.on_device if level.per == "device" else residence.on_core
+            groups = residence.on_device if level.per == Per.DEVICE else residence.on_core
             room = CachedGroups(launch, level, residence).room / (groups * launch.warps_per_group)
             by_stack = {key: stack.moved(room) for key, stack in distinct.items()}
             moved = sum((by_stack[id(stack)] for stack in stacks), Moved())
