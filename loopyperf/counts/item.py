@@ -1,12 +1,20 @@
 """What is counted: operations, accesses of memory, and what launching and waiting costs."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 Kind = Literal["add", "mul", "div", "pow", "special", "min/max", "compare", "logic", "bitwise", "shift"]
 Direction = Literal["load", "store"]
-Space = Literal["global", "local", "private"]
-"""private memory is the part of device memory that holds private arrays which are no registers"""
+
+
+class MemorySpace(StrEnum):
+    """Where an array lives."""
+
+    GLOBAL = "global"
+    LOCAL = "local"
+    PRIVATE = "private"
+    """the part of device memory that holds private arrays which are no registers"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +33,7 @@ class Access:
 
     direction: Direction
     """``"load"`` or ``"store"``"""
-    space: Space
+    space: MemorySpace
     """the memory"""
     bits: int
     """of a value"""

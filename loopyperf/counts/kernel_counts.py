@@ -13,7 +13,7 @@ from loopy.kernel.instruction import InstructionBase
 
 from loopyperf.assumptions import sentences
 from loopyperf.counts.execution import COUNTINGS, Counting, ExecutionCounter, Executions, Site
-from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Overhead
+from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, MemorySpace, Overhead
 from loopyperf.counts.lanes import offsets_in_temporaries
 from loopyperf.counts.loaded_strides import resolved
 from loopyperf.counts.loops import loops_bounded_by_data
@@ -256,7 +256,7 @@ class _Pass:
 
 
 def _access(site: Site, ref: Reference, classifier: StrideClassifier) -> Access:
-    stride = "" if ref.space == "local" else classifier.stride_class(site, ref)
+    stride = "" if ref.space == MemorySpace.LOCAL else classifier.stride_class(site, ref)
     return Access(ref.direction, ref.space, ref.bits, stride)
 
 

@@ -14,7 +14,7 @@ from loopy.types import LoopyType
 from pymbolic import evaluate
 
 from loopyperf.assumptions import Assumption
-from loopyperf.counts.item import Direction, Space
+from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.errors import UncountableError
 from loopyperf.integer_temporaries import substituted
 from loopyperf.kernel import Kernel
@@ -32,7 +32,7 @@ class Reference:
     """One load or store of an array element, as the source has it."""
 
     direction: Direction
-    space: Space
+    space: MemorySpace
     array: str
     index: tuple[Any, ...]
     """one expression for each axis; one alone where it counts elements in memory"""
@@ -59,7 +59,7 @@ def reference(
         return None
     if not isinstance(array, (ArrayArg, ConstantArg, TemporaryVariable)):
         raise UncountableError(f"no count for accesses of {name!r}, of class {type(array).__name__}")
-    space: Space = "local" if array.address_space == AddressSpace.LOCAL else "global"
+    space = MemorySpace.LOCAL if array.address_space == AddressSpace.LOCAL else MemorySpace.GLOBAL
     index = tuple(_Absolutes(kernel)(expression) for expression in index)
     axis = vector_axis(array)
     if axis is not None and vector is not None and vector in get_dependencies(index[axis]):

@@ -9,6 +9,7 @@ from loopy.kernel.data import AddressSpace
 from loopyperf.counts.execution import ExecutionCounter, Site
 from loopyperf.counts.first_groups import FirstGroups, Grid
 from loopyperf.counts.footprint import Footprint
+from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.kernel_counts import memory_references
 from loopyperf.counts.memory import Reference, element_strides
 from loopyperf.counts.typical import Typical
@@ -51,7 +52,7 @@ def _in_global_memory(kernel: Kernel) -> Iterator[str]:
 
 def _to_global_memory(first: FirstGroups) -> Iterator[tuple[Site, Reference]]:
     for site, ref in memory_references(first.kernel, NOTHING_STATED):
-        if site.launch.name == first.launch.name and ref.space == "global":
+        if site.launch.name == first.launch.name and ref.space == MemorySpace.GLOBAL:
             yield site, ref
 
 

@@ -15,6 +15,7 @@ import islpy as isl
 from loopy.symbolic import get_dependencies
 
 from loopyperf.counts.execution import ExecutionCounter, Site
+from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.kernel_counts import memory_references
 from loopyperf.counts.memory import Reference
 from loopyperf.counts.typical import Typical
@@ -46,7 +47,7 @@ def touched_cells(kernel: Kernel, typical: Typical) -> dict[str, TouchedCells]:
     counter = ExecutionCounter(kernel, typical)
     by_array: dict[str, list[tuple[Site, Reference]]] = {}
     for site, ref in memory_references(kernel, typical):
-        if ref.space == "global":
+        if ref.space == MemorySpace.GLOBAL:
             by_array.setdefault(ref.array, []).append((site, ref))
     return {array: _touched(counter, refs) for array, refs in by_array.items()}
 

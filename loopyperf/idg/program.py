@@ -2,14 +2,27 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 from loopyperf.polyhedral.affine import Affine
 from loopyperf.polyhedral.polynomial import Polynomial
 
-Dependence = Literal["data", "memory", "synchronization", "control"]
-"""through registers; through memory; through a barrier; on a predicate"""
+
+class Dependence(StrEnum):
+    """What passes from one instruction to another, so that the other has to wait."""
+
+    DATA = "data"
+    """a value, in a register"""
+    MEMORY = "memory"
+    """a value, in memory"""
+    SYNCHRONIZATION = "synchronization"
+    """nothing: one of them is a barrier"""
+    CONTROL = "control"
+    """a predicate"""
+
+
 Pass = Any
 """an integer, or a pymbolic expression of the passes of loops, each a variable of the loop's name counted from 0"""
 
@@ -192,7 +205,7 @@ class Edge:
     """the pass of each loop around *source*, from the outermost on, given the passes of those around *target*"""
     condition: Any = None
     """on the passes of the loops around *target*: there this edge is; None if in all"""
-    through: Dependence = "data"
+    through: Dependence = Dependence.DATA
     """what passes from one to the other"""
     operand: int | None = None
     """which of the target's operands it leads to; None where it is none of them"""

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.counts.admitted_sizes import admitted_values
-from loopyperf.counts.item import Access, Item, Operation
+from loopyperf.counts.item import Access, Item, MemorySpace, Operation
 from loopyperf.counts.kernel_counts import KernelTallies
 from loopyperf.counts.magnitude import priced
 from loopyperf.counts.touched_cells import TouchedCells
@@ -198,7 +198,7 @@ class _Terms:
                 yield self.device.pipeline("fp64"), self.device.issue_latency("div", "f64")
             case Operation(kind="add" | "mul" | "div" | "pow" | "special", dtype=dtype) if dtype.startswith("f"):
                 self.left_out[f"{dtype} {item.kind} is in no bound"] = None
-            case Access(space="local"):
+            case Access(space=MemorySpace.LOCAL):
                 timing = Timing(self.device)
                 one = timing.local_memory(1)
                 self._assume(each for each in timing.substituted if each.of == "throughput")

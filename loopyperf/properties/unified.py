@@ -18,7 +18,7 @@ name                                                   counts
 import re
 from typing import Any, get_args
 
-from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Kind, Operation, Overhead
+from loopyperf.counts.item import LAUNCHES, WORK_GROUPS, Access, Item, Kind, MemorySpace, Operation, Overhead
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import ParameterError
 
@@ -34,7 +34,7 @@ def property_name(item: Item) -> str | None:
     match item:
         case Operation(kind=kind, dtype=dtype):
             return f"{dtype} {kind}" if kind in OPERATION_KINDS and dtype.startswith("f") else None
-        case Access(space="local"):
+        case Access(space=MemorySpace.LOCAL):
             return f"local {item.direction} {item.bits}-bit"
         case Access():
             return f"global {item.direction} {_size_and_stride(item)}"
@@ -55,9 +55,9 @@ def item_named(name: object) -> Item:
     if (found := _OPERATION.fullmatch(name)) and found["kind"] in get_args(Kind):
         return Operation(found["kind"], found["dtype"])
     if found := _LOCAL.fullmatch(name):
-        return Access(found["direction"], "local", int(found["bits"]), "")
+        return Access(found["direction"], MemorySpace.LOCAL, int(found["bits"]), "")
     if (found := _GLOBAL.fullmatch(name)) and found["stride"] in STRIDE_CLASSES:
-        return Access(found["direction"], "global", int(found["bits"]), found["stride"])
+        return Access(found["direction"], MemorySpace.GLOBAL, int(found["bits"]), found["stride"])
     raise ParameterError(
         f"no property {name!r} that code can have; e.g. 'f32 add', 'global load 32-bit stride 1', 'local store 64-bit'"
     )
@@ -80,7 +80,7 @@ def work_of_one(name: str) -> float:
 
 def minimum_name(item: Item) -> str | None:
     """Return the name of the minimum of loads and stores that a global load takes part in, otherwise None."""
-    if isinstance(item, Access) and item.space == "global" and item.direction == "load":
+    if isinstance(item, Access) and item.space == MemorySpace.GLOBAL and item.direction == "load":
         return f"global min(load, store) {_size_and_stride(item)}"
     return None
 

@@ -7,6 +7,7 @@ from pymbolic import parse
 
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
+from loopyperf.idg.program import Dependence
 
 
 def pairs(graph: Idg) -> list[tuple[int, int]]:
@@ -80,3 +81,11 @@ def test_a_flat_graph_above_the_limit_is_refused_with_the_keyword() -> None:
 def test_graphs_are_values() -> None:
     graph = Idg.from_edges(["alu", "mem"], [(0, 1), (1, 0, 1)], trips=3)
     assert pickle.loads(pickle.dumps(graph)) == graph
+
+
+def test_an_edge_with_a_plain_string_is_the_one_with_its_dependence() -> None:
+    assert [each.value for each in Dependence] == ["data", "memory", "synchronization", "control"]
+    for each in Dependence:
+        plain, edge = Edge(0, 1, through=each.value), Edge(0, 1, through=each)
+        assert (plain, hash(plain)) == (edge, hash(edge))
+        assert pickle.loads(pickle.dumps(edge)) == plain

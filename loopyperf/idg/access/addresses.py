@@ -14,6 +14,7 @@ from loopy.symbolic import get_dependencies
 from loopy.typing import auto
 
 from loopyperf.assumptions import NAME, SUBJECTS, Assumption
+from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.magnitude import BITS, BOUND, sizes_in_words
 from loopyperf.counts.memory import Reference, element_strides
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
@@ -224,7 +225,7 @@ def _check_numbered(passes: WarpPasses, ref: Reference, expression: Any, values:
 
 def _listed_rows(ref: Reference, passes: WarpPasses) -> dict[int, Row]:
     """Return axis -> the row that the index goes through; empty where data tells an index in another way, or none."""
-    if ref.space == "local":
+    if ref.space == MemorySpace.LOCAL:
         return {}
     visit = Visit(passes.kernel, passes.sizes, passes.counted, passes.points)
     by_data = {axis: index for axis, index in enumerate(ref.index) if is_data(visit, index)}
@@ -265,7 +266,7 @@ def _apart_by_data(
     if len(set(shared.tolist())) == 1:
         sentence = f"addresses depend on data ({SUBJECTS}), which is assumed to add multiples of {LINE} bytes"
         return np.zeros_like(shared), (ref.assumption(sentence),)
-    if ref.space == "local":
+    if ref.space == MemorySpace.LOCAL:
         sentence = f"addresses depend on data ({SUBJECTS}); lanes are assumed to use different banks"
         return shared * unit, (ref.assumption(sentence),)
     if stride is None or stride.endswith(">4"):

@@ -10,10 +10,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.access.private_stack import private_access
 from loopyperf.idg.access.sectors import LINE
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.program import Item, Loop, placed
 from loopyperf.idg.unrolling import holds, names_in, valued
 from loopyperf.polyhedral.affine import Affine
@@ -121,7 +121,7 @@ class _Walk:
 
     def __post_init__(self) -> None:
         for place, each in enumerate(self.graph.instructions):
-            if each.subsystem == SPACE:
+            if each.subsystem == MemorySpace.PRIVATE:
                 self._affine[place] = Affine.of(each.address)
 
     def accesses(

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.errors import UncountableError
 from loopyperf.idg.access.sectors import SectorAccess, sector_access
@@ -22,7 +23,7 @@ def private_access(ref: Reference, lanes: int) -> SectorAccess:
 
     Raises :class:`UncountableError` for a reference of another memory.
     """
-    if ref.space != "private":
+    if ref.space != MemorySpace.PRIVATE:
         raise UncountableError(f"{ref.array!r} lives in {ref.space} memory: take access_pattern(...)")
     words = max(1, ref.bits // 32)
     starts = np.arange(lanes) * WORD + lanes * WORD * np.arange(words)[:, np.newaxis]

@@ -16,6 +16,7 @@ import islpy as isl
 import numpy as np
 
 from loopyperf.assumptions import SUBJECTS, Assumption, sentences
+from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.errors import UncountableError
 from loopyperf.idg.access.addresses import LaneAddresses, addresses_at, lane_addresses
@@ -120,7 +121,7 @@ class AccessPattern:
     def _access(self, lanes: tuple[int, ...], addresses: Integers) -> WarpAccess:
         ref = self.reference
         active = np.array(lanes, dtype=np.int64)
-        if ref.space == "local":
+        if ref.space == MemorySpace.LOCAL:
             return bank_access(active, addresses[active], self.width, ref.direction == "load")
         return sector_access(addresses[active], self.width)
 

@@ -20,6 +20,7 @@ from loopy.symbolic import SubstitutionMapper, get_access_map
 
 from loopyperf.assumptions import NAME, SUBJECTS, Assumed, Assumption
 from loopyperf.counts.execution import Site
+from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.memory import Reference, element_strides, in_elements, known_shape, value_at
 from loopyperf.counts.predicates.conditions import ALWAYS, Conditions
 from loopyperf.counts.walk import on_collisions
@@ -214,7 +215,7 @@ class WorkingSets:
         alike: dict[Any, list[Draft]] = {}
         for draft in self.program.drafts:
             ref = draft.reference
-            if ref is not None and ref.space == "global":
+            if ref is not None and ref.space == MemorySpace.GLOBAL:
                 key = (ref.array, ref.index, ref.bits, ref.is_linear, draft.statement.inames, draft.conditions)
                 alike.setdefault(key, []).append(draft)
         for drafts in alike.values():

@@ -10,6 +10,7 @@ from loopy.symbolic import get_dependencies
 from pymbolic import evaluate
 from pymbolic.mapper.substitutor import SubstitutionMapper
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.construction.cell_access import CellAccess
 from loopyperf.idg.construction.dataflow import is_affine
 from loopyperf.idg.construction.executed import Executed
@@ -78,7 +79,7 @@ class Cells:
         if not any(draft.kind == "barrier" for draft in drafts):
             return frozenset()
         refs = [draft.reference for draft in drafts if draft.reference is not None]
-        return frozenset(ref.array for ref in refs if (ref.direction, ref.space) == ("store", "local"))
+        return frozenset(ref.array for ref in refs if (ref.direction, ref.space) == ("store", MemorySpace.LOCAL))
 
     def before_barriers(self) -> Iterator[list[CellAccess]]:
         """Yield for each store what barriers wait for: a cell that it writes, and that each barrier reads and clears.

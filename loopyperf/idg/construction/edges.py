@@ -45,11 +45,11 @@ def _within(executed: Executed, target: int) -> Iterator[Edge]:
     draft = executed.draft(target)
     data = [(slot, node) for slot, value in enumerate(draft.operands) for node in executed.nodes_of(value)]
     found = [(slot, source) for slot, source in data if source in executed.numbers]
-    yield from (_in_same_pass(executed, source, target, "data", slot) for slot, source in found)
+    yield from (_in_same_pass(executed, source, target, Dependence.DATA, slot) for slot, source in found)
     deciding = dict.fromkeys(value.node for value in draft.controls)
     for source in () if found else deciding:
         if source is not None and source in executed.numbers:
-            yield _in_same_pass(executed, source, target, "control")
+            yield _in_same_pass(executed, source, target, Dependence.CONTROL)
 
 
 def _in_same_pass(
@@ -82,8 +82,8 @@ def _of(executed: Executed, found: LastWrite | Flow, operand: int | None) -> Ite
 def _through(executed: Executed, source: int, target: int) -> Dependence:
     kinds = executed.draft(source).kind, executed.draft(target).kind
     if "barrier" in kinds:
-        return "synchronization"
-    return "memory" if kinds[0] == "store" else "data"
+        return Dependence.SYNCHRONIZATION
+    return Dependence.MEMORY if kinds[0] == "store" else Dependence.DATA
 
 
 def _piece(found: LastWrite) -> Piece:

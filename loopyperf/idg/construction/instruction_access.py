@@ -3,6 +3,7 @@
 from itertools import chain
 
 from loopyperf.counts.execution import Site
+from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.loaded_strides import ask_length, scaled_by_data
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
 from loopyperf.errors import GraphError, UncountableError
@@ -28,7 +29,7 @@ def source_pattern(executed: Executed, origin: int) -> AccessPattern:
 def stated_stride(program: LaunchProgram, draft: Draft) -> str | None:
     """Return the stride class that is stated of the access that *draft* is, if data tells its lanes apart."""
     ref, kernel = draft.reference, program.kernel
-    if ref is None or ref.space != "global":
+    if ref is None or ref.space != MemorySpace.GLOBAL:
         return None
     ask_length(kernel, program.typical, ref)
     if not lane_axes_of_data(kernel, ref.index, program.counter.loops(draft.statement.inames).starts):

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, Operand
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Operand
 
 ARITHMETIC = ("add", "mul", "square", "fma", "div", "mod", "pow", "powi", "special", "min/max")
 
@@ -43,7 +43,7 @@ class _Converter:
 
     def _to_type(self, edge: Edge) -> Edge:
         source, target = self.graph.instructions[edge.source], self.graph.instructions[edge.target]
-        wanted = _wanted(target, edge.operand) if edge.through == "data" else ""
+        wanted = _wanted(target, edge.operand) if edge.through == Dependence.DATA else ""
         given = _given(source)
         if not given or not wanted or given == wanted or (_is_integer(given) and _is_integer(wanted)):
             return edge

@@ -11,6 +11,7 @@ from struct import pack
 import pymbolic.primitives as prim
 from pymbolic.mapper.dependency import DependencyMapper
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.tested_passes import TEST, on_loop
 from loopyperf.idg.program import NOT, Instruction
@@ -75,9 +76,9 @@ class _Entry:
         indices = {index for found in starts.values() for index in found}
         names = {name for index in indices for name in index.variables}
         axes = {name for name in names if is_axis(name)}
-        outside = [array for array, space in starts if space == "global"]
-        inside = [array for array, space in starts if space == "local"]
-        on_stack = [array for array, space in starts if space == "private"]
+        outside = [array for array, space in starts if space == MemorySpace.GLOBAL]
+        inside = [array for array, space in starts if space == MemorySpace.LOCAL]
+        on_stack = [array for array, space in starts if space == MemorySpace.PRIVATE]
         addresses = sum(len({index for index in found if index.terms}) for found in starts.values())
         total = (
             FIXED

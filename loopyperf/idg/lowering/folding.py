@@ -6,7 +6,7 @@ import pymbolic.primitives as prim
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import composed, rewritten
-from loopyperf.idg.program import Edge, Instruction, Operand
+from loopyperf.idg.program import Dependence, Edge, Instruction, Operand
 from loopyperf.idg.unrolling import names_in
 from loopyperf.polyhedral.polynomial import Polynomial
 
@@ -51,7 +51,7 @@ def _past(graph: Idg, irregular: set[int], kept: set[int]) -> list[Edge]:
 
     Indices themselves wait for no condition: they are computed for all lanes.
     """
-    edges = [edge for edge in graph.edges if edge.through != "control" or edge.target not in irregular]
+    edges = [edge for edge in graph.edges if edge.through != Dependence.CONTROL or edge.target not in irregular]
     reached = set(irregular)
     for place in (place for place in range(len(graph.instructions)) if irregular and place not in kept):
         if before := [edge for edge in edges if edge.target == place and edge.source in reached]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import composed, rewritten
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
 
 
 def with_forwarded_stores(graph: Idg) -> Idg:
@@ -88,7 +88,7 @@ def _what(access: Instruction) -> tuple[Any, ...]:
 def _forwarded(graph: Idg, stored_by: dict[int, int], dead: set[int]) -> Idg:
     edges = [edge for edge in graph.edges if edge.source not in stored_by]
     for edge in graph.edges:
-        if edge.source in stored_by and edge.through == "data":
+        if edge.source in stored_by and edge.through == Dependence.DATA:
             edges += _from_the_value(graph, edge, stored_by)
     kept = [place for place in range(len(graph.instructions)) if place not in stored_by and place not in dead]
     return rewritten(graph, kept, edges)

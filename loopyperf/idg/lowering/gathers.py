@@ -1,15 +1,16 @@
 """Addresses that data or shifts by a loop's variable tell: computed anew for each, where affine ones are immediates."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pymbolic.primitives as prim
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
 
-IRREGULAR = {"global": 2, "local": 1, "private": 1}
+IRREGULAR: Mapping[str, int] = {MemorySpace.GLOBAL: 2, MemorySpace.LOCAL: 1, MemorySpace.PRIVATE: 1}
 """multiply-adds that make the address of an index which a loop moves on by no constant step, in each memory"""
 
 
@@ -66,7 +67,7 @@ class _Addressing:
     def _is_index(self, edge: Edge) -> bool:
         """Return whether *edge* leads to the index of an access; the first operand of a store is what it stores."""
         is_store = self.graph.instructions[edge.target].kind == "store"
-        return edge.through == "data" and edge.operand is not None and edge.operand >= int(is_store)
+        return edge.through == Dependence.DATA and edge.operand is not None and edge.operand >= int(is_store)
 
     def _items(self, body: Sequence[Item]) -> Iterator[Item]:
         for item in body:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop, placed
 from loopyperf.idg.unrolling import names_in
@@ -61,7 +62,11 @@ class _Hoister:
         if each.reference is None:
             return each.kind not in STAYING and not each.is_stated
         read = each.reference
-        lasts = read.array not in changed and not meets if read.space == "local" else read.array not in self.stored
+        lasts = (
+            read.array not in changed and not meets
+            if read.space == MemorySpace.LOCAL
+            else read.array not in self.stored
+        )
         return each.kind not in STAYING and each.address is not None and lasts and not each.is_volatile
 
     def _is_the_same(self, place: int, loop: Loop, here: set[int]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import reduce
 from math import gcd
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import FULL, PARTIAL, RUNTIME
 from loopyperf.idg.program import Element, Instruction, Item, Loop, placed
@@ -103,7 +104,7 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
     if instruction.is_index or instruction.kind == "barrier":
         return 0
     if instruction.reference is not None:
-        return 3 + (instruction.reference.space == "global") + private
+        return 3 + (instruction.reference.space == MemorySpace.GLOBAL) + private
     return {"move": 0, "div": 4, "mod": 4}.get(instruction.kind, 1) + private
 
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import pymbolic.primitives as prim
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import steps_are_far, written_out
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, is_innermost
@@ -94,7 +95,7 @@ class _Control:
             apart.setdefault((each.subsystem, each.reference.array, address.without_constant), (place, address))
         known: dict[int, Polynomial] = {}
         for place, address in apart.values():
-            is_near = self.graph.instructions[place].subsystem in ("local", "private")
+            is_near = self.graph.instructions[place].subsystem in (MemorySpace.LOCAL, MemorySpace.PRIVATE)
             if is_near or address.factor_of(loop.name).variables:
                 yield place
             else:

@@ -8,6 +8,7 @@ whose inner loops are gone is innermost.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.functions import length
 from loopyperf.idg.lowering.tested_passes import on_loop
@@ -100,7 +101,9 @@ def steps_are_far(instructions: Sequence[Instruction], loop: Loop) -> bool:
     They are steps of a constant number of elements, of :data:`FAR` or more, or of a product of sizes; a single access
     with a shorter step is enough for a pointer that counts the passes, too (docs/compiler.md, section 1b).
     """
-    moved = (each.symbolic for each in instructions if each.subsystem == "global" and each.symbolic is not None)
+    moved = (
+        each.symbolic for each in instructions if each.subsystem == MemorySpace.GLOBAL and each.symbolic is not None
+    )
     steps = [step for each in moved if (step := each.factor_of(loop.name)).terms]
     is_near = any(abs(step.constant) < FAR * loop.copies and not step.variables for step in steps)
     return not is_near and any(map(_is_far, steps))
@@ -128,7 +131,7 @@ def _llvm_instructions(instruction: Instruction, loop: str) -> int:
         return 2
     multiplied = address.factor(loop) != 1
     added = len(address.terms) > 1
-    return 2 + multiplied + added + (instruction.reference.space == "global")
+    return 2 + multiplied + added + (instruction.reference.space == MemorySpace.GLOBAL)
 
 
 def _power_of_two_up_to(number: int) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.program import Edge, Instruction, Item, Loop, placed
 from loopyperf.idg.unrolling import number_of_runs
@@ -47,7 +48,7 @@ class Part:
         if any(each.kind in LONG for each in body):
             return False
         fused = min(sum(each.kind == kind for each in body) for kind in ("add", "mul"))
-        loads = any(each.kind == "load" and each.subsystem == "global" for each in body)
+        loads = any(each.kind == "load" and each.subsystem == MemorySpace.GLOBAL for each in body)
         return len(body) - fused <= (SHORT_WITH_LOADS if loads else SHORT[self.decided_by])
 
 

@@ -16,19 +16,18 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
-from loopyperf.counts.item import Direction
+from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.copies import copied
 from loopyperf.idg.lowering.entry import HOPPER, Capability
 from loopyperf.idg.lowering.indexed_loops import IndexedLoops, elements_of
 from loopyperf.idg.lowering.private_arrays import of_loop, private_arrays
-from loopyperf.idg.program import Edge, Element, Instruction, Item, Loop, Operand
+from loopyperf.idg.program import Dependence, Edge, Element, Instruction, Item, Loop, Operand
 from loopyperf.idg.unrolling import in_terms_of, number_of_runs
 
 KEPT = 128
 """registers of a work-item that elements may take during a loop, not loaded and stored in it: half of all"""
-SPACE = "private"
 """the space of the references, and the subsystem"""
 
 
@@ -183,7 +182,7 @@ class _Spilled:
                 passes=tuple(in_terms_of(each, first) for each in edge.passes[:outer]),
                 distance=edge.distance[: min(outer, len(after.loops))],
                 condition=_when_entered(edge.condition, first),
-                through="memory",
+                through=Dependence.MEMORY,
                 operand=None,
             )
         )
@@ -250,10 +249,12 @@ class _Spilled:
             Instruction(
                 kind=direction,
                 dtype=f"b{element.bits}",
-                subsystem=SPACE,
+                subsystem=MemorySpace.PRIVATE,
                 source=like.source,
                 text=f"{element.array}[{element.address}]",
-                reference=Reference(direction, SPACE, element.array, (element.address,), element.bits, is_linear=True),
+                reference=Reference(
+                    direction, MemorySpace.PRIVATE, element.array, (element.address,), element.bits, is_linear=True
+                ),
                 executions=like.executions if region.item == place else self._executions(place, condition, region),
                 condition=condition,
                 operands=(Operand(),) if direction == "store" else (),

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.live_values import live_registers, widths
-from loopyperf.idg.program import Edge, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Item, Loop
 
 MANY = 64
 """registers: where values take no more, the order of the program is left as it is"""
@@ -102,7 +102,7 @@ class _Block:
             is_here = edge.target in self.position and not edge.is_carried
             if is_here:
                 self._wait(place, edge.target)
-            if edge.through == "data":
+            if edge.through == Dependence.DATA:
                 value = place if is_here else ~place
                 if edge.target in self.position:
                     self.values[edge.target].add(value)

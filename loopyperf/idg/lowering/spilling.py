@@ -19,10 +19,10 @@ from typing import Any
 
 import pymbolic.primitives as prim
 
-from loopyperf.counts.item import Direction
+from loopyperf.counts.item import Direction, MemorySpace
 from loopyperf.counts.memory import Reference
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering.private_memory import SPACE, last_passes
+from loopyperf.idg.lowering.private_memory import last_passes
 from loopyperf.idg.lowering.rewriting import rewritten
 from loopyperf.idg.metrics.live_values import Lives, widths
 from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop, Operand
@@ -86,7 +86,7 @@ class _Spilling:
         self.carried: defaultdict[int, set[int]] = defaultdict(set)
         """of a loop, by its identity: the values that one pass leaves to the next"""
         for edge in graph.edges:
-            if edge.through == "data":
+            if edge.through == Dependence.DATA:
                 value = self.lives.web[edge.source]
                 self.uses.setdefault(value, []).append(self.lives.text.position[edge.target])
                 level = next((level for level, passes in enumerate(edge.distance) if passes), None)
@@ -180,15 +180,15 @@ class _Spilling:
         stores = {self.slots[value]: store for value, store in self.stores.items() if store >= entering}
         for place in range(entering, len(self.instructions)):
             each = self.instructions[place]
-            if each.kind != "load" or each.subsystem != SPACE or each.address not in stores:
+            if each.kind != "load" or each.subsystem != MemorySpace.PRIVATE or each.address not in stores:
                 continue
-            outer = [edge for edge in self.edges[place] if edge.source < entering and edge.through == "memory"]
+            outer = [edge for edge in self.edges[place] if edge.source < entering and edge.through == Dependence.MEMORY]
             for edge in outer:
                 store, name = stores[each.address], prim.Variable(loop.name)
                 passes = [prim.Variable(around.name) for around in self.around[place][:depth]]
                 last = last_passes(self.around[store][depth + 1 :])
                 inner = [in_terms_of(each, {loop.name: name - 1}) for each in last]
-                carried = Edge(store, place, (*(0,) * depth, 1), (*passes, name - 1, *inner), None, "memory")
+                carried = Edge(store, place, (*(0,) * depth, 1), (*passes, name - 1, *inner), None, Dependence.MEMORY)
                 self.edges[place].remove(edge)
                 self.edges[place] += [
                     replace(edge, condition=_both(edge.condition, prim.Comparison(name, "==", 0))),
@@ -197,7 +197,9 @@ class _Spilling:
 
     def _instruction(self, place: int, loops: tuple[Loop, ...]) -> Iterator[int]:
         lives, state, position = self.lives, self.state, self.lives.text.position[place]
-        needed = dict.fromkeys(lives.web[e.source] for e in self.source.definitions[place] if e.through == "data")
+        needed = dict.fromkeys(
+            lives.web[e.source] for e in self.source.definitions[place] if e.through == Dependence.DATA
+        )
         for value in needed:
             if value not in state.kept and value in self.defining:
                 if self.width[value] and (value in state.saved or self._again(value) is not None):
@@ -223,8 +225,8 @@ class _Spilling:
         """Let *place* wait for what loaded the values again that it uses."""
         found: dict[Edge, None] = {}
         for edge in self.source.definitions[place]:
-            loaded = self.state.again.get(self.lives.web[edge.source]) if edge.through == "data" else None
-            found[edge if loaded is None else self._edge(loaded, place, "data", edge.operand)] = None
+            loaded = self.state.again.get(self.lives.web[edge.source]) if edge.through == Dependence.DATA else None
+            found[edge if loaded is None else self._edge(loaded, place, Dependence.DATA, edge.operand)] = None
         self.edges[place] = list(found)
 
     # }}}
@@ -306,7 +308,7 @@ class _Spilling:
             return None
         if each.kind == "move":
             return None if self.source.definitions[places[0]] else places[0]
-        is_read = each.kind == "load" and each.subsystem == "global" and not each.is_volatile
+        is_read = each.kind == "load" and each.subsystem == MemorySpace.GLOBAL and not each.is_volatile
         return places[0] if is_read and each.reference.array not in self.stored else None
 
     def _load(self, value: int, place: int, depth: int | None = None) -> int:
@@ -321,7 +323,9 @@ class _Spilling:
             self.edges[new] = [edge.between(edge.source, new) for edge in edges if edge.source != again]
         else:
             new = self._add(self._access("load", value), place, depth)
-            self.edges[new] = [self._edge(self.stores[value], new, "memory", None)] if value in self.stores else []
+            self.edges[new] = []
+            if value in self.stores:
+                self.edges[new].append(self._edge(self.stores[value], new, Dependence.MEMORY, None))
         state.again[value] = new
         return new
 
@@ -341,13 +345,13 @@ class _Spilling:
         later = len(uses) if position is None else bisect_left(uses, position)
         place = self.lives.text.order[uses[later]] if later < len(uses) else None
         if value in self.state.again:
-            yield self._edge(self.state.again[value], store, "data", 0)
+            yield self._edge(self.state.again[value], store, Dependence.DATA, 0)
         elif place is not None and len(self.around[place]) == len(self.around[store]) == self._shared(place, store):
-            before = [each for each in self.source.definitions[place] if each.through == "data"]
+            before = [each for each in self.source.definitions[place] if each.through == Dependence.DATA]
             found = {each: None for each in before if self.lives.web[each.source] == value}
             yield from dict.fromkeys(replace(each, target=store, operand=0) for each in found)
         else:
-            yield self._edge(self.defining.get(value, value), store, "data", 0)
+            yield self._edge(self.defining.get(value, value), store, Dependence.DATA, 0)
 
     def _access(self, direction: Direction, value: int) -> Instruction:
         slot = self.slots.setdefault(value, len(self.slots))
@@ -355,10 +359,10 @@ class _Spilling:
         return Instruction(
             kind=direction,
             dtype=f"b{bits}",
-            subsystem=SPACE,
+            subsystem=MemorySpace.PRIVATE,
             source=self.source.instructions[value].source,
             text=f"{STACK}[{slot}]",
-            reference=Reference(direction, SPACE, STACK, (slot,), bits, is_linear=True),
+            reference=Reference(direction, MemorySpace.PRIVATE, STACK, (slot,), bits, is_linear=True),
             operands=(Operand(),) if direction == "store" else (),
             address=slot,
         )

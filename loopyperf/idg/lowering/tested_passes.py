@@ -11,6 +11,7 @@ from itertools import groupby
 
 import pymbolic.primitives as prim
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.predication import Part
 from loopyperf.idg.program import NOT, Edge, Instruction, Item, Loop
@@ -72,7 +73,7 @@ class _Testing:
     def _for_no_lane(self, places: Sequence[int], around: tuple[Loop, ...]) -> Iterator[int]:
         """Yield what is added to the part at *places*: addresses, and the part once more, for where no lane does it."""
         found = [self.graph.instructions[place] for place in places]
-        moved = [each.symbolic for each in found if each.symbolic is not None and each.subsystem == "global"]
+        moved = [each.symbolic for each in found if each.symbolic is not None and each.subsystem == MemorySpace.GLOBAL]
         far = [address for address in moved if address.factor_of(around[-1].name).variables]
         yield from self._added(ADDRESS * len(far), around)
         if not Part(tuple(found), frozenset()).is_short:

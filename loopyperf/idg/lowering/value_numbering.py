@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import rewritten
 from loopyperf.idg.program import STAYING, Edge, Instruction, Item, Loop
@@ -88,7 +89,7 @@ class _Merger:
             if instruction.reference is None or instruction.is_volatile:
                 return None
             ref = instruction.reference
-            barrier = versions.get("") if ref.space == "local" or ref.array in self.stored else None
+            barrier = versions.get("") if ref.space == MemorySpace.LOCAL or ref.array in self.stored else None
             where = self._where(place, instruction)
             return (*what, ref.array, ref.bits, where, versions.get(ref.array), barrier)
         operands = tuple(self._operand(place, slot) for slot in range(len(instruction.operands)))

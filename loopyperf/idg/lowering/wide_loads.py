@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.rewriting import rewritten
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
 from loopyperf.polyhedral.affine import Affine
 
 WIDEST = 128
@@ -55,7 +56,12 @@ def _neighbours(graph: Idg, block: Sequence[int]) -> list[list[int]]:
     for place in block:
         each = graph.instructions[place]
         epoch += each.kind in ("barrier", "store")
-        if each.kind == "load" and each.subsystem == "local" and each.reference is not None and not each.is_volatile:
+        if (
+            each.kind == "load"
+            and each.subsystem == MemorySpace.LOCAL
+            and each.reference is not None
+            and not each.is_volatile
+        ):
             address = Affine.of(each.address)
             if address is not None:
                 where = (epoch, str(each.condition), each.is_idle)
@@ -115,10 +121,10 @@ def _pieces(instruction: Instruction) -> int:
 def _split_edge(graph: Idg, pieces: Mapping[int, Sequence[int]], edge: Edge) -> Iterator[Edge]:
     """Yield what becomes of *edge* where its ends are in *pieces*: the same piece of both, or that of a member."""
     before, after = pieces.get(edge.source, [edge.source]), pieces.get(edge.target, [edge.target])
-    if edge.through == "data" and len(before) == len(after):
+    if edge.through == Dependence.DATA and len(before) == len(after):
         yield from (edge.between(*ends) for ends in zip(before, after, strict=True))
         return
-    if edge.through == "data" and len(before) > 1:
+    if edge.through == Dependence.DATA and len(before) > 1:
         before = [before[_piece(graph, edge.source, edge.target, edge.operand)]]
     elif edge.operand == 0 and len(after) > 1:
         after = [after[_piece(graph, edge.target, edge.source, None)]]

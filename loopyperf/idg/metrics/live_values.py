@@ -15,7 +15,7 @@ from math import prod
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.program_text import ProgramText
-from loopyperf.idg.program import Edge, Instruction
+from loopyperf.idg.program import Dependence, Edge, Instruction
 
 REGISTER = 32
 """bits"""
@@ -43,7 +43,7 @@ class Lives:
         """of each instruction: the value that it defines, by one of the instructions that do"""
         intervals: dict[int, list[range]] = {}
         for edge in graph.edges:
-            if edge.through == "data":
+            if edge.through == Dependence.DATA:
                 intervals.setdefault(self.web[edge.source], []).extend(_alive(self.text, edge))
         self._intervals = {web: list(_united(alive)) for web, alive in intervals.items()}
         self.taken: dict[int, int] = {}
@@ -133,7 +133,7 @@ def _meeting(graph: Idg) -> Iterator[Sequence[int]]:
     """Yield the instructions whose results are one operand, by the way that leads there; each part of a value alone."""
     operands: dict[tuple[int, int], list[int]] = {}
     for edge in graph.edges:
-        if edge.through == "data" and edge.operand is not None:
+        if edge.through == Dependence.DATA and edge.operand is not None:
             operands.setdefault((edge.target, edge.operand), []).append(edge.source)
     for sources in operands.values():
         parts = {graph.instructions[source].part for source in sources} if len(sources) > 1 else ()
@@ -150,7 +150,7 @@ def widths(graph: Idg) -> list[int]:
     found = [_width(instruction) for instruction in graph.instructions]
     for place in graph.order:
         if not graph.instructions[place].dtype and graph.instructions[place].kind not in WITHOUT:
-            sources = [edge.source for edge in graph.definitions[place] if edge.through == "data"]
+            sources = [edge.source for edge in graph.definitions[place] if edge.through == Dependence.DATA]
             found[place] = max((found[source] for source in sources), default=1)
     return found
 

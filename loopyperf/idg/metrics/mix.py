@@ -9,12 +9,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 
 Count = int | Fraction
 """executions of one warp; a fraction where ``typical`` says how often a condition on data holds"""
 
-MEMORY = ("global",)
+MEMORY = (MemorySpace.GLOBAL,)
 """the subsystems whose instructions are memory instructions, unless others are named"""
 
 

@@ -9,7 +9,7 @@ what goes round the loop is waited for. Rau, "Iterative modulo scheduling" (1994
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Item, Loop, placed
+from loopyperf.idg.program import Dependence, Edge, Item, Loop, placed
 
 
 def slowest_recurrence(graph: Idg, completion: Sequence[float], places: Mapping[int, float]) -> Mapping[int, float]:
@@ -30,7 +30,7 @@ def _of_loop(
     after: dict[int, list[int]] = {}
     carried: list[Edge] = []
     for edge in graph.edges:
-        if edge.through != "data" or not {edge.source, edge.target} <= inside:
+        if edge.through != Dependence.DATA or not {edge.source, edge.target} <= inside:
             continue
         if not edge.is_carried:
             after.setdefault(edge.source, []).append(edge.target)

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.program_text import ProgramText
-from loopyperf.idg.program import Edge, Instruction
+from loopyperf.idg.program import Dependence, Edge, Instruction
 
 
 class FirstUses:
@@ -21,7 +21,7 @@ class FirstUses:
         self._text = ProgramText(graph)
         self._uses: dict[int, list[Edge]] = {}
         for edge in graph.edges:
-            if edge.through in ("data", "control"):
+            if edge.through in (Dependence.DATA, Dependence.CONTROL):
                 self._uses.setdefault(edge.source, []).append(edge)
 
     def of(self, place: int) -> Edge | None:

@@ -21,7 +21,12 @@ COLOURS = {
 }
 """of the boxes, by subsystem"""
 OTHER_COLOUR = "#eeeeee"
-STYLES: dict[Dependence, str] = {"data": "solid", "memory": "dashed", "synchronization": "dotted", "control": "dashed"}
+STYLES = {
+    Dependence.DATA: "solid",
+    Dependence.MEMORY: "dashed",
+    Dependence.SYNCHRONIZATION: "dotted",
+    Dependence.CONTROL: "dashed",
+}
 """of the arrows, by what a dependence is through"""
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.pictures.edge_words import of_pass, when
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
 
 WIDEST = 60
 """characters of a line of the source: what goes beyond is left out"""
@@ -80,5 +80,5 @@ def _waits(graph: Idg, place: int) -> str:
 def _definition(graph: Idg, edge: Edge) -> str:
     number, condition = of_pass(graph, edge), when(edge)
     of = f" [{number}]" if number else ""
-    through = "" if edge.through == "data" else f" ({edge.through})"
+    through = "" if edge.through == Dependence.DATA else f" ({edge.through})"
     return f"{edge.source}{of}{through}{f' if {condition}' if condition else ''}"

@@ -1,12 +1,13 @@
 """The columns of fitted models that one instruction has its share in; see :mod:`.pipeline_shares`."""
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.device.facts import Per
 from loopyperf.errors import MissingNumberError
 from loopyperf.idg.program import Instruction
 from loopyperf.models.on_device.timed_launch import TimedLaunch
 from loopyperf.models.pipeline_names import in_files
 
-CORE_MEMORIES = ("global", "private", "local")
+CORE_MEMORIES = tuple(MemorySpace)
 """subsystems of a machine graph whose accesses a pipeline of the core may have in common"""
 
 

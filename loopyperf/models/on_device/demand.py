@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from statistics import fmean
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.device.throughput import ARITHMETIC
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.metrics import Interval, Lambdas, intervals, waited_for, warp_latency, work_flow_graph
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
@@ -23,7 +23,7 @@ from loopyperf.models.pipeline_names import ISSUE, START
 from loopyperf.models.work_flow import FlowNode, WorkFlow
 from loopyperf.models.workload import Share, WarpDemand
 
-MEMORY = ("global", SPACE)
+MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
 """the subsystems of a machine graph whose instructions ask for memory beyond the core"""
 
 

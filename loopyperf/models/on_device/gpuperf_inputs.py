@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import DRAM, bytes_per_cycle, global_levels
 from loopyperf.idg.access.sectors import LINE, SECTOR
@@ -108,7 +109,7 @@ class LaunchInputs:
         """Return the instruction, with what its bank conflicts take told apart: beyond a pass for each 32 bits."""
         issue, completion = float(time.issue), float(time.completion)
         conflicts = 0.0
-        if instruction.subsystem == "local" and not instruction.is_idle:
+        if instruction.subsystem == MemorySpace.LOCAL and not instruction.is_idle:
             words = max(1, instruction.bits // 32)
             alone = self.launch.timing.local_memory(words)
             conflicts = max(0.0, issue - float(alone.issue))

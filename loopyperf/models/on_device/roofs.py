@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.device.description import Device
 from loopyperf.device.memory_lambdas import level_issue
 from loopyperf.device.substitutes import completed
@@ -254,7 +255,7 @@ def _moved_by_warp(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
             executions = share * float(each.executions)
             if each.reference is None or each.is_idle:
                 continue
-            if each.subsystem == "local":
+            if each.subsystem == MemorySpace.LOCAL:
                 yield "local", executions * accesses.wavefronts(number) * WAVEFRONT
             elif is_memory(each):
                 moved = executions * accesses.asked(number).sectors * SECTOR

@@ -16,6 +16,7 @@ of the time.
 from collections.abc import Iterator, Mapping
 from math import ceil, log1p
 
+from loopyperf.counts.item import MemorySpace
 from loopyperf.device.memory_lambdas import global_levels
 from loopyperf.models.features import TICK, Features
 from loopyperf.models.on_device.demand import LaunchDemand
@@ -74,7 +75,9 @@ def _accesses(launch: TimedLaunch) -> Iterator[tuple[str, float]]:
         waiting = sum(each.executions * each.served.waited.get(level.name, 0.0) for each in inputs.requests)
         yield f"moved from {level.name}", moved / sectors if sectors else 0.0
         yield f"waited for {level.name}", waiting / requests if requests else 0.0
-    local = sum(each.executions * each.issue for each in inputs.others if each.instruction.subsystem == "local")
+    local = sum(
+        each.executions * each.issue for each in inputs.others if each.instruction.subsystem == MemorySpace.LOCAL
+    )
     conflicts = sum(each.executions * each.conflicts for each in inputs.others)
     yield "bank conflicts", log1p(conflicts / local) if local else 0.0
 

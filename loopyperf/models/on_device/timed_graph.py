@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Instruction, Item, Loop
+from loopyperf.idg.program import Dependence, Edge, Instruction, Item, Loop
 from loopyperf.models.on_device.timing import Timed
 from loopyperf.models.pipeline_names import START
 
@@ -44,7 +44,7 @@ class TimedGraph:
             first = len(instructions)
             instructions.append(Instruction(START, subsystem=START, text="the begin of a group"))
             lambdas.append(start)
-            edges.append(Edge(first, _first(body), through="control"))
+            edges.append(Edge(first, _first(body), through=Dependence.CONTROL))
             body = (first, *body)
         by_identity = {id(each): found for each, found in zip(instructions, lambdas, strict=True)}
         split = frozenset(time.pipeline for times in timed for time in times if time.is_split)

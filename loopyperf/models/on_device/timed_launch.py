@@ -14,6 +14,7 @@ from math import gcd
 from typing import Any, TypeVar
 
 from loopyperf.assumptions import Assumed, sentences
+from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.magnitude import numbered
 from loopyperf.device.description import Device
 from loopyperf.device.facts import Per
@@ -23,7 +24,6 @@ from loopyperf.idg.access.private_reuse import StackReuse
 from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering import Placement, PrivateArray
-from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.aspects import ASPECTS, Aspect
@@ -204,10 +204,10 @@ class TimedLaunch:
         if instruction.reference is None or instruction.is_idle:
             what = kind, instruction.dtype, subsystem, instruction.is_idle, instruction.text
             return what, lambda: [timing.arithmetic(instruction)]
-        if subsystem == "local":
+        if subsystem == MemorySpace.LOCAL:
             wavefronts = accesses.wavefronts(number)
             return (subsystem, wavefronts), lambda: [timing.local_memory(wavefronts)]
-        asked, array = accesses.asked(number), "" if subsystem == SPACE else instruction.reference.array
+        asked, array = accesses.asked(number), "" if subsystem == MemorySpace.PRIVATE else instruction.reference.array
         return (kind, subsystem, array, asked), lambda: timing.memory(kind, self.serving(instruction), asked)
 
     @staticmethod
@@ -249,7 +249,7 @@ class TimedLaunch:
         for program, graph in self.machine.items():
             moved: defaultdict[str, float] = defaultdict(float)
             for number, each in enumerate(graph.instructions):
-                if each.reference is not None and each.subsystem != "local" and not each.is_idle:
+                if each.reference is not None and each.subsystem != MemorySpace.LOCAL and not each.is_idle:
                     sectors = self.accesses[program].asked(number).sectors * float(each.executions)
                     for level, share in reaching(each.kind, self.serving(each)).items():
                         moved[level] += sectors * share
@@ -258,7 +258,7 @@ class TimedLaunch:
 
     def serving(self, instruction: Instruction) -> Served:
         """Return how far an access of global or private memory goes."""
-        if instruction.subsystem == SPACE:
+        if instruction.subsystem == MemorySpace.PRIVATE:
             return self.stacks_served[instruction.kind]
         return self.served[Way(instruction.reference.array, instruction.kind)]
 

@@ -1,11 +1,11 @@
 """What the loads and stores of a machine graph ask of memory."""
 
 from loopyperf.assumptions import Assumption
+from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.access.private_stack import private_access
 from loopyperf.idg.access.profile import Quantity
 from loopyperf.idg.construction.kernel_graphs import WarpKind
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.lowering.private_memory import SPACE
 from loopyperf.models.on_device.timing import Asked
 from loopyperf.models.on_device.traffic import Way
 
@@ -34,7 +34,7 @@ class WarpAccesses:
     def asked(self, number: int) -> Asked:
         """Return what instruction *number* asks of global or private memory."""
         instruction = self.graph.instructions[number]
-        if instruction.subsystem != SPACE:
+        if instruction.subsystem != MemorySpace.PRIVATE:
             return Asked(self.sectors(number), self.lines(number))
         # Lines of stacks are moved whole: groups of 6 and 12 lanes take as long as full warps (docs/pipeline.md).
         access = private_access(instruction.reference, self.kind.example.size)
@@ -45,7 +45,7 @@ class WarpAccesses:
         """Return the sectors that the loads of each array, and the stores to it, ask for in a warp."""
         found: dict[Way, float] = {}
         for number, each in enumerate(self.graph.instructions):
-            if each.subsystem == "global" and each.reference is not None and not each.is_idle:
+            if each.subsystem == MemorySpace.GLOBAL and each.reference is not None and not each.is_idle:
                 way = Way(each.reference.array, each.kind)
                 found[way] = found.get(way, 0.0) + self.sectors(number) * float(each.executions)
         return found
