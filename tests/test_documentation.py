@@ -156,7 +156,6 @@ def test_what_the_how_to_says_of_graphs_is_in_the_reference() -> None:
         "dot",
         "ilp",
         "mlp",
-        "warp_latency",
     }
     assert {each for each in named if re.search(rf"\b{each}\b", how_to)} == named
     assert {each for each in named if re.search(rf"\b{each}\b", page)} == named

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.idg.metrics.intervals import Interval
 from loopyperf.models.parameter_checks import check_number, check_range
 from loopyperf.models.pipeline_names import ISSUE
 from loopyperf.models.work_flow import FlowNode, WorkFlow
+from loopyperf.pipeline.intervals import Interval
 
 __all__ = ["Lambdas", "Occupancy", "Share", "TwoPipelines", "WarpDemand", "Workload", "on_plain_numbers"]
 

@@ -3,22 +3,26 @@
 from loopyperf.pipeline.chrome_trace import chrome_trace
 from loopyperf.pipeline.execution import Execution, execution_on
 from loopyperf.pipeline.group_times import GroupTimes, group_times
+from loopyperf.pipeline.intervals import Interval, intervals
 from loopyperf.pipeline.profile import Profile, profile_of
 from loopyperf.pipeline.schedulers import SCHEDULERS, Scheduler
-from loopyperf.pipeline.simulator import Simulation, simulate
+from loopyperf.pipeline.simulator import Simulation, simulate, warp_latency
 from loopyperf.pipeline.what_if import what_if
 
 __all__ = [
     "SCHEDULERS",
     "Execution",
     "GroupTimes",
+    "Interval",
     "Profile",
     "Scheduler",
     "Simulation",
     "chrome_trace",
     "execution_on",
     "group_times",
+    "intervals",
     "profile_of",
     "simulate",
+    "warp_latency",
     "what_if",
 ]

@@ -9,6 +9,7 @@ two of a cycle that lets it fit, and latencies are rounded to it: for a run of a
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, lcm
 
 from loopyperf.device.lambdas import Cycles
@@ -30,8 +31,8 @@ class Clock:
     """so many that latencies are whole numbers of ticks, where the run fits"""
 
     def ticks(self, cycles: Cycles) -> int:
-        """Return *cycles*, positive ones, to the nearest number of ticks, at least one."""
-        return max(1, round(rational(cycles) * self.ticks_per_cycle))
+        """Return *cycles* to the nearest number of ticks, at least one unless they are none."""
+        return max(1 if cycles else 0, round(rational(cycles) * self.ticks_per_cycle))
 
     def cycles(self, ticks: int) -> Fraction:
         """Return so many ticks in cycles."""
@@ -52,6 +53,7 @@ def clock_for(durations: Iterable[Cycles], horizon: Cycles) -> Clock:
     return Clock(1 << (BITS - longest.bit_length()))
 
 
+@lru_cache(maxsize=1 << 10, typed=True)
 def rational(cycles: Cycles) -> Fraction:
     """Return *cycles* as a fraction: a float as the shortest decimal number that is written for it."""
     return Fraction(repr(float(cycles))) if isinstance(cycles, float) else Fraction(cycles)

@@ -1,24 +1,45 @@
 """A core that is run: its state, in Python's lists first and in arrays once machine code takes over."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loopyperf.errors import SimulationError
+from loopyperf.errors import GraphError, SimulationError
 from loopyperf.pipeline.clock import LAST, Clock
 from loopyperf.pipeline.encoding import encoded
 from loopyperf.pipeline.in_order import issue_in_order
 from loopyperf.pipeline.machine_code import in_python, machine_code
-from loopyperf.pipeline.memory import BUSY, COLUMNS, FINISH, FREE, IS_WATCHED, PAUSED, SUBSYSTEMS, TRACE, TRACED, VALVE
+from loopyperf.pipeline.memory import (
+    BUSY,
+    COLUMNS,
+    CURRENT,
+    FINISH,
+    FREE,
+    IS_TRACED,
+    PAUSED,
+    SUBSYSTEMS,
+    TRACE,
+    TRACED,
+    VALVE,
+    WATCHED,
+)
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.pipeline.steady_state import SteadyState
 
-SOON = 2_000
-"""issues before states are compared, in machine code from the start: about as long as to compare two"""
-CHUNK = 500_000
-"""issues in machine code at a time, so that a run can be interrupted"""
+AT_ONCE, UNTRACED = 2_000, 50_000
+"""issues at a time, and in machine code without a trace, so that a run can be interrupted, and another warp watched"""
+
+
+class Repeat(NamedTuple):
+    """Rows of a trace that stand for more than one execution of them."""
+
+    first: int
+    end: int
+    """the row after the last one"""
+    times: int
+    """how often they were executed again, one after the other"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,50 +53,73 @@ class Run:
     """for how many ticks each subsystem was taken, by λ"""
     trace: NDArray[np.int64]
     """a row for each issue, in the order of issue: the columns of :mod:`loopyperf.pipeline.memory`"""
+    repeats: tuple[Repeat, ...] = ()
+    """what of the trace happened again and has no rows, each after those that it contains"""
 
 
 def run(
     scenario: Scenario,
     clock: Clock,
+    *,
     is_traced: bool = False,
-    most_in_python: int | None = None,
     is_steady_sought: bool = True,
+    most_in_python: int | None = None,
+    limit: int | None = None,
 ) -> Run:
     """Return what a core does with *scenario*, in ticks of *clock*.
 
     The first issues are made in Python: *most_in_python*, or if it is None what the process has left to make there.
-    What repeats after them is done once, unless it is traced or no steady state is sought. Raises
-    :class:`SimulationError` for a run whose times do not fit, since the graph told less than it executes.
+    What repeats is done once, unless no steady state is sought. Raises :class:`GraphError` where none is found within
+    *limit* issues, and :class:`SimulationError` for a run whose times do not fit, since the graph told less than it
+    executes.
     """
-    chunk = in_python.left if most_in_python is None else most_in_python
-    loop = issue_in_order
-    if chunk == 0:
-        loop, chunk = machine_code(), SOON
-    memory: Any = encoded(scenario, clock, chunk * is_traced)
-    if loop is not issue_in_order:
-        memory = np.array(memory, dtype=np.int64)
-    issued, traces, steady = 0, [np.empty((0, COLUMNS), dtype=np.int64)], SteadyState(scenario)
+    most = AT_ONCE if is_traced else UNTRACED
+    left = in_python.left if most_in_python is None else most_in_python
+    loop = issue_in_order if left else machine_code()
+    memory: Any = encoded(scenario, clock)
+    memory[IS_TRACED], memory[WATCHED] = int(is_traced), int(is_steady_sought)
+    memory = memory + [0] * (AT_ONCE * COLUMNS * is_traced) if left else _in_array(memory)
+    steady, issued, made = SteadyState(scenario), 0, 0
+    traces, repeats = [np.empty((0, COLUMNS), dtype=np.int64)], list[Repeat]()
     while True:
+        chunk = min(left, AT_ONCE) or most
         number = loop(memory, chunk)
-        in_python.made += number if loop is issue_in_order else 0
-        issued += number
+        issued, made = issued + number, made + number
         if is_traced:
             traces.append(_rows(memory, number))
-        if max(memory[FINISH], memory[VALVE], *memory[memory[FREE] : memory[FREE] + memory[SUBSYSTEMS]]) > LAST:
-            raise SimulationError("the run is longer than its graph says, and its times no longer fit into 62 bits")
+        _check(memory, made, limit)
         if memory[PAUSED]:
-            if (skipped := steady.skipped(memory, issued)) is not None:
-                memory, issued = skipped
+            if (skipped := steady.skipped(memory, issued, made)) is not None:
+                issued += skipped.times * skipped.issued
+                repeats.append(Repeat(skipped.first, made, skipped.times))
             memory[PAUSED] = 0
         elif number < chunk:
+            in_python.made += number if left else 0
             busy = tuple(int(each) for each in memory[memory[BUSY] : memory[BUSY] + memory[SUBSYSTEMS]])
-            return Run(int(memory[FINISH]), issued, busy, np.concatenate(traces))
-        elif chunk < CHUNK:
-            loop, chunk = machine_code(), CHUNK
-            memory = np.array([*memory[: memory[TRACE]], *[0] * (chunk * COLUMNS * is_traced)], dtype=np.int64)
+            return Run(int(memory[FINISH]), issued, busy, np.concatenate(traces), tuple(repeats))
         else:
-            steady.goes_on(number)
-        memory[IS_WATCHED] = int(is_steady_sought and not is_traced and steady.is_looked_for)
+            steady.goes_on(number, int(memory[CURRENT]))
+        if left:
+            in_python.made += number
+            left -= number
+            if not left:
+                loop, memory = machine_code(), _in_array(memory)
+        memory[WATCHED] = steady.watched if is_steady_sought else 0
+
+
+def _check(memory: Any, made: int, limit: int | None) -> None:
+    if limit is not None and made > limit:
+        raise GraphError(
+            f"no steady state in {limit} executions: limit=... sets another number, at about 1 s per million"
+        )
+    if max(memory[FINISH], memory[VALVE], *memory[memory[FREE] : memory[FREE] + memory[SUBSYSTEMS]]) > LAST:
+        raise SimulationError("the run is longer than its graph says, and its times no longer fit into 62 bits")
+
+
+def _in_array(memory: Any) -> NDArray[np.int64]:
+    """Return *memory* for machine code, with room for its trace."""
+    rows = np.zeros(AT_ONCE * COLUMNS * memory[IS_TRACED], dtype=np.int64)
+    return np.concatenate([np.array(memory[: memory[TRACE]], dtype=np.int64), rows])
 
 
 def _rows(memory: Any, number: int) -> NDArray[np.int64]:

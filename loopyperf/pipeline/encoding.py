@@ -1,11 +1,14 @@
 """Rolled graphs as a program of flat lists: steps through loops, instructions with their latencies in ticks, edges."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
+from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.program import Edge, Item, Loop
+from loopyperf.idg.program import Edge, Item, Loop, loops_in
+from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.pipeline import memory as at
 from loopyperf.pipeline.clock import Clock
 from loopyperf.pipeline.expressions import ExpressionCode
@@ -13,18 +16,20 @@ from loopyperf.pipeline.memory import END, ENTER, INSTRUCTION, REPEAT, Memory, l
 from loopyperf.pipeline.scenario import Scenario
 from loopyperf.polyhedral.affine import lag
 
+MOST = 1_000_000
+"""results of an instruction that are kept"""
+
 Numbers = dict[int, int]
 Tables = dict[int, list[int]]
 
 
-def encoded(scenario: Scenario, clock: Clock, rows: int) -> Memory:
+def encoded(scenario: Scenario, clock: Clock) -> Memory:
     """Return the memory of a core that is about to begin with *scenario*, with times in ticks of *clock*.
 
-    There is room for so many *rows* of a trace; without any, none is made.
+    A trace would come after it.
     """
     numbers, tables = _program(scenario, clock)
-    numbers |= {at.IS_TRACED: int(rows > 0), at.CURRENT: -1}
-    return laid_out(numbers, tables | _state(numbers, tables, rows))
+    return laid_out(numbers | {at.CURRENT: -1}, tables | _state(numbers, tables))
 
 
 def _program(scenario: Scenario, clock: Clock) -> tuple[Numbers, Tables]:
@@ -53,7 +58,12 @@ def _program(scenario: Scenario, clock: Clock) -> tuple[Numbers, Tables]:
         at.BY_AGE: scenario.scheduler.by_age,
     }
     kinds = [begins[id(graph)] for graph in scenario.graphs]
-    tables = {at.STEPS: steps.kinds, at.ARGUMENTS: steps.arguments, at.JUMPS: steps.jumps}
+    tables = {
+        at.STEPS: steps.kinds,
+        at.ARGUMENTS: steps.arguments,
+        at.JUMPS: steps.jumps,
+        at.WORTH: [2] * len(steps.kinds),
+    }
     tables |= {at.EXPRESSIONS: steps.expressions, at.KINDS: kinds}
     tables |= {at.CODE_BEGINS: code.begins, at.OPERATIONS: code.operations}
     tables |= {at.FIRST: code.first, at.SECOND: code.second}
@@ -67,17 +77,18 @@ def _instructions(scenario: Scenario, clock: Clock) -> Tables:
     graphs = {id(graph): graph for graph in scenario.graphs}
     instructions = [each for graph in graphs.values() for each in graph.instructions]
     latencies = [each for key in graphs for each in scenario.latencies[key]]
+    ticks = {each: (clock.ticks(each.issue), clock.ticks(each.completion)) for each in set(latencies)}
     numbers = {name: number for number, name in enumerate(scenario.subsystems)}
     return {
         at.SUBSYSTEM: [numbers[each.subsystem] for each in instructions],
-        at.ISSUE: [clock.ticks(each.issue) for each in latencies],
-        at.COMPLETION: [clock.ticks(each.completion) for each in latencies],
+        at.ISSUE: [ticks[each][0] for each in latencies],
+        at.COMPLETION: [ticks[each][1] for each in latencies],
         at.IS_BARRIER: [int(each.kind == "barrier") for each in instructions],
         at.DEPTH: [len(loops) for graph in graphs.values() for loops in graph.loops_around],
     }
 
 
-def _state(numbers: Numbers, tables: Tables, rows: int) -> Tables:
+def _state(numbers: Numbers, tables: Tables) -> Tables:
     """Return what changes, as it is at time 0, when all slots are vacant."""
     warps, subsystems, deepest = numbers[at.WARPS], numbers[at.SUBSYSTEMS], numbers[at.DEEPEST]
     slots = warps // numbers[at.WARPS_PER_GROUP]
@@ -93,7 +104,7 @@ def _state(numbers: Numbers, tables: Tables, rows: int) -> Tables:
     state[at.SLOT] = [x // numbers[at.WARPS_PER_GROUP] for x in range(warps)]
     waiting = range(warps, numbers[at.QUEUES])
     state[at.NEXT], state[at.PREVIOUS] = _links(waiting, numbers[at.QUEUES] + 2 * subsystems)
-    state[at.TRACE] = [0] * (rows * at.COLUMNS)
+    state[at.TRACE] = []
     return state
 
 
@@ -150,6 +161,8 @@ class _Edges:
 
     def __init__(self, issue: Memory, completion: Memory) -> None:
         self.issue, self.completion = issue, completion
+        self.apart: Memory = []
+        """ticks from one execution of each instruction to its next one, at least"""
         self.begins: Memory = [0]
         self.sources: Memory = []
         self.conditions: Memory = []
@@ -159,6 +172,7 @@ class _Edges:
 
     def add(self, graph: Idg, offset: int, code: ExpressionCode) -> None:
         """Append the edges of *graph*, whose instructions are counted from *offset*."""
+        self.apart += _ticks_apart(graph, self.issue[offset:])
         for target, edges in enumerate(graph.definitions):
             names = [loop.name for loop in graph.loops_around[target]]
             # A warp that a barrier holds issues nothing, so nothing ever waits for the barrier by an edge.
@@ -173,10 +187,38 @@ class _Edges:
 
     def _outstanding(self, graph: Idg, edge: Edge, source: int) -> int:
         """Return how many of the latest results of *source* *edge* may ask for."""
-        # The instruction issues at most every λ, so that in the last Λ there were so many.
-        outstanding = -(-self.completion[source] // self.issue[source])
+        completion, apart = self.completion[source], self.apart[source]
+        if not completion:
+            return 0
         away = _executions_away(graph, edge)
-        return outstanding if away is None else min(outstanding, away + 1)
+        known = [] if away is None else [away + 1]
+        # In the last Λ there were so many.
+        known += [-(-completion // apart)] if apart else []
+        return min(known) if known else _runs(graph, edge.source)
+
+
+def _runs(graph: Idg, place: int) -> int:
+    """Return how often *place*, which takes no time, is executed: all of its results may be waited for at once."""
+    instruction = graph.instructions[place]
+    if (runs := number_of_runs(instruction.condition, graph.loops_around[place])) > MOST:
+        raise GraphError(f"{instruction.kind!r} takes no time: {runs} results at once are more than {MOST}")
+    return runs
+
+
+def _ticks_apart(graph: Idg, issue: Memory) -> Memory:
+    """Return for how long what each instruction issues on is taken between two of its executions, at least.
+
+    It is by the instruction, and by those that are executed in each iteration of the innermost loop around it.
+    """
+    found = issue[: len(graph.instructions)]
+    for body in (graph.body, *(loop.body for loop in loops_in(graph.body))):
+        places = [(item, graph.instructions[item]) for item in body if not isinstance(item, Loop)]
+        always = Counter[str]()
+        for place, instruction in places:
+            always[instruction.subsystem] += issue[place] if instruction.condition is None else 0
+        for place, instruction in places:
+            found[place] = always[instruction.subsystem] + (0 if instruction.condition is None else issue[place])
+    return found
 
 
 def _executions_away(graph: Idg, edge: Edge) -> int | None:

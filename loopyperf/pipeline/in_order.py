@@ -31,7 +31,6 @@ from loopyperf.pipeline.memory import (
     IS_BARRIER,
     IS_HELD,
     IS_TRACED,
-    IS_WATCHED,
     ISSUE,
     KINDS,
     NEXT,
@@ -54,6 +53,7 @@ from loopyperf.pipeline.memory import (
     SOURCE,
     STAMP,
     STEP,
+    STEPS,
     SUBSYSTEM,
     SUBSYSTEMS,
     TIME,
@@ -67,6 +67,7 @@ from loopyperf.pipeline.memory import (
     WARP,
     WARPS,
     WARPS_PER_GROUP,
+    WATCHED,
     WHY,
     Memory,
 )
@@ -100,6 +101,9 @@ def vacancy(m: Memory) -> int:
 def next_issue(m: Memory) -> int:
     """Return when the next instruction can issue."""
     time = NEVER
+    if m[WARPS] == 1:
+        q = m[m[QUEUE]] // 2
+        return time if q < 0 else max(m[m[READY]], m[m[FREE] + q], m[VALVE])
     for q in range(m[SUBSYSTEMS]):
         free = max(m[m[FREE] + q], m[VALVE])
         if not is_empty(m, 2 * q + 1):
@@ -111,6 +115,8 @@ def next_issue(m: Memory) -> int:
 
 def chosen(m: Memory, time: int) -> int:
     """Return the warp that issues at *time*, when one can."""
+    if m[WARPS] == 1:
+        return 0
     for q in range(m[SUBSYSTEMS]):
         while m[m[FREE] + q] <= time and not is_empty(m, 2 * q) and m[m[READY] + first_in(m, 2 * q)] <= time:
             line_up(m, q, first_in(m, 2 * q))
@@ -232,8 +238,8 @@ def begin_group(m: Memory, slot: int) -> None:
     if m[BEGUN] == m[TOTAL_GROUPS]:
         return
     m[NOW] = time
-    if slot == 0 and m[IS_WATCHED]:
-        m[PAUSED] = 2
+    if slot == 0 and m[WATCHED]:
+        m[PAUSED] = m[ARGUMENTS] - m[STEPS]
     first = m[BEGUN] * m[WARPS_PER_GROUP]
     m[BEGUN] += 1
     m[m[UNFINISHED] + slot] = m[WARPS_PER_GROUP]

@@ -67,11 +67,12 @@ when the slot is vacant"""
 STACK, WANTED, TRACE = range(65, 68)
 """scratch, and at last the trace"""
 
-NOW, IS_WATCHED, PAUSED = range(68, 71)
-"""when something was done last; whether the hot loop is to pause where the first warp on the core begins the next pass
-of an outermost loop, or its group; why it does: 1 for the one, 2 for the other"""
+NOW, WATCHED, PAUSED, WORTH = range(68, 72)
+"""when something was done last; the warp, plus 1, at whose next iteration of a loop, if that is not the last one, the
+hot loop is to pause, as it does where the first group on the core begins, or 0; why it does: the step that ends the
+loop, plus 1, or the number of steps; of each such step how many iterations must be left for a pause"""
 
-HEADER = 71
+HEADER = 72
 
 # }}}
 

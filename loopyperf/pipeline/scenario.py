@@ -27,8 +27,8 @@ class Scenario:
 
     graphs: tuple[Idg, ...]
     """of the warps of the first groups one after the other; the next groups are as these again"""
-    timing: Timing
-    """how long instructions take, and on which pipeline"""
+    timing: Timing | list[Lambdas]
+    """how long instructions take, and on which pipeline; of one graph, also in the order of its instructions"""
     execution: Execution
     """how many warps and groups there are"""
     scheduler: Scheduler
@@ -58,18 +58,9 @@ class Scenario:
     def latencies(self) -> Mapping[int, list[Lambdas]]:
         """Return for each graph, by its identity, the latencies of its instructions.
 
-        Raises :class:`GraphError` for a subsystem that the timing does not tell of, and for latencies that are not
-        above 0.
+        Raises :class:`GraphError` for a subsystem that the timing does not tell of.
         """
-        found = {id(graph): latencies(graph.instructions, self.timing) for graph in self.graphs}
-        for graph in self.graphs:
-            for instruction, each in zip(graph.instructions, found[id(graph)], strict=True):
-                if not (each.issue > 0 and each.completion > 0):
-                    raise GraphError(
-                        f"{instruction.kind!r} on {instruction.subsystem!r} has the latencies λ = {each.issue}, "
-                        f"Λ = {each.completion}: each is to be a number of cycles above 0"
-                    )
-        return found
+        return {id(graph): latencies(graph.instructions, self.timing) for graph in self.graphs}
 
     @cached_property
     def subsystems(self) -> tuple[str, ...]:
@@ -92,10 +83,10 @@ class Scenario:
     @cached_property
     def clock(self) -> Clock:
         """Return the clock that tells all times of the run."""
-        every = [each for found in self.latencies.values() for each in found]
-        durations: list[Cycles] = [cycles for each in every for cycles in (each.issue, each.completion)]
-        durations += [] if self.gap is None else [self.gap]
-        durations += [self.scheduler.goes_on] if isfinite(self.scheduler.goes_on) else []
+        every = {each for found in self.latencies.values() for each in found}
+        durations: set[Cycles] = {cycles for each in every for cycles in (each.issue, each.completion)}
+        durations |= set() if self.gap is None else {self.gap}
+        durations |= {self.scheduler.goes_on} if isfinite(self.scheduler.goes_on) else set()
         # At worst one instruction after the other issues, is complete, and lets the next one through. One under a
         # condition on data is executed more often than the graph says, though no more than what is beside it.
         executions = (each.executions * len(graph.instructions) for graph in self.graphs for each in graph.instructions)

@@ -15,14 +15,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from loopyperf.device.facts import Policy
-from loopyperf.device.lambdas import Cycles
+from loopyperf.device.lambdas import Cycles, Lambdas
+from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.lambdas import Timing
 from loopyperf.pipeline.core import Run, run
 from loopyperf.pipeline.dataflow import run_dataflow
 from loopyperf.pipeline.execution import Execution
 from loopyperf.pipeline.scenario import IssueOrder, Scenario, warp_graphs
-from loopyperf.pipeline.schedulers import Scheduler, scheduler_named
+from loopyperf.pipeline.schedulers import SCHEDULERS, Scheduler, scheduler_named
+
+LIMIT = 3_000_000
+"""instructions of a warp alone executed one by one, unless another limit is given"""
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,37 @@ def simulate(
     )
 
 
+def warp_latency(graph: Idg, timing: Timing | list[Lambdas], limit: int = LIMIT) -> Fraction:
+    """Return Λapp, how many cycles one warp takes alone: exactly, however often the loops run.
+
+        Λapp = Σ(i in I) Λi + Σ(j in J) λj                                          (Lemeire, equation 2)
+
+    I are the instructions on the critical path whose result is waited for, J those after which only their pipeline is.
+    *timing* tells the latencies in cycles, or is those of the instructions in their order. Raises :class:`GraphError`
+    where it tells nothing of a subsystem, and where a loop comes to no steady state within *limit* instructions. An
+    instruction under a condition on data is executed whenever control reaches it.
+    """
+    scenario = alone(graph, timing)
+    return scenario.clock.cycles(run(scenario, scenario.clock, limit=limit).finish)
+
+
+def alone(graph: Idg, timing: Timing | list[Lambdas]) -> Scenario:
+    """Return one warp alone on its core."""
+    return Scenario((graph,), timing, Execution(1, 1, 1), SCHEDULERS[Policy.ROUND_ROBIN])
+
+
 def simulated(scenario: Scenario) -> Simulation:
-    """Return how long a core takes with *scenario*."""
+    """Return how long a core takes with *scenario*.
+
+    Raises :class:`GraphError` for a latency that is not above 0.
+    """
+    for graph in scenario.graphs:
+        for instruction, each in zip(graph.instructions, scenario.latencies[id(graph)], strict=True):
+            if not (each.issue > 0 and each.completion > 0):
+                raise GraphError(
+                    f"{instruction.kind!r} on {instruction.subsystem!r} has the latencies λ = {each.issue}, "
+                    f"Λ = {each.completion}: each is to be a number of cycles above 0"
+                )
     done = executed(scenario, is_traced=False)
     return Simulation(scenario, scenario.clock.cycles(done.finish), done.issued)
 
@@ -77,4 +110,4 @@ def executed(scenario: Scenario, is_traced: bool) -> Run:
     """Return what a core does with *scenario*, in ticks of its clock."""
     if scenario.issue_order == "dataflow":
         return run_dataflow(scenario, scenario.clock)
-    return run(scenario, scenario.clock, is_traced)
+    return run(scenario, scenario.clock, is_traced=is_traced, is_steady_sought=not is_traced)

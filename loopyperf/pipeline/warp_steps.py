@@ -18,7 +18,6 @@ from loopyperf.pipeline.memory import (
     EXPRESSIONS,
     FIRST,
     INSTRUCTION,
-    IS_WATCHED,
     JUMPS,
     LEVELS,
     NEWEST,
@@ -39,6 +38,8 @@ from loopyperf.pipeline.memory import (
     STEPS,
     TRIPS,
     WANTED,
+    WATCHED,
+    WORTH,
     Memory,
 )
 
@@ -61,10 +62,10 @@ def to_next(m: Memory, x: int, step: int) -> bool:
         elif kind == REPEAT:
             level = x * m[DEEPEST] + m[m[ARGUMENTS] + step]
             m[m[PASSES] + level] += 1
-            is_over = m[m[PASSES] + level] == m[m[TRIPS] + level]
-            if not is_over and level == 0 and m[IS_WATCHED]:
-                m[PAUSED] = 1
-            step = step + 1 if is_over else m[m[JUMPS] + step]
+            left = m[m[TRIPS] + level] - m[m[PASSES] + level]
+            if m[WATCHED] == x + 1 and left >= m[m[WORTH] + step]:
+                m[PAUSED] = step + 1
+            step = m[m[JUMPS] + step] if left > 0 else step + 1
         else:
             assert kind == END
             m[m[STEP] + x] = step

@@ -53,12 +53,12 @@ def graphs() -> st.SearchStrategy[Idg]:
 
 @st.composite
 def long_graphs(draw: Any) -> Idg:
-    """Draw a graph whose outermost loop runs for longer."""
+    """Draw a graph whose outer loop runs for longer, or its inner one, or both."""
     graph = draw(graphs())
-    trips = draw(st.sampled_from([30, 150]))
-    body = tuple(replace(item, trips=trips) if isinstance(item, Loop) else item for item in graph.body)
+    trips, inner_trips = draw(st.sampled_from([(30, None), (150, None), (4, 40), (2, parse("30*i + 9")), (16, 12)]))
+    body = tuple(_longer(item, trips, inner_trips) if isinstance(item, Loop) else item for item in graph.body)
     inner = [item for item in body if isinstance(item, Loop) for item in item.body if isinstance(item, Loop)]
-    if any(not isinstance(loop.trips, int) and "i + 1" in str(loop.trips) for loop in inner):
+    if inner_trips is None and any(not isinstance(loop.trips, int) and "i + 1" in str(loop.trips) for loop in inner):
         return graph
     found = Idg(tuple(replace(each, executions=400) for each in graph.instructions), graph.edges, body)
     try:
@@ -66,3 +66,11 @@ def long_graphs(draw: Any) -> Idg:
     except GraphError:
         return graph
     return found
+
+
+def _longer(loop: Loop, trips: int, inner_trips: Any) -> Loop:
+    body = (
+        replace(item, trips=item.trips if inner_trips is None else inner_trips) if isinstance(item, Loop) else item
+        for item in loop.body
+    )
+    return replace(loop, trips=trips, body=tuple(body))

@@ -25,7 +25,7 @@ def scenario(graph: Idg, timing: dict[str, Lambdas], execution: Execution, polic
 def run_in_python(given_one: Scenario) -> Run:
     """Return the run of which no instruction is issued by machine code."""
     before = in_python.made
-    found = run(given_one, given_one.clock, is_traced=True, most_in_python=10**6)
+    found = run(given_one, given_one.clock, is_traced=True, is_steady_sought=False, most_in_python=10**6)
     assert in_python.made - before == found.issued < 10**6
     return found
 
@@ -39,7 +39,7 @@ def test_run_may_be_cut_anywhere(
     given_one = scenario(graph, timing, execution, policy, limit)
     whole = run_in_python(given_one)
     before = in_python.made
-    parts = run(given_one, given_one.clock, is_traced=True, most_in_python=cut)
+    parts = run(given_one, given_one.clock, is_traced=True, is_steady_sought=False, most_in_python=cut)
     assert in_python.made - before == min(cut, whole.issued)
     assert (whole.trace == parts.trace).all()
     assert replace(whole, trace=parts.trace) == parts
@@ -59,7 +59,7 @@ def test_run_in_machine_code_is_that_in_python() -> None:
     whole = run_in_python(given_one)
     assert whole.issued == 300 * 3 * 32
     for most in (0, 20_000):
-        found = run(given_one, given_one.clock, is_traced=True, most_in_python=most)
+        found = run(given_one, given_one.clock, is_traced=True, is_steady_sought=False, most_in_python=most)
         assert np.array_equal(whole.trace, found.trace)
         assert (whole.finish, whole.busy) == (found.finish, found.busy)
 

@@ -1,10 +1,8 @@
-"""What the models without a simulator ask of a graph: its mix, parallelism, latency, intervals, work flow."""
+"""What the models without a simulator ask of a graph: its mix, parallelism, registers, work flow."""
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg.metrics.blocks import Block, basic_blocks
-from loopyperf.idg.metrics.intervals import Interval, intervals
 from loopyperf.idg.metrics.lambdas import waited_for
-from loopyperf.idg.metrics.latency import Latency, warp_latency
 from loopyperf.idg.metrics.mix import Mix, executions_by_subsystem, instruction_mix
 from loopyperf.idg.metrics.parallelism import block_ilp, block_mlp, ilp, mlp
 from loopyperf.idg.metrics.recurrences import slowest_recurrence
@@ -15,9 +13,7 @@ from loopyperf.idg.metrics.work_item_loops import executed_one_by_one
 __all__ = [
     "Arc",
     "Block",
-    "Interval",
     "Lambdas",
-    "Latency",
     "Mix",
     "Node",
     "RegisterFile",
@@ -31,10 +27,8 @@ __all__ = [
     "executions_by_subsystem",
     "ilp",
     "instruction_mix",
-    "intervals",
     "mlp",
     "slowest_recurrence",
     "waited_for",
-    "warp_latency",
     "work_flow_graph",
 ]

@@ -1,8 +1,7 @@
 """The issue and completion latencies of the instructions of a graph, and how they are looked up."""
 
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
-from math import lcm
+from typing import cast
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
@@ -12,22 +11,21 @@ Timing = Mapping[str, Lambdas] | Callable[[Instruction], Lambdas]
 """the latencies by subsystem (mapper f of Lemeire 3.1.3), or a function of the instruction (its mapper g)"""
 
 
-def latencies(instructions: Sequence[Instruction], timing: Timing) -> list[Lambdas]:
+def latencies(instructions: Sequence[Instruction], timing: Timing | list[Lambdas]) -> list[Lambdas]:
     """Return the latencies of each instruction, in cycles; a store completes λ after its issue (docs/errata.md).
 
-    Raises :class:`GraphError` for a subsystem that *timing* does not tell of.
+    *timing* may also be the latencies of the instructions in their order. Raises :class:`GraphError` for a subsystem
+    that it does not tell of.
     """
-    return [waited_for(instruction, _looked_up(instruction, timing)) for instruction in instructions]
+    if isinstance(timing, list):
+        given = cast("list[Lambdas]", timing)
+        return [waited_for(each, lambdas) for each, lambdas in zip(instructions, given, strict=True)]
+    return [waited_for(each, _looked_up(each, timing)) for each in instructions]
 
 
 def waited_for(instruction: Instruction, lambdas: Lambdas) -> Lambdas:
     """Return when an instruction that takes *lambdas* is complete for its warp: a store, λ after its issue."""
     return Lambdas(lambdas.issue, lambdas.issue) if instruction.kind == "store" else lambdas
-
-
-def parts_of_cycle(lambdas: Sequence[Lambdas]) -> int:
-    """Return of how many parts a cycle is to be, so that all *lambdas* are whole numbers of them."""
-    return lcm(*(Fraction(cycles).denominator for each in lambdas for cycles in (each.issue, each.completion)))
 
 
 def _looked_up(instruction: Instruction, timing: Timing) -> Lambdas:

@@ -12,7 +12,7 @@ from statistics import fmean
 from loopyperf.counts.item import MemorySpace
 from loopyperf.device.throughput import ARITHMETIC
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics import Interval, Lambdas, intervals, waited_for, warp_latency, work_flow_graph
+from loopyperf.idg.metrics import Lambdas, waited_for, work_flow_graph
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.on_device.batches import MakeUp
@@ -22,6 +22,7 @@ from loopyperf.models.on_device.timing import Timed, partitions
 from loopyperf.models.pipeline_names import ISSUE, START
 from loopyperf.models.work_flow import FlowNode, WorkFlow
 from loopyperf.models.workload import Share, WarpDemand
+from loopyperf.pipeline import Interval, intervals, warp_latency
 
 MEMORY = (MemorySpace.GLOBAL, MemorySpace.PRIVATE)
 """the subsystems of a machine graph whose instructions ask for memory beyond the core"""
@@ -113,7 +114,7 @@ class LaunchDemand(WarpDemand):
         """Return how long the kind of warps that takes longest takes alone, in cycles, or *least* if that is more.
 
         The launch takes no less. Raises :class:`GraphError` as
-        :func:`loopyperf.idg.metrics.latency.warp_latency` does.
+        :func:`loopyperf.pipeline.warp_latency` does.
         """
         for warp in (self.launch.graphs[program] for program in self.shares):
             if _one_after_the_other(warp) > least:
@@ -132,8 +133,8 @@ class LaunchDemand(WarpDemand):
         found: list[Interval] = []
         for kind, share in self.shares.items():
             graph, timed = self.launch.machine[kind], self.launch.timed[kind]
-            times = {id(each): every for each, every in zip(graph.instructions, timed, strict=True)}
-            own = intervals(graph, lambda each, times=times: _single(each, times[id(each)]), memory=MEMORY)
+            every = zip(graph.instructions, timed, strict=True)
+            own = intervals(graph, [_single(each, times) for each, times in every if each.subsystem in MEMORY], MEMORY)
             found += [Interval(each.instructions, each.stall, each.number * share) for each in own]
         return found
 
@@ -182,7 +183,7 @@ def _waited(counted: Iterable[tuple[float, Instruction, Sequence[Timed]]]) -> fl
 
 
 def _alone(warp: TimedGraph) -> float:
-    return float(warp_latency(warp.graph, lambda each: warp.lambdas[id(each)]).cycles)
+    return float(warp_latency(warp.graph, [lambdas for _, lambdas in warp.issued]))
 
 
 def _one_after_the_other(warp: TimedGraph) -> float:

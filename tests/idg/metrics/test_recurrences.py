@@ -3,7 +3,8 @@
 import pytest
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics import Lambdas, slowest_recurrence, warp_latency
+from loopyperf.idg.metrics import Lambdas, slowest_recurrence
+from loopyperf.pipeline import warp_latency
 
 CHAIN = ["load", "mul", "add"]
 
@@ -37,7 +38,7 @@ def test_a_warp_takes_as_much_longer_for_each_pass_where_nothing_else_is_slow(ed
 
     def latency(trips: int) -> float:
         graph = Idg.from_edges(CHAIN, edges, trips=trips)
-        return float(warp_latency(graph, lambda each: Lambdas(1, completion[each.kind])).cycles)
+        return float(warp_latency(graph, lambda each: Lambdas(1, completion[each.kind])))
 
     of_a_pass = waited(Idg.from_edges(CHAIN, edges, trips=100), [20, 7, 4]) / 100
     # A warp issues in order: what waits for the last pass may hold up the first instruction of the next one.

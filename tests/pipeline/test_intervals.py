@@ -9,9 +9,10 @@ from idg.one_warp_by_hand import stalls_alone
 from idg.paper_graphs import LEMEIRE, LEMEIRE_LAST_TWO, LOADED, MEMORY, TWO_PIPELINES
 from idg.rolled_graphs import lambdas, rolled_graphs
 
+from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import GraphError
 from loopyperf.idg import Edge, Idg, Instruction
-from loopyperf.idg.metrics import Interval, Lambdas, intervals
+from loopyperf.pipeline import Interval, intervals
 
 
 @pytest.mark.parametrize("graph", [LEMEIRE, LEMEIRE_LAST_TWO])
