@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.polynomial import Polynomial
+from loopyperf.polyhedral.polynomial import Polynomial, Symbol
 
 
 class Dependence(StrEnum):
@@ -89,7 +89,7 @@ class Instruction:
     """what it works on, in order"""
     address: Any = None
     """of loads and stores: elements from the array's first one, an expression like those of operands; None if data"""
-    symbolic: Polynomial | None = None
+    symbolic: Polynomial[Symbol] | None = None
     """of loads and stores: the same with sizes left as they are named, which is what the compiler knows of it, and
     with hardware indices by their axes, e.g. ``l.0``, ``g.1``"""
     tests: frozenset[str] = frozenset()
@@ -232,6 +232,11 @@ class Idle:
     """between them, within one pass"""
     places: tuple[tuple[int, tuple[str, ...]], ...]
     """of each: the instruction of the graph before which it stands, and the loops around it by name"""
+
+
+def is_axis(variable: Symbol) -> bool:
+    """Return whether *variable*, of a symbolic address, is a hardware index, as ``l.0`` and ``g.1`` are."""
+    return isinstance(variable, str) and variable.startswith(("l.", "g."))
 
 
 def is_innermost(loop: Loop) -> bool:

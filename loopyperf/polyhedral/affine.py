@@ -35,10 +35,14 @@ class Floor:
         return str(self.expression)
 
     def __lt__(self, other: object) -> bool:
-        return isinstance(other, Floor) and str(self) < str(other)
+        return isinstance(other, Floor) and self._place < other._place
 
     def __gt__(self, other: object) -> bool:
-        return not isinstance(other, Floor) or str(self) > str(other)
+        return not isinstance(other, Floor) or self._place > other._place
+
+    @property
+    def _place(self) -> tuple[Any, ...]:
+        return self.numerator.terms, self.numerator.constant, self.denominator
 
     @property
     def expression(self) -> Any:

@@ -1,164 +1,237 @@
-"""Addresses as the compiler knows them: sums of products of sizes, loop variables and hardware indices."""
+"""Sums of multiples of products of variables: addresses as the compiler knows them, and pieces of counts.
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+A variable is a name, a quotient rounded down, or whatever else an expression has that is neither a sum nor a product.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
 from numbers import Integral
-from typing import Any, cast
+from operator import mul
+from typing import Any, Generic, cast
 
 import pymbolic.primitives as prim
 from pymbolic import evaluate
 from pymbolic.mapper.dependency import DependencyMapper
 from pymbolic.mapper.substitutor import substitute
 
-Monomial = tuple[str, ...]
-"""the variables of a product, in alphabetical order; empty for a number"""
+from loopyperf.polyhedral.affine import Affine, Floor, V, W
+
+Rational = int | Fraction
+Monomial = tuple[V, ...]
+"""the variables of a product in order, each as often as it is a factor; empty for a number"""
+Term = tuple[Monomial[V], Rational]
 
 
-class Opaque(str):
-    """What is neither a sum nor a product, as a variable called as it is written."""
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """What is neither a sum nor a product; among variables, it comes after all names."""
 
-    __slots__ = ("expression",)
+    expression: Any
+    """as pymbolic has it"""
 
-    def __new__(cls, expression: Any) -> "Opaque":
-        """Take the expression."""
-        found = super().__new__(cls, expression)
-        found.expression = expression
-        return found
+    def __str__(self) -> str:
+        return str(self.expression)
 
-    def __getnewargs__(self) -> tuple[Any]:
-        """Return what it is unpickled from."""
-        return (self.expression,)
+    def __lt__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and str(self) < str(other)
+
+    def __gt__(self, other: object) -> bool:
+        return not isinstance(other, Opaque) or str(self) > str(other)
 
 
-@dataclass(frozen=True)
-class Polynomial:
-    """A sum of integer multiples of products; what is neither a sum nor a product is a variable called as written."""
+Symbol = str | Opaque
 
-    terms: frozenset[tuple[Monomial, int]]
-    """each product once, none a zero times"""
 
-    @classmethod
-    def of(cls, expression: Any) -> "Polynomial":
+@dataclass(frozen=True, slots=True)
+class Polynomial(Generic[V]):
+    """A sum of multiples of products; equal sums have equal parts."""
+
+    terms: tuple[tuple[Monomial[V], Rational], ...] = ()
+    """each product with its coefficient, in order; no coefficient is zero"""
+
+    # {{{ making
+
+    @staticmethod
+    def of(expression: Any) -> "Polynomial[Symbol]":
         """Return *expression*, of integers and variables, multiplied out."""
-        return cls._of_terms(_terms(expression))
+        return Polynomial.total(_terms(expression))
 
-    @classmethod
-    def _of_terms(cls, terms: Mapping[Monomial, int]) -> "Polynomial":
-        return cls(frozenset((product, factor) for product, factor in terms.items() if factor))
+    @staticmethod
+    def total(coefficients: Mapping[Monomial[W], Rational]) -> "Polynomial[W]":
+        """Return the sum of products with these *coefficients*."""
+        terms = [term for term in coefficients.items() if term[1]]
+        if len(terms) > 1:
+            terms.sort()
+        return Polynomial(tuple(terms))
+
+    @staticmethod
+    def number(value: Rational) -> "Polynomial[Any]":
+        """Return the polynomial that is *value* everywhere."""
+        return Polynomial((((), value),) if value else ())
+
+    @staticmethod
+    def variable(variable: W) -> "Polynomial[W]":
+        """Return the polynomial that is just *variable*."""
+        return Polynomial((((variable,), 1),))
+
+    @staticmethod
+    def of_affine(expression: Affine[W]) -> "Polynomial[W]":
+        """Return *expression* as a polynomial of degree one."""
+        return Polynomial.total({(): expression.constant, **{(each,): factor for each, factor in expression.terms}})
+
+    # }}}
+
+    # {{{ reading
 
     @property
-    def constant(self) -> int:
+    def constant(self) -> Rational:
         """Return the number in the sum."""
-        return dict(self.terms).get((), 0)
+        return self.terms[0][1] if self.terms and not self.terms[0][0] else 0
 
     @property
-    def without_constant(self) -> "Polynomial":
+    def without_constant(self) -> "Polynomial[V]":
         """Return the sum without its number: accesses that differ in nothing else share a register."""
-        return Polynomial(frozenset((product, factor) for product, factor in self.terms if product))
+        return Polynomial(tuple(term for term in self.terms if term[0]))
 
     @property
-    def variables(self) -> frozenset[str]:
+    def variables(self) -> frozenset[V]:
         """Return the variables of all products."""
-        return frozenset(name for product, _ in self.terms for name in product)
+        return frozenset(variable for product, _ in self.terms for variable in product)
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the variables of all products, and those within what is called as it is written."""
-        return frozenset(name for each in self.variables for name in _names(each))
+        """Return the names of all variables, and those inside variables that are no names."""
+        return frozenset(name for variable in self.variables for name in names_in(variable))
 
-    def factor_of(self, name: str) -> "Polynomial":
-        """Return what the sum grows by where the variable *name*, which is in no power, grows by 1."""
-        return self._of_terms({_without(product, name): factor for product, factor in self.terms if name in product})
+    def factor_of(self, variable: V) -> "Polynomial[V]":
+        """Return what the sum grows by where *variable*, which is in no power, grows by 1."""
+        found = {_without(product, variable): value for product, value in self.terms if variable in product}
+        return Polynomial.total(found)
 
-    def without(self, names: frozenset[str]) -> "Polynomial":
+    def without(self, names: frozenset[str]) -> "Polynomial[V]":
         """Return the sum without the products that depend on some of *names*."""
-        left = (
-            (product, factor) for product, factor in self.terms if not any(names & _names(each) for each in product)
-        )
-        return Polynomial(frozenset(left))
+        moving = {variable for variable in self.variables if not names.isdisjoint(names_in(variable))}
+        return Polynomial(tuple(term for term in self.terms if moving.isdisjoint(term[0])))
 
     def is_affine_in(self, names: Collection[str]) -> bool:
         """Return whether a step of each of the variables *names* adds the same, whatever its value."""
-        inside = {name for each in self.variables if isinstance(each, Opaque) for name in _names(each)}
-        powers = (product.count(name) for product, _ in self.terms for name in names)
-        return not inside.intersection(names) and max(powers, default=0) < 2
+        inside = {name for each in self.variables if not isinstance(each, str) for name in names_in(each)}
+        powers = (product.count(name) for product, _ in self.terms for name in cast("Collection[Any]", names))
+        return inside.isdisjoint(names) and max(powers, default=0) < 2
 
-    def in_terms_of(self, values: Mapping[str, Any]) -> "Polynomial":
-        """Return the sum with expressions instead of some variables."""
-        if self.names.isdisjoint(values):
+    def __str__(self) -> str:
+        return " + ".join(_written(*term) for term in self.terms) or "0"
+
+    # }}}
+
+    # {{{ arithmetic
+
+    def __add__(self, other: "Polynomial[V]") -> "Polynomial[V]":
+        total = dict(self.terms)
+        _add(total, other.terms)
+        return Polynomial.total(total)
+
+    def __sub__(self, other: "Polynomial[V]") -> "Polynomial[V]":
+        return self + other * -1
+
+    def __mul__(self, other: "Polynomial[V] | Rational") -> "Polynomial[V]":
+        if isinstance(other, Polynomial):
+            return Polynomial.total(_multiplied(self.terms, other.terms))
+        return Polynomial(tuple((product, value * other) for product, value in self.terms)) if other else Polynomial()
+
+    def __pow__(self, exponent: int) -> "Polynomial[V]":
+        return reduce(mul, [self] * exponent, Polynomial.number(1))
+
+    def replaced(self, values: Mapping[V, "Polynomial[V]"]) -> "Polynomial[V]":
+        """Return the sum with *values* instead of some variables."""
+        if not values:
             return self
-        total: dict[Monomial, int] = {}
-        for product, factor in self.terms:
-            part: dict[Monomial, int] = {(): factor}
-            for name in product:
-                part = _product(part, _terms(_in_terms_of(name, values)))
-            _add(total, part)
-        return self._of_terms(total)
+        total: dict[Monomial[V], Rational] = {}
+        for product, value in self.terms:
+            part = {tuple(each for each in product if each not in values): value}
+            for each in product:
+                if each in values:
+                    part = _multiplied(part.items(), values[each].terms)
+            _add(total, part.items())
+        return Polynomial.total(total)
+
+    def in_terms_of(self: "Polynomial[Symbol]", values: Mapping[str, Any]) -> "Polynomial[Symbol]":
+        """Return the sum with expressions, *values*, instead of some names, worked out where nothing else is left."""
+        moving = (each for each in self.variables if not names_in(each).isdisjoint(values))
+        return self.replaced({each: Polynomial.of(_in_terms_of(each, values)) for each in moving})
+
+    # }}}
 
 
-def _names(variable: str) -> frozenset[str]:
-    """Return the variables in what a *variable* stands for."""
-    if isinstance(variable, Opaque):
-        return frozenset(map(str, DependencyMapper()(variable.expression)))
-    return frozenset((variable,))
+def _in_terms_of(variable: Symbol, values: Mapping[str, Any]) -> Any:
+    if isinstance(variable, str):
+        return values[variable]
+    found: Any = substitute(variable.expression, dict(values))
+    return found if DependencyMapper()(found) else cast("Any", evaluate(found))
 
 
-def is_axis(name: str) -> bool:
-    """Return whether the variable *name* is a hardware index, as ``l.0`` and ``g.1`` are."""
-    return name.startswith(("l.", "g.")) and not isinstance(name, Opaque)
+def names_in(variable: Any) -> frozenset[str]:
+    """Return the names that the value of *variable* depends on."""
+    if isinstance(variable, str):
+        return frozenset((variable,))
+    if isinstance(variable, Floor):
+        return frozenset(name for each in variable.numerator.variables for name in names_in(each))
+    return frozenset(map(str, DependencyMapper()(variable.expression)))
 
 
-def _without(product: Monomial, name: str) -> Monomial:
-    place = product.index(name)
-    return product[:place] + product[place + 1 :]
+def _written(product: Monomial[Any], value: Rational) -> str:
+    factors = [each if isinstance(each, str) else f"({each})" for each in product]
+    return "*".join([str(value), *factors] if value != 1 or not factors else factors)
 
 
-def _terms(expression: Any) -> dict[Monomial, int]:
+# {{{ terms
+
+
+def _terms(expression: Any) -> dict[Monomial[Symbol], Rational]:
     match expression:
         case Integral():
             return {(): int(expression)}
         case prim.Variable(name=name):
             return {(name,): 1}
         case prim.Sum(children=children):
-            total: dict[Monomial, int] = {}
+            total: dict[Monomial[Symbol], Rational] = {}
             for child in children:
-                _add(total, _terms(child))
+                _add(total, _terms(child).items())
             return total
         case prim.Product(children=children):
-            return _multiplied(list(children))
+            return _product(children)
         case prim.Power(base=base, exponent=int(exponent)) if exponent > 0:
-            return _multiplied([base] * exponent)
+            return _product([base] * exponent)
         case _:
             return {(Opaque(expression),): 1}
 
 
-def _in_terms_of(name: str, values: Mapping[str, Any]) -> Any:
-    """Return what the variable *name* is with *values* in place of variables, worked out where none is left."""
-    if not isinstance(name, Opaque):
-        return values.get(name, prim.Variable(name))
-    found: Any = substitute(name.expression, dict(values))
-    return found if DependencyMapper()(found) else cast("Any", evaluate(found))
-
-
-def _multiplied(factors: Sequence[Any]) -> dict[Monomial, int]:
-    product: dict[Monomial, int] = {(): 1}
+def _product(factors: Iterable[Any]) -> dict[Monomial[Symbol], Rational]:
+    found: dict[Monomial[Symbol], Rational] = {(): 1}
     for each in factors:
-        product = _product(product, _terms(each))
-    return product
+        found = _multiplied(found.items(), _terms(each).items())
+    return found
 
 
-def _product(left: Mapping[Monomial, int], right: Mapping[Monomial, int]) -> dict[Monomial, int]:
-    total: dict[Monomial, int] = {}
-    for one, factor in left.items():
-        _add(total, dict(_times(one, factor, right)))
+def _multiplied(left: Iterable[Term[W]], right: Collection[Term[W]]) -> dict[Monomial[W], Rational]:
+    total: dict[Monomial[W], Rational] = {}
+    for one, factor in left:
+        for other, multiple in right:
+            product = tuple(sorted(cast("Any", (*one, *other)))) if one and other else one or other
+            total[product] = total.get(product, 0) + factor * multiple
     return total
 
 
-def _times(one: Monomial, factor: int, others: Mapping[Monomial, int]) -> Iterator[tuple[Monomial, int]]:
-    for other, multiple in others.items():
-        yield tuple(sorted((*one, *other))), factor * multiple
+def _add(total: dict[Monomial[W], Rational], terms: Iterable[Term[W]]) -> None:
+    for product, value in terms:
+        total[product] = total.get(product, 0) + value
 
 
-def _add(total: dict[Monomial, int], part: Mapping[Monomial, int]) -> None:
-    for product, factor in part.items():
-        total[product] = total.get(product, 0) + factor
+def _without(product: Monomial[W], variable: W) -> Monomial[W]:
+    place = product.index(variable)
+    return product[:place] + product[place + 1 :]
+
+
+# }}}

@@ -8,27 +8,20 @@ Algorithmica 48, 2007), reached through islpy-barvinok.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache, reduce
-from typing import Any
+from functools import cached_property, lru_cache
 
 import islpy as isl
 
 from loopyperf.errors import ENGINE_REMEDY, EngineError, UnboundedDomainError
+from loopyperf.polyhedral.affine import Affine, Atom, Dimension, Floor
 from loopyperf.polyhedral.closed_forms import closed_form as cf
-from loopyperf.polyhedral.closed_forms.closed_form import (
-    AffineForm,
-    Atom,
-    ClosedForm,
-    Constraint,
-    Floor,
-    Piece,
-    Polynomial,
-)
+from loopyperf.polyhedral.closed_forms.closed_form import ClosedForm, Conjunction, Constraint, Piece
 from loopyperf.polyhedral.closed_forms.comparison import is_at_most
 from loopyperf.polyhedral.closed_forms.compilation import Total
 from loopyperf.polyhedral.closed_forms.evaluation import Evaluator, IntegerArray
 from loopyperf.polyhedral.closed_forms.formula import latex, text
 from loopyperf.polyhedral.closed_forms.simplification import simplified
+from loopyperf.polyhedral.polynomial import Polynomial, Rational
 from loopyperf.polyhedral.tiling import without_tiles
 
 PARAM = isl.dim_type.param
@@ -137,7 +130,7 @@ class QuasiPolynomial:
         return _merged(simplified(self._pieces, _known(self.assumptions).context))
 
     @cached_property
-    def _pieces(self) -> list[tuple[isl.Set, Polynomial]]:
+    def _pieces(self) -> list[tuple[isl.Set, Polynomial[Atom]]]:
         return list(_pieces(self.polynomial, _known(self.assumptions).residues))
 
     @property
@@ -215,7 +208,7 @@ class SizeAssumptions:
     def on(self, parameters: Collection[str]) -> ClosedForm:
         """Return a closed form that is 1 where the assumptions admit *parameters*, whatever the others, else 0."""
         relevant = self.context.project_out_except(sorted(parameters), [PARAM])
-        return (Piece(tuple(_conjunctions(relevant)), (((), Fraction(1)),)),)
+        return (Piece(tuple(_conjunctions(relevant)), Polynomial.number(1)),)
 
     @cached_property
     def context(self) -> isl.Set:
@@ -268,108 +261,77 @@ def _remembered(identity: _Identity) -> SizeAssumptions:
 # {{{ from isl to closed forms
 
 
-def _pieces(polynomial: isl.PwQPolynomial, residues: Residues) -> Iterator[tuple[isl.Set, Polynomial]]:
+def _pieces(polynomial: isl.PwQPolynomial, residues: Residues) -> Iterator[tuple[isl.Set, Polynomial[Atom]]]:
     for domain, quasi in polynomial.get_pieces():
-        names = [str(quasi.get_space().get_dim_name(PARAM, index)) for index in range(quasi.dim(PARAM))]
-        terms = (_term(term, names, residues) for term in quasi.get_terms())
-        total: Polynomial = reduce(cf.added, terms, {})
-        if total:
+        names = _parameters(quasi)
+        nothing: Polynomial[Atom] = Polynomial()
+        total = sum((_term(term, names, residues) for term in quasi.get_terms()), nothing)
+        if total.terms:
             yield domain, total
 
 
-def _merged(pieces: Iterable[tuple[isl.Set, Polynomial]]) -> ClosedForm:
-    domains: dict[tuple[Any, ...], isl.Set] = {}
+def _merged(pieces: Iterable[tuple[isl.Set, Polynomial[Atom]]]) -> ClosedForm:
+    domains: dict[Polynomial[Atom], isl.Set] = {}
     for domain, polynomial in pieces:
-        key = tuple(sorted(polynomial.items(), key=_term_order))
-        domains[key] = domains[key].union(domain) if key in domains else domain
-    return tuple(Piece(tuple(_conjunctions(domain.coalesce())), terms) for terms, domain in domains.items())
+        domains[polynomial] = domains[polynomial].union(domain) if polynomial in domains else domain
+    return tuple(Piece(tuple(_conjunctions(domain.coalesce())), known) for known, domain in domains.items())
 
 
-def _term_order(term: tuple[cf.Monomial, Fraction]) -> tuple[int, bool, str]:
-    """Order terms for reading: high powers first, of equal ones the positive first."""
-    monomial, value = term
-    return -sum(exponent for _, exponent in monomial), value < 0, str(monomial)
-
-
-def _conjunctions(domain: isl.Set) -> Iterator[cf.Conjunction]:
+def _conjunctions(domain: isl.Set) -> Iterator[Conjunction]:
+    names = _parameters(domain)
     for basic in domain.compute_divs().remove_redundancies().get_basic_sets():
-        constraints = (Constraint(_constraint(c), c.is_equality()) for c in basic.get_constraints())
+        constraints = (
+            Constraint(Affine.of_isl(each.get_aff(), names)[0], each.is_equality()) for each in basic.get_constraints()
+        )
         # A floor is defined by two inequalities in isl; as a value it needs none.
-        yield tuple(c for c in constraints if not _is_tautology(c))
+        yield tuple(each for each in constraints if not _is_tautology(each))
+
+
+def _parameters(function: isl.QPolynomial | isl.Set) -> list[tuple[Dimension, str]]:
+    space = function.get_space()
+    return [((PARAM, place), str(space.get_dim_name(PARAM, place))) for place in range(space.dim(PARAM))]
 
 
 def _is_tautology(constraint: Constraint) -> bool:
     """Return whether 0 <= numerator - denominator*floor <= denominator - 1 is all that the constraint says."""
-    floors = [(atom, value) for atom, value in constraint.expression.coefficients if isinstance(atom, Floor)]
+    floors = [atom for atom in constraint.expression.variables if isinstance(atom, Floor)]
     if constraint.is_equality or len(floors) != 1:
         return False
-    (floor, value) = floors[0]
-    rest = AffineForm.of(
-        {atom: coefficient for atom, coefficient in constraint.expression.coefficients if atom != floor},
-        constraint.expression.constant,
-    )
-    below = AffineForm.of(dict(floor.numerator.coefficients), floor.numerator.constant)
-    above = below.scaled(-1)
-    upper = AffineForm(above.coefficients, above.constant + floor.denominator - 1)
-    return (value == -floor.denominator and rest == below) or (value == floor.denominator and rest == upper)
+    (floor,) = floors
+    whole: Affine[Atom] = Affine(((floor, floor.denominator),))
+    most: Affine[Atom] = Affine((), floor.denominator - 1)
+    return constraint.expression in (floor.numerator - whole, most - floor.numerator + whole)
 
 
-def _constraint(constraint: isl.Constraint) -> AffineForm:
-    return _affine(constraint.get_aff())
+def _term(term: isl.Term, names: Sequence[tuple[Dimension, str]], residues: Residues) -> Polynomial[Atom]:
+    product = Polynomial.number(_rational(term.get_coefficient_val()))
+    for dimension, name in names:
+        if exponent := term.get_exp(*dimension):
+            product *= Polynomial.variable(name) ** exponent
+    for place in range(term.dim(DIV)):
+        if exponent := term.get_exp(DIV, place):
+            product *= _folded(Floor(*Affine.of_isl(term.get_div(place), names)), residues) ** exponent
+    return product
 
 
-def _affine(expression: isl.Aff) -> AffineForm:
-    coefficients: dict[Atom, Fraction] = {}
-    for index in range(expression.dim(PARAM)):
-        name = expression.get_dim_name(PARAM, index)
-        coefficients[str(name)] = _fraction(expression.get_coefficient_val(PARAM, index))
-    for index in range(expression.dim(DIV)):
-        value = _fraction(expression.get_coefficient_val(DIV, index))
-        if value:
-            coefficients[_floor(expression.get_div(index))] = value
-    return AffineForm.of(coefficients, _fraction(expression.get_constant_val()))
-
-
-def _floor(expression: isl.Aff) -> Floor:
-    affine = _affine(expression)
-    denominator = affine.common_denominator()
-    return Floor(affine.scaled(denominator), denominator)
-
-
-def _fraction(value: isl.Val) -> Fraction:
+def _rational(value: isl.Val) -> Rational:
     if value.is_int():
-        return Fraction(value.to_python())
+        return value.to_python()
     denominator = value.get_den_val()
     return Fraction((value * denominator).to_python(), denominator.to_python())
 
 
-def _term(term: isl.Term, names: Sequence[str], residues: Residues) -> Polynomial:
-    product = cf.constant(_fraction(term.get_coefficient_val()))
-    for index, name in enumerate(names):
-        exponent = term.get_exp(PARAM, index)
-        if exponent:
-            product = cf.multiplied(product, cf.power(cf.atom_polynomial(name), exponent))
-    for index in range(term.dim(DIV)):
-        exponent = term.get_exp(DIV, index)
-        if exponent:
-            floor = _folded(_floor(term.get_div(index)), residues)
-            product = cf.multiplied(product, cf.power(floor, exponent))
-    return product
-
-
-def _folded(floor: Floor, residues: Residues) -> Polynomial:
+def _folded(floor: Floor, residues: Residues) -> Polynomial[Atom]:
     """Return *floor* as a polynomial, without the floor where what is known of residues makes it affine."""
     numerator, denominator = floor.numerator, floor.denominator
     rest = numerator.constant
-    for atom, value in numerator.coefficients:
+    for atom, value in numerator.terms:
         modulus, residue = residues.get(atom, (1, 0)) if isinstance(atom, str) else (1, 0)
         if (value * modulus) % denominator:
-            return cf.atom_polynomial(floor)
+            return Polynomial.variable(floor)
         rest += value * residue
-    exact = AffineForm(numerator.coefficients, numerator.constant - rest % denominator)
-    return cf.affine_polynomial(
-        AffineForm(tuple((a, v / denominator) for a, v in exact.coefficients), exact.constant / denominator)
-    )
+    exact = Affine(numerator.terms, numerator.constant - rest % denominator)
+    return Polynomial.of_affine(exact) * Fraction(1, denominator)
 
 
 # }}}

@@ -1,11 +1,79 @@
-"""Addresses as sums of products of sizes, loop variables and hardware indices."""
+"""Sums of multiples of products: what they are worth, and addresses of sizes, loop variables and hardware indices."""
 
+from fractions import Fraction
+from math import prod
 from pickle import dumps, loads
 
 import pymbolic.primitives as prim
+from hypothesis import given
+from hypothesis import strategies as st
 from pymbolic import parse
 
+from loopyperf.polyhedral.affine import Affine, Atom, Floor
 from loopyperf.polyhedral.polynomial import Polynomial
+
+NAMES = ("i", "n")
+NUMBERS = st.integers(-4, 4)
+FLOORS = [Floor(Affine((("n", 3),), constant), 4) for constant in (0, 1)]
+POLYNOMIALS = st.builds(
+    Polynomial[Atom].total,
+    st.dictionaries(
+        st.lists(st.sampled_from([*NAMES, *FLOORS]), max_size=3).map(lambda factors: tuple(sorted(factors))),
+        NUMBERS | st.builds(Fraction, NUMBERS, st.integers(1, 3)),
+        max_size=4,
+    ),
+)
+VALUES = st.fixed_dictionaries(dict.fromkeys(NAMES, NUMBERS))
+
+
+def worth(known: Polynomial[Atom], at: dict[str, int]) -> Fraction:
+    values = {**at, **{floor: floor.numerator.at(at) // floor.denominator for floor in FLOORS}}
+    return sum((value * prod(values[each] for each in product) for product, value in known.terms), Fraction(0))
+
+
+@given(POLYNOMIALS, POLYNOMIALS, st.integers(0, 3), VALUES)
+def test_polynomials_are_added_and_multiplied_as_their_values_are(
+    one: Polynomial[Atom], other: Polynomial[Atom], exponent: int, at: dict[str, int]
+) -> None:
+    here, there = worth(one, at), worth(other, at)
+    assert (worth(one + other, at), worth(one - other, at)) == (here + there, here - there)
+    assert (worth(one * other, at), worth(one**exponent, at)) == (here * there, here**exponent)
+    assert worth(one * Fraction(2, 3), at) == here * Fraction(2, 3)
+
+
+@given(POLYNOMIALS, st.integers(-3, 3), VALUES)
+def test_a_variable_is_replaced_wherever_no_floor_is_around_it(
+    known: Polynomial[Atom], step: int, at: dict[str, int]
+) -> None:
+    # n is i + step outside of floors, and what it was inside.
+    outside: dict[Atom, Polynomial[Atom]] = {"n": Polynomial.of_affine(Affine.variable("i", step))}
+    values = {"i": at["i"], "n": at["i"] + step} | {floor: floor.numerator.at(at) // 4 for floor in FLOORS}
+    expected = sum(value * prod(values[each] for each in product) for product, value in known.terms)
+    assert worth(known.replaced(outside), at) == expected
+
+
+def test_polynomials_are_readable() -> None:
+    assert str(Polynomial.of(parse("i*(n + 2) - n*n + 7*(j % 2)"))) == "2*i + i*n + -1*n*n + 7*(j % 2)"
+    assert str(Polynomial[Atom].variable("n") * Fraction(1, 2)) == "1/2*n"
+
+
+@given(POLYNOMIALS, POLYNOMIALS)
+def test_equal_polynomials_are_one_value_whatever_they_were_made_of(
+    one: Polynomial[Atom], other: Polynomial[Atom]
+) -> None:
+    again = one + other - other
+    assert (again, hash(again), str(again)) == (one, hash(one), str(one))
+    assert loads(dumps(one)) == one
+
+
+@given(st.dictionaries(st.sampled_from([*NAMES, *FLOORS]), NUMBERS), NUMBERS, VALUES)
+def test_a_sum_of_multiples_is_a_polynomial_of_degree_one(
+    factors: dict[Atom, int], constant: int, at: dict[str, int]
+) -> None:
+    known = Affine.total(factors, constant)
+    found = Polynomial.of_affine(known)
+    assert (found.constant, found.variables) == (known.constant, known.variables)
+    assert worth(found, at) == known.at(at)
 
 
 def test_products_are_multiplied_out_and_equal_ones_added() -> None:

@@ -23,7 +23,7 @@ from loopyperf.idg.warps.warp import first_value
 from loopyperf.kernel import VOLATILE
 from loopyperf.launches import Barrier
 from loopyperf.polyhedral.points import Points
-from loopyperf.polyhedral.polynomial import Polynomial
+from loopyperf.polyhedral.polynomial import Polynomial, Symbol
 
 
 def warp_graph(executed: Executed) -> Idg:
@@ -120,13 +120,13 @@ def _address(executed: Executed, draft: Draft) -> Any:
     return None if elements is None else executed.in_passes(elements, draft.statement)
 
 
-def _symbolic_address(executed: Executed, draft: Draft) -> Polynomial | None:
+def _symbolic_address(executed: Executed, draft: Draft) -> Polynomial[Symbol] | None:
     """Return the address of *draft* with sizes by name; None where data tells it."""
     elements = _elements(executed, draft, symbolic_strides)
     if elements is None:
         return None
     known = Polynomial.of(executed.launch.lockstep(draft.statement.inames).in_passes(elements))
-    inames = known.variables & executed.kernel.loopy_kernel.all_inames()
+    inames = executed.kernel.loopy_kernel.all_inames() & known.variables
     axes = {name: axis for name in inames if (axis := executed.kernel.hardware_axis(name)) is not None}
     first = {name: first_value(executed.kernel, name, executed.launch.sizes) for name in axes}
     passes = executed.values_in_passes(draft.statement.loops)

@@ -14,8 +14,8 @@ from pymbolic.mapper.dependency import DependencyMapper
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.tested_passes import TEST, on_loop
-from loopyperf.idg.program import NOT, Instruction
-from loopyperf.polyhedral.polynomial import Monomial, Polynomial, is_axis
+from loopyperf.idg.program import NOT, Instruction, is_axis
+from loopyperf.polyhedral.polynomial import Monomial, Polynomial, Symbol, Term
 
 Capability = tuple[int, int]
 """of a device: major and minor version"""
@@ -69,7 +69,7 @@ class _Entry:
 
     def number(self) -> int:
         """Return how many instructions there are."""
-        starts = {(each.reference.array, each.subsystem): set[Polynomial]() for each in self.accesses}
+        starts = {(each.reference.array, each.subsystem): set[Polynomial[Symbol]]() for each in self.accesses}
         for each in self.accesses:
             if each.symbolic is not None:
                 starts[each.reference.array, each.subsystem].add(_start(each.symbolic.without_constant, self.loops))
@@ -96,9 +96,9 @@ class _Entry:
         constants = DOUBLE_CONSTANT * len(self._constants())
         return total + len(outside) + len(names - axes) + len(self._scalars()) + local + constants
 
-    def _index_arithmetic(self, indices: Iterable[Polynomial]) -> Iterator[int]:
+    def _index_arithmetic(self, indices: Iterable[Polynomial[Symbol]]) -> Iterator[int]:
         """Yield what computing each of *indices* takes beyond those before: parts that they share are computed once."""
-        sums: set[frozenset[tuple[Monomial, int]]] = set()
+        sums = set[frozenset[Term[Symbol]]]()
         for index in indices:
             parts = _by_size(index)
             yield sum(1 for size in parts if size)
@@ -120,18 +120,16 @@ class _Entry:
         return {name for name in names - self.loops if not is_axis(name)}
 
 
-def _start(address: Polynomial, loops: frozenset[str]) -> Polynomial:
+def _start(address: Polynomial[Symbol], loops: frozenset[str]) -> Polynomial[Symbol]:
     """Return what *address* begins with: copies of a pass go on from there, one step after the other."""
     if not address.names & loops:
         return address
-    return Polynomial(
-        frozenset((product, factor) for product, factor in address.without(loops).terms if _axes(product))
-    )
+    return Polynomial(tuple(term for term in address.without(loops).terms if _axes(term[0])))
 
 
-def _by_size(index: Polynomial) -> dict[Monomial, list[tuple[Monomial, int]]]:
+def _by_size(index: Polynomial[Symbol]) -> dict[Monomial[Symbol], list[Term[Symbol]]]:
     """Return the products of sizes in *index*, each with the sum of hardware indices that it is multiplied with."""
-    found: dict[Monomial, list[tuple[Monomial, int]]] = {}
+    found: dict[Monomial[Symbol], list[Term[Symbol]]] = {}
     for product, factor in index.terms:
         if axes := _axes(product):  # without one, it is a step from another address
             sizes = tuple(name for name in product if not is_axis(name))
@@ -139,5 +137,5 @@ def _by_size(index: Polynomial) -> dict[Monomial, list[tuple[Monomial, int]]]:
     return found
 
 
-def _axes(product: Monomial) -> Monomial:
+def _axes(product: Monomial[Symbol]) -> Monomial[Symbol]:
     return tuple(name for name in product if is_axis(name))

@@ -16,9 +16,9 @@ import pymbolic.primitives as prim
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering.nvcc_unrolling import steps_are_far, written_out
-from loopyperf.idg.program import Edge, Instruction, Item, Loop, is_innermost
+from loopyperf.idg.program import Edge, Instruction, Item, Loop, is_axis, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
-from loopyperf.polyhedral.polynomial import Monomial, Polynomial, is_axis
+from loopyperf.polyhedral.polynomial import Polynomial, Symbol, Term
 
 AGAIN = 3
 """invariants that are computed once more in a pass with barriers, rather than kept in registers"""
@@ -81,7 +81,7 @@ class _Control:
         self.edges += [self._edge(steps[0], compare, loops, 0), self._edge(compare, branch, loops, 0)]
         return [*steps, compare, branch]
 
-    def _address(self, place: int) -> Polynomial:
+    def _address(self, place: int) -> Polynomial[Symbol]:
         return self.graph.instructions[place].symbolic or NOWHERE
 
     def _pointers(self, moved: Sequence[int], loop: Loop, meets: bool) -> Iterator[int]:
@@ -89,11 +89,11 @@ class _Control:
 
         Accesses that are a known distance apart share an address, with immediates.
         """
-        apart: dict[Hashable, tuple[int, Polynomial]] = {}
+        apart: dict[Hashable, tuple[int, Polynomial[Symbol]]] = {}
         for place in moved:
             each, address = self.graph.instructions[place], self._address(place)
             apart.setdefault((each.subsystem, each.reference.array, address.without_constant), (place, address))
-        known: dict[int, Polynomial] = {}
+        known: dict[int, Polynomial[Symbol]] = {}
         for place, address in apart.values():
             is_near = self.graph.instructions[place].subsystem in (MemorySpace.LOCAL, MemorySpace.PRIVATE)
             if is_near or address.factor_of(loop.name).variables:
@@ -143,7 +143,7 @@ class _Control:
     # }}}
 
 
-def _far_pointers(known: Mapping[int, Polynomial]) -> Iterator[int]:
+def _far_pointers(known: Mapping[int, Polynomial[Symbol]]) -> Iterator[int]:
     """Yield an access for each index that moves on, each address that is made of it, and for what is done anew."""
     indices = {index: place for place, index in known.items()}
     yield from indices.values()
@@ -151,11 +151,11 @@ def _far_pointers(known: Mapping[int, Polynomial]) -> Iterator[int]:
     yield from list(known)[:1] * FAR_AGAIN
 
 
-def _is_of_lanes(index: Polynomial) -> bool:
-    return any(name.startswith("l.") for name in index.variables)
+def _is_of_lanes(index: Polynomial[Symbol]) -> bool:
+    return any(name.startswith("l.") for name in index.names)
 
 
-def _is_product(term: tuple[Monomial, int]) -> bool:
+def _is_product(term: Term[Symbol]) -> bool:
     """Return whether *term* is a multiple of a product of sizes."""
     names, _ = term
     return len(names) > 1 and not any(map(is_axis, names))

@@ -15,7 +15,7 @@ from loopyperf.idg.lowering.tested_passes import on_loop
 from loopyperf.idg.program import Instruction, Loop, is_innermost
 from loopyperf.idg.unrolling import number_of_runs
 from loopyperf.polyhedral.affine import Affine
-from loopyperf.polyhedral.polynomial import Polynomial
+from loopyperf.polyhedral.polynomial import Polynomial, Symbol
 
 FULL = 402
 """LLVM instructions: cicc writes a loop out in full where all of its passes have no more"""
@@ -109,7 +109,7 @@ def steps_are_far(instructions: Sequence[Instruction], loop: Loop) -> bool:
     return not is_near and any(map(_is_far, steps))
 
 
-def _is_far(step: Polynomial) -> bool:
+def _is_far(step: Polynomial[Symbol]) -> bool:
     return not step.variables or any(len(names) > 1 for names, _ in step.terms)
 
 

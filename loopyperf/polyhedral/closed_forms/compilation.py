@@ -5,13 +5,14 @@ All forms of one function share their powers, floors and conditions: each is wri
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from math import lcm
 from typing import Any
 
 import numpy as np
 
-from loopyperf.polyhedral.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Conjunction, Monomial, Piece
+from loopyperf.polyhedral.affine import Affine, Atom
+from loopyperf.polyhedral.closed_forms.closed_form import ClosedForm, Conjunction, Piece
+from loopyperf.polyhedral.polynomial import Monomial, Polynomial
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,9 @@ class _Writer:
             operands = [self.shared((operator, *part), operator.join(part)) for part in parts]
         return operator.join(operands)
 
-    def affine(self, expression: AffineForm) -> str:
-        terms = [_scaled(int(value), self.atom(atom)) for atom, value in expression.coefficients]
-        return " + ".join([*terms, str(int(expression.constant))] if expression.constant or not terms else terms)
+    def affine(self, expression: Affine[Atom]) -> str:
+        terms = [_scaled(value, self.atom(atom)) for atom, value in expression.terms]
+        return " + ".join([*terms, str(expression.constant)] if expression.constant or not terms else terms)
 
     def conjunction(self, conjunction: Conjunction) -> str:
         tests = [
@@ -124,26 +125,25 @@ class _Writer:
     def disjunction(self, piece: Piece) -> str:
         return self.chain(self.dialect.disjunction, [f"({self.conjunction(c)})" for c in piece.conditions]) or "False"
 
-    def monomial(self, monomial: Monomial) -> str:
-        factors = [self.atom(atom) for atom, exponent in monomial for _ in range(exponent)]
-        product = factors[0]
-        for factor in factors[1:]:
+    def monomial(self, monomial: Monomial[Atom]) -> str:
+        product, *factors = map(self.atom, monomial)
+        for factor in factors:
             key = f"{product}*{factor}"
             product = self.shared(key, key)
         return product
 
-    def polynomial(self, piece: Piece) -> str:
-        denominator = lcm(*(value.denominator for _, value in piece.terms))
-        terms = [self.term(monomial, value * denominator) for monomial, value in piece.terms]
+    def polynomial(self, polynomial: Polynomial[Atom]) -> str:
+        denominator = lcm(*(value.denominator for _, value in polynomial.terms))
+        terms = [self.term(monomial, int(value * denominator)) for monomial, value in polynomial.terms]
         return _rounded(self.chain(" + ", terms), denominator)
 
-    def term(self, monomial: Monomial, value: Fraction) -> str:
-        return _scaled(int(value), self.monomial(monomial)) if monomial else str(int(value))
+    def term(self, monomial: Monomial[Atom], value: int) -> str:
+        return _scaled(value, self.monomial(monomial)) if monomial else str(value)
 
     def form(self, form: ClosedForm) -> str:
         result = "0"
         for piece in form:
-            value = self.shared(piece.terms, self.polynomial(piece))
+            value = self.shared(piece.polynomial, self.polynomial(piece.polynomial))
             if piece.is_unconditional:
                 return value
             condition = self.shared(piece.conditions, self.disjunction(piece))

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.errors import ParameterError
+from loopyperf.polyhedral.affine import Affine, Atom, Floor
 from loopyperf.polyhedral.closed_forms import closed_form as cf
-from loopyperf.polyhedral.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Floor, Monomial
+from loopyperf.polyhedral.closed_forms.closed_form import ClosedForm
 from loopyperf.polyhedral.closed_forms.compilation import SCALAR, VECTOR, Compilation, Least, Output, compiled
 from loopyperf.polyhedral.closed_forms.formula import text
 from loopyperf.units import number_in_words
@@ -229,9 +230,12 @@ def largest_intermediate(forms: Sequence[ClosedForm], largest: Mapping[str, int]
             bounds[atom] = top // atom.denominator + 1
             reached = max(reached, top)
     for piece in (piece for form in forms for piece in form):
-        denominator = lcm(*(value.denominator for _, value in piece.terms))
-        total = sum(abs(value) * denominator * _monomial_bound(monomial, bounds) for monomial, value in piece.terms)
-        reached = max(reached, int(total))
+        terms = piece.polynomial.terms
+        denominator = lcm(*(value.denominator for _, value in terms))
+        total = sum(
+            abs(value) * denominator * prod(max(bounds[atom], 1) for atom in product) for product, value in terms
+        )
+        reached = max(reached, int(total * denominator))
         for constraint in chain.from_iterable(piece.conditions):
             reached = max(reached, _affine_bound(constraint.expression, bounds))
     return reached
@@ -243,15 +247,8 @@ def _weight(output: Output) -> int:
     return sum(abs(multiplicity) for _, multiplicity in output.terms) + output.denominator
 
 
-def _affine_bound(expression: AffineForm, bounds: Mapping[Atom, int]) -> int:
-    return int(abs(expression.constant) + sum(abs(value) * bounds[atom] for atom, value in expression.coefficients)) + 1
-
-
-def _monomial_bound(monomial: Monomial, bounds: Mapping[Atom, int]) -> int:
-    product = 1
-    for atom, exponent in monomial:
-        product *= max(bounds[atom], 1) ** exponent
-    return product
+def _affine_bound(expression: Affine[Atom], bounds: Mapping[Atom, int]) -> int:
+    return abs(expression.constant) + sum(abs(value) * bounds[atom] for atom, value in expression.terms) + 1
 
 
 # }}}

@@ -11,8 +11,9 @@ from functools import reduce
 
 import islpy as isl
 
-from loopyperf.polyhedral.closed_forms.closed_form import Polynomial
-from loopyperf.polyhedral.closed_forms.comparison import Piece, difference, vanishes
+from loopyperf.polyhedral.affine import Atom
+from loopyperf.polyhedral.closed_forms.comparison import Piece, vanishes
+from loopyperf.polyhedral.polynomial import Polynomial
 
 DIV = isl.dim_type.div
 
@@ -46,7 +47,7 @@ def _without_absorbed(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _agree(piece: Piece, other: Piece) -> bool:
-    return vanishes(difference(piece[1], other[1]), other[0])
+    return vanishes(piece[1] - other[1], other[0])
 
 
 def _needed(pieces: Sequence[Piece]) -> list[Piece]:
@@ -87,10 +88,10 @@ def _involves_floors(constraint: isl.Constraint) -> bool:
     return constraint.involves_dims(DIV, 0, constraint.dim(DIV))
 
 
-def _is_value_on(region: isl.Set, polynomial: Polynomial, pieces: Sequence[Piece]) -> bool:
+def _is_value_on(region: isl.Set, polynomial: Polynomial[Atom], pieces: Sequence[Piece]) -> bool:
     """Return whether *polynomial* is known to be what *pieces* are on *region*."""
     for domain, other in pieces:
-        if not vanishes(difference(polynomial, other), region & domain):
+        if not vanishes(polynomial - other, region & domain):
             return False
         region = region - domain
     return vanishes(polynomial, region)

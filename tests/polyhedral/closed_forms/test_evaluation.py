@@ -1,15 +1,15 @@
 """Evaluating counts: exact, vectorised, and only at sizes that are integers, complete and assumed."""
 
-from fractions import Fraction
-
 import islpy as isl
 import numpy as np
 import pytest
 
 from loopyperf.errors import ParameterError
-from loopyperf.polyhedral.closed_forms.closed_form import AffineForm, Atom, Constraint, Floor, Piece
+from loopyperf.polyhedral.affine import Affine, Atom, Floor
+from loopyperf.polyhedral.closed_forms.closed_form import Constraint, Piece
 from loopyperf.polyhedral.closed_forms.compilation import Total
 from loopyperf.polyhedral.closed_forms.evaluation import Evaluator
+from loopyperf.polyhedral.polynomial import Polynomial
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial, SizeAssumptions
 
 
@@ -104,25 +104,22 @@ def test_assumptions_that_nothing_meets_admit_nothing() -> None:
 # {{{ long formulas
 
 
-def piece(condition: AffineForm, *terms: tuple[Atom, int]) -> Piece:
+def piece(condition: Affine[Atom], *terms: tuple[Atom, int]) -> Piece:
     """Return Σ coefficient·atom where *condition* is zero or more."""
     return Piece(
-        ((Constraint(condition, is_equality=False),),), tuple((((a, 1),), Fraction(value)) for a, value in terms)
+        ((Constraint(condition, is_equality=False),),), Polynomial.total({(atom,): value for atom, value in terms})
     )
 
 
 def test_formulas_of_thousands_of_terms_and_pieces_are_evaluated() -> None:
     # n + 2·floor(n/2) + 3·floor(n/3) + ... where n >= 5000, and n where 0 <= n < 5000, in pieces of one size each.
-    n = AffineForm.of({"n": Fraction(1)}, Fraction(0))
+    n = Affine[Atom].variable("n")
     floors = [(Floor(n, k), k) for k in range(2, 4000)]
-    sums = piece(AffineForm(n.coefficients, Fraction(-5000)), ("n", 1), *floors)
+    sums = piece(Affine(n.terms, -5000), ("n", 1), *floors)
     ones = tuple(
-        Piece(
-            ((Constraint(AffineForm(n.coefficients, Fraction(-k)), is_equality=True),),), (((("n", 1),), Fraction(1)),)
-        )
-        for k in range(5000)
+        Piece(((Constraint(Affine(n.terms, -k), is_equality=True),),), Polynomial.variable("n")) for k in range(5000)
     )
-    disjunction = Piece(tuple(one.conditions[0] for one in ones), (((), Fraction(7)),))
+    disjunction = Piece(tuple(one.conditions[0] for one in ones), Polynomial.number(7))
     anything = SizeAssumptions(isl.BasicSet("[n] -> { : }").params())
     total, pieces, any_of = Total(((0, 1),)), Total(((1, 1),)), Total(((2, 1),))
     evaluator = Evaluator([(sums,), ones, (disjunction,)], [total, pieces, any_of], anything)

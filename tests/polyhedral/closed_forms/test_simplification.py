@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polyhedral.random_sets import GRID, assuming, boxes, conditions, constraints, counted, domains, fixed
 
-from loopyperf.polyhedral.closed_forms.closed_form import AffineForm, Atom, ClosedForm, Constraint, Piece
+from loopyperf.polyhedral.affine import Affine, Atom
+from loopyperf.polyhedral.closed_forms.closed_form import ClosedForm, Constraint, Piece
 from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 
 # {{{ evaluation, an independent one
@@ -19,11 +20,11 @@ from loopyperf.polyhedral.quasipolynomial import QuasiPolynomial
 def atom_at(atom: Atom, sizes: Mapping[str, int]) -> int:
     if isinstance(atom, str):
         return sizes[atom]
-    return int(affine_at(atom.numerator, sizes) // atom.denominator)
+    return affine_at(atom.numerator, sizes) // atom.denominator
 
 
-def affine_at(expression: AffineForm, sizes: Mapping[str, int]) -> Fraction:
-    return sum((value * atom_at(atom, sizes) for atom, value in expression.coefficients), expression.constant)
+def affine_at(expression: Affine[Atom], sizes: Mapping[str, int]) -> int:
+    return sum((value * atom_at(atom, sizes) for atom, value in expression.terms), expression.constant)
 
 
 def holds(constraint: Constraint, sizes: Mapping[str, int]) -> bool:
@@ -35,8 +36,8 @@ def piece_at(piece: Piece, sizes: Mapping[str, int]) -> Fraction | None:
     """Return the value of *piece*, or None where it does not apply."""
     if not any(all(holds(constraint, sizes) for constraint in conjunction) for conjunction in piece.conditions):
         return None
-    factors = ([Fraction(atom_at(atom, sizes)) ** exponent for atom, exponent in m] for m, _ in piece.terms)
-    return sum((prod(f) * value for f, (_, value) in zip(factors, piece.terms, strict=True)), Fraction(0))
+    terms = piece.polynomial.terms
+    return sum((prod(atom_at(atom, sizes) for atom in product) * value for product, value in terms), Fraction(0))
 
 
 def values_at(form: ClosedForm, sizes: Mapping[str, int]) -> set[Fraction]:
