@@ -62,21 +62,15 @@ class Track:
         tracks = {name: place for place, name in enumerate(self.profile.scenario.subsystems)}
         yield from (_thread(pipelines, place, name) for name, place in tracks.items())
         found = [self._taken(pipelines, tracks[issue.instruction.subsystem], issue) for issue in self.shown]
-        if self._has_warps:
-            yield _process(warps, f"{self.name}: warps")
-            groups = {issue.warp: issue.group for issue in self.shown}
-            yield from (_thread(warps, warp, f"warp {warp} of group {groups[warp]}") for warp in sorted(groups))
-            found += self._of_warps(warps)
+        yield _process(warps, f"{self.name}: warps")
+        groups = {issue.warp: issue.group for issue in self.shown}
+        yield from (_thread(warps, warp, f"warp {warp} of group {groups[warp]}") for warp in sorted(groups))
+        found += self._of_warps(warps)
         # What encloses comes before what it encloses.
         yield from sorted(found, key=lambda event: (event["pid"], event["tid"], event["ts"], -event["dur"]))
 
-    @property
-    def _has_warps(self) -> bool:
-        """Return whether warps have tracks: in the order of dataflow, their instructions wait beside each other."""
-        return self.profile.scenario.issue_order == "in_order"
-
     def _events_of(self, issue: Issue) -> int:
-        return 2 + len(issue.waits) if self._has_warps else 1
+        return 2 + len(issue.waits)
 
     def _taken(self, process: int, track: int, issue: Issue) -> Event:
         return self._event("issue", _words(issue), (process, track), issue.time, issue.free_again, _details(issue))
@@ -116,10 +110,7 @@ def trace_document(tracks: Sequence[Track], said: dict[str, Any] | None = None) 
 
 
 def chrome_trace(profile: Profile) -> str:
-    """Return *profile* as a JSON document, in which a cycle is a microsecond; equal profiles give equal documents.
-
-    In the order of dataflow instructions of a warp wait beside each other, so that warps have no tracks.
-    """
+    """Return *profile* as a JSON document, in which a cycle is a microsecond; equal profiles give equal documents."""
     return json.dumps(trace_document([Track(profile)]), ensure_ascii=False)
 
 

@@ -97,9 +97,7 @@ class Profile:
         warp, place, time, able, reason, result, culprit, free, opened = row
         waits: list[Wait] = []
         moment = last.get(warp, able) if reason == AT_BARRIER else able
-        is_held = culprit >= 0 and self._instructions[culprit].kind == "barrier"
-        operand: Cause = "barrier" if is_held else "dependency"
-        held: list[tuple[int, Cause]] = [(able, "barrier"), (result, operand)]
+        held: list[tuple[int, Cause]] = [(able, "barrier"), (result, "dependency")]
         delayed: list[tuple[int, Cause]] = [(free, "subsystem busy"), (opened, "issue limit")]
         for until, cause in (*held, *delayed):
             if until > moment:
@@ -144,7 +142,7 @@ class Profile:
 
     def _causes(self, issue: Issue, begin: int, end: int) -> Iterator[tuple[int, int, Cause]]:
         """Yield the parts of the time from *begin* to *end* with what *issue*, made at the end, waited for in each."""
-        waits = self._of_warp[issue.warp] if self.scenario.issue_order == "in_order" else list(issue.waits)
+        waits = self._of_warp[issue.warp]
         first = bisect_right(waits, begin, key=lambda wait: wait.end)
         for wait in (waits[at] for at in range(first, len(waits))):
             until = min(max(wait.begin, begin), end)

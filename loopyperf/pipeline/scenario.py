@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, inf, isfinite
-from typing import Literal
 
 from loopyperf.device.lambdas import Cycles, Lambdas
 from loopyperf.errors import GraphError, SimulationError
@@ -15,10 +14,6 @@ from loopyperf.idg.metrics.lambdas import Timing, latencies
 from loopyperf.pipeline.clock import Clock, clock_for, rational
 from loopyperf.pipeline.execution import Execution
 from loopyperf.pipeline.schedulers import Scheduler
-
-IssueOrder = Literal["in_order", "dataflow"]
-"""a warp issues in the order of its program, or whatever waits for nothing"""
-ISSUE_ORDERS = ("in_order", "dataflow")
 
 
 @dataclass(frozen=True)
@@ -35,14 +30,8 @@ class Scenario:
     """which warp issues where several could"""
     issue_limit: Cycles | None = None
     """IL: issues in a cycle; None for no limit"""
-    issue_order: IssueOrder = "in_order"
-    """of the instructions of a warp"""
 
     def __post_init__(self) -> None:
-        if self.issue_order not in ISSUE_ORDERS:
-            raise SimulationError(
-                f"no issue order {self.issue_order!r}: there are {', '.join(map(repr, ISSUE_ORDERS))}"
-            )
         if self.issue_limit is not None and not self.issue_limit > 0:
             raise SimulationError(f"the issue limit is {self.issue_limit}: it is to be above 0, in issues a cycle")
         warps = self.execution.warps_per_group

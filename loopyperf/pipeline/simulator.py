@@ -5,7 +5,7 @@ III.D; Lemeire, section 3.2; the rules are those of docs/errata.md):
 
 - An instruction issues at the first moment when its predecessors are complete, its subsystem is free (λ of what issued
   there last has passed), and the issue limit allows (issues are 1/IL apart). Time is continuous and exact.
-- It is complete Λ later, a store λ later. A warp issues in the order of its program, or in any that the graph allows.
+- It is complete Λ later, a store λ later. A warp issues in the order of its program.
 - A barrier releases a group Λ after its last warp has issued it.
 - A group that is complete is replaced by a waiting one.
 """
@@ -20,9 +20,8 @@ from loopyperf.errors import GraphError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.metrics.lambdas import Timing
 from loopyperf.pipeline.core import Run, run
-from loopyperf.pipeline.dataflow import run_dataflow
 from loopyperf.pipeline.execution import Execution
-from loopyperf.pipeline.scenario import IssueOrder, Scenario, warp_graphs
+from loopyperf.pipeline.scenario import Scenario, warp_graphs
 from loopyperf.pipeline.schedulers import SCHEDULERS, Scheduler, scheduler_named
 
 LIMIT = 3_000_000
@@ -53,7 +52,6 @@ def simulate(
     *,
     scheduler: str | Scheduler = Policy.ROUND_ROBIN,
     issue_limit: Cycles | None = None,
-    issue_order: IssueOrder = "in_order",
 ) -> Simulation:
     """Return how many cycles a core takes to execute *graph* in all warps of *execution*.
 
@@ -63,12 +61,9 @@ def simulate(
     number of issues in a cycle, None for no limit.
 
     Raises :class:`GraphError` where the timing tells nothing of a subsystem or tells a latency that is not above 0, and
-    :class:`SimulationError` for what else makes no sense. Loops are run as they are rolled up, except that in the order
-    of dataflow an instruction of any pass may be next: there the graph is unrolled, and may be too large.
+    :class:`SimulationError` for what else makes no sense. Loops are run as they are rolled up.
     """
-    return simulated(
-        Scenario(warp_graphs(graph), timing, execution, scheduler_named(scheduler), issue_limit, issue_order)
-    )
+    return simulated(Scenario(warp_graphs(graph), timing, execution, scheduler_named(scheduler), issue_limit))
 
 
 def warp_latency(graph: Idg, timing: Timing | list[Lambdas], limit: int = LIMIT) -> Fraction:
@@ -108,6 +103,4 @@ def simulated(scenario: Scenario) -> Simulation:
 
 def executed(scenario: Scenario, is_traced: bool) -> Run:
     """Return what a core does with *scenario*, in ticks of its clock."""
-    if scenario.issue_order == "dataflow":
-        return run_dataflow(scenario, scenario.clock)
     return run(scenario, scenario.clock, is_traced=is_traced, is_steady_sought=not is_traced)

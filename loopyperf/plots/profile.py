@@ -52,8 +52,7 @@ def plot_profile(
     (:data:`loopyperf.pipeline.profile.CAUSES`), ticks are its issues. Below, a row for each subsystem that is used in
     this window: areas are the time in which it is taken; beside its name stands its fill, over the whole run. Where
     names have no room, such as "alu 0" to "alu 3" have one, and warps are named by steps; the legend begins with what
-    is not used. In the order of dataflow, instructions of a warp wait beside each other, so that warps have no rows.
-    The layout is that of Lemeire, Fig. 8 and 9.
+    is not used. The layout is that of Lemeire, Fig. 8 and 9.
 
     :raises ParameterError: *profile* is none, or the window has no length, or begins before 0.
     """
@@ -67,10 +66,8 @@ def plot_profile(
     seen = [issue for issue in profile.issues if _overlaps(profile, issue, begin, last)]
     used = {issue.instruction.subsystem for issue in seen if issue.time < last and issue.free_again > begin}
     fills = {name: profile.fill[name] for name in profile.scenario.subsystems if name in used}
-    is_in_order = profile.scenario.issue_order == "in_order"
-    rows = rows_of(ax, sorted({issue.warp for issue in seen}) if is_in_order else [], fills)
-    if is_in_order:
-        _draw_warps(ax, _waits(profile, seen, rows, begin, last), seen, rows)
+    rows = rows_of(ax, sorted({issue.warp for issue in seen}), fills)
+    _draw_warps(ax, _waits(profile, seen, rows, begin, last), seen, rows)
     _draw_subsystems(ax, [issue for issue in seen if issue.instruction.subsystem in used], rows)
     ax.set_yticks(list(rows.names), list(rows.names.values()), fontsize=rows.print)
     if rows.warps:

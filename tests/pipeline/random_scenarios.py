@@ -28,7 +28,6 @@ lambdas = st.fixed_dictionaries(
 executions = st.builds(Execution, st.integers(1, 4), st.integers(1, 3), st.integers(1, 5))
 policies = st.sampled_from(POLICIES)
 limits = st.sampled_from(LIMITS)
-orders = st.sampled_from(["in_order", "dataflow"])
 
 
 def graphs() -> st.SearchStrategy[Idg]:

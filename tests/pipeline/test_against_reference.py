@@ -4,10 +4,11 @@ import os
 from fractions import Fraction
 from typing import Any
 
+from dataflow_core import run_dataflow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymbolic import parse
-from random_scenarios import executions, graphs, lambdas, limits, orders, policies
+from random_scenarios import executions, graphs, lambdas, limits, policies
 from reference_core import ReferenceCore
 
 from loopyperf.device.lambdas import Lambdas
@@ -28,10 +29,13 @@ def test_every_issue_is_where_the_rules_put_it(data: Any) -> None:
     # Warps may differ: the first group's, with those of the second, as many graphs as warps of both.
     number = data.draw(st.sampled_from([1, execution.warps_per_group, 2 * execution.warps_per_group]))
     kinds = tuple(data.draw(graphs()) for _ in range(number))
-    timing, policy, limit, order = (data.draw(each) for each in (lambdas, policies, limits, orders))
-    scenario = Scenario(kinds, timing, execution, scheduler_named(policy), limit, order)
+    timing, policy, limit, order = (
+        data.draw(each) for each in (lambdas, policies, limits, st.sampled_from(["in_order", "dataflow"]))
+    )
+    scenario = Scenario(kinds, timing, execution, scheduler_named(policy), limit)
     reference = ReferenceCore(kinds, timing, execution, policy, limit, order).run()
-    run, clock = executed(scenario, is_traced=True), scenario.clock
+    run = executed(scenario, is_traced=True) if order == "in_order" else run_dataflow(scenario)
+    clock = scenario.clock
     offsets = _offsets(kinds)
     expected = [
         (warp, offsets[id(kinds[warp % number])] + place, time * clock.ticks_per_cycle)

@@ -60,7 +60,6 @@ def test_groups_are_dealt_out_to_some_cores() -> None:
         ({"scheduler": "fifo"}, "no scheduler 'fifo': there are 'round-robin', 'greedy-then-oldest'"),
         ({"issue_limit": 0}, "issue limit is 0"),
         ({"issue_limit": float("nan")}, "issue limit is nan"),
-        ({"issue_order": "random"}, "no issue order 'random': there are 'in_order', 'dataflow'"),
     ],
 )
 def test_unknown_options_are_refused_with_those_that_are_known(options: dict[str, Any], words: str) -> None:

@@ -118,14 +118,6 @@ def test_a_bounded_trace_has_the_instructions_that_issue_first() -> None:
     assert Track(profile, most=1).cycles == 0
 
 
-def test_a_trace_of_dataflow_has_no_tracks_of_warps() -> None:
-    found = profile_of(simulate(EXAMPLE, TIMING, Execution(2, 1, 1), issue_order="dataflow"))
-    document = json.loads(chrome_trace(found))
-    check(document)
-    assert {core for core, _ in tracks(document)} == {"core: pipelines"}
-    assert sum(event.get("cat") == "issue" for event in document["traceEvents"]) == 12
-
-
 def test_what_is_issued_is_complete_when_the_next_one_may_use_it() -> None:
     found = PROFILES["one warp"].issues
     assert [issue.complete - issue.time for issue in found] == [4, 4, 6, 4, 4, 6]

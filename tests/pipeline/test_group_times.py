@@ -2,7 +2,7 @@
 
 import pytest
 from hypothesis import given, settings
-from random_scenarios import executions, graphs, lambdas, limits, orders, policies
+from random_scenarios import executions, graphs, lambdas, limits, policies
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.errors import SimulationError
@@ -37,9 +37,9 @@ def test_share_of_nothing_is_refused() -> None:
 
 
 @settings(max_examples=60)
-@given(graphs(), lambdas, executions, policies, limits, orders)
-def test_last_group_finishes_with_the_core(graph, timing, execution, policy, limit, order) -> None:
-    simulation = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit, issue_order=order)
+@given(graphs(), lambdas, executions, policies, limits)
+def test_last_group_finishes_with_the_core(graph, timing, execution, policy, limit) -> None:
+    simulation = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit)
     found = group_times(simulation, (0.5,))
     assert simulation.exact_cycles == max((each.finish for each in found), default=0)
     assert all(each.start <= each.milestones[0] <= each.finish for each in found)

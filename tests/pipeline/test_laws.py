@@ -4,14 +4,13 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_scenarios import SUBSYSTEMS, executions, graphs, lambdas, limits, orders, policies
+from random_scenarios import SUBSYSTEMS, executions, graphs, lambdas, limits, policies
 
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.idg import Idg
@@ -19,40 +18,21 @@ from loopyperf.pipeline import Execution, Profile, profile_of, simulate, warp_la
 
 
 @settings(max_examples=200)
-@given(graphs(), lambdas, st.integers(1, 4), policies, limits, orders)
+@given(graphs(), lambdas, st.integers(1, 4), policies, limits)
 def test_run_takes_no_less_than_one_warp_alone_the_busiest_subsystem_and_the_issues(
-    graph: Idg, timing: dict[str, Lambdas], groups: int, policy: str, limit: Any, order: Any
+    graph: Idg, timing: dict[str, Lambdas], groups: int, policy: str, limit: Any
 ) -> None:
     execution = Execution(2, groups, groups)
-    found = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit, issue_order=order)
+    found = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit)
     flat = graph.unrolled()
     number = Counter(each.subsystem for each in flat.instructions)
     busiest = max((each * Fraction(str(timing[name].issue)) for name, each in number.items()), default=Fraction(0))
     assert found.exact_cycles >= execution.concurrent_warps * busiest
     if limit is not None:
         assert found.exact_cycles >= (execution.concurrent_warps * len(flat.instructions) - 1) / limit
-    if order == "in_order":
-        alone = simulate(graph, timing, Execution(1, 1, 1), scheduler=policy)
-        assert found.exact_cycles >= alone.exact_cycles
-        assert alone.exact_cycles == warp_latency(graph, timing)
-    else:
-        # Others may delay a warp to its advantage (below), but never beyond what its instructions wait for.
-        assert found.exact_cycles >= longest_path(flat, timing)
-
-
-def longest_path(flat: Idg, timing: Mapping[str, Lambdas]) -> Fraction:
-    """Return the cycles of a warp that waits for operands alone, and between barriers."""
-    complete: list[Fraction] = []
-    barrier = Fraction(0)
-    waits = {place: [edge.source for edge in edges] for place, edges in enumerate(flat.definitions)}
-    for place, each in enumerate(flat.instructions):
-        issued = max((complete[source] for source in waits[place]), default=Fraction(0))
-        if each.kind == "barrier":
-            issued = max(issued, barrier)
-        lambdas = timing[each.subsystem]
-        complete.append(issued + Fraction(str(lambdas.issue if each.kind == "store" else lambdas.completion)))
-        barrier = complete[place] if each.kind == "barrier" else barrier
-    return max(complete, default=Fraction(0))
+    alone = simulate(graph, timing, Execution(1, 1, 1), scheduler=policy)
+    assert found.exact_cycles >= alone.exact_cycles
+    assert alone.exact_cycles == warp_latency(graph, timing)
 
 
 # {{{ slower instructions
@@ -121,11 +101,11 @@ def test_several_warps_in_turn_may_be_faster_with_a_longer_latency() -> None:
 
 
 @settings(max_examples=100)
-@given(graphs(), lambdas, executions, policies, limits, orders)
+@given(graphs(), lambdas, executions, policies, limits)
 def test_profile_tells_all_of_the_time(
-    graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: Any, order: Any
+    graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: Any
 ) -> None:
-    simulation = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit, issue_order=order)
+    simulation = simulate(graph, timing, execution, scheduler=policy, issue_limit=limit)
     found = profile_of(simulation)
     assert found.cycles == simulation.exact_cycles
     assert len(found.issues) == simulation.instructions
@@ -141,14 +121,11 @@ def _taken(found: Profile, name: str) -> list[Fraction]:
 
 
 @settings(max_examples=50)
-@given(graphs(), lambdas, executions, policies, limits, orders)
+@given(graphs(), lambdas, executions, policies, limits)
 def test_equal_inputs_give_equal_traces(
-    graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: Any, order: Any
+    graph: Idg, timing: dict[str, Lambdas], execution: Execution, policy: str, limit: Any
 ) -> None:
-    one, other = (
-        profile_of(simulate(graph, timing, execution, scheduler=policy, issue_limit=limit, issue_order=order))
-        for _ in range(2)
-    )
+    one, other = (profile_of(simulate(graph, timing, execution, scheduler=policy, issue_limit=limit)) for _ in range(2))
     assert one.issues == other.issues
 
 
@@ -159,9 +136,8 @@ from loopyperf.pipeline import Execution, profile_of, simulate
 
 graph = Idg.from_edges(["alu", "sfu", "barrier", "mem"], [(0, 1), (1, 3), (3, 0, 1)], trips=5)
 timing = {name: Lambdas(1.5, 7) for name in ("mem", "sfu", "alu", "barrier")}
-for order in ("in_order", "dataflow"):
-    found = simulate(graph, timing, Execution(2, 2, 3), issue_limit=1, issue_order=order)
-    print([(each.warp, each.place, each.time) for each in profile_of(found).issues])
+found = simulate(graph, timing, Execution(2, 2, 3), issue_limit=1)
+print([(each.warp, each.place, each.time) for each in profile_of(found).issues])
 """
 
 
@@ -178,7 +154,7 @@ def test_equal_inputs_give_equal_traces_in_every_process() -> None:
         for seed in ("1", "2", "3")
     }
     assert len(traces) == 1
-    assert len(traces.pop().splitlines()) == 2
+    assert traces.pop().count("(") > 100
 
 
 @settings(max_examples=50)

@@ -21,16 +21,13 @@ def warps(number: int) -> Execution:
     return Execution(warps_per_group=1, concurrent_groups=number, total_groups=number)
 
 
-@pytest.mark.parametrize("issue_order", ["in_order", "dataflow"])
 @pytest.mark.parametrize(("issue", "completion"), TABLE_2)
-def test_dependent_instructions_on_one_pipeline_take_equation_1_of_cornelis(
-    issue: Cycles, completion: Cycles, issue_order: str
-) -> None:
+def test_dependent_instructions_on_one_pipeline_take_equation_1_of_cornelis(issue: Cycles, completion: Cycles) -> None:
     length = 5
     chain = Idg.from_edges(["x"], [(0, 0, 1)], trips=length)
     latency = Fraction(completion), Fraction(issue)
     for number in range(1, 65):
-        found = simulate(chain, {"x": Lambdas(issue, completion)}, warps(number), issue_order=issue_order)
+        found = simulate(chain, {"x": Lambdas(issue, completion)}, warps(number))
         assert _equation_1(length, number, *latency) == found.exact_cycles, number
 
 
@@ -56,7 +53,7 @@ def test_names_of_the_design_answer() -> None:
     graph = Idg.from_edges(kinds=["alu", "alu", "mem"], edges=[(0, 1), (1, 2)])
     execution = Execution(warps_per_group=1, concurrent_groups=8, total_groups=8)
     timing = {"alu": Lambdas(1, 18), "mem": Lambdas(23, 475)}
-    found = simulate(graph, timing, execution, scheduler="round-robin", issue_limit=1.0, issue_order="in_order")
+    found = simulate(graph, timing, execution, scheduler="round-robin", issue_limit=1.0)
     assert found.cycles == 36 + 7 * 23 + 475
     assert found.instructions == 24
 

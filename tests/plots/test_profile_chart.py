@@ -102,11 +102,6 @@ def test_the_middle_of_a_long_run_is_drawn_unless_a_window_is_stated() -> None:
     assert plot_profile(long, end=100).axes[0].get_xlim() == (0, 100)
 
 
-def test_in_the_order_of_dataflow_there_are_subsystems_alone() -> None:
-    (ax,) = plot_profile(profile(issue_order="dataflow")).axes
-    assert [text.get_text().split(",")[0] for text in ax.get_yticklabels()] == ["alu", "mem"]
-
-
 SUBSYSTEMS = [f"{name} {number}" for name in ("alu", "control", "integer", "fp64") for number in range(4)] + ["mem"]
 
 

@@ -1,8 +1,8 @@
-"""A core whose warps issue whatever waits for nothing, in the order of dataflow.
+"""A core whose warps issue whatever waits for nothing, in the order of dataflow: what a paper's simulator does.
 
-There is no order but that of the edges: an instruction of a late pass may be next, so the graph is unrolled. Barriers
-alone keep their order: a warp issues one once it is released from the one before. What no edge connects with a barrier
-passes it by.
+The simulator issues in the order of the program; docs/pipeline.md says what that changes in the paper's figure. Here is
+no order but that of the edges: an instruction of a late pass may be next, so the graph is unrolled. Barriers alone keep
+their order: a warp issues one once it is released from the one before. What no edge connects with a barrier passes it.
 """
 
 from collections import defaultdict
@@ -21,11 +21,9 @@ from loopyperf.pipeline.memory import AT_START, COLUMNS
 from loopyperf.pipeline.scenario import Scenario
 
 
-def run_dataflow(scenario: Scenario, clock: Clock) -> Run:
-    """Return what a core does with *scenario*, in ticks of *clock*.
-
-    Raises :class:`GraphError` where the unrolled graph is too large.
-    """
+def run_dataflow(scenario: Scenario) -> Run:
+    """Return what a core does with *scenario*, in ticks of its clock."""
+    clock = scenario.clock
     core = _Core(scenario, clock)
     core.run()
     busy = tuple(core.busy[name] for name in scenario.subsystems)
