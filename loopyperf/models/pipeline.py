@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd
 
-from loopyperf.errors import GraphError
+from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models import analytic, roofline
@@ -45,7 +45,7 @@ def launch_cycles(launch: TimedLaunch) -> float:
     busiest = max(demand.busy.values(), default=0.0) * launch.execution.total_warps
     cycles = max(_Simulated(launch).cycles(), busiest)
     if len(launch.shares) > 1:
-        with suppress(GraphError):  # a loop without a steady state: it is simulated alone
+        with suppress(GraphError, SimulationError):  # a loop without a steady state, or too long: it is simulated alone
             cycles = demand.longest(cycles)
     return cycles
 

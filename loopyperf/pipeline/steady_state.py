@@ -3,7 +3,7 @@
 At each iteration of each loop of one warp, and each start of the first group on the core, its state is compared with
 one that was kept for that loop: all that decides how it goes on, in ticks from now. Where the two are equal, except
 that each warp is some iterations further in one loop around it (or groups further), everything repeats, for as long as
-these iterations are alike (:class:`loopyperf.idg.metrics.alike.AlikePasses`) or groups are left. Times are whole ticks,
+these iterations are alike (:class:`loopyperf.pipeline.alike.AlikePasses`) or groups are left. Times are whole ticks,
 so equal means equal, and the cycles are exactly those of the run in full. Inner loops are skipped in each iteration of
 the loops around them, until these repeat as a whole.
 
@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loopyperf.idg.graph import Idg
-from loopyperf.idg.metrics.alike import AlikePasses, Surroundings
 from loopyperf.idg.program import Item, Loop
 from loopyperf.pipeline import memory as at
+from loopyperf.pipeline.alike import AlikePasses, Surroundings
 from loopyperf.pipeline.clock import NEVER
 from loopyperf.pipeline.scenario import Scenario
 

@@ -14,7 +14,7 @@ from random_scenarios import graphs
 from random_scenarios import lambdas as positive_lambdas
 
 from loopyperf.device.lambdas import Lambdas
-from loopyperf.errors import GraphError
+from loopyperf.errors import GraphError, SimulationError
 from loopyperf.idg import Edge, Idg, Instruction, Loop
 from loopyperf.pipeline import Execution, profile_of, simulate, warp_latency
 
@@ -216,6 +216,11 @@ def test_subsystem_without_latencies_is_named_with_those_that_have_some() -> Non
 def test_latency_that_is_no_number_of_cycles_is_refused(cycles: float) -> None:
     with pytest.raises(GraphError, match="the completion latency is"):
         Lambdas(1, cycles)
+
+
+def test_run_that_is_too_long_to_tell_in_ticks_is_refused() -> None:
+    with pytest.raises(SimulationError, match="too long to be simulated"):
+        warp_latency(Idg.from_edges(["alu"], [(0, 0, 1)], trips=10**18), {"alu": Lambdas(1, 4)})
 
 
 def test_loop_that_comes_to_no_steady_state_is_refused_with_the_keyword() -> None:
