@@ -28,7 +28,7 @@ from rich.table import Table
 
 import loopyperf as lpp
 from loopyperf.errors import MissingNumberError
-from loopyperf.idg.construction.kernel_graphs import KernelIdg
+from loopyperf.idg.profile import KernelProfile
 from loopyperf.models import DEVICE_MODELS as OF_DEVICE
 from loopyperf.models.metrics import mape, mape_shape
 from loopyperf.models.on_device.timed_launch import TimedKernel
@@ -68,13 +68,13 @@ class Row:
 
 
 @cache
-def graphs(kernel: str, work_items: int, warp_size: int) -> KernelIdg:
+def graphs(kernel: str, work_items: int, warp_size: int) -> KernelProfile:
     """Return the graphs of a kernel in groups of so many work-items."""
     arrays = [lp.GlobalArg(name, np.float64, shape="n + 4") for name in "abc" if f"{name}[" in STATEMENTS[kernel]]
     unit = lp.make_kernel("{[i]: 0 <= i < n}", STATEMENTS[kernel], [*arrays, ...], target=lp.PyOpenCLTarget())
     unit = lp.split_iname(unit, "i", work_items, outer_tag="g.0", inner_tag="l.0")
     typical = {"insn": 0} if kernel == "read" else None
-    return lpp.instruction_graph(unit, warp_size=warp_size, typical=typical, n=ELEMENTS // work_items * work_items)
+    return lpp.kernel_profile(unit, warp_size=warp_size, typical=typical, n=ELEMENTS // work_items * work_items)
 
 
 def predicted(device: str, kernel: str, work_items: int, groups: int, models: Sequence[str]) -> dict[str, float]:

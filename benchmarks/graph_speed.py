@@ -15,7 +15,7 @@ import numpy as np
 from parts.titan_v import Row, measured_kernels
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.kernel import load_kernel
 
 
@@ -28,7 +28,7 @@ def times(row: Row) -> tuple[float, float]:
     gc.collect()
     gc.freeze()
     ready = process_time()
-    kernel_graphs(kernel, row["sizes"], Typical({}))
+    kernel_profile(kernel, row["sizes"], Typical({}))
     end = process_time()
     gc.unfreeze()
     return 1e3 * (loaded - begin), 1e3 * (end - ready)

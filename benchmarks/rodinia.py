@@ -60,7 +60,7 @@ def timed(
     for each in recording.standing:
         if (each.kernel_class, each.label) in known:
             unit = known[each.kernel_class, each.label].build()
-            graphs = lpp.instruction_graph(unit, warp_size=device.warp_size, parameters=each.sizes)
+            graphs = lpp.kernel_profile(unit, warp_size=device.warp_size, parameters=each.sizes)
             key = each.kernel_class, each.label, str(sorted(each.sizes.items()))
             yield key, TimedKernel(graphs, device), run.protocol.measured_time(each.samples)
 
@@ -72,7 +72,7 @@ def predictions(kernel: TimedKernel, models: Sequence[str]) -> dict[str, float]:
         try:
             found[name] = float(OF_DEVICE[name].time(kernel).seconds)
         except LoopyperfError as error:
-            Console(stderr=True).print(f"{kernel.graphs.kernel}, {name}: {error}", markup=False)
+            Console(stderr=True).print(f"{kernel.profile.kernel}, {name}: {error}", markup=False)
     return found
 
 

@@ -64,6 +64,7 @@ from .predict.choice import devices as devices
 from .predict.estimate import estimate as estimate
 from .predict.estimate import predictor as predictor
 from .predict.instruction_graph import instruction_graph as instruction_graph
+from .predict.instruction_graph import kernel_profile as kernel_profile
 from .predict.predictor import Predictor as Predictor
 from .predict.throughput import crossover as crossover
 from .predict.throughput import throughput_bounds as throughput_bounds

@@ -25,9 +25,9 @@ import loopyperf as lpp
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.library import load_device
 from loopyperf.idg import Edge, Idg, Instruction, Loop
-from loopyperf.idg.construction.kernel_graphs import KernelIdg
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.copies import copied
+from loopyperf.idg.profile import KernelIdg
 from loopyperf.idg.program import Item
 from loopyperf.pipeline import Simulation, execution_on, simulate
 from measurement_kernels.matrix_multiplication import bytes_of_tiles, matrix_multiplication
@@ -175,7 +175,7 @@ def conflict_degree(side: int, has_conflicts: bool = True) -> Fraction:
     source = source_graph(side, has_conflicts)
     loads = (n for n, each in enumerate(source.instructions) if each.kind == "load" and each.subsystem == "local")
     (load,) = (n for n in loads if source.instructions[n].reference.array == "b_tile")
-    return source.launches[0].representative.access(load).profile.mean("conflicts")
+    return source.launches[0].representative.access(load).mean("conflicts")
 
 
 def simulations(gpu: str, side: int, has_conflicts: bool = False) -> Iterator[Simulation]:

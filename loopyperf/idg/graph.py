@@ -148,6 +148,16 @@ class Idg(Shown):
         return Idg(instructions, edges, tuple(range(len(instructions))))
 
 
+def checked_access(graph: Idg, number: int) -> int:
+    """Return the place in the program of the access that *number* of *graph* is; raises :class:`GraphError`."""
+    if not 0 <= number < len(graph.instructions):
+        raise GraphError(f"the graph has instructions 0 to {len(graph.instructions) - 1}, received {number}")
+    instruction = graph.instructions[number]
+    if instruction.origin is None:
+        raise GraphError(f"instruction {number} ({instruction.kind}) accesses no array: ask for a load or a store")
+    return instruction.origin
+
+
 def _order(number: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     waiting: dict[int, list[int]] = {place: [] for place in range(number)}
     for source, target in edges:

@@ -226,16 +226,16 @@ def compare_occupancies(
     names, merged = models_named(models), one_size(parameters, sizes)
     full = timed_kernel(program, chosen_device(device), typical, merged)
     if not full.launches:
-        raise ParameterError(f"at {merged} {full.graphs.kernel} launches no groups, so that none reside at once")
+        raise ParameterError(f"at {merged} {full.profile.kernel} launches no groups, so that none reside at once")
     longest = max(full.launches, key=lambda launch: launch.warps_of_core)
     most = min(launch.execution.concurrent_groups for launch in full.launches)
     asked = tuple(range(1, most + 1)) if concurrent_groups is None else _checked(concurrent_groups)
-    kernels = [TimedKernel(full.graphs, full.device, groups) for groups in asked]
+    kernels = [TimedKernel(full.profile, full.device, groups) for groups in asked]
     for kernel in kernels:
         _ = kernel.launches  # refused before any model is asked
     seconds, refusals = _over_occupancy(names, kernels)
     warps = tuple(groups * longest.launch.warps_per_group for groups in asked)
-    stated, name, slug = dict(typical or {}), full.graphs.kernel, full.device.slug
+    stated, name, slug = dict(typical or {}), full.profile.kernel, full.device.slug
     return OccupancyComparison(name, merged, slug, asked, warps, seconds, refusals, stated)
 
 

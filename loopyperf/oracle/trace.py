@@ -201,7 +201,7 @@ def trace(
     traces = tuple(_traced(launch, most, clock) for launch in launches)
     said = [sentence for each in traces for sentence in each.said]
     notes = dict.fromkeys([*said, *kernel.notes])
-    return Trace(kernel.graphs.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
+    return Trace(kernel.profile.kernel, dict(merged), described.slug, traces, tuple(notes), dict(typical or {}))
 
 
 def _traced(launch: TimedLaunch, most: int, clock: float) -> LaunchTrace:

@@ -194,8 +194,8 @@ def _example(task: Task) -> Example | LoopyperfError:
     kernel = SeenKernel(row.kernel, row.sizes, device, row.typical or None, samples, row.launching)
     try:
         observation = Observation(
-            kernel_class=row.kernel_class or kernel.graphs.kernel,
-            label=row.label or kernel.graphs.kernel,
+            kernel_class=row.kernel_class or kernel.profile.kernel,
+            label=row.label or kernel.profile.kernel,
             sizes=dict(row.sizes),
             properties=kernel.counts,
             seconds=row.seconds,

@@ -13,7 +13,7 @@ from loopyperf.device.description import Device
 from loopyperf.device.library import is_one_device, slug_of
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import FitFileError, MissingNumberError, ParameterError
-from loopyperf.idg.construction.kernel_graphs import KernelIdg
+from loopyperf.idg.profile import KernelProfile
 from loopyperf.kernel import Program
 from loopyperf.measurement.backends.parts import RunsParts
 from loopyperf.models import DEVICE_MODELS
@@ -29,7 +29,7 @@ from loopyperf.predict.analysis import CountingOptions, count_at
 from loopyperf.predict.by_counts import time_by_counts
 from loopyperf.predict.case import Case
 from loopyperf.predict.choice import told_device
-from loopyperf.predict.instruction_graph import LANES, instruction_graph
+from loopyperf.predict.instruction_graph import LANES, kernel_profile
 from loopyperf.predict.on_device import SIMULATED, answered_at, device_estimate, time_by_pipelines
 from loopyperf.predict.predictor import Predictor
 from loopyperf.predict.sampled import samples_of
@@ -64,32 +64,32 @@ class SeenKernel:
         return dict(zip(properties, properties.totals.at(self.sizes), strict=True))
 
     @cached_property
-    def graphs(self) -> KernelIdg:
-        """Return the graphs of the kernel's warps."""
+    def profile(self) -> KernelProfile:
+        """Return what the kernel's warps do."""
         lanes = completed(self.device).warp_size if self.device else LANES
-        return instruction_graph(self.program, warp_size=lanes, typical=self.typical, parameters=self.sizes)
+        return kernel_profile(self.program, warp_size=lanes, typical=self.typical, parameters=self.sizes)
 
     @cached_property
     def timed(self) -> TimedKernel | None:
         """Return the kernel on its device; None where that is not described."""
-        return TimedKernel(self.graphs, self.device) if self.device else None
+        return TimedKernel(self.profile, self.device) if self.device else None
 
     @cached_property
     def features(self) -> Features:
         """Return the features: of samples too, where there are any."""
-        groups = sum(launch.groups * launch.times for launch in self.graphs.launches)
+        groups = sum(launch.groups * launch.times for launch in self.profile.launches)
         found = self._of_graphs() | counted_features(self.counts, groups)
         if self.samples:
-            instructions = sum(launch.instructions for launch in launches_of(self.graphs))
+            instructions = sum(launch.instructions for launch in launches_of(self.profile))
             found |= sampled_features(self.samples, instructions)
         return found.rounded()
 
     def _of_graphs(self) -> Features:
         """Return what the graphs tell, as much as the device's description has numbers for."""
         try:
-            return static_features(self.timed) if self.timed else graph_features(launches_of(self.graphs))
+            return static_features(self.timed) if self.timed else graph_features(launches_of(self.profile))
         except MissingNumberError:
-            return graph_features(launches_of(self.graphs))
+            return graph_features(launches_of(self.profile))
 
 
 def chosen_learned(
@@ -147,11 +147,11 @@ class CorrectedPredictor(Predictor):
         device = told_device(self.learned.record)
         if self.machine is None or self.learned.record.base != SAMPLED:
             kernel = SeenKernel(case.kernel, case.sizes, device, case.typical)
-            return kernel.graphs.kernel, learned_time(self.learned, kernel)
+            return kernel.profile.kernel, learned_time(self.learned, kernel)
         taken = samples_of(case, self._checked(self.machine), self.arguments)
         kernel = SeenKernel(case.kernel, case.sizes, device, case.typical, taken.programs, taken.launching)
         answer = learned_time(self.learned, kernel)
-        return kernel.graphs.kernel, replace(answer, notes=(*answer.notes, *taken.notes(float(answer.seconds))))
+        return kernel.profile.kernel, replace(answer, notes=(*answer.notes, *taken.notes(float(answer.seconds))))
 
     def _checked(self, machine: RunsParts) -> RunsParts:
         """Return *machine*; raises :class:`FitFileError` if it is another device than the model was trained on."""

@@ -9,7 +9,8 @@ from loopyperf.device.description import Device
 from loopyperf.device.library import DeviceChoice, given_device
 from loopyperf.device.substitutes import completed
 from loopyperf.errors import ParameterError
-from loopyperf.idg.construction.kernel_graphs import KernelIdg, kernel_graphs
+from loopyperf.idg.construction import kernel_profile as construction
+from loopyperf.idg.profile import KernelIdg, KernelProfile
 from loopyperf.kernel import Program
 from loopyperf.models.on_device.timed_launch import TimedKernel
 from loopyperf.predict.analysis import admitted_sizes, prepared
@@ -43,13 +44,32 @@ def instruction_graph(
     data of which nothing is stated, :class:`UnknownDeviceError` for a device that is not described, and
     :class:`ParameterError` for wrong sizes and options.
     """
+    return kernel_profile(
+        program, device=device, warp_size=warp_size, typical=typical, parameters=merged_sizes(parameters, sizes)
+    ).graph
+
+
+def kernel_profile(
+    program: Program,
+    /,
+    *,
+    device: DeviceChoice | None = None,
+    warp_size: int | None = None,
+    typical: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    **sizes: Any,
+) -> KernelProfile:
+    """Return what *program* does at *sizes*: its launches, their classes of warps, what each executes and accesses.
+
+    Arguments and errors are those of :func:`instruction_graph`. All models of a device begin with this value.
+    """
     lanes = _lanes(device, warp_size)
     merged = merged_sizes(parameters, sizes)
     kernel = prepared(program, merged)
     stated = Typical(typical or {}, item_named)
-    graphs = kernel_graphs(kernel, admitted_sizes(kernel, merged), stated, lanes)
+    profile = construction.kernel_profile(kernel, admitted_sizes(kernel, merged), stated, lanes)
     stated.check_all_asked(kernel.name)
-    return graphs
+    return profile
 
 
 def timed_kernel(
@@ -64,8 +84,8 @@ def timed_kernel(
     latest = _latest.get("kernel")
     if latest is not None and latest[0]() is program and latest[1] == asked:
         return latest[2]
-    graphs = instruction_graph(program, warp_size=completed(device).warp_size, typical=typical, parameters=sizes)
-    kernel = TimedKernel(graphs, device)
+    profile = kernel_profile(program, warp_size=completed(device).warp_size, typical=typical, parameters=sizes)
+    kernel = TimedKernel(profile, device)
     _latest["kernel"] = (weakref.ref(program), asked, kernel)
     return kernel
 

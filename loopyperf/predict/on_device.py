@@ -93,7 +93,7 @@ class DevicePredictor(Predictor):
 
     def _timed_answer(self, case: Case) -> Answer:
         kernel = timed_kernel(case.kernel, self.parameters, case.typical, case.sizes)
-        return kernel.graphs.kernel, with_alternatives(kernel, self.time, are_asked=self.alternatives)
+        return kernel.profile.kernel, with_alternatives(kernel, self.time, are_asked=self.alternatives)
 
 
 def time_by_pipelines(fit: Fit, kernel: TimedKernel) -> ModelTime:

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from loopyperf.counts.item import Access, Item, Operation
 from loopyperf.counts.kernel_counts import count_kernel
-from loopyperf.idg.construction.kernel_graphs import KernelIdg
+from loopyperf.idg.profile import KernelIdg
 from loopyperf.idg.program import Instruction
 from loopyperf.kernel import Kernel
 
@@ -28,7 +28,7 @@ def executed(graphs: KernelIdg) -> Numbers:
     """Return how often all warps do what, by adding up their graphs."""
     found: Counter[str] = Counter()
     for launch in graphs.launches:
-        for kind in launch.kinds:
+        for kind in launch.classes:
             for instruction in kind.graph.instructions:
                 if instruction.kind not in WITHOUT_PROPERTY:
                     found[_name_of(instruction)] += kind.warps * instruction.executions

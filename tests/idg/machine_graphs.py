@@ -9,7 +9,7 @@ from idg.patterns import unit
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves
 from loopyperf.idg.program import placed
 from loopyperf.kernel import load_kernel
@@ -25,7 +25,7 @@ def source(
 ) -> Idg:
     """Return the source graph of the kernel of *code*, whose iname i is that of the lanes if nothing else is said."""
     tagged = lp.tag_inames(unit(domain, code, *arguments), dict(tags or {"i": "l.0"}))
-    return kernel_graphs(load_kernel(tagged), dict(sizes or {}), Typical(typical or {}))
+    return kernel_profile(load_kernel(tagged), dict(sizes or {}), Typical(typical or {})).graph
 
 
 def folded(graph: Idg) -> Idg:

@@ -45,7 +45,7 @@ class Replay:
 
     def _time(self, place: int, values: tuple[int, ...]) -> tuple[int, ...]:
         statement = self.drafts[place].statement
-        places = self.program.places[id(statement)]
+        places = self.program.places[statement.number]
         return tuple(part for pair in zip(places, (*values, 0), strict=True) for part in pair)
 
     def _execute(self, place: int, values: tuple[int, ...]) -> None:

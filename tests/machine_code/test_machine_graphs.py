@@ -8,7 +8,7 @@ import pytest
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering import lowered
 from loopyperf.kernel import load_kernel
 
@@ -84,7 +84,7 @@ def both(launch: Build, name: str, architecture: str) -> tuple[Idg, Tally]:
     """Return the machine graph of a kernel's representative warp, and what that warp executes."""
     entry = KNOWN[name]
     unit = entry.program()
-    graphs = kernel_graphs(load_kernel(unit), entry.sizes, Typical(entry.typical))
+    graphs = kernel_profile(load_kernel(unit), entry.sizes, Typical(entry.typical)).graph
     example = graphs.launches[0].representative.example
     group = tuple(example.groups.get(axis, 0) for axis in range(3))
     machine = launch(unit, architecture).run(dict(entry.sizes), group, example.number, usual)

@@ -8,7 +8,7 @@ import pytest
 from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering import lowered
 from loopyperf.kernel import load_kernel
 from test_kernels.optimization_steps.reduction import STEPS, reduction
@@ -34,8 +34,8 @@ def cuda(unit: lp.TranslationUnit) -> CudaSource:
 def test_all_kinds_of_warps_execute_what_their_machine_graphs_say(launch: Build, step: str, architecture: str) -> None:
     unit, sizes = reduction(step, GROUP), STEPS[step].sizes(GROUP, SIZE)
     machine = launch(cuda(unit), architecture)
-    (launched,) = kernel_graphs(load_kernel(unit), sizes, Typical({})).launches
-    for kind in launched.kinds:
+    (launched,) = kernel_profile(load_kernel(unit), sizes, Typical({})).launches
+    for kind in launched.classes:
         graph = lowered(kind.graph, capability=ARCHITECTURES[architecture])
         tally = machine.run(dict(sizes), (kind.example.groups[0], 0, 0), kind.example.number)
         assert compared(tally.counts) == compared(executed(graph))

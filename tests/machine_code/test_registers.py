@@ -3,7 +3,7 @@
 import pytest
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.metrics import Registers, estimated_registers
 from loopyperf.kernel import load_kernel
@@ -33,7 +33,7 @@ WITHIN = 1.5
 
 def estimate(name: str) -> Registers:
     entry = CATALOG[name]
-    graphs = kernel_graphs(load_kernel(entry.program()), entry.sizes, Typical({}))
+    graphs = kernel_profile(load_kernel(entry.program()), entry.sizes, Typical({})).graph
     return estimated_registers(lowered(graphs))
 
 

@@ -7,7 +7,7 @@ import pytest
 from corpora.titan_v import needs_archive
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering import lowered
 from loopyperf.kernel import load_kernel
 
@@ -80,7 +80,7 @@ registers"""
 @pytest.mark.parametrize("number", WITHIN)
 def test_all_that_a_warp_executes_is_within_fifteen_per_cent(launch, rows, number) -> None:
     unit, sizes = pickle.loads(rows[number]["kernel"]), rows[number]["sizes"]
-    graphs = kernel_graphs(load_kernel(unit), sizes, Typical({}))
+    graphs = kernel_profile(load_kernel(unit), sizes, Typical({})).graph
     example = graphs.launches[0].representative.example
     group = tuple(example.groups.get(axis, 0) for axis in range(3))
     tally = launch(unit, "sm_90", FAST_MATH).run(sizes, group, example.number, decide=around_calls)

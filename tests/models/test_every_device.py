@@ -73,7 +73,7 @@ def integers() -> lp.TranslationUnit:
 )  # fmt: skip
 def test_every_model_answers_for_every_device(make: Callable[[], lp.TranslationUnit]) -> None:
     unit = make()
-    graphs = cache(lambda lanes: lpp.instruction_graph(unit, warp_size=lanes, n=N))
+    graphs = cache(lambda lanes: lpp.kernel_profile(unit, warp_size=lanes, n=N))
     for slug in SLUGS:
         device = lpp.load_device(slug)
         kernel = TimedKernel(graphs(device.warp_size), device)

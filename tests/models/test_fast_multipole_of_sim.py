@@ -15,7 +15,7 @@ STEPS = ((), ("vecpack",), ("vecpack", "rsqrt"), ("vecpack", "rsqrt", "shmem"), 
 
 @cache
 def analysis(step: tuple[str, ...]) -> Analysis:
-    graphs = lpp.instruction_graph(fast_multipole(frozenset(step)), leaves=256)
+    graphs = lpp.kernel_profile(fast_multipole(frozenset(step)), leaves=256)
     return LaunchInputs(TimedKernel(graphs, C2050).launches[0]).analysis
 
 

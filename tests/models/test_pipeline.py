@@ -228,7 +228,7 @@ def test_registers_are_those_of_the_device() -> None:
         target=lp.PyOpenCLTarget(),
     )
     unit = lp.split_iname(unit, "i", 768, outer_tag="g.0", inner_tag="l.0")
-    graphs = lpp.instruction_graph(unit, n=768)
+    graphs = lpp.kernel_profile(unit, n=768)
     fermi, volta = (
         TimedKernel(graphs, lpp.load_device(name)).launches[0].compiled.registers for name in ("tesla-c2050", "v100")
     )

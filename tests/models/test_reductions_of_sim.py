@@ -20,7 +20,7 @@ CASES = pytest.mark.parametrize(("group", "n"), [(128, 2**22), (256, 2**24)])
 
 @cache
 def analysis(step: str, group: int, n: int) -> Analysis:
-    graphs = lpp.instruction_graph(reduction(step, group), **STEPS[step].sizes(group, n))
+    graphs = lpp.kernel_profile(reduction(step, group), **STEPS[step].sizes(group, n))
     return LaunchInputs(TimedKernel(graphs, C2050).launches[0]).analysis
 
 

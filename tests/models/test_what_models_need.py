@@ -33,7 +33,7 @@ def without_latencies(device: Device) -> Device:
 
 @cache
 def timed(device: Device) -> TimedKernel:
-    return TimedKernel(lpp.instruction_graph(triangle(), device=device, parameters=SIZE), device)
+    return TimedKernel(lpp.kernel_profile(triangle(), device=device, parameters=SIZE), device)
 
 
 def asked(model: str, device: Device) -> ModelTime:

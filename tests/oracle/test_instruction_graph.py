@@ -34,7 +34,7 @@ def test_tiled_multiplication_has_the_graph_that_one_would_draw() -> None:
     assert mix["load", "b32"] == 16 * (2 + 32)
     assert mix["store", "b32"] == 16 * 2 + 1
     assert (mix["mul", "f32"], mix["add", "f32"], mix["barrier", ""]) == (256, 256, 32)
-    ((kind,),) = [launch.kinds for launch in graph.launches]
+    ((kind,),) = [launch.classes for launch in graph.launches]
     assert (kind.warps, kind.is_uniform) == (16 * 16 * 8, True)
     # The sum uses that of the pass before, and in the first pass of a tile the last one of the tile before.
     carried = {(edge.distance[0], str(edge.passes[1])) for edge in graph.edges if edge.source == edge.target}
@@ -56,7 +56,7 @@ def test_a_device_says_how_many_lanes_a_warp_has(device: str | None, warps: int)
     described = None if device is None else lpp.load_device(device)
     by_description = lpp.instruction_graph(multiplication(), n=256, device=described)
     for graph in (by_name, by_description):
-        assert [kind.warps for launch in graph.launches for kind in launch.kinds] == [16 * 16 * warps]
+        assert [kind.warps for launch in graph.launches for kind in launch.classes] == [16 * 16 * warps]
 
 
 def test_each_pass_can_be_left_out() -> None:
@@ -75,7 +75,7 @@ def test_graphs_of_boundary_tiles_are_kinds_of_their_own() -> None:
     unit = lp.make_kernel("{[i]: 0<=i<n}", "b[i] = if(i < 90, 2*a[i], 0)", arguments, lang_version=(2018, 2))
     graph = lpp.instruction_graph(lp.split_iname(unit, "i", 16, outer_tag="g.0", inner_tag="l.0"), n=100)
     (launch,) = graph.launches
-    executed = {kind.warps: kind.graph.mix().get(("load", "b32"), 0) for kind in launch.kinds}
+    executed = {kind.warps: kind.graph.mix().get(("load", "b32"), 0) for kind in launch.classes}
     assert executed == {6: 1, 1: 0}
 
 
@@ -83,7 +83,7 @@ def test_graphs_can_be_pickled() -> None:
     graph = lpp.instruction_graph(multiplication(), n=64)
     again = pickle.loads(pickle.dumps(graph))
     assert (again.instructions, again.edges) == (graph.instructions, graph.edges)
-    assert again.launches[0].kinds[0].warps == graph.launches[0].kinds[0].warps
+    assert again.launches[0].classes[0].warps == graph.launches[0].classes[0].warps
 
 
 def sparse_rows() -> lp.TranslationUnit:
@@ -114,7 +114,7 @@ def test_values_that_bound_a_loop_are_no_part_of_the_shape_of_groups() -> None:
     unit = lp.split_iname(sparse_rows(), "i", 32, outer_tag="g.0", inner_tag="l.0")
     graph = lpp.instruction_graph(unit, n=128, typical={"s": 0, "e": 27})
     (launch,) = graph.launches
-    assert (launch.groups, [kind.warps for kind in launch.kinds]) == (4, [4])
+    assert (launch.groups, [kind.warps for kind in launch.classes]) == (4, [4])
     assert graph.mix()["add", "f32"] == 27  # of each warp
 
 

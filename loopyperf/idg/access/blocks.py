@@ -17,7 +17,9 @@ class Touched:
     """What is touched of an array."""
 
     sectors: Fraction = Fraction(0)
+    """of 32 bytes"""
     lines: Fraction = Fraction(0)
+    """of 128 bytes"""
 
     def times(self, number: int | Fraction) -> "Touched":
         """Return so many times as much."""

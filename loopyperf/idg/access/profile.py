@@ -95,7 +95,7 @@ class AccessPattern:
         for activity in self.passes.activities:
             for addresses, number in self._happening(activity):
                 found[self._access(activity.lanes, addresses)] += number
-        return AccessProfile(found)
+        return AccessProfile(dict(found))
 
     def _happening(self, activity: Activity) -> Iterator[tuple[Integers, int]]:
         """Yield the addresses of each lane, up to whole lines, and in how many passes they are those."""

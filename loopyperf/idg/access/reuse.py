@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from loopyperf.idg.access.blocks import Touched
+from loopyperf.idg.access.footprints import Part, StatementLoop, Window, WorkingSets, middle
 from loopyperf.idg.access.sectors import LINE
-from loopyperf.idg.access.working_sets import Part, Window, WorkingSets, middle
-from loopyperf.idg.warps.nest import Nest, Statement
 
 PASSES = LINE // 4 + 1
 """over which new lines are counted: so many that one which moves on by elements comes to a new line"""
@@ -43,12 +42,12 @@ class Cache:
 
     def fetched(self, window: Window) -> ByArray:
         """Return array -> what the cache fetches of it while the launch runs in *window*, which it begins empty."""
-        nest = self.sets.program.nest
-        return self._touched(nest, window) if self.held(window) == 1 else self._body(nest, window)
+        program = self.sets.program
+        return self._touched(program, window) if self.held(window) == 1 else self._body(program, window)
 
     def held(self, window: Window) -> Fraction:
         """Return the part of all that the launch touches in *window* that the cache holds."""
-        return self._held(self.sets.touched(self.sets.program.nest, window))
+        return self._held(self.sets.touched(self.sets.program, window))
 
     def _touched(self, part: Part, window: Window, array: str | None = None) -> ByArray:
         return self.sets.touched(part, window, array, self.kind)
@@ -59,19 +58,19 @@ class Cache:
         share = Fraction(self.capacity) / needed if needed else Fraction(1)
         return min(share, Fraction(1)).limit_denominator(PARTS)
 
-    def _body(self, nest: Nest, window: Window) -> ByArray:
-        """Return what is fetched in one pass of *nest*: by what is in it one after the other."""
-        parts = list(_parts(nest))
-        whole, everything = self._touched(nest, window), self.sets.touched(nest, window)
+    def _body(self, loop: StatementLoop, window: Window) -> ByArray:
+        """Return what is fetched in one pass of *loop*: by what is in it one after the other."""
+        parts = list(_parts(loop))
+        whole, everything = self._touched(loop, window), self.sets.touched(loop, window)
         touched = [self._touched(part, window) for part in parts]
         needed = [self.sets.touched(part, window) for part in parts]
         fetched: list[ByArray] = []
         latest: dict[str, int] = {}
         for number, part in enumerate(parts):
-            found = dict(self._loop(part, window) if isinstance(part, Nest) else touched[number])
+            found = dict(self._loop(part, window) if isinstance(part, StatementLoop) else touched[number])
             for array in found:
                 if (before := latest.get(array)) is not None:
-                    both = self._touched([*_items(parts[before]), *_items(part)], window, array)[array]
+                    both = self._touched([*_statements(parts[before]), *_statements(part)], window, array)[array]
                     held = self._held(_at_most(_sum(needed[before : number + 1]), everything))
                     more = (both - touched[before][array]).at_least(Touched())
                     found[array] = more.times(held) + found[array].times(1 - held)
@@ -79,7 +78,7 @@ class Cache:
             fetched.append(found)
         return _at_least(_sum(fetched), whole)
 
-    def _loop(self, loop: Nest, window: Window) -> ByArray:
+    def _loop(self, loop: StatementLoop, window: Window) -> ByArray:
         whole, values = self._touched(loop, window), self.sets.values(loop, window)
         in_all = self._held(self.sets.touched(loop, window))
         if in_all == 1 or not values:
@@ -100,11 +99,11 @@ class Cache:
         return _at_least(_sum(fetched), whole)
 
 
-def _parts(nest: Nest) -> Iterator[Part]:
-    """Yield what is in *nest* in its order: each loop, and the statements between two of them together."""
-    between: list[Statement] = []
-    for item in nest.body:
-        if isinstance(item, Statement):
+def _parts(loop: StatementLoop) -> Iterator[Part]:
+    """Yield what is in *loop* in its order: each loop, and the statements between two of them together."""
+    between: list[int] = []
+    for item in loop.body:
+        if isinstance(item, int):
             between.append(item)
             continue
         if between:
@@ -115,8 +114,8 @@ def _parts(nest: Nest) -> Iterator[Part]:
         yield between
 
 
-def _items(part: Part) -> Sequence[Nest | Statement]:
-    return [part] if isinstance(part, Nest) else part
+def _statements(part: Part) -> Sequence[int]:
+    return part.statements if isinstance(part, StatementLoop) else part
 
 
 def _times(parts: ByArray, number: int | Fraction) -> ByArray:

@@ -108,7 +108,7 @@ class Cells:
             operands=tuple(operands),
             array=array,
             is_write=is_write,
-            place=self.program.places[id(statement)],
+            place=self.program.places[statement.number],
             variables=tuple(nest.iname for nest in statement.loops),
             values=run.values,
             index=affine,

@@ -6,7 +6,7 @@ from loopyperf.counts.execution import Site
 from loopyperf.counts.item import MemorySpace
 from loopyperf.counts.loaded_strides import ask_length, scaled_by_data
 from loopyperf.counts.stride_classes import STRIDE_CLASSES
-from loopyperf.errors import GraphError, UncountableError
+from loopyperf.errors import UncountableError
 from loopyperf.idg.access import AccessPattern, access_pattern, pattern_of_copy
 from loopyperf.idg.access.gathers import lane_axes_of_data
 from loopyperf.idg.construction.drafts import Draft
@@ -59,13 +59,3 @@ def copied_pattern(executed: Executed, source: Idg, graph: Idg, number: int) -> 
             "them"
         )
     return pattern_of_copy(pattern, instruction.address, numbers, instruction.bits)
-
-
-def checked_access(graph: Idg, number: int) -> int:
-    """Return the place in the program of the access that *number* of *graph* is; raises :class:`GraphError`."""
-    if not 0 <= number < len(graph.instructions):
-        raise GraphError(f"the graph has instructions 0 to {len(graph.instructions) - 1}, received {number}")
-    instruction = graph.instructions[number]
-    if instruction.origin is None:
-        raise GraphError(f"instruction {number} ({instruction.kind}) accesses no array: ask for a load or a store")
-    return instruction.origin

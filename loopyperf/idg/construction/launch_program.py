@@ -46,8 +46,8 @@ class LaunchProgram:
                 first = len(self.translator.drafts)
                 with naming(item):
                     self.translator.translate(item)
-                self.of_statement[id(item)] = range(first, len(self.translator.drafts))
-                self.places[id(item)] = (*around, place)
+                self.of_statement[item.number] = range(first, len(self.translator.drafts))
+                self.places[item.number] = (*around, place)
 
     @cached_property
     def bounding(self) -> frozenset[int]:

@@ -37,7 +37,7 @@ def warp_graph(executed: Executed) -> Idg:
 def _body(executed: Executed, nest: Nest, loops: tuple[Nest, ...]) -> Iterator[Item]:
     for item in nest.body:
         if isinstance(item, Statement):
-            places = executed.program.of_statement[id(item)]
+            places = executed.program.of_statement[item.number]
             yield from (executed.numbers[place] for place in places if place in executed.numbers)
         else:
             inside = (*loops, item)

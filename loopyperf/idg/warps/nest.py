@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from loopy.kernel.data import IlpBaseTag, VectorizeTag
 from loopy.kernel.instruction import InstructionBase
@@ -23,6 +24,8 @@ class Statement:
     """around it, from the outermost on"""
     inames: frozenset[str]
     """those that it runs over, hardware axes included; a vector's is none of them"""
+    number: int
+    """in the order of the program, counted from 0"""
 
     @property
     def name(self) -> str:
@@ -66,6 +69,7 @@ class _Reader:
     def __init__(self, kernel: Kernel, launch: Launch) -> None:
         self.kernel, self.launch = kernel, launch
         self.barriers = iter(launch.barriers)
+        self.numbers = count()
         self.guards: dict[tuple[str, int], list[Guard]] = {}
         for guard in guards(kernel, launch):
             depth = sum(kernel.hardware_axis(name) is None for name in guard.inames - launch.host_inames)
@@ -84,7 +88,7 @@ class _Reader:
                 self._add_instruction(nest, self.kernel.loopy_kernel.id_to_insn[item.insn_id], loops)
             elif isinstance(item, BarrierItem) and item.synchronization_kind == "local":
                 barrier = next(self.barriers)
-                nest.body.append(Statement(barrier, loops, barrier.inames | barrier.groups))
+                self._append(nest, barrier, loops, barrier.inames | barrier.groups)
             place = end
 
     def _add_loop(self, nest: Nest, iname: str, block: Sequence[ScheduleItem], loops: tuple[Nest, ...]) -> None:
@@ -100,7 +104,7 @@ class _Reader:
     def _add_guards(self, nest: Nest, block: Sequence[ScheduleItem], loops: tuple[Nest, ...]) -> None:
         first = next((item.insn_id for item in block if isinstance(item, RunInstruction)), "")
         for guard in self.guards.pop((first, len(loops)), []):
-            nest.body.append(Statement(guard, loops, self.kernel.on_every_lane(self.launch, guard.inames)))
+            self._append(nest, guard, loops, self.kernel.on_every_lane(self.launch, guard.inames))
 
     def _add_instruction(self, nest: Nest, instruction: InstructionBase, loops: tuple[Nest, ...]) -> None:
         """Append *instruction*, inside loops of its own over what Loopy writes copies of it for."""
@@ -111,4 +115,9 @@ class _Reader:
                 inner = Nest(iname, is_unrolled=True)
                 nest.body.append(inner)
                 nest, loops = inner, (*loops, inner)
-        nest.body.append(Statement(instruction, loops, self.kernel.on_every_lane(self.launch, frozenset(inames))))
+        self._append(nest, instruction, loops, self.kernel.on_every_lane(self.launch, frozenset(inames)))
+
+    def _append(
+        self, nest: Nest, what: InstructionBase | Barrier | Guard, loops: tuple[Nest, ...], inames: frozenset[str]
+    ) -> None:
+        nest.body.append(Statement(what, loops, inames, next(self.numbers)))

@@ -9,7 +9,7 @@ passes of its loops, so that the line is exact for all sums over instructions.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
+from loopyperf.idg.profile import LaunchProfile
 from loopyperf.models.on_device.dealing import Machines
 from loopyperf.models.on_device.shortened import Light
 
@@ -60,7 +60,7 @@ class Batches:
     """(how many executions of the launch start their groups so, the batches)"""
 
     @classmethod
-    def of(cls, launch: LaunchGraphs, light: Mapping[int, Light]) -> "Batches":
+    def of(cls, launch: LaunchProfile, light: Mapping[int, Light]) -> "Batches":
         """Return the groups of *launch*; *light* are kinds of warps of unequal work -> their light programs."""
         make_ups: list[MakeUp] = []
         ends: list[tuple[int, int, float]] = []

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from loopyperf.device.description import MemoryLevel
 from loopyperf.device.facts import Per
 from loopyperf.idg.access.blocks import Touched
+from loopyperf.idg.access.footprints import FIRST, Window, WorkingSets, working_sets
 from loopyperf.idg.access.reuse import Cache
 from loopyperf.idg.access.sectors import LINE
-from loopyperf.idg.access.working_sets import FIRST, Window, WorkingSets
-from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
+from loopyperf.idg.profile import LaunchProfile
 
 SIDES = (0.25, 0.75)
 """of all groups: those at these places, where those in the middle do not stand for the others"""
@@ -49,7 +49,7 @@ class Way(NamedTuple):
 class CachedGroups:
     """A cache whose size is stated, and the groups of a launch that it serves."""
 
-    launch: LaunchGraphs
+    launch: LaunchProfile
     level: MemoryLevel
     residence: Residence
     mean_of: Mapping[Way, float] = field(default_factory=dict[Way, float])
@@ -64,7 +64,7 @@ class CachedGroups:
     def moved(self, ways: Collection[Way]) -> dict[Way, float]:
         """Return the sectors that it fetches for the loads of a group, and those that it writes for its stores."""
         if self.level.per == Per.CORE:
-            places = [None] if len(self.launch.kinds) == 1 else self._places(1)
+            places = [None] if len(self.launch.classes) == 1 else self._places(1)
             room = self.room / self.residence.on_core
             moved = _mean([neighbours(self.launch, 1, place).moved(room, ways) for place in places])
             return (
@@ -111,12 +111,12 @@ class CachedGroups:
 class Groups:
     """Groups of a launch that are each other's neighbours in its grid."""
 
-    launch: LaunchGraphs
+    launch: LaunchProfile
     along: Mapping[int, range]
     """axis of the grid -> those of it"""
 
     @classmethod
-    def all_of(cls, launch: LaunchGraphs) -> "Groups":
+    def all_of(cls, launch: LaunchProfile) -> "Groups":
         """Return all groups of *launch*."""
         return cls(launch, {axis: range(length) for axis, length in launch.grid.items()})
 
@@ -128,18 +128,18 @@ class Groups:
     @cached_property
     def window(self) -> Window:
         """Return what is looked at of the launch."""
-        return self._sets.window(self.along, self.launch.accessing.host)
+        return self.launch.footprints.window(self.along, self.launch.accessing.host)
 
     @cached_property
     def lines(self) -> Fraction:
         """Return how many lines of all arrays they touch together."""
-        touched = self._sets.touched(self._sets.program.nest, self.window)
+        touched = self._sets.touched(self._sets.program, self.window)
         return sum((each.lines for each in touched.values()), Fraction(0))
 
     def touched(self, way: Way, ways: Collection[Way]) -> float:
         """Return how many sectors they load of an array that they have not stored, or how many they store."""
         kind = FIRST if way.kind == "load" and Way(way.array, "store") in ways else way.kind
-        touched = self._sets.touched(self._sets.program.nest, self.window, way.array, kind)
+        touched = self._sets.touched(self._sets.program, self.window, way.array, kind)
         return float(touched.get(way.array, Touched()).sectors)
 
     def moved(self, room: float, ways: Collection[Way]) -> dict[Way, float]:
@@ -153,7 +153,7 @@ class Groups:
         found = {way: together[way.array] for way in ways if way.array in together}
         if loaded & stored:
             held = cache.held(window)
-            first = self._sets.touched(self._sets.program.nest, window, kind=FIRST)
+            first = self._sets.touched(self._sets.program, window, kind=FIRST)
             apart = {kind: replace(cache, kind=kind).fetched(window) for kind in ("load", "store")}
             for way in (way for way in found if way.array in loaded & stored):
                 each = apart[way.kind].get(way.array, Touched())
@@ -164,10 +164,10 @@ class Groups:
 
     @property
     def _sets(self) -> WorkingSets:
-        return self.launch.representative.working_sets()
+        return working_sets(self.launch.footprints)
 
 
-def neighbours(launch: LaunchGraphs, number: int, place: float | None = None) -> Groups:
+def neighbours(launch: LaunchProfile, number: int, place: float | None = None) -> Groups:
     """Return so many groups or some more, one after the other, by the axes of the grid.
 
     They are about the representative one, in the middle, or at that *place* of all, from 0 to 1. They fill rows: there

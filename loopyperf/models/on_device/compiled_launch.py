@@ -9,7 +9,6 @@ from loopyperf.device.facts import Lanes
 from loopyperf.device.occupancy import Occupancy, occupancy
 from loopyperf.device.quantity import Substitute
 from loopyperf.errors import MissingNumberError, OccupancyError, UncountableError
-from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering import OF_GPUS, Placement, PrivateArray, lowered, private_arrays_of
 from loopyperf.idg.lowering.early_loads import with_early_loads
@@ -18,6 +17,7 @@ from loopyperf.idg.lowering.functions import exponent_of, is_described, sequence
 from loopyperf.idg.lowering.register_pressure import with_few_registers
 from loopyperf.idg.lowering.spilling import with_spills
 from loopyperf.idg.metrics.registers import NVIDIA, RegisterFile, Registers, estimated_registers
+from loopyperf.idg.profile import LaunchProfile
 from loopyperf.idg.program import Instruction
 from loopyperf.pipeline.execution import Execution, execution_on
 
@@ -43,7 +43,7 @@ class CompiledLaunch:
 
 
 def compiled(
-    launch: LaunchGraphs, device: Device, placement: Placement, concurrent_groups: int | None = None
+    launch: LaunchProfile, device: Device, placement: Placement, concurrent_groups: int | None = None
 ) -> CompiledLaunch:
     """Return what the compiler makes of *launch* for *device*.
 
@@ -53,7 +53,7 @@ def compiled(
     if launch.local_memory is None:
         raise UncountableError(f"how much local memory {launch.name} takes depends on a parameter")
     capability, file = _capability(device), _register_file(device)
-    arrays = private_arrays_of((kind.graph for kind in launch.kinds), capability, file.most)
+    arrays = private_arrays_of((kind.graph for kind in launch.classes), capability, file.most)
     in_memory = frozenset(each.name for each in arrays if each.is_in_memory_by(placement))
     unsure = {each.name: each for each in arrays if each.is_unsure}
 
@@ -63,7 +63,7 @@ def compiled(
     described = _described(device)
     leave_out = OF_GPUS if device.lanes == Lanes.IN_TURN else frozenset[str]()
     graphs = [
-        lowered(each.graph, leave_out, capability, in_memory=in_memory, described=described) for each in launch.kinds
+        lowered(each.graph, leave_out, capability, in_memory=in_memory, described=described) for each in launch.classes
     ]
     ordered = [_ordered(graph, estimated) for graph in graphs]
     found = [each for _, each, _ in ordered]
@@ -78,7 +78,7 @@ def compiled(
     pairs = enumerate(zip(with_stacks, ordered, strict=True))
     machine = {kind: with_early_loads(graph, registers=left) for kind, ((graph, _), (_, _, left)) in pairs}
     assumed = list(_assumed(unsure, in_memory, max(nbytes for _, nbytes in with_stacks)))
-    instructions = [each for kind in launch.kinds for each in kind.graph.instructions]
+    instructions = [each for kind in launch.classes for each in kind.graph.instructions]
     if not leave_out:
         made = [each for each in instructions if not is_described(each, described)]
         assumed += _of_sequences(device, made, capability)

@@ -40,7 +40,7 @@ def kernel_time(kernel: TimedKernel, rows_of: Rows, notes_of: Notes, sees: Colle
     if (overhead := device.launch_overhead) is None:
         notes.append(f"what a launch costs on {device.slug} is not described: taken as nothing")
     else:
-        for launch in kernel.graphs.launches:
+        for launch in kernel.profile.launches:
             cost = launch.times * overhead
             stated += cost
             rows.append(Row(LAUNCHES, f"launch of {launch.name}", launch.times, overhead, cost))

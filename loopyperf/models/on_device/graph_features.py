@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from math import log, log1p
 
 from loopyperf.idg.access.sectors import SECTOR
-from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.metrics import ilp, mlp
+from loopyperf.idg.profile import KernelProfile, LaunchProfile
 from loopyperf.idg.program import Instruction
 from loopyperf.models.features import Features
 from loopyperf.models.on_device.demand import MEMORY, is_floating_point, is_memory
@@ -38,14 +38,14 @@ class WarpProgram:
 class LaunchPrograms:
     """A launch with a program for each kind of its warps."""
 
-    launch: LaunchGraphs
+    launch: LaunchProfile
     programs: tuple[WarpProgram, ...]
 
     @classmethod
-    def lowered(cls, launch: LaunchGraphs) -> "LaunchPrograms":
+    def lowered(cls, launch: LaunchProfile) -> "LaunchPrograms":
         """Return the programs of *launch* as the compiler makes them for no device in particular."""
-        warps = sum(kind.warps for kind in launch.kinds)
-        graphs = [(kind, lowered(kind.graph)) for kind in launch.kinds]
+        warps = sum(kind.warps for kind in launch.classes)
+        graphs = [(kind, lowered(kind.graph)) for kind in launch.classes]
         return cls(
             launch, tuple(WarpProgram(graph, WarpAccesses(kind, graph), kind.warps / warps) for kind, graph in graphs)
         )
@@ -85,9 +85,9 @@ def graph_features(launches: Iterable[LaunchPrograms]) -> Features:
     return Features(told, amounts)
 
 
-def launches_of(graphs: KernelIdg) -> tuple[LaunchPrograms, ...]:
+def launches_of(profile: KernelProfile) -> tuple[LaunchPrograms, ...]:
     """Return the launches of *graphs* that execute anything, lowered for no device in particular."""
-    return tuple(LaunchPrograms.lowered(launch) for launch in graphs.launches if launch.kinds)
+    return tuple(LaunchPrograms.lowered(launch) for launch in profile.launches if launch.classes)
 
 
 def counted_features(counts: Mapping[str, float], groups: int) -> Features:
@@ -147,7 +147,7 @@ def _sectors(accesses: WarpAccesses, place: int, _: Instruction) -> float:
 
 def _over_fewest(accesses: WarpAccesses, place: int, instruction: Instruction) -> float:
     """Return the sectors over those of a full warp for neighbouring elements."""
-    lanes = accesses.kind.example.size
+    lanes = accesses.warps.example.size
     return _sectors(accesses, place, instruction) / (lanes * instruction.bits / 8 / SECTOR)
 
 

@@ -32,7 +32,7 @@ def pipeline_shares(kernel: TimedKernel) -> Busy:
         for column, source, busy in _of_core(launch, of_warp):
             sources = found.setdefault(column, {})
             sources[source] = sources.get(source, 0.0) + busy / kernel.device.needed("clock")
-    found[LAUNCHES] = {f"launch of {each.name}": float(each.times) for each in kernel.graphs.launches}
+    found[LAUNCHES] = {f"launch of {each.name}": float(each.times) for each in kernel.profile.launches}
     return found
 
 

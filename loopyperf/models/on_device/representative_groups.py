@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
+from loopyperf.idg.profile import LaunchProfile
 
 MIXED = 8
 """groups that the kinds of warps are dealt out to"""
@@ -11,24 +11,24 @@ ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 """in which these execute: the first ones are to tell of all, too (van der Corput's sequence)"""
 
 
-def dealt_out(launch: LaunchGraphs) -> Iterator[int]:
+def dealt_out(launch: LaunchProfile) -> Iterator[int]:
     """Yield the kinds of the warps of some groups one after the other, each kind as often as it is among all warps.
 
     Kinds that meet barriers another number of times are in groups of their own.
     """
-    if len(launch.kinds) == 1:
+    if len(launch.classes) == 1:
         yield 0
         return
     together: dict[float, list[int]] = {}
-    for number, kind in enumerate(launch.kinds):
+    for number, kind in enumerate(launch.classes):
         barriers = sum(float(each.executions) for each in kind.graph.instructions if each.kind == "barrier")
         together.setdefault(barriers, []).append(number)
-    warps = [[launch.kinds[number].warps for number in kinds] for kinds in together.values()]
+    warps = [[launch.classes[number].warps for number in kinds] for kinds in together.values()]
     size = launch.warps_per_group
     found: list[list[int]] = []
     for kinds, of_kinds, groups in zip(together.values(), warps, shared_out(MIXED, [*map(sum, warps)]), strict=True):
         numbers = shared_out(groups * size, of_kinds)
-        inside = sorted(zip(kinds, numbers, strict=True), key=lambda each: launch.kinds[each[0]].example.number)
+        inside = sorted(zip(kinds, numbers, strict=True), key=lambda each: launch.classes[each[0]].example.number)
         slots = [kind for kind, number in inside for _ in range(number)]
         found += [slots[group::groups] for group in range(groups)]
     yield from chain.from_iterable(found[place] for place in ORDER)

@@ -152,7 +152,7 @@ def roofline_of(kernel: TimedKernel, sizes: Mapping[str, Any], typical: Mapping[
     launches = tuple(_under_roofs(launch, roofs, bandwidths) for launch in kernel.launches)
     missing = (f"{name} is not described: there is no such roof" for name in roofs.missing)
     notes = [*missing, *kernel.notes_for(())]
-    stated, name, slug = dict(typical or {}), kernel.graphs.kernel, kernel.device.slug
+    stated, name, slug = dict(typical or {}), kernel.profile.kernel, kernel.device.slug
     return Roofline(name, dict(sizes), slug, bandwidths, peaks, launches, tuple(notes), stated)
 
 

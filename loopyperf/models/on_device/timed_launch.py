@@ -21,9 +21,9 @@ from loopyperf.device.facts import Per
 from loopyperf.device.lambdas import Lambdas
 from loopyperf.device.substitutes import completed
 from loopyperf.idg.access.private_reuse import StackReuse
-from loopyperf.idg.construction.kernel_graphs import KernelIdg, LaunchGraphs
 from loopyperf.idg.graph import Idg
 from loopyperf.idg.lowering import Placement, PrivateArray
+from loopyperf.idg.profile import KernelProfile, LaunchProfile
 from loopyperf.idg.program import Instruction
 from loopyperf.idg.unrolling import runs_of_all
 from loopyperf.models.aspects import ASPECTS, Aspect
@@ -49,7 +49,7 @@ PLACES: Mapping[Placement, bool] = {"registers": False, "private memory": True}
 class TimedKernel:
     """The launches of a kernel on a device, in the order of the program."""
 
-    graphs: KernelIdg
+    profile: KernelProfile
     device: Device
     concurrent_groups: int | None = None
     """groups that reside on a core at once, as if something else took the rest of the room; None for all that fit"""
@@ -64,8 +64,8 @@ class TimedKernel:
         :class:`OccupancyError` for a group that fits on no core, or for more concurrent groups than do; also
         :class:`ParameterError` for sizes at which addresses are more than can be numbered.
         """
-        executed = [launch for launch in self.graphs.launches if launch.kinds]
-        with numbered(self.graphs.sizes):
+        executed = [launch for launch in self.profile.launches if launch.classes]
+        with numbered(self.profile.sizes):
             return tuple(TimedLaunch(each, self.device, self.concurrent_groups, self.placement) for each in executed)
 
     @property
@@ -99,7 +99,7 @@ class TimedLaunch:
 
     def __init__(
         self,
-        launch: LaunchGraphs,
+        launch: LaunchProfile,
         device: Device,
         concurrent_groups: int | None = None,
         placement: Placement = "likelier",
@@ -129,14 +129,14 @@ class TimedLaunch:
             *launch.assumed,
             *self.compiled.assumed,
             *(assumption for each in self.accesses.values() for assumption in each.assumed),
-            *launch.representative.working_sets().assumed,
+            *launch.footprints.assumed,
         )
 
     # {{{ how far accesses go, and how long instructions take
 
     def _light(self) -> Iterator[tuple[int, Light]]:
         """Yield the kinds of warps of unequal work, each with its light program, if groups differ."""
-        kinds = self.launch.kinds
+        kinds = self.launch.classes
         for kind, each in enumerate(kinds if not self.launch.dispatch.is_uniform else ()):
             found = light(self.compiled.machine[kind], len(kinds) + kind, each.unequal_loops)
             if found is not None:
@@ -171,8 +171,9 @@ class TimedLaunch:
         launch, device = self.launch, self.device
         at_once = min(self.execution.concurrent_groups, self.execution.total_groups)
         self.residence = Residence(at_once, min(launch.groups, at_once * device.needed("cores")))
-        kinds = len(launch.kinds)
-        self.accesses = {kind: WarpAccesses(launch.kinds[kind], graph) for kind, graph in self.compiled.machine.items()}
+        kinds = len(launch.classes)
+        machine = self.compiled.machine
+        self.accesses = {number: WarpAccesses(launch.classes[number], graph) for number, graph in machine.items()}
         self.accesses |= {program: self.accesses[program - kinds] for program in self.machine if program >= kinds}
         """program -> what each of its loads and stores asks of memory"""
         self.served = self._serving()
@@ -186,7 +187,7 @@ class TimedLaunch:
     def _all_timed(self, timing: Timing) -> Programs:
         times: dict[Hashable, tuple[Timed, ...]] = {}
         found: dict[int, tuple[tuple[Timed, ...], ...]] = {}
-        kinds = len(self.launch.kinds)
+        kinds = len(self.launch.classes)
         for program, graph in self.machine.items():
             accesses, instructions = self.accesses[program], enumerate(graph.instructions)
             found[program] = (
@@ -355,7 +356,7 @@ class TimedLaunch:
 
     def _in_place(self, group: MakeUp) -> Iterator[int]:
         """Yield the programs of the warps of *group*, in the order of their numbers."""
-        kinds = self.launch.kinds
+        kinds = self.launch.classes
         numbers: defaultdict[int, float] = defaultdict(float)
         for program, number in group.items():
             numbers[program % len(kinds)] += number

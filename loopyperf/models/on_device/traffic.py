@@ -12,9 +12,9 @@ from itertools import pairwise
 from loopyperf.device.description import Device
 from loopyperf.device.facts import Per
 from loopyperf.device.memory_lambdas import global_levels
+from loopyperf.idg.access.footprints import FIRST, working_sets
 from loopyperf.idg.access.private_reuse import Moved, StackReuse
-from loopyperf.idg.access.working_sets import FIRST
-from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
+from loopyperf.idg.profile import LaunchProfile
 from loopyperf.models.on_device.cached_groups import CachedGroups, Groups, Residence, Way, neighbours
 
 
@@ -30,7 +30,7 @@ class Served:
 
 
 def levels_that_serve(
-    launch: LaunchGraphs,
+    launch: LaunchProfile,
     device: Device,
     residence: Residence,
     sectors: Mapping[Way, float],
@@ -42,7 +42,7 @@ def levels_that_serve(
 
     A core's cache writes each store on at once, so that a farther one whose size is stated gathers them on its own.
     """
-    sets = launch.representative.working_sets()
+    sets = working_sets(launch.footprints)
     window = neighbours(launch, 1).window
     at_once = {kind: sets.at_once(window, kind) for kind in {way.kind for way in sectors}}
     nearest = global_levels(device)[0].name
@@ -62,18 +62,17 @@ def levels_that_serve(
     return {way: Served(asked[way], waited[way]) for way in sectors}
 
 
-def sectors_touched(launch: LaunchGraphs) -> float:
+def sectors_touched(launch: LaunchProfile) -> float:
     """Return how many sectors of all arrays one execution of *launch* moves at least: fetches, and writes."""
-    representative = launch.representative
-    sets = representative.working_sets()
+    sets = working_sets(launch.footprints)
     everywhere = Groups.all_of(launch).window
-    every, first, stored = (sets.touched(sets.program.nest, everywhere, kind=kind) for kind in (None, FIRST, "store"))
+    every, first, stored = (sets.touched(sets.program, everywhere, kind=kind) for kind in (None, FIRST, "store"))
     once = sum(each.sectors for array, each in every.items() if array not in first)
     return float(once + sum(each.sectors + stored[array].sectors for array, each in first.items()))
 
 
 def levels_that_serve_stacks(
-    launch: LaunchGraphs, device: Device, residence: Residence, stacks: Sequence[StackReuse]
+    launch: LaunchProfile, device: Device, residence: Residence, stacks: Sequence[StackReuse]
 ) -> dict[str, Served]:
     """Return ``"load"`` and ``"store"`` -> how far accesses of private memory go, given those of warps of each kind.
 

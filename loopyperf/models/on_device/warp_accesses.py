@@ -1,11 +1,14 @@
 """What the loads and stores of a machine graph ask of memory."""
 
-from loopyperf.assumptions import Assumption
+from collections.abc import Iterator
+from itertools import chain
+
+from loopyperf.assumptions import Assumed
 from loopyperf.counts.item import MemorySpace
 from loopyperf.idg.access.private_stack import private_access
 from loopyperf.idg.access.profile import Quantity
-from loopyperf.idg.construction.kernel_graphs import WarpKind
 from loopyperf.idg.graph import Idg
+from loopyperf.idg.profile import WarpClass
 from loopyperf.models.on_device.timing import Asked
 from loopyperf.models.on_device.traffic import Way
 
@@ -13,11 +16,24 @@ from loopyperf.models.on_device.traffic import Way
 class WarpAccesses:
     """What the loads and stores of a machine graph ask of memory, each time that they are executed, on average."""
 
-    def __init__(self, kind: WarpKind, graph: Idg) -> None:
-        self.kind, self.graph = kind, graph
-        self.assumed: dict[Assumption, None] = {}
-        self._sources = {each.origin: place for place, each in enumerate(kind.graph.instructions)}
-        self._found: dict[tuple[int, Quantity], tuple[int, float]] = {}
+    def __init__(self, warps: WarpClass, graph: Idg) -> None:
+        """Take the machine *graph* of *warps*."""
+        self.warps, self.graph = warps, graph
+        self._found: dict[tuple[int, Quantity], float] = {}
+
+    @property
+    def assumed(self) -> tuple[Assumed, ...]:
+        """Return what was assumed of the addresses of global and local memory that the graph still has."""
+        found = (self.warps.accesses[each] for each in dict.fromkeys(self._origins))
+        return tuple(dict.fromkeys(chain.from_iterable(each.assumed for each in found)))
+
+    @property
+    def _origins(self) -> Iterator[int]:
+        yield from (
+            each.origin
+            for each in self.graph.instructions
+            if each.origin is not None and each.subsystem != MemorySpace.PRIVATE and not each.is_idle
+        )
 
     def sectors(self, number: int) -> float:
         """Return the sectors of global memory that instruction *number* asks for."""
@@ -37,7 +53,7 @@ class WarpAccesses:
         if instruction.subsystem != MemorySpace.PRIVATE:
             return Asked(self.sectors(number), self.lines(number))
         # Lines of stacks are moved whole: groups of 6 and 12 lanes take as long as full warps (docs/pipeline.md).
-        access = private_access(instruction.reference, self.kind.example.size)
+        access = private_access(instruction.reference, self.warps.example.size)
         return Asked(access.sectors, access.lines)
 
     @property
@@ -55,11 +71,7 @@ class WarpAccesses:
         instruction = self.graph.instructions[number]
         origin = instruction.origin
         assert origin is not None
+        source = self.warps.accesses[origin]
         if (origin, quantity) not in self._found:
-            source = self._sources[origin]
-            pattern = self.kind.access(source)
-            self.assumed.update(dict.fromkeys(pattern.assumptions))
-            bits = self.kind.graph.instructions[source].bits
-            self._found[origin, quantity] = bits, float(pattern.profile.mean(quantity))
-        bits, mean = self._found[origin, quantity]
-        return mean * instruction.bits / bits
+            self._found[origin, quantity] = float(source.known.mean(quantity))
+        return self._found[origin, quantity] * instruction.bits / source.bits

@@ -7,26 +7,26 @@ import pytest
 from idg.patterns import flat, written
 
 from loopyperf.counts.typical import Typical
+from loopyperf.idg.access.footprints import Window, WorkingSets, working_sets
 from loopyperf.idg.access.reuse import Cache
-from loopyperf.idg.access.working_sets import Window, WorkingSets
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.kernel import Kernel
 
 LINE = 128
 
 
 def sets_of(kernel: Kernel, sizes: Mapping[str, int] | None = None) -> WorkingSets:
-    (launch,) = kernel_graphs(kernel, sizes or {}, Typical({})).launches
-    return launch.representative.working_sets()
+    (launch,) = kernel_profile(kernel, sizes or {}, Typical({})).launches
+    return working_sets(launch.footprints)
 
 
 def lines(sets: WorkingSets, window: Window) -> dict[str, int]:
-    return {array: int(each.lines) for array, each in sets.touched(sets.program.nest, window).items()}
+    return {array: int(each.lines) for array, each in sets.touched(sets.program, window).items()}
 
 
 def fetched(sets: WorkingSets, lines_of_cache: int, groups: range | None = None) -> dict[str, int]:
     """Return array -> the lines that a cache of so many lines fetches for *groups*, all if there is one."""
-    window = sets.window({0: groups} if groups else {}, {})
+    window = sets.footprints.window({0: groups} if groups else {}, {})
     return {array: int(each.lines) for array, each in Cache(sets, lines_of_cache * LINE).fetched(window).items()}
 
 
@@ -66,15 +66,15 @@ def product() -> WorkingSets:
 
 def test_groups_touch_rows_and_columns_of_matrices(product: WorkingSets) -> None:
     # Rows have 256 bytes: 2 lines. A group reads a row of a, half of each row of b, writes half a row.
-    one = product.window({0: range(1), 1: range(1)}, {})
+    one = product.footprints.window({0: range(1), 1: range(1)}, {})
     assert lines(product, one) == {"a": 2, "b": 64, "c": 1}
-    two = product.window({0: range(2), 1: range(1)}, {})
+    two = product.footprints.window({0: range(2), 1: range(1)}, {})
     assert lines(product, two) == {"a": 2, "b": 128, "c": 2}
-    assert lines(product, product.window({}, {})) == {"a": 128, "b": 128, "c": 128}
+    assert lines(product, product.footprints.window({}, {})) == {"a": 128, "b": 128, "c": 128}
 
 
 def test_what_is_reused_in_the_next_pass_needs_little_room(product: WorkingSets) -> None:
-    one = product.window({0: range(1), 1: range(1)}, {})
+    one = product.footprints.window({0: range(1), 1: range(1)}, {})
     # Two passes of k touch a line of a, or one and the next, and 2 of b: a line of a serves 32 passes.
     found = Cache(product, 4 * LINE).fetched(one)
     assert (round(found["a"].lines), round(found["b"].lines)) == (3, 64)
@@ -87,7 +87,7 @@ def test_what_data_tells_is_taken_to_be_elsewhere_each_time() -> None:
     index = flat("m", np.int32)
     kernel = written("{[k,l]: 0<=k<10 and 0<=l<32}", "out[k,l] = a[m[32*k + l]]", flat("a"), index, tags={"l": "l.0"})
     sets = sets_of(kernel)
-    assert sets.touched(sets.program.nest, {})["a"].sectors == 320
+    assert sets.touched(sets.program, {})["a"].sectors == 320
 
 
 def test_an_index_that_a_condition_chooses_is_one_of_its_branches() -> None:

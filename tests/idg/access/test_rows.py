@@ -9,7 +9,8 @@ import pytest
 from idg.patterns import flat
 
 import loopyperf as lpp
-from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
+from loopyperf.idg.access.footprints import working_sets
+from loopyperf.idg.profile import LaunchProfile
 
 SECTOR, LANES = 32, 32
 ROWS = 1024
@@ -132,17 +133,17 @@ def by_warps() -> lp.TranslationUnit:
     return lp.tag_inames(unit, {"i": "g.0", "lane": "l.0"})
 
 
-def launch(unit: lp.TranslationUnit, **typical: int) -> LaunchGraphs:
+def launch(unit: lp.TranslationUnit, **typical: int) -> LaunchProfile:
     (found,) = lpp.instruction_graph(unit, n=ROWS, typical=typical).launches
     return found
 
 
-def mean_sectors(found: LaunchGraphs, array: str) -> float:
+def mean_sectors(found: LaunchProfile, array: str) -> float:
     """Return the sectors of one execution of the one load of *array*."""
     kind = found.representative
     references = [(number, each.reference) for number, each in enumerate(kind.graph.instructions)]
     (number,) = (number for number, reference in references if reference is not None and reference.array == array)
-    return float(kind.access(number).profile.mean("sectors"))
+    return float(kind.access(number).mean("sectors"))
 
 
 LANE_PER_ROW = {"bounds": by_bounds, "length": by_length, "columns in a variable": by_gathered_columns}
@@ -188,8 +189,8 @@ def test_lanes_of_a_row_lie_together(length: int) -> None:
 def test_a_launch_touches_every_element_of_its_rows(
     build: Callable[[], lp.TranslationUnit], keyword: str, length: int
 ) -> None:
-    sets = launch(build(), **{keyword: length}).representative.working_sets()
-    whole = sets.touched(sets.program.nest, {})
+    sets = working_sets(launch(build(), **{keyword: length}).footprints)
+    whole = sets.touched(sets.program, {})
     assert whole["a"] == whole["column"]
     assert whole["a"].sectors == ROWS * length * ELEMENT / SECTOR
     # A random gather: another sector for every element.
@@ -198,20 +199,20 @@ def test_a_launch_touches_every_element_of_its_rows(
 
 def test_a_pass_of_a_group_touches_an_element_of_each_row() -> None:
     length = 27
-    sets = launch(by_bounds(), j=length).representative.working_sets()
-    window = {**sets.window({0: range(3, 4)}, {}), "j": range(5, 6)}
+    sets = working_sets(launch(by_bounds(), j=length).footprints)
+    window = {**sets.footprints.window({0: range(3, 4)}, {}), "j": range(5, 6)}
     rows = range(3 * 128, 4 * 128)
-    assert sets.touched(sets.program.nest, window)["a"].sectors == sectors([row * length + 5 for row in rows])
+    assert sets.touched(sets.program, window)["a"].sectors == sectors([row * length + 5 for row in rows])
 
 
 def test_no_more_is_touched_than_the_whole_array() -> None:
     unit = by_bounds()
     kernel = unit.default_entrypoint
     short = [arg.copy(shape=(64,)) if arg.name in ("a", "x") else arg for arg in kernel.args]
-    sets = launch(unit.with_kernel(kernel.copy(args=short)), j=27).representative.working_sets()
-    whole = sets.touched(sets.program.nest, {})
+    sets = working_sets(launch(unit.with_kernel(kernel.copy(args=short)), j=27).footprints)
+    whole = sets.touched(sets.program, {})
     assert (whole["a"].sectors, whole["x"].sectors) == (64 * ELEMENT / SECTOR, 64 * ELEMENT / SECTOR)
-    assert [sentence for sentence in sets.assumed if "'x'" in sentence] == []
+    assert [sentence for sentence in sets.footprints.assumed if "'x'" in sentence] == []
 
 
 @pytest.mark.parametrize(("spare", "is_said"), [(-1, True), (0, False), (1, False), (10**6, False)])
@@ -249,9 +250,9 @@ def by_order() -> lp.TranslationUnit:
 def test_rows_in_an_order_that_is_loaded_lie_apart() -> None:
     found = launch(lp.add_dtypes(by_order(), {"order": np.int32}), length=6)
     assert mean_sectors(found, "a") == LANES
-    sets = found.representative.working_sets()
+    sets = working_sets(found.footprints)
     # 24 bytes that begin at any multiple of 4: one sector at 3 of 8 places, two at the others.
-    assert sets.touched(sets.program.nest, {})["a"].sectors == ROWS * (1 * 3 + 2 * 5) / 8
+    assert sets.touched(sets.program, {})["a"].sectors == ROWS * (1 * 3 + 2 * 5) / 8
 
 
 @pytest.mark.parametrize(

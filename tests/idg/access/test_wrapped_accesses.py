@@ -14,7 +14,7 @@ from idg.patterns import pattern, written
 from pymbolic import evaluate, parse
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import source_launches
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.copies import copied
 from loopyperf.idg.warps.warp import Warp
@@ -79,14 +79,14 @@ def test_wrapped_accesses_touch_the_sectors_of_their_lanes(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(1000 * SEED, 1000 * SEED + ACCESSES // 2))
 def test_copies_of_wrapped_accesses_do_together_what_the_loop_does(seed: int) -> None:
     index, shape = drawn(seed)
-    (launch,) = kernel_graphs(kernel(index, shape), {}, Typical({})).launches
-    kind = launch.representative
+    (launch,) = source_launches(kernel(index, shape), {}, Typical({}))
+    source = launch.graph()
 
     def sectors(graph):
         loads = [place for place, each in enumerate(graph.instructions) if each.kind == "load" and each.reference]
-        return sum(kind.access(place, graph).profile.total("sectors") for place in loads)
+        return sum(launch.access(place, graph=graph).profile.total("sectors") for place in loads)
 
-    whole = sectors(kind.graph)
+    whole = sectors(source)
     for copies in (3, 4, 5):
-        assert sectors(copied(kind.graph, lambda _, copies=copies: copies)) == whole, (index, shape, copies)
-    assert 0 < sectors(lowered(kind.graph)) <= whole, (index, shape)
+        assert sectors(copied(source, lambda _, copies=copies: copies)) == whole, (index, shape, copies)
+    assert 0 < sectors(lowered(source)) <= whole, (index, shape)

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.graph import Idg
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.configuration import Configuration, Limits
@@ -31,8 +31,8 @@ def forms() -> dict[str, Configuration]:
 
 @cache
 def graph(label: str) -> Idg:
-    (launch,) = kernel_graphs(load_kernel(forms()[label].build()), {"leaves": 4}, Typical({})).launches
-    (kind,) = launch.kinds
+    (launch,) = kernel_profile(load_kernel(forms()[label].build()), {"leaves": 4}, Typical({})).launches
+    (kind,) = launch.classes
     return kind.graph
 
 
@@ -85,7 +85,7 @@ def test_a_pair_is_a_root_and_a_division_or_the_reciprocal_of_a_root(label: str)
 
 
 def test_the_lanes_of_a_warp_load_the_same_source() -> None:
-    (kind,) = kernel_graphs(load_kernel(forms()["vecpack"].build()), {"leaves": 4}, Typical({})).launches[0].kinds
+    (kind,) = kernel_profile(load_kernel(forms()["vecpack"].build()), {"leaves": 4}, Typical({})).launches[0].classes
     (place,) = (place for place, each in enumerate(kind.graph.instructions) if each.dtype == "b128")
     # 16 bytes of one sector, whichever source it is.
-    assert {access.sectors for access in kind.access(place).profile.executions} == {1}
+    assert {access.sectors for access in kind.access(place).executions} == {1}

@@ -10,14 +10,14 @@ from machine_code.kernels import n_body, tiled_multiplication
 from machine_code.varied_kernels import bounded_tiles, line_stencil, scaled_sum, small_products, sums_of_rows
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.program import WORK_GROUP, Loop, PassBound
 from loopyperf.kernel import load_kernel
 from test_kernels.finite_difference import finite_difference
 
 
 def loops_of(unit: Any, **sizes: int) -> dict[str, Loop]:
-    graph = kernel_graphs(load_kernel(unit), sizes, Typical({}))
+    graph = kernel_profile(load_kernel(unit), sizes, Typical({})).graph
     return {loop.name: loop for loops in graph.loops_around for loop in loops}
 
 
@@ -88,12 +88,12 @@ def test_a_bound_that_is_one_of_several_constants_names_what_it_depends_on() -> 
 def test_a_kernel_that_visits_nothing_at_a_size_has_an_empty_graph() -> None:
     unit = stores(["[n] -> {[i]: 2 <= i <= n}", "[n, i] -> {[j]: i < j <= n}"], "j:for")
     unit = lp.split_iname(unit, "i", 2, outer_tag="g.0", inner_tag="l.0")
-    assert kernel_graphs(load_kernel(lp.assume(unit, "0 <= n <= 64")), {"n": 0}, Typical({})).executed == 0
+    assert kernel_profile(load_kernel(lp.assume(unit, "0 <= n <= 64")), {"n": 0}, Typical({})).graph.executed == 0
 
 
 @pytest.mark.parametrize(("is_bounded", "number"), [(False, 0), (True, 1)])
 def test_a_bound_that_is_no_multiple_of_the_group_is_tested(is_bounded: bool, number: int) -> None:
-    graph = kernel_graphs(load_kernel(scaled_sum(is_bounded)), {"n": 1024}, Typical({}))
+    graph = kernel_profile(load_kernel(scaled_sum(is_bounded)), {"n": 1024}, Typical({})).graph
     assert {len(each.tests) for each in graph.instructions} == {number}
 
 
@@ -116,7 +116,7 @@ def test_in_the_bulk_of_the_groups_nothing_is_tested() -> None:
     tests = {}
     for slabs in SLABS:
         unit = lp.split_iname(stores(ROWS, ""), "i", 8, outer_tag="g.0", inner_tag="l.0", slabs=slabs)
-        graph = kernel_graphs(load_kernel(unit), {"n": 100}, Typical({}))
+        graph = kernel_profile(load_kernel(unit), {"n": 100}, Typical({})).graph
         (tests[slabs],) = {each.tests for each in graph.instructions if each.kind == "store"}
     assert tests[0, 0]
     assert not tests[0, 1]
@@ -137,7 +137,7 @@ def calls_in_graphs(statements: int, in_loop: str) -> int:
 
     sys.setprofile(count)
     try:
-        kernel_graphs(kernel, {}, Typical({}))
+        kernel_profile(kernel, {}, Typical({}))
     finally:
         sys.setprofile(None)
     return calls

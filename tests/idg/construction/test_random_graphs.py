@@ -16,7 +16,7 @@ from loopyperf.errors import UncountableError
 from loopyperf.idg import Edge, Idg
 from loopyperf.idg.construction.executed import Executed
 from loopyperf.idg.construction.instruction_access import source_pattern
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.construction.launch_program import LaunchProgram, kinds_of_warps
 from loopyperf.idg.construction.warp_graph import warp_graph
 from loopyperf.idg.lowering.contraction import with_fused_multiply_adds
@@ -63,7 +63,7 @@ def test_graphs_execute_what_is_counted_and_what_a_replay_does(description: Rand
             expected = counted(kernel, sizes, WARP)
         except UncountableError:
             reject()
-        assert expected == executed(kernel_graphs(kernel, sizes, Typical({}), WARP)), sizes
+        assert expected == executed(kernel_profile(kernel, sizes, Typical({}), WARP).graph), sizes
     _check_flat_graphs(kernel, description.sizes[len(description.sizes) // 3])
 
 

@@ -11,7 +11,8 @@ from functools import cache
 import pytest
 
 from loopyperf.counts.typical import Typical
-from loopyperf.idg.construction.kernel_graphs import LaunchGraphs, kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
+from loopyperf.idg.profile import LaunchProfile
 from loopyperf.kernel import load_kernel
 from loopyperf.measurement.configuration import Limits
 from loopyperf.measurement.kernel_files import bundled_folder, load_kernel_files
@@ -33,7 +34,7 @@ ADDRESS: Mapping[str, Callable[[int, int], int]] = {
 
 
 @cache
-def launch(step: str) -> LaunchGraphs:
+def launch(step: str) -> LaunchProfile:
     (file,) = (
         each
         for each in load_kernel_files(bundled_folder("test_kernels/optimization_steps"))
@@ -42,13 +43,13 @@ def launch(step: str) -> LaunchGraphs:
     form = next(each for each in file.configurations(LIMITS) if each.label == f"{step}, group {GROUP}")
     smallest = form.sizes[0]
     assert smallest["n"] == 2**16
-    (only,) = kernel_graphs(load_kernel(form.build()), smallest, Typical({})).launches
+    (only,) = kernel_profile(load_kernel(form.build()), smallest, Typical({})).launches
     return only
 
 
 def executed(step: str, kind: str, dtype: str) -> Fraction:
     """Return how many instructions of a kind the warps of all groups execute, for each group."""
-    kinds = launch(step).kinds
+    kinds = launch(step).classes
     found = sum(
         each.warps * instruction.executions
         for each in kinds
@@ -64,7 +65,7 @@ def executed(step: str, kind: str, dtype: str) -> Fraction:
     [("K0", 8), ("K1", 8), ("K2", 8), ("K3", 8), ("K4", 2), ("K5", 2), ("K6", 2)],
 )
 def test_all_warps_meet_at_the_barriers_between_levels(step: str, barriers: int) -> None:
-    for kind in launch(step).kinds:
+    for kind in launch(step).classes:
         assert sum(each.executions for each in kind.graph.instructions if each.kind == "barrier") == barriers
 
 
@@ -86,7 +87,7 @@ def test_what_is_added_while_it_is_fetched_is_added_by_all_warps() -> None:
 @pytest.mark.parametrize("step", ACTIVE)
 def test_banks_are_in_conflict_as_often_as_brute_force_finds(step: str) -> None:
     found = Counter[int]()
-    for kind in launch(step).kinds:
+    for kind in launch(step).classes:
         in_tree = [
             place
             for place, each in enumerate(kind.graph.instructions)
@@ -94,7 +95,7 @@ def test_banks_are_in_conflict_as_often_as_brute_force_finds(step: str) -> None:
         ]
         assert len(in_tree) in (0, 2)
         for place in in_tree:
-            for access, number in kind.access(place).profile.executions.items():
+            for access, number in kind.access(place).executions.items():
                 found[access.wavefronts] += kind.warps * number
     expected = Counter[int]()
     for first in range(0, GROUP, WARP):
@@ -112,5 +113,5 @@ def test_banks_are_in_conflict_as_often_as_brute_force_finds(step: str) -> None:
 def test_each_step_executes_fewer_instructions_for_each_element() -> None:
     # As the source has them, s and subscripts computed wherever they stand. Sim et al.: "the number of instructions was
     # significantly reduced by each optimization".
-    numbers = [sum(each.warps * each.graph.executed for each in launch(f"K{step}").kinds) for step in range(7)]
+    numbers = [sum(each.warps * each.graph.executed for each in launch(f"K{step}").classes) for step in range(7)]
     assert numbers == sorted(set(numbers), reverse=True)

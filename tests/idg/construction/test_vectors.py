@@ -11,7 +11,7 @@ from idg.patterns import flat
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering import lowered, private_arrays
 from loopyperf.idg.metrics.live_values import live_registers
 from loopyperf.kernel import load_kernel
@@ -47,7 +47,7 @@ WIDTHS += [(3, np.float64), (4, np.float64)]
 def sums(width: int, rows: int | str, dtype: type, *, in_vectors: bool = True) -> Idg:
     """Return the source graph of sums of 8 terms of *rows* vectors."""
     unit = kernels.vector_sums(width, rows, 8, dtype=dtype, in_vectors=in_vectors)
-    return kernel_graphs(load_kernel(unit), {"n": 8, "r": 4}, Typical({}))
+    return kernel_profile(load_kernel(unit), {"n": 8, "r": 4}, Typical({})).graph
 
 
 def numbers(graph: Idg, kind: str, array: str) -> float:

@@ -5,7 +5,7 @@ from machine_code.varied_kernels import forces, sums_of_rows
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering.copies import copied
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves
 from loopyperf.idg.lowering.hoisting import without_invariants
@@ -13,7 +13,7 @@ from loopyperf.kernel import load_kernel
 
 
 def source(unit: object, **sizes: int) -> Idg:
-    return without_moves(without_index_arithmetic(kernel_graphs(load_kernel(unit), sizes, Typical({}))))
+    return without_moves(without_index_arithmetic(kernel_profile(load_kernel(unit), sizes, Typical({})).graph))
 
 
 def test_copies_that_follow_a_loop_wait_for_no_pass_that_it_does_not_make() -> None:

@@ -6,7 +6,7 @@ from idg.patterns import flat, unit
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.folding import without_index_arithmetic
 from loopyperf.kernel import load_kernel
@@ -14,7 +14,7 @@ from loopyperf.kernel import load_kernel
 
 def folded(code: str) -> Idg:
     program = lp.tag_inames(unit("{[i,j]: 0<=i<32 and 0<=j<4}", code, flat("a"), flat("out")), {"i": "l.0"})
-    return without_index_arithmetic(kernel_graphs(load_kernel(program), {}, Typical({})))
+    return without_index_arithmetic(kernel_profile(load_kernel(program), {}, Typical({})).graph)
 
 
 def lowered_in_loop(code: str, passes: str) -> Idg:

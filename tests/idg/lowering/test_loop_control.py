@@ -7,7 +7,7 @@ from machine_code.kernels import tiled_multiplication
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.loop_control import with_loop_control
 from loopyperf.idg.lowering.nvcc_unrolling import copies
@@ -15,7 +15,7 @@ from loopyperf.kernel import load_kernel
 
 
 def test_invariants_that_are_computed_again_wait_for_no_earlier_pass() -> None:
-    graph = lowered(kernel_graphs(load_kernel(tiled_multiplication(16)), {"n": 64}, Typical({})))
+    graph = lowered(kernel_profile(load_kernel(tiled_multiplication(16)), {"n": 64}, Typical({})).graph)
     again = {place for place, each in enumerate(graph.instructions) if each.text.startswith("invariant of")}
     # Three in each of the passes with barriers; a pointer or a counter does go on from the pass before.
     assert len(again) == 3

@@ -80,7 +80,7 @@ def test_a_warp_beyond_the_last_work_item_executes_nothing() -> None:
     bounded = "{[i_outer,i_inner]: 0 <= i_outer and 0 <= i_inner < 128 and i_inner + 128*i_outer < n}"
     n = lp.ValueArg("n", np.int32)
     graph = source(bounded, "b[i_inner + 128*i_outer] = 1", flat("b"), n, tags=tags, sizes={"n": 33})
-    kinds_of_warps = graph.launches[0].kinds
+    kinds_of_warps = graph.launches[0].classes
     assert all(kind.graph.idle is None for kind in kinds_of_warps)
 
 
@@ -99,7 +99,7 @@ def test_a_warp_that_only_meets_barriers_is_issued_nothing_else() -> None:
     local = lp.TemporaryVariable("t", np.float32, shape=(64,), address_space=lp.AddressSpace.LOCAL)
     n = lp.ValueArg("n", np.int32)
     graph = source(bounded, code, flat("a"), flat("b"), local, n, tags=tags, sizes={"n": 96})
-    beyond = graph.launches[0].kinds[-1].graph
+    beyond = graph.launches[0].classes[-1].graph
     assert beyond.idle is not None
     assert {each.kind for each in with_predication(beyond).instructions} == {"barrier"}
 
@@ -124,5 +124,5 @@ def test_what_is_asked_around_a_loop_is_not_asked_in_its_passes() -> None:
     code = "out[i] = 1 {id=all}\nfor k\n    c[j] = b[j + 32*k] {dep=all}\nend\nout[i] = 2"
     domain = "{[i,j,k]: 0<=i<128 and 0<=j<32 and 0<=k<5}"
     graph = source(domain, code, flat("b"), flat("c"), flat("out"), tags={"i": "l.0", "j": "l.0"})
-    (working,) = (kind.graph for kind in graph.launches[0].kinds if kind.graph.mix().get(("load", "b32")))
+    (working,) = (kind.graph for kind in graph.launches[0].classes if kind.graph.mix().get(("load", "b32")))
     assert added(working, with_predication(working)) == {"branch": 3}

@@ -6,7 +6,7 @@ from pymbolic import parse, var
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg, Instruction, Loop
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering.private_arrays import Home, Placement, PrivateArray, private_arrays, private_arrays_of
 from loopyperf.idg.program import AT_RUN_TIME, WORK_GROUP, Element, PassBound
 from loopyperf.kernel import load_kernel
@@ -16,7 +16,7 @@ def array(build: kernels.Build) -> PrivateArray:
     """Return the one private array of a kernel."""
     unit = build()
     sizes = {"n": 3} if "n" in unit.default_entrypoint.arg_dict else {}
-    (only,) = private_arrays(kernel_graphs(load_kernel(unit), sizes, Typical({})))
+    (only,) = private_arrays(kernel_profile(load_kernel(unit), sizes, Typical({})).graph)
     return only
 
 

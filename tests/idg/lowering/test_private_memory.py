@@ -7,7 +7,7 @@ from idg.meaning import stored
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.private_memory import with_private_memory
 from loopyperf.kernel import load_kernel
@@ -17,7 +17,7 @@ ALL = {**kernels.REGISTERS, **kernels.PRIVATE_MEMORY}
 
 def graph_of(unit: lp.TranslationUnit) -> Idg:
     sizes = {"n": 3} if "n" in unit.default_entrypoint.arg_dict else {}
-    return kernel_graphs(load_kernel(unit), sizes, Typical({}))
+    return kernel_profile(load_kernel(unit), sizes, Typical({})).graph
 
 
 def executions(graph: Idg, kind: str) -> int:

@@ -10,7 +10,7 @@ import pytest
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
 from loopyperf.idg.access.private_reuse import Moved, StackReuse
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.unrolling import executions, valued
 from loopyperf.kernel import load_kernel
@@ -44,7 +44,7 @@ def simulated(graph: Idg, elements: int) -> Moved:
     "build", [lambda: kernels.accumulated("n", 16, 8), lambda: kernels.accumulated("n", 6, 8, order="k,r")]
 )
 def test_what_moves_is_what_moves_into_and_out_of_a_simulated_cache(build: kernels.Build, elements: int) -> None:
-    graph = lowered(kernel_graphs(load_kernel(build()), {"n": 7}, Typical({})))
+    graph = lowered(kernel_profile(load_kernel(build()), {"n": 7}, Typical({})).graph)
     bits = next(int(each.dtype[1:]) for each in graph.instructions if each.subsystem == "private")
     found, real = StackReuse.of(graph, 32).moved(elements * bits // 32 * LINES), simulated(graph, elements)
     assert found == real
@@ -71,7 +71,7 @@ def test_elements_between_take_what_each_of_them_holds() -> None:
         target=lp.PyOpenCLTarget(),
     )
     unit = lp.split_iname(unit, "i", 64, outer_tag="g.0", inner_tag="l.0")
-    graph = lowered(kernel_graphs(load_kernel(unit), {"n": 128}, Typical({})))
+    graph = lowered(kernel_profile(load_kernel(unit), {"n": 128}, Typical({})).graph)
     found = [each for each in StackReuse.of(graph, 32).accesses if each.distance is not None and not each.is_store]
     # Eight stores and a load of each array: data tell their elements, so that no two accesses are of one.
     assert [each.distance for each in found] == 2 * [9 * 128 + 9 * 256]

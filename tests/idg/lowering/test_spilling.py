@@ -15,7 +15,7 @@ from random_kernels import RandomKernel
 from loopyperf.counts.typical import Typical
 from loopyperf.errors import UncountableError
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.folding import without_index_arithmetic, without_moves
 from loopyperf.idg.lowering.register_pressure import MANY, with_few_registers
@@ -150,7 +150,7 @@ def test_what_a_loop_does_not_use_goes_to_memory_before_it() -> None:
 def test_spills_change_nothing_that_is_stored(description: RandomKernel) -> None:
     kernel = loaded(description)
     try:
-        graph = kernel_graphs(kernel, description.sizes[len(description.sizes) // 3], Typical({}))
+        graph = kernel_profile(kernel, description.sizes[len(description.sizes) // 3], Typical({})).graph
     except (UncountableError, UnsupportedExpressionError):
         return
     for change in (without_index_arithmetic, without_moves, without_common_subexpressions):

@@ -9,7 +9,7 @@ from loopy.target.pyopencl import VolatileMemPyOpenCLTarget
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.lowering import lowered
 from loopyperf.idg.lowering.early_loads import with_early_loads
 from loopyperf.idg.program import placed
@@ -21,7 +21,7 @@ TARGETS = {True: VolatileMemPyOpenCLTarget(), False: lp.PyOpenCLTarget()}
 def machine_graph(code: str, is_volatile: bool) -> Idg:
     program = unit("{[i,j]: 0<=i<32 and 0<=j<4}", code, flat("a"), flat("b"), flat("out"))
     program = lp.tag_inames(program.copy(target=TARGETS[is_volatile]), {"i": "l.0"})
-    return lowered(kernel_graphs(load_kernel(program), {}, Typical({})))
+    return lowered(kernel_profile(load_kernel(program), {}, Typical({})).graph)
 
 
 def accesses(graph: Idg) -> list[str]:

@@ -10,7 +10,7 @@ from machine_code.catalog import CATALOG
 
 from loopyperf.counts.typical import Typical
 from loopyperf.idg import Idg
-from loopyperf.idg.construction.kernel_graphs import kernel_graphs
+from loopyperf.idg.construction.kernel_profile import kernel_profile
 from loopyperf.idg.metrics import Lambdas, ilp, instruction_mix, mlp, work_flow_graph
 from loopyperf.idg.pictures import dot, listing
 from loopyperf.kernel import load_kernel
@@ -29,7 +29,7 @@ TURING = {
 @pytest.fixture(params=CATALOG, scope="module")
 def graph(request: pytest.FixtureRequest) -> Idg:
     entry = CATALOG[request.param]
-    return kernel_graphs(load_kernel(entry.program()), entry.sizes, Typical({}))
+    return kernel_profile(load_kernel(entry.program()), entry.sizes, Typical({})).graph
 
 
 def test_warp_takes_as_long_rolled_as_unrolled(graph: Idg) -> None:

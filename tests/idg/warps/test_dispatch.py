@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import loopyperf as lpp
-from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
+from loopyperf.idg.profile import LaunchProfile
 from loopyperf.polyhedral.points import contained, points_listed
 
 ROWS, COLUMNS = 2, 4
 """work-items of a group"""
 
 
-def guarded(condition: str) -> LaunchGraphs:
+def guarded(condition: str) -> LaunchProfile:
     """Return the launch of a kernel on 30 × 30 points, of which those execute something where *condition* holds."""
     kernel = lp.make_kernel("{[i,j]: 0<=i,j<30}", f"b[i,j] = 2*a[i,j] {{if={condition}}}", lang_version=(2018, 2))
     kernel = lp.split_iname(lp.add_dtypes(kernel, {"a": np.float32}), "i", ROWS, outer_tag="g.1", inner_tag="l.1")
@@ -31,7 +31,9 @@ def guarded(condition: str) -> LaunchGraphs:
 )
 def test_groups_that_execute_something_are_where_the_condition_holds(condition: str) -> None:
     launch = guarded(condition)
-    active = {kind for kind, each in enumerate(launch.kinds) if any(e.kind == "store" for e in each.graph.instructions)}
+    active = {
+        kind for kind, each in enumerate(launch.classes) if any(e.kind == "store" for e in each.graph.instructions)
+    }
     ((_, order),) = launch.dispatch.executions
     found = [bool(active & dict(launch.dispatch.classes[run.group]).keys()) for run in order for _ in range(run.number)]
     holds: Any = eval(f"lambda i, j: {condition}")
@@ -54,7 +56,7 @@ def test_warps_of_all_groups_are_those_of_their_kinds() -> None:
     found = Counter[int]()
     for run in order:
         found.update({kind: number * run.number for kind, number in launch.dispatch.classes[run.group]})
-    assert found == {number: kind.warps for number, kind in enumerate(launch.kinds)}
+    assert found == {number: kind.warps for number, kind in enumerate(launch.classes)}
 
 
 def test_a_triangle_says_what_each_group_does_of_the_mean_work() -> None:

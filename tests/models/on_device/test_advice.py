@@ -53,7 +53,7 @@ def by_banks(stride: int) -> lp.TranslationUnit:
 
 
 def inputs(unit: lp.TranslationUnit, device: lpp.Device = V100, **sizes: int) -> LaunchInputs:
-    return LaunchInputs(TimedKernel(lpp.instruction_graph(unit, **sizes), device).launches[0])
+    return LaunchInputs(TimedKernel(lpp.kernel_profile(unit, **sizes), device).launches[0])
 
 
 # {{{ what it is told

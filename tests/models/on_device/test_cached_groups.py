@@ -8,7 +8,7 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.device.description import MemoryLevel
-from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
+from loopyperf.idg.profile import LaunchProfile
 from loopyperf.models.on_device.cached_groups import CachedGroups, Residence, Way
 
 L2 = lpp.load_device("nvidia-v100").level("L2")
@@ -19,7 +19,7 @@ def of_bytes(size: int) -> MemoryLevel:
     return replace(L2, size=size)
 
 
-def launch(domain: str, code: str, *arguments: object, **sizes: int) -> LaunchGraphs:
+def launch(domain: str, code: str, *arguments: object, **sizes: int) -> LaunchProfile:
     """Return the launch of *code* in groups of 256 along ``i``."""
     unit = lp.make_kernel(domain, code, [*arguments, ...], lang_version=(2018, 2), target=lp.PyOpenCLTarget())
     unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
@@ -27,7 +27,7 @@ def launch(domain: str, code: str, *arguments: object, **sizes: int) -> LaunchGr
     return found
 
 
-def looked_up(groups: int) -> LaunchGraphs:
+def looked_up(groups: int) -> LaunchProfile:
     """Return groups that each read 1024 lines of a table, all of it, and write 8 lines of their own."""
     arguments = (lp.GlobalArg("t", np.float32, shape="32768"), lp.GlobalArg("b", np.float32, shape="n"))
     return launch("{[i,k]: 0<=i<n and 0<=k<32768}", "b[i] = sum(k, t[k])", *arguments, n=256 * groups)

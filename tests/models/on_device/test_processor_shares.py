@@ -17,7 +17,7 @@ def columns(domain: str, text: str) -> dict[str, float]:
     """Return column -> cycles, of n work-items in groups of 64; launches as they are."""
     unit = lp.make_kernel(domain, text, [lp.GlobalArg("a, out", np.float32, shape=lp.auto), ...])
     unit = lp.split_iname(lp.assume(unit, "n >= 64"), "i", GROUP, outer_tag="g.0", inner_tag="l.0")
-    graphs = lpp.instruction_graph(unit, warp_size=LANES, n=N)
+    graphs = lpp.kernel_profile(unit, warp_size=LANES, n=N)
     shares = pipeline_shares(TimedKernel(graphs, a_processor()))
     sums = {name: sum(sources.values()) for name, sources in shares.items()}
     return {name: each if name == "launches" else each * CLOCK for name, each in sums.items()}

@@ -6,8 +6,8 @@ import pytest
 
 import loopyperf as lpp
 from loopyperf.idg.access.private_reuse import StackReuse
-from loopyperf.idg.construction.kernel_graphs import LaunchGraphs
 from loopyperf.idg.lowering import lowered
+from loopyperf.idg.profile import LaunchProfile
 from loopyperf.models.on_device.cached_groups import Residence, Way
 from loopyperf.models.on_device.traffic import Served, levels_that_serve, levels_that_serve_stacks
 
@@ -16,7 +16,7 @@ V100 = lpp.load_device("nvidia-v100")
 ALL = Residence(8, 640)
 
 
-def launch(domain: str, code: str, *arguments: object, order: str = "", **sizes: int) -> LaunchGraphs:
+def launch(domain: str, code: str, *arguments: object, order: str = "", **sizes: int) -> LaunchProfile:
     """Return the launch of *code* in groups of 256 along ``i``, with loops in the *order* that is given."""
     unit = lp.make_kernel(domain, code, [*arguments, ...], lang_version=(2018, 2), target=lp.PyOpenCLTarget())
     unit = lp.split_iname(unit, "i", 256, outer_tag="g.0", inner_tag="l.0")
@@ -25,7 +25,7 @@ def launch(domain: str, code: str, *arguments: object, order: str = "", **sizes:
     return found
 
 
-def served(found: LaunchGraphs, residence: Residence = ALL, *, b: float, **loaded: float) -> dict[str, Served]:
+def served(found: LaunchProfile, residence: Residence = ALL, *, b: float, **loaded: float) -> dict[str, Served]:
     """Return how far the loads of each array go, and the stores to *b*."""
     ways = {Way("b", "store"): b} | {Way(array, "load"): number for array, number in loaded.items()}
     return {way.array: each for way, each in levels_that_serve(found, V100, residence, ways).items()}
@@ -122,12 +122,12 @@ def test_what_is_changed_in_place_takes_as_long_as_what_is_written_elsewhere(mod
 # {{{ private memory
 
 
-def stacks(found: LaunchGraphs) -> list[StackReuse]:
+def stacks(found: LaunchProfile) -> list[StackReuse]:
     """Return the accesses of private memory of one warp of each kind."""
-    return [StackReuse.of(lowered(kind.graph), 32) for kind in found.kinds]
+    return [StackReuse.of(lowered(kind.graph), 32) for kind in found.classes]
 
 
-def walked(passes: int, elements: int) -> LaunchGraphs:
+def walked(passes: int, elements: int) -> LaunchProfile:
     """Return a launch whose work-items add to each element of a private array in each pass."""
     code = "for p,k\n t[k] = t[k] + a[i + p] {id=w}\n end\n for j\n b[i] = b[i] + t[j] {dep=w}\n end"
     stack = lp.TemporaryVariable("t", np.float32, shape=(elements,), address_space=lp.AddressSpace.PRIVATE)

@@ -59,7 +59,7 @@ def unsure_of_two() -> lp.TranslationUnit:
 
 def timed(unit: lp.TranslationUnit, **options: Any) -> TimedKernel:
     sizes = {"n": N} if "n" in unit.default_entrypoint.arg_dict else {}
-    return TimedKernel(lpp.instruction_graph(unit, parameters=sizes), V100, **options)
+    return TimedKernel(lpp.kernel_profile(unit, parameters=sizes), V100, **options)
 
 
 def private_accesses(kernel: TimedKernel) -> int:

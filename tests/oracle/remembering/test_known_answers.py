@@ -18,8 +18,9 @@ import loopyperf as lpp
 from loopyperf.device.device_text import description_text
 from loopyperf.device.library import BUNDLED
 from loopyperf.errors import ParameterError
+from loopyperf.idg.construction import kernel_profile as construction
 from loopyperf.oracle.observation import observe
-from loopyperf.predict import analysis, instruction_graph
+from loopyperf.predict import analysis
 from loopyperf.predict import on_device as device_estimate
 from loopyperf.predict.cache import files as cache_files
 from loopyperf.predict.cache import recent
@@ -32,8 +33,8 @@ TESTS = Path(__file__).parents[2]
 def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a word for each time that graphs were built so far."""
     seen: list[str] = []
-    build = instruction_graph.kernel_graphs
-    monkeypatch.setattr(instruction_graph, "kernel_graphs", lambda *asked: seen.append("x") or build(*asked))
+    build = construction.kernel_profile
+    monkeypatch.setattr(construction, "kernel_profile", lambda *asked: seen.append("x") or build(*asked))
     return seen
 
 
@@ -43,8 +44,8 @@ def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def forbidden() -> None:
         monkeypatch.setattr(analysis, "load_kernel", lambda *_: pytest.fail("a pass of Loopy's"))
-        for module in (device_estimate, instruction_graph):
-            name = "timed_kernel" if module is device_estimate else "kernel_graphs"
+        for module in (device_estimate, construction):
+            name = "timed_kernel" if module is device_estimate else "kernel_profile"
             monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("a graph"))
 
     return forbidden
@@ -319,11 +320,12 @@ import sys, warnings; warnings.simplefilter("ignore")
 import known_questions as asked
 import loopyperf as lpp
 from loopyperf.oracle.observation import observe
-from loopyperf.predict import analysis, instruction_graph
+from loopyperf.idg.construction import kernel_profile as construction
+from loopyperf.predict import analysis
 from loopyperf.predict.cache import recent
 if sys.argv[1] == "known":
     def fail(*_, **__): raise SystemExit("looked at anew")
-    analysis.load_kernel = instruction_graph.kernel_graphs = fail
+    analysis.load_kernel = construction.kernel_profile = fail
 for name in sys.argv[2:]:
     recent.forget()
     print(asked.whole(lpp.estimate(asked.unsure(), n=asked.N, **asked.QUESTIONS[name])))
