@@ -99,6 +99,12 @@ def imports_of_later_layers(tree: ast.Module, module: str) -> Iterator[str]:
             yield f"{own} imports {imported}"
 
 
+def isl_polynomials(tree: ast.Module, module: str) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in {"QPolynomial", "PwQPolynomial", "card"}:
+            yield f"line {node.lineno} uses {node.attr}"
+
+
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
@@ -155,6 +161,11 @@ def test_no_import_of_loopyperf_stands_inside_a_function():
 def test_printing_belongs_to_the_command_line():
     rest = [path for path in OF_THE_PACKAGE if "cli" not in path.relative_to(PACKAGE).parts]
     assert offences(prints, rest) + offences(terminal_libraries, rest) == []
+
+
+def test_isl_polynomials_belong_to_polyhedral():
+    rest = [path for path in OF_THE_PACKAGE if "polyhedral" not in path.relative_to(PACKAGE).parts]
+    assert offences(isl_polynomials, rest) == []
 
 
 def test_files_have_at_most_400_lines():
@@ -218,6 +229,7 @@ import click
 def f():
     from loopyperf.errors import LoopyperfError
     print("done")
+    isl.Set("{ [] }").card()
 """
 
 
@@ -235,6 +247,7 @@ def f():
         (imports_inside_functions, ["f() imports loopyperf.errors.LoopyperfError"]),
         (prints, ["line 9 prints"]),
         (terminal_libraries, ["imports click"]),
+        (isl_polynomials, ["line 10 uses card"]),
     ],
 )
 def test_the_finders_find(find: Offences, found: list[str]):

@@ -139,6 +139,16 @@ def _interval(points: isl.Set, place: int) -> range:
     return range(points.dim_min_val(place).to_python(), points.dim_max_val(place).to_python() + 1)
 
 
+def values_along(points: isl.Set, place: int) -> range:
+    """Return the values that the dimension at *place* takes in *points*, which are not empty.
+
+    They are equally far apart; where they are not, there are others between them.
+    """
+    alone = points.project_out(SET, place + 1, points.dim(SET) - place - 1).project_out(SET, 0, place)
+    least, most = alone.dim_min_val(0).to_python(), alone.dim_max_val(0).to_python()
+    return range(least, most + 1, max(1, alone.get_stride(0).to_python()))
+
+
 # {{{ images
 
 

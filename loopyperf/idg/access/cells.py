@@ -16,7 +16,7 @@ import numpy as np
 
 from loopyperf.idg.access.blocks import Touched, touched
 from loopyperf.idg.access.sectors import LINE, SECTOR
-from loopyperf.polyhedral.points import contained
+from loopyperf.polyhedral.points import contained, values_along
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET = isl.dim_type.set
@@ -61,16 +61,6 @@ def touched_by(cells: isl.Set, axes: Sequence[int], width: int) -> Touched:
         return box.thinned
     sectors, lines = (_by_blocks(cells, axes, box, size) for size in (SECTOR, LINE))
     return Touched(sectors.sectors, lines.lines)
-
-
-def values_along(points: isl.Set, place: int) -> range:
-    """Return the values that the dimension at *place* takes in *points*, which are not empty.
-
-    They are equally far apart; where they are not, there are others between them.
-    """
-    alone = points.project_out(SET, place + 1, points.dim(SET) - place - 1).project_out(SET, 0, place)
-    least, most = alone.dim_min_val(0).to_python(), alone.dim_max_val(0).to_python()
-    return range(least, most + 1, max(1, alone.get_stride(0).to_python()))
 
 
 def _box(cells: isl.Set, axes: Sequence[int], width: int) -> _Box:

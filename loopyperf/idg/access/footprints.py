@@ -18,8 +18,9 @@ import islpy as isl
 from loopyperf.assumptions import Assumed
 from loopyperf.errors import UncountableError
 from loopyperf.idg.access.blocks import Touched
-from loopyperf.idg.access.cells import touched_by, values_along
+from loopyperf.idg.access.cells import touched_by
 from loopyperf.polyhedral.plain import PlainMap, PlainSet
+from loopyperf.polyhedral.points import values_along
 from loopyperf.polyhedral.quasipolynomial import number_of_points
 
 SET = isl.dim_type.set
